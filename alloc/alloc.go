@@ -11,9 +11,9 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Pool is the memory of units. It consists of super blocks, each a block of device memory that is
-// cut into memory blocks of 1024 units. A pool assigns memory blocks to its owners and grows by
-// super blocks. All methods may be called from many goroutines.
+// Pool is device memory that is divided into units. It consists of super blocks, each a block of
+// device memory that is divided into memory blocks of 1024 units. A pool assigns memory blocks to
+// its owners and grows by super blocks. All methods may be called from many goroutines.
 type Pool struct {
 	dev  device.Device
 	opts Options
@@ -22,23 +22,25 @@ type Pool struct {
 	engine engine
 	closed bool
 
-	// table holds the addresses of the super blocks for kernels, supers the same for the host.
+	// table holds the addresses of the super blocks for kernels, and supers holds the same
+	// addresses for the host.
 	table   device.Slice[uint64]
 	supers  []device.Ptr
 	buffers []device.Buffer
 
-	// blocks holds the owner of each memory block, or nil. All before first have one.
+	// blocks holds the owner of each memory block, or nil. All memory blocks before first have
+	// owners.
 	blocks []*Owner
 	first  int
-	spare  int // memory blocks without an owner
+	spare  int // number of memory blocks without an owner
 	owners []*Owner
 
-	// stream runs the pool's own work.
+	// stream runs the work that the pool itself submits.
 	stream *device.Stream
 }
 
-// New makes a pool on a device, to be closed by the caller. If its initial size exceeds the free
-// memory of the device, New returns device.ErrMemory before it allocates anything.
+// New creates a pool on a device. The caller closes it. If the initial size exceeds the free memory
+// of the device, New returns device.ErrMemory before it allocates anything.
 func New(dev device.Device, opts *Options) (_ *Pool, err error) {
 	o, err := opts.check()
 	if err != nil {
@@ -80,14 +82,14 @@ func New(dev device.Device, opts *Options) (_ *Pool, err error) {
 	return p, nil
 }
 
-// sync waits for what the pool has submitted, however long that takes, since callers depend on it
-// next.
+// sync waits for the work that the pool has submitted. It cannot be canceled, since the next step
+// requires the work.
 func (p *Pool) sync() error { return p.stream.Sync(context.Background()) }
 
 // ---- super blocks -----------------------------------------------------------
 
-// grow adds super blocks for that many more memory blocks, and at least a quarter of the existing
-// number, so that few calls add many. It may add fewer. An error means that it added none.
+// grow adds super blocks for blocks more memory blocks, and at least a quarter of the existing
+// super blocks, so that growth is rare. It may add fewer. An error means that it added none.
 func (p *Pool) grow(blocks int) error {
 	limit := p.opts.MaxSuperBlocks - len(p.supers)
 	if limit == 0 {
@@ -100,7 +102,7 @@ func (p *Pool) grow(blocks int) error {
 	return err
 }
 
-// add adds n super blocks, or as many as it can.
+// add adds n super blocks. If memory runs out, it adds fewer and returns the error.
 func (p *Pool) add(n int) (added int, err error) {
 	size := p.opts.superBytes()
 	for ; added < n; added++ {
@@ -117,7 +119,7 @@ func (p *Pool) add(n int) (added int, err error) {
 	return added, nil
 }
 
-// addLight makes all super blocks of a light pool.
+// addLight allocates all super blocks of a light pool in one block of device memory.
 func (p *Pool) addLight() error {
 	size := p.opts.superBytes()
 	buf, err := p.dev.Alloc(p.opts.SuperBlocks * size)
@@ -135,12 +137,10 @@ func (p *Pool) addLight() error {
 	return p.sync()
 }
 
-// writeTableEntry submits entering a super block in the table.
 func (p *Pool) writeTableEntry(i int, at device.Ptr) error {
 	return p.stream.CopyIn(p.table.Ptr()+device.Ptr(8*i), device.Bytes([]uint64{uint64(at)}))
 }
 
-// addSuper records a super block with memory blocks that have no owner.
 func (p *Pool) addSuper(at device.Ptr) {
 	p.supers = append(p.supers, at)
 	p.blocks = slices.Grow(p.blocks, p.opts.Blocks)[:len(p.blocks)+p.opts.Blocks]
@@ -149,10 +149,10 @@ func (p *Pool) addSuper(at device.Ptr) {
 
 // ---- memory blocks ----------------------------------------------------------
 
-// assignBlocks assigns n free memory blocks to an owner, and up to limit if the pool has them,
-// those of the lowest addresses. It grows if necessary and may assign fewer than n. An error means
-// that it assigned none. Nothing that runs can reach their units, which are free and all ones when
-// assignBlocks returns.
+// assignBlocks assigns n free memory blocks to an owner, and up to limit if the pool has them. It
+// chooses those with the lowest addresses. It grows the pool if necessary and may assign fewer than
+// n. An error means that it assigned none. The units of the assigned blocks are free and filled
+// with ones, and no running kernel can reach them.
 func (p *Pool) assignBlocks(o *Owner, n, limit int) (assigned []uint32, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -183,7 +183,7 @@ func (p *Pool) assignBlocks(o *Owner, n, limit int) (assigned []uint32, err erro
 	return assigned, nil
 }
 
-// wipe frees all units of memory blocks and fills them with ones. The block numbers ascend.
+// wipe frees all units of memory blocks and fills them with ones. The block numbers must ascend.
 func (p *Pool) wipe(blocks []int) (err error) {
 	for lo := 0; lo < len(blocks); {
 		hi := lo + 1
@@ -201,7 +201,6 @@ func (p *Pool) wipe(blocks []int) (err error) {
 	return errors.Join(err, p.sync())
 }
 
-// numbers returns the numbers of memory blocks, given their addresses.
 func (p *Pool) numbers(blocks []uint32) []int {
 	n := make([]int, len(blocks))
 	for i, at := range blocks {
@@ -215,8 +214,8 @@ func (p *Pool) number(unit uint32) int {
 	return int(unit>>superShift)*p.opts.Blocks + int(unit&unitMask>>blockShift)
 }
 
-// owner returns the owner of the memory block that contains an address, or nil if it has none or
-// does not exist.
+// owner returns the owner of the memory block that contains an address. It returns nil if the block
+// has no owner or does not exist.
 func (p *Pool) owner(unit uint32) *Owner {
 	if unit&unitMask >= uint32(p.opts.Blocks*blockUnits) || p.number(unit) >= len(p.blocks) {
 		return nil
@@ -224,7 +223,7 @@ func (p *Pool) owner(unit uint32) *Owner {
 	return p.blocks[p.number(unit)]
 }
 
-// reclaimBlocks ends an owner. Its memory blocks become free for other owners.
+// reclaimBlocks removes an owner from the pool. Its memory blocks become available to other owners.
 func (p *Pool) reclaimBlocks(o *Owner) {
 	for _, i := range p.numbers(o.blocks) {
 		p.blocks[i] = nil
@@ -234,21 +233,21 @@ func (p *Pool) reclaimBlocks(o *Owner) {
 	p.owners = slices.DeleteFunc(p.owners, func(x *Owner) bool { return x == o })
 }
 
-// ceilDiv returns n / d, rounded up, for n >= 0.
+// ceilDiv returns n / d, rounded up. n must not be negative.
 func ceilDiv(n, d int) int { return n/d + (n%d+d-1)/d }
 
 // ---- life cycle ---------------------------------------------------------------
 
-// Stats describe the state of a [Pool].
+// Stats describes the state of a [Pool].
 type Stats struct {
 	UnitBytes      int
 	SuperBlocks    int
 	MaxSuperBlocks int
-	Blocks         int // memory blocks in a super block
+	Blocks         int // memory blocks per super block
 	Owners         int
-	Units          int // in all super blocks
-	Owned          int // in memory blocks of owners
-	Bytes          int // of device memory, including bitmaps
+	Units          int // units in all super blocks
+	Owned          int // units in memory blocks that have owners
+	Bytes          int // device memory, including bitmaps
 }
 
 // String returns the statistics in one line.
@@ -257,8 +256,8 @@ func (s Stats) String() string {
 		s.Owners, s.Owned, s.Units, s.UnitBytes, s.SuperBlocks, s.MaxSuperBlocks, s.Blocks, s.Bytes)
 }
 
-// Stats reports what the pool has assigned to its owners. Their Usage reports how much of it is
-// taken. A closed pool has nothing.
+// Stats returns the size of the pool and the share that it has assigned to owners. [Owner.Usage]
+// counts the units that an owner has taken. The Stats of a closed pool are zero.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -277,8 +276,8 @@ func (p *Pool) Stats() Stats {
 	}
 }
 
-// Close closes all owners and frees the memory. It is idempotent. Later calls of other methods
-// return weft.ErrClosed.
+// Close closes all owners and frees the memory. Closing it again does nothing. Later calls of other
+// methods return weft.ErrClosed.
 func (p *Pool) Close() (err error) {
 	p.mu.Lock()
 	if p.closed {
@@ -296,7 +295,6 @@ func (p *Pool) Close() (err error) {
 	return errors.Join(err, wrap("Pool", "Close", p.free()))
 }
 
-// free frees everything that has been made.
 func (p *Pool) free() (err error) {
 	if p.engine != nil {
 		err = p.engine.close()

@@ -54,7 +54,7 @@ func usage(t testing.TB, o *Owner) Usage {
 	return u
 }
 
-// allocate expects n units. None of them may be taken.
+// allocate takes n units. None of them may be in taken.
 func allocate(t testing.TB, a *Owner, n int, taken map[uint32]bool) []uint32 {
 	t.Helper()
 	units := make([]uint32, n)
@@ -65,7 +65,7 @@ func allocate(t testing.TB, a *Owner, n int, taken map[uint32]bool) []uint32 {
 	return units
 }
 
-// claim adds units to those taken. They must be new and exist.
+// claim adds units to taken. They must be new and exist.
 func claim(t testing.TB, a *Owner, units []uint32, taken map[uint32]bool) {
 	t.Helper()
 	for _, u := range units {
@@ -118,8 +118,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestProperties checks under random operations that each unit is allocated once, none is lost, and
-// the allocator grows by at least a quarter.
+// TestProperties runs random operations. Each unit must be allocated once, none may be lost, and
+// the allocator must grow by at least a quarter.
 func TestProperties(t *testing.T) {
 	dev := devicetest.Open(t)
 	rapid.Check(t, func(r *rapid.T) {
@@ -236,7 +236,7 @@ func TestUnitsAreMemory(t *testing.T) {
 	}
 }
 
-// TestAllocateWithoutMemory checks that an allocator without more memory allocates its last unit
+// TestAllocateWithoutMemory checks that an allocator that cannot grow allocates its last unit
 // before it returns an error.
 func TestAllocateWithoutMemory(t *testing.T) {
 	dev := devicetest.Open(t)
@@ -253,15 +253,15 @@ func TestAllocateWithoutMemory(t *testing.T) {
 		t.Fatalf("Allocate of 3000 units: %d, %v", n, err)
 	}
 	claim(t, a, units[:n], taken)
-	// Later memory is available again.
+	// The next allocation succeeds again.
 	allocate(t, a, 3000, taken)
-	// Half of the growth is better than none.
+	// If growth fails halfway, the super blocks that it has added stay.
 	if err := a.Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	supers := a.pool.Stats().SuperBlocks
-	// A super block takes an allocation and a copy, and two fills when its memory blocks get an
-	// owner.
+	// A super block takes an allocation and a copy, and then two fills when its memory blocks get
+	// an owner.
 	devicetest.FailAfter(dev, 3*2)
 	devicetest.FailAfter(dev, 3*2+1+3*2)
 	err = a.Reserve(t.Context(), 50_000)
@@ -270,8 +270,8 @@ func TestAllocateWithoutMemory(t *testing.T) {
 	}
 }
 
-// TestFreeOfWhatIsNotTaken checks that freeing units that are not taken is an error, and frees the
-// rest.
+// TestFreeOfWhatIsNotTaken checks that Free returns an error for units that are not taken and frees
+// the rest.
 func TestFreeOfWhatIsNotTaken(t *testing.T) {
 	dev := devicetest.Open(t)
 	a := newOwner(t, dev, &Options{Blocks: 3, SuperBlocks: 1})
@@ -301,8 +301,8 @@ func TestFreeOfWhatIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestAllocateOn runs batches on the device. Reserved units must be available, and others marked as
-// missing.
+// TestAllocateOn runs batches on the device. Reserved units must be available, and missing units
+// marked.
 func TestAllocateOn(t *testing.T) {
 	dev := devicetest.Open(t)
 	a := newOwner(t, dev, &Options{Blocks: 2, MaxSuperBlocks: 3})
@@ -347,7 +347,7 @@ func TestAllocateOn(t *testing.T) {
 	if claim(t, a, got, taken); len(got) != free.Units-free.Used {
 		t.Errorf("%d units were given out; before: %v", len(got), free)
 	}
-	// Addresses of no unit are left out.
+	// Addresses without a unit are skipped.
 	if err := a.FreeOn(s, d); err != nil {
 		t.Fatal(err)
 	}
@@ -432,7 +432,8 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestFailures checks that nothing leaks, whatever fails, and that the allocator stays what it was.
+// TestFailures checks that no memory leaks if an operation fails, and that the allocator is
+// unchanged.
 func TestFailures(t *testing.T) {
 	dev := devicetest.Open(t)
 	run := func() (err error) {
@@ -477,7 +478,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestReserveTooMuch checks that an impossible number is refused at once, and takes nothing.
+// TestReserveTooMuch checks that an impossible reservation fails at once and allocates nothing.
 func TestReserveTooMuch(t *testing.T) {
 	for on, dev := range map[string]device.Device{"cpu": devicetest.OpenCPU(t, 2), "sim": devicetest.OpenSim(t, nil)} {
 		a, err := openOwner(dev, &Options{Blocks: 1})

@@ -10,28 +10,27 @@ import (
 )
 
 const (
-	// cpuGrain is the number of units that a core takes or frees at a time: a few tens of
-	// microseconds of work.
+	// cpuGrain is the number of units that a core takes or frees at a time. It corresponds to a few
+	// tens of microseconds of work.
 	cpuGrain = 1 << 12
 	// cpuPiece is the number of units between two checks of the context.
 	cpuPiece = 1 << 20
 )
 
-// supers holds the addresses of super blocks, or nil.
+// supers holds the addresses of the super blocks, or nil for those that do not exist.
 type supers = [maxSupers]unsafe.Pointer
 
 func supersIn(table device.Slice[uint64]) *supers {
 	return (*supers)(unsafe.Pointer(unsafe.SliceData(table.Host())))
 }
 
-// cpuEngine runs on the cores of the host.
 type cpuEngine struct {
 	dev    device.Host
 	supers *supers
-	warps  atomic.Uint32 // workers so far
+	warps  atomic.Uint32 // number of workers created so far
 }
 
-// local returns an owner as cores see it.
+// local returns a view of an owner that cores use.
 func (c *cpuEngine) local(v view) Local {
 	return Local{
 		supers: c.supers, warps: &c.warps, view: v,
@@ -63,7 +62,7 @@ func (c *cpuEngine) release(ctx context.Context, v view, units []uint32) (done, 
 	})
 }
 
-// forParts runs body for parts of a batch on all cores and sums up its results.
+// forParts runs body on parts of a batch, on all cores, and returns the sum of the results.
 func (c *cpuEngine) forParts(ctx context.Context, units []uint32, body func(units []uint32) int) (done, sum int, err error) {
 	var total atomic.Int64
 	for done < len(units) {
@@ -77,8 +76,8 @@ func (c *cpuEngine) forParts(ctx context.Context, units []uint32, body func(unit
 	return done, int(total.Load()), nil
 }
 
-// allocateOn and releaseOn run at once, since the memory of a CPU device is host memory and its
-// streams have nothing under way.
+// allocateOn and releaseOn run at once. The memory of a CPU device is host memory, and its streams
+// have no work in flight.
 
 func (c *cpuEngine) allocateOn(_ *device.Stream, v view, units device.Slice[uint32]) error {
 	_, _, err := c.allocate(context.Background(), v, units.Host())

@@ -30,12 +30,12 @@ func (o *holders) of(unit uint32) *atomic.Bool {
 	return &o.taken[(unit>>superShift)*o.blocks*blockUnits+unit&unitMask]
 }
 
-// churn takes and frees units one by one and checks that no unit has two owners. It returns the
+// churn takes and frees units one by one and checks that no unit has two holders. It returns the
 // units that it keeps.
 func (o *holders) churn(t *testing.T, w *Worker, rng *rand.Rand, rounds, limit int) (held []uint32) {
 	for range rounds {
 		if len(held) < limit && rng.IntN(2) == 0 {
-			w.tried = 0 // units may be free again
+			w.tried = 0 // another worker may have freed units
 			if u := w.AllocateOne(); u != NoUnit {
 				if !o.of(u).CompareAndSwap(false, true) {
 					t.Errorf("unit %#x was given out twice", u)
@@ -59,8 +59,8 @@ func (o *holders) churn(t *testing.T, w *Worker, rng *rand.Rand, rounds, limit i
 	return held
 }
 
-// TestWorkersInParallel checks that workers that take and free units concurrently never share one,
-// and that none is lost, also in an allocator that is almost full.
+// TestWorkersInParallel checks that concurrent workers never share a unit and lose none, even in an
+// allocator that is almost full.
 func TestWorkersInParallel(t *testing.T) {
 	const workers, rounds = 8, churnRounds / 8
 	a := newOwner(t, devicetest.OpenCPU(t, 1), &Options{Blocks: 2, SuperBlocks: 2})
@@ -128,8 +128,8 @@ func TestBatchesInParallel(t *testing.T) {
 	}
 }
 
-// TestWorkerFindsTheLastUnit checks that a worker that sweeps finds the last free unit, wherever it
-// is. One that doesn't gives up after some blocks.
+// TestWorkerFindsTheLastUnit checks that a worker that sweeps finds the last free unit in any
+// place. A worker that does not sweep stops after 32 blocks.
 func TestWorkerFindsTheLastUnit(t *testing.T) {
 	a := newOwner(t, devicetest.OpenCPU(t, 2), &Options{Blocks: 100, SuperBlocks: 3, Light: true})
 	all := make([]uint32, a.units())
@@ -158,7 +158,7 @@ func TestWorkerFindsTheLastUnit(t *testing.T) {
 			t.Fatalf("unit %#x was found, too, after %d blocks", u, r.tried)
 		}
 	}
-	if missed < 80 { // one of ten finds it
+	if missed < 80 { // about one of ten workers finds the unit
 		t.Errorf("%d random blocks of 300 were enough %d times of 100", hashedTries, 100-missed)
 	}
 }
@@ -174,7 +174,7 @@ func TestWorkersSpread(t *testing.T) {
 			seen[r.first] = true
 		}
 	}
-	// 1000 draws from 1000 blocks miss 1/e of them.
+	// 1000 draws from 1000 blocks miss a share of 1/e.
 	if n := len(seen); n < 580 || n > 680 {
 		t.Errorf("200 workers with 5 blocks each saw %d of 1000", n)
 	}

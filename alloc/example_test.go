@@ -36,7 +36,7 @@ func ExampleOwner() {
 	fmt.Println(n, err)
 	n, err = a.Free(ctx, units[:4000])
 	fmt.Println(n, err)
-	n, err = a.Free(ctx, units[3999:]) // one of them again
+	n, err = a.Free(ctx, units[3999:]) // 1000 units that are taken, and one that is free
 	fmt.Println(n, errors.Is(err, device.ErrInvalid))
 
 	usage, err := a.Usage(ctx)

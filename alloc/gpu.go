@@ -10,19 +10,18 @@ import (
 
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type weft::Allocator=.Ref alloc.cu
 
-// gpuPiece is the number of addresses that cross the bus at a time.
 const gpuPiece = 1 << 22
 
-// gpuEngine runs the kernels of alloc.cu.
+// gpuEngine launches the kernels of alloc.cu.
 type gpuEngine struct {
 	dev    device.Device
 	stream *device.Stream
 	kernel struct{ allocate, release, used, churn device.Kernel }
 
-	// report holds the counters of kernels: failures at 0 (32 bits), units at 1, and at 2 the
-	// failures of submitted batches, which are never read.
+	// report holds the counters that kernels write: failures at 0 (32 bits), units at 1, and at 2
+	// the failures of submitted batches, which are never read.
 	report device.Slice[uint64]
-	units  device.Slice[uint32] // addresses in transit; grows to a piece
+	units  device.Slice[uint32] // buffer for addresses; grows up to gpuPiece
 }
 
 func newGPUEngine(dev device.Device) (_ engine, err error) {
@@ -44,21 +43,21 @@ func newGPUEngine(dev device.Device) (_ engine, err error) {
 	if e.report, err = device.Make[uint64](dev, 3); err != nil {
 		return nil, err
 	}
-	// Batches on streams of the caller count in the report, and do not wait.
+	// Batches on the caller's streams count in the report and do not wait for this stream.
 	return e, errors.Join(e.stream.Fill(e.report.Ptr(), 0, 6), e.stream.Sync(context.Background()))
 }
 
 func (e *gpuEngine) word(i int) device.Ptr { return e.report.Ptr() + device.Ptr(8*i) }
 
-// read waits and reads a word of the report.
+// read waits for the stream and reads a word of the report.
 func (e *gpuEngine) read(ctx context.Context, i int) (int, error) {
 	var v [1]uint64
 	err := e.stream.CopyOut(ctx, device.Bytes(v[:]), e.word(i))
 	return int(v[0]), err
 }
 
-// pieces calls f for a batch of addresses in pieces, each with memory on the device and a failure
-// count of 0. It sums up the failures.
+// pieces calls f for each piece of a batch of n addresses and returns the sum of the failures.
+// Before each call, the buffer on the device is available and the failure count is 0.
 func (e *gpuEngine) pieces(ctx context.Context, n int, f func(lo, hi int) error) (done, failed int, err error) {
 	if size := min(n, gpuPiece); e.units.Len() < size {
 		if err := e.units.Free(); err != nil {
@@ -76,7 +75,7 @@ func (e *gpuEngine) pieces(ctx context.Context, n int, f func(lo, hi int) error)
 		if err := errors.Join(e.stream.Fill(e.word(0), 0, 2), f(lo, hi)); err != nil {
 			return lo, failed, err
 		}
-		// What has been launched runs, even if the context ends.
+		// A launched kernel runs to its end, even if the context ends.
 		f, err := e.read(context.WithoutCancel(ctx), 0)
 		if err != nil {
 			return lo, failed, err
@@ -140,7 +139,7 @@ func (e *gpuEngine) used(ctx context.Context, v view) (int, error) {
 	if err := device.Launch(e.stream, e.kernel.used, gpu.Wave(e.dev, words), gpu.Block, &p); err != nil {
 		return 0, err
 	}
-	// Nothing else waits for the launch, and what comes next may write what it reads.
+	// The next call may write the words that the kernel reads, so wait in any case.
 	return e.read(context.WithoutCancel(ctx), 1)
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// allocTests lists tests of kernels. TestKernels runs them on the shipped kernels,
-// TestRandomMutants on broken ones.
+// allocTests lists tests of kernels. TestKernels runs them on the original kernels,
+// TestRandomMutants on mutants.
 var allocTests = []mutate.KernelTest{
 	{Name: "churn", Run: func(t testing.TB, dev device.Device) { churn(t, dev, 512, 12, 2*512, 0) }},
 	{Name: "churn for scarce units", Run: func(t testing.TB, dev device.Device) { churn(t, dev, 256, 12, 1024, 20) }},
@@ -33,7 +33,7 @@ var allocTests = []mutate.KernelTest{
 // allocSeeds is the number of schedules for each.
 const allocSeeds = 3
 
-// TestKernels checks that each unit is allocated once, whatever happens at the same time.
+// TestKernels checks that each unit is allocated once under concurrent use.
 func TestKernels(t *testing.T) {
 	mutate.RunOnSim(t, allocTests, allocSeeds, 90)
 	dev := devicetest.Open(t)
@@ -45,8 +45,7 @@ func TestKernels(t *testing.T) {
 	}
 }
 
-// TestChurnSmoke runs the kernel that is itself a test, for tools that check each access of a
-// device.
+// TestChurnSmoke runs the kernel churn, so that tools can check each of its memory accesses.
 func TestChurnSmoke(t *testing.T) {
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); ok {
@@ -90,8 +89,8 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// churn runs that kernel with some threads and rounds on some units. All but a few units can be
-// hidden. It returns how often a unit was taken.
+// churn runs the kernel churn with the given threads and rounds. All but left units can be hidden.
+// It returns the number of times that a unit was taken.
 func churn(t testing.TB, dev device.Device, threads, rounds, units, left int) int {
 	a, err := openOwner(dev, &Options{Blocks: units / blockUnits, SuperBlocks: 1, MaxSuperBlocks: 1})
 	if err != nil {
@@ -136,8 +135,8 @@ func churn(t testing.TB, dev device.Device, threads, rounds, units, left int) in
 	return n[0]
 }
 
-// everyUnit allocates all units, each once, to lanes that ask together or one by one. Further
-// requests must find none.
+// everyUnit allocates all units, each once, to lanes that request them together or one by one.
+// Further requests must find none.
 func everyUnit(t testing.TB, dev device.Device, o *Options, single uint32) {
 	a, err := openOwner(dev, o)
 	if err != nil {
@@ -179,8 +178,8 @@ func everyUnit(t testing.TB, dev device.Device, o *Options, single uint32) {
 	}
 }
 
-// allocatorGrows runs a batch that exceeds the memory. The allocator must grow to serve all of it.
-// One that may not grow must allocate all it has.
+// allocatorGrows runs a batch that exceeds the memory. The allocator must grow and serve the whole
+// batch. If it must not grow, it must allocate all its units.
 func allocatorGrows(t testing.TB, dev device.Device) {
 	a, err := openOwner(dev, &Options{Blocks: 1, MaxSuperBlocks: 3})
 	if err != nil {
@@ -202,8 +201,8 @@ func allocatorGrows(t testing.TB, dev device.Device) {
 	}
 }
 
-// unitsSpread makes each warp take a unit of one memory block. Warps that begin at different words
-// of its bitmap need not try the same ones.
+// unitsSpread makes each warp take a unit of one memory block. Warps begin at different words of
+// its bitmap, so that they rarely try the same units.
 func unitsSpread(t testing.TB, dev device.Device) {
 	a, err := openOwner(dev, &Options{Blocks: 1, SuperBlocks: 1, MaxSuperBlocks: 1})
 	if err != nil {
@@ -223,6 +222,6 @@ func unitsSpread(t testing.TB, dev device.Device) {
 	}
 }
 
-// TestSameKernels checks that the kernels of both architectures are the same, so that interpreting
-// one of them suffices.
+// TestSameKernels checks that the kernels of both architectures are equal, so that interpreting one
+// of them suffices.
 func TestSameKernels(t *testing.T) { conformance.SameKernels(t, "alloc") }

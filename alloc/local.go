@@ -8,18 +8,18 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// Local is an [Owner] as Go code on a device.Host sees it: the twin of [Ref] for engines that run
-// on cores, with the same lifetime. On other devices it is zero and has no units.
+// Local provides access to an [Owner] from Go code on a device.Host. It corresponds to [Ref] in
+// kernels and has the same lifetime. On other devices it is zero and has no units.
 type Local struct {
 	supers *supers
 	warps  *atomic.Uint32
-	units  uintptr // offset of the units in a super block
-	shift  uint    // binary logarithm of the size of a unit
+	units  uintptr // offset of the first unit in a super block
+	shift  uint    // log2 of the size of a unit
 	view
 }
 
-// Local returns the owner for Go code of the caller, on a device.Host. Its workers try every memory
-// block before they give up.
+// Local returns access to the owner's units for Go code on a device.Host. Its workers try every
+// memory block before they report that no unit is free.
 func (o *Owner) Local() Local {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -30,20 +30,20 @@ func (o *Owner) Local() Local {
 	return c.local(o.view(true))
 }
 
-// At returns the memory of a unit, which must be taken.
+// At returns the memory of a unit. The unit must be taken.
 func (l *Local) At(unit uint32) unsafe.Pointer {
 	return unsafe.Add(l.supers[unit>>superShift], l.units+uintptr(unit&unitMask)<<(l.shift&31))
 }
 
-// bitmap returns the bitmap of the memory block with a unit. Bit i of word w is 1 if unit 32w+i of
-// the block is taken.
+// bitmap returns the bitmap of the memory block that contains a unit. Bit i of word w is 1 if unit
+// 32w+i of the block is taken.
 func (l *Local) bitmap(unit uint32) *[bitmapWords]uint32 {
 	block := unit & unitMask >> blockShift
 	return (*[bitmapWords]uint32)(unsafe.Add(l.supers[unit>>superShift], uintptr(block)*bitmapBytes))
 }
 
-// contains reports whether the owner has a unit with an address. If the owner has a list, contains
-// reports it for the pool.
+// contains reports whether the owner has a unit at an address. If the owner has a list, it only
+// reports whether the pool has one.
 func (l *Local) contains(unit uint32) bool {
 	switch {
 	case unit&unitMask >= l.Blocks*blockUnits:
@@ -54,33 +54,34 @@ func (l *Local) contains(unit uint32) bool {
 	return unit>>superShift < maxSupers && l.supers[unit>>superShift] != nil
 }
 
-// Free releases a unit, and returns false if it was not taken. No reader relies on a unit's bit to
-// read its content. The address must be of a unit of the owner.
+// Free releases a unit of the owner. It returns false if the unit was not taken. Readers access a
+// unit without checking its bit.
 func (l *Local) Free(unit uint32) bool {
 	bit := uint32(1) << (unit % 32)
 	word := &l.bitmap(unit)[unit%blockUnits/32]
 	return atomic.AndUint32(word, ^bit)&bit != 0
 }
 
-// Worker takes units on one core, from one memory block at a time. It serves one batch and one
+// Worker takes units on one core, from one memory block at a time. Use one Worker per batch and
 // goroutine.
 type Worker struct {
 	local *Local
-	warp  uint32 // the worker's number
-	tried uint32 // memory blocks so far
+	warp  uint32 // number of the worker
+	tried uint32 // number of memory blocks tried so far
 
-	first  uint32               // address of the block's first unit
-	bitmap *[bitmapWords]uint32 // of the block
-	taken  [bitmapWords]uint32  // the same, as last seen
-	word   int                  // all before it are full
+	first  uint32               // address of the first unit in the memory block
+	bitmap *[bitmapWords]uint32 // bitmap of the memory block
+	taken  [bitmapWords]uint32  // copy of the bitmap when last read
+	word   int                  // all words before this one are full
 }
 
-// Worker makes a worker that has no memory block yet.
+// Worker returns a worker that has no memory block yet.
 func (l *Local) Worker() Worker {
 	return Worker{local: l, warp: l.warps.Add(1), word: bitmapWords}
 }
 
-// Allocate fills units with addresses and returns the number filled.
+// Allocate takes units and stores their addresses in units. It returns the number of addresses. The
+// number is less than len(units) only if no more units are found.
 func (w *Worker) Allocate(units []uint32) (n int) {
 	for n < len(units) {
 		if w.word == bitmapWords {
@@ -104,7 +105,7 @@ func (w *Worker) Allocate(units []uint32) (n int) {
 	return n
 }
 
-// AllocateOne takes a unit. It returns [NoUnit] if none is free.
+// AllocateOne takes a unit and returns its address, or [NoUnit] if none is free.
 func (w *Worker) AllocateOne() uint32 {
 	var u [1]uint32
 	if w.Allocate(u[:]) == 0 {
@@ -113,8 +114,9 @@ func (w *Worker) AllocateOne() uint32 {
 	return u[0]
 }
 
-// nextBlock moves to another memory block, by a hash at first. If the worker sweeps, it then moves
-// through all of them, so that it gives up only if no unit is free.
+// nextBlock moves to another memory block. It chooses the first 32 by a hash. If l.Tries allows
+// more, it then moves through all memory blocks in order, so the worker fails only if no unit is
+// free.
 func (w *Worker) nextBlock() bool {
 	l := w.local
 	blocks := uint32(len(l.blocks))
@@ -135,7 +137,7 @@ func (w *Worker) nextBlock() bool {
 	return true
 }
 
-// lowestBits returns the n lowest of the bits set in x, or all of them.
+// lowestBits returns the n lowest set bits of x, or all set bits if x has fewer.
 func lowestBits(x uint32, n int) uint32 {
 	if n >= bits.OnesCount32(x) {
 		return x

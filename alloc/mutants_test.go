@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// unitMutants lists ways to break the kernels, by replacing every match of a pattern in the PTX of
-// the kernels of a name.
+// unitMutants lists mutants of the kernels. Each replaces all matches of a pattern in the PTX of
+// the named kernels.
 var unitMutants = []mutate.Fault{
 	{"a unit is given back at the scope of a block", "release", `atom\.relaxed\.gpu(\.global\.and\.b32)`, "atom.relaxed.cta$1"},
 	{"a unit is taken at the scope of a block", "allocate", `atom\.relaxed\.gpu(\.global\.or\.b32)`, "atom.relaxed.cta$1"},
@@ -20,7 +20,7 @@ var unitMutants = []mutate.Fault{
 	{"all warps take units of the same word first", "allocate", `shr\.u32 (%r\d+), %r\d+, 5;\s+bfe\.u32 (%r\d+), %r\d+, 5, 5;`, "mov.b32 $1, 0; mov.b32 $2, 0;"},
 }
 
-// TestMutantsFailKernelTests checks that the tests of kernels find every mutant.
+// TestMutantsFailKernelTests checks that the tests of kernels detect every mutant.
 func TestMutantsFailKernelTests(t *testing.T) {
 	mutate.RequireAllDetected(t, allocTests, unitMutants)
 }
@@ -28,7 +28,7 @@ func TestMutantsFailKernelTests(t *testing.T) {
 //go:embed testdata/survivors.txt
 var survivors string
 
-// TestRandomMutants checks that the tests notice most random changes of the kernels.
+// TestRandomMutants checks that the tests detect most random changes of the kernels.
 func TestRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: []*device.Image{&allocImage}, Number: 4, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		allocImage.String(): func(m *mutate.Mutant) []mutate.Trial {

@@ -14,8 +14,8 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// TestOmissionsAreNoticed leaves out each call by which the host orders streams or waits for them.
-// Programs must go wrong without it.
+// TestOmissionsAreNoticed omits each call by which the host orders streams or waits for them. The
+// programs must detect each omission.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -32,13 +32,13 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	dst.Omit(t, ".", needless, closed, useAllocator)
 }
 
-// pooled is an owner that is closed with its pool.
+// pooled is an owner that closes its pool when it is closed.
 type pooled struct{ *Owner }
 
 func (p pooled) Close() error { return p.pool.Close() }
 
-// useAllocator runs programs with an allocator. No unit may be allocated twice, and the number of
-// taken units must be right, while batches of several streams and of the host follow each other.
+// useAllocator runs programs with an allocator, with batches of several streams and of the host. No
+// unit may be allocated twice, and the number of taken units must be right.
 func useAllocator(wrap func(device.Device) device.Device) error {
 	for seed := range uint64(12) {
 		if err := runAllocProgram(wrap, seed); err != nil {
@@ -85,15 +85,15 @@ func runAllocProgram(wrap func(device.Device) device.Device, seed uint64) error 
 	return p.a.pool.Close()
 }
 
-// An allocProgram uses an allocator at random.
+// allocProgram uses an allocator at random.
 type allocProgram struct {
 	dev     device.Device
 	rng     *rand.Rand
 	a       *Owner
 	streams []*device.Stream
-	batches []device.Slice[uint32] // filled on a stream
-	on      []int                  // the stream of each
-	taken   map[uint32]bool        // units that the host has read
+	batches []device.Slice[uint32] // batches allocated on streams
+	on      []int                  // stream of each batch
+	taken   map[uint32]bool        // units with addresses that the host has read
 }
 
 func (p *allocProgram) step() error {
@@ -147,11 +147,10 @@ func (p *allocProgram) freeUnits() error {
 	for _, u := range got {
 		delete(p.taken, u)
 	}
-	// The second time, none is taken.
+	// In the second batch no unit is taken any more.
 	return errors.Join(p.a.FreeOn(s, units), p.a.FreeOn(s, units), s.Sync(context.Background()), units.Free())
 }
 
-// record records allocated units.
 func (p *allocProgram) record(units []uint32) error {
 	for _, u := range units {
 		if u == NoUnit || p.taken[u] {
@@ -175,7 +174,6 @@ func (p *allocProgram) count() error {
 	return err
 }
 
-// clear frees all units.
 func (p *allocProgram) clear() error {
 	if err := p.a.Clear(context.Background()); err != nil {
 		return err

@@ -12,24 +12,24 @@ const (
 	defaultBlocks = 256
 )
 
-// Options configure a [Pool]. The zero value and nil select the defaults.
+// Options configures a [Pool]. The zero value and nil select the defaults.
 type Options struct {
 	// UnitBytes is the size of a unit: 128 (the default) or 256.
 	UnitBytes int
-	// Blocks is the number of memory blocks, of 1024 units each, in a super
-	// block: 1 to 16384. Default 256: 32 MiB at 128 bytes a unit. The pool
-	// grows by whole super blocks.
+	// Blocks is the number of memory blocks, of 1024 units each, in a super block: 1 to 16384. The
+	// default is 256, which is 32 MiB at 128 bytes a unit. The pool grows by whole super blocks.
 	Blocks int
-	// SuperBlocks is the initial number of super blocks. Default 0, or 1 for a light pool.
+	// SuperBlocks is the initial number of super blocks. The default is 0, or 1 for a light pool.
 	SuperBlocks int
-	// MaxSuperBlocks limits growth. The default and the maximum are 255.
+	// MaxSuperBlocks is the maximum number of super blocks. The default and the upper limit are
+	// 255.
 	MaxSuperBlocks int
-	// Light puts all super blocks into one block of device memory, with units that are found
-	// without a table of addresses (SlabAlloc-light). Such a pool never grows.
+	// Light puts all super blocks into one block of device memory, so that kernels find units
+	// without a table of addresses (SlabAlloc-light). A light pool never grows.
 	Light bool
 }
 
-// check sets defaults and reports invalid options.
+// check returns the options with defaults, or an error if they are invalid.
 func (o *Options) check() (Options, error) {
 	var c Options
 	if o != nil {
@@ -65,21 +65,19 @@ func (o *Options) check() (Options, error) {
 	return c, nil
 }
 
-// superBytes returns the size of a super block: bitmaps, then units.
 func (o *Options) superBytes() int {
 	return o.Blocks * (bitmapBytes + blockUnits*o.UnitBytes)
 }
 
-// Bytes returns the size of the device memory for the super blocks of a new pool.
+// Bytes returns the size of the device memory that a new pool allocates for super blocks.
 func (o *Options) Bytes() int {
 	c, err := o.check()
 	if err != nil {
-		return 0 // no such pool exists
+		return 0 // New refuses these options
 	}
 	return c.SuperBlocks * c.superBytes()
 }
 
-// afford returns an error if the device lacks memory for the first super blocks.
 func (o *Options) afford(dev device.Device) error {
 	if o.SuperBlocks == 0 {
 		return nil

@@ -11,12 +11,12 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Owner takes units from a [Pool] and releases them: one at a time for kernels, for cores, or in
-// batches. They come from memory blocks that no other owner uses, so closing an owner frees all of
-// its units, whatever still has their addresses.
+// Owner takes units from a [Pool] and releases them, for kernels, for cores, or in batches. No
+// other owner uses its memory blocks, so closing an owner frees all of its units, even if their
+// addresses are still stored elsewhere.
 //
-// Units keep their content: a unit that the owner has never allocated is all ones, and a released
-// one keeps what is in it.
+// Units keep their content. A unit that the owner has never allocated is all ones, and a released
+// unit keeps its last content.
 //
 // All methods may be called from many goroutines. Batches of a pool run one after another, each on
 // the whole device.
@@ -26,14 +26,15 @@ type Owner struct {
 	mu     sync.Mutex
 	closed bool
 
-	blocks    []uint32 // first units of its memory blocks
-	scattered bool     // they are not the first of the pool, in order
-	// lists are copies of blocks on the device, one for each time that it had to be made larger.
-	// The last one counts, the others are in older Refs.
+	blocks    []uint32 // addresses of the first units of its memory blocks
+	scattered bool     // blocks are not the first ones of the pool, in order
+	// lists are copies of blocks on the device. The list is replaced when it is too short. The last
+	// list is current, and older Refs use the others.
 	lists []device.Slice[uint32]
 
-	// current is the Ref in use, as of the last growth, so that Ref waits for no other method. Its
-	// Old is the address after the units that all Refs contain, or NoUnit before the first Ref.
+	// current is the Ref since the last growth. It has a separate mutex, so that Ref waits for no
+	// other method. current.Old is the address after the units that all Refs contain, or NoUnit
+	// before the first call of Ref.
 	refs    sync.Mutex
 	current Ref
 
@@ -41,7 +42,7 @@ type Owner struct {
 	lastBatch *device.Event
 }
 
-// Owner makes an owner without memory. The caller closes it, or the pool.
+// Owner creates an owner without memory. The owner is closed by the caller or with the pool.
 func (p *Pool) Owner() (*Owner, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,15 +64,15 @@ func (o *Owner) Pool() *Pool { return o.pool }
 
 // ---- batches ----------------------------------------------------------------
 
-// Allocate fills units with the addresses of newly taken units, and grows the pool if necessary. If
-// memory runs out (device.ErrMemory) or the pool may not grow (weft.ErrFull), the first n addresses
-// are valid, and no unit is left.
+// Allocate takes units and stores their addresses in units. It grows the pool if necessary. It
+// returns device.ErrMemory, or weft.ErrFull if the pool may not grow. Then the first n addresses
+// are valid and no free unit is left.
 func (o *Owner) Allocate(ctx context.Context, units []uint32) (n int, err error) {
 	if err := o.lock(ctx, "Allocate"); err != nil {
 		return 0, err
 	}
 	defer o.mu.Unlock()
-	var full error // why it can't grow
+	var full error // why the owner cannot grow
 	sweep := false // try every memory block
 	for n < len(units) {
 		tail := units[n:]
@@ -86,7 +87,7 @@ func (o *Owner) Allocate(ctx context.Context, units []uint32) (n int, err error)
 		if full != nil {
 			return n, wrap("Owner", "Allocate", fmt.Errorf("%d of %d units: %w", n, len(units), full))
 		}
-		// Free units that are hard to find come before new ones.
+		// Search all memory blocks for free units before growing.
 		used, err := o.used(ctx)
 		if err != nil {
 			return n, wrap("Owner", "Allocate", err)
@@ -98,7 +99,7 @@ func (o *Owner) Allocate(ctx context.Context, units []uint32) (n int, err error)
 	return n, nil
 }
 
-// run calls do with the pool's engine, under the pool's lock.
+// run calls do with the pool's engine while it holds the pool's lock.
 func (o *Owner) run(do func(e engine) (int, int, error)) (int, int, error) {
 	o.pool.mu.Lock()
 	defer o.pool.mu.Unlock()
@@ -108,7 +109,6 @@ func (o *Owner) run(do func(e engine) (int, int, error)) (int, int, error) {
 	return do(o.pool.engine)
 }
 
-// used counts the units that are taken.
 func (o *Owner) used(ctx context.Context) (int, error) {
 	n, _, err := o.run(func(e engine) (int, int, error) {
 		if len(o.blocks) == 0 {
@@ -120,8 +120,8 @@ func (o *Owner) used(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// compact moves the addresses in the first done units to the front and fills the others with
-// NoUnit. missing is the number of these units that are NoUnit.
+// compact moves the addresses in units[:done] to the front and fills the rest with NoUnit. missing
+// is the number of NoUnit in units[:done]. It returns the number of addresses.
 func compact(units []uint32, done, missing int) (n int) {
 	n = done
 	if missing > 0 {
@@ -139,9 +139,8 @@ func compact(units []uint32, done, missing int) (n int) {
 	return n
 }
 
-// Free releases units and returns their number. They keep their content. Addresses that are not
-// taken, because they were never allocated or have been freed already, and those of other owners,
-// are left out and reported as device.ErrInvalid.
+// Free releases units and returns their number. The units keep their content. Addresses that are
+// not taken, or that belong to other owners, are skipped and reported as device.ErrInvalid.
 func (o *Owner) Free(ctx context.Context, units []uint32) (n int, err error) {
 	if err := o.lock(ctx, "Free"); err != nil {
 		return 0, err
@@ -155,8 +154,8 @@ func (o *Owner) Free(ctx context.Context, units []uint32) (n int, err error) {
 	return done - invalid, wrap("Owner", "Free", err)
 }
 
-// ownUnits returns units without the addresses of others. If the owner has the first memory blocks
-// of the pool, engines do that.
+// ownUnits returns units without addresses of other owners. If the owner has the first memory
+// blocks of the pool, engines check the addresses instead.
 func (o *Owner) ownUnits(units []uint32) []uint32 {
 	if !o.scattered {
 		return units
@@ -170,19 +169,19 @@ func (o *Owner) ownUnits(units []uint32) []uint32 {
 	return slices.DeleteFunc(slices.Clone(units), foreign)
 }
 
-// AllocateOn submits filling units, on the device, with addresses. It does not grow, so call
-// Reserve first. If no unit is left the address is [NoUnit].
+// AllocateOn submits a batch to s that takes units and stores their addresses in units. The owner
+// does not grow, so call Reserve first. If no unit is free, the address is [NoUnit].
 func (o *Owner) AllocateOn(s *device.Stream, units device.Slice[uint32]) error {
 	return o.submit("AllocateOn", s, units, func(e engine) error { return e.allocateOn(s, o.view(true), units) })
 }
 
-// FreeOn submits releasing units with addresses on the device. Those that are not taken, such as
-// [NoUnit], are left out. The addresses must not include units of other owners.
+// FreeOn submits a batch to s that releases the units with addresses in units. Addresses that are
+// not taken, such as [NoUnit], are skipped. The addresses must not include units of other owners.
 func (o *Owner) FreeOn(s *device.Stream, units device.Slice[uint32]) error {
 	return o.submit("FreeOn", s, units, func(e engine) error { return e.releaseOn(s, o.view(true), units) })
 }
 
-// submit submits a batch after the previous one.
+// submit submits a batch that runs after the owner's previous batch.
 func (o *Owner) submit(method string, s *device.Stream, units device.Slice[uint32], enqueue func(engine) error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -205,7 +204,7 @@ func (o *Owner) submit(method string, s *device.Stream, units device.Slice[uint3
 
 // ---- size -------------------------------------------------------------------
 
-// Reserve takes memory blocks from the pool until that many units are free. It waits only for
+// Reserve takes memory blocks from the pool until at least free units are free. It waits only for
 // batches of this owner.
 func (o *Owner) Reserve(ctx context.Context, free int) error {
 	if err := o.lock(ctx, "Reserve"); err != nil {
@@ -225,10 +224,10 @@ func (o *Owner) Reserve(ctx context.Context, free int) error {
 	return wrap("Owner", "Reserve", err)
 }
 
-// units returns the number of units, free or taken.
 func (o *Owner) units() int { return len(o.blocks) * blockUnits }
 
-// maxUnits returns the number of units that the owner can have: all that no other owner has.
+// maxUnits returns the maximum number of units that the owner can have: all that no other owner
+// has.
 func (o *Owner) maxUnits() int {
 	p := o.pool
 	p.mu.Lock()
@@ -236,9 +235,9 @@ func (o *Owner) maxUnits() int {
 	return (p.opts.MaxSuperBlocks*p.opts.Blocks - (len(p.blocks) - p.spare) + len(o.blocks)) * blockUnits
 }
 
-// grow takes memory blocks for that many more units. If the pool has them, it takes as many blocks
-// as it has already, so that growth costs each unit a constant. It may take fewer. An error means
-// that it took none.
+// grow takes memory blocks for units more units. It takes at least as many blocks as the owner has,
+// if available, so that growth has a constant cost per unit. It may take fewer. An error means that
+// it took none.
 func (o *Owner) grow(units int) error {
 	n := ceilDiv(units, blockUnits)
 	blocks, err := o.pool.assignBlocks(o, n, max(n, len(o.blocks)))
@@ -261,8 +260,8 @@ func (o *Owner) grow(units int) error {
 	return nil
 }
 
-// writeList writes the owner's memory blocks from number first on to the device, if kernels need a
-// list.
+// writeList writes the addresses of the owner's memory blocks from index first on to the device, if
+// kernels need a list.
 func (o *Owner) writeList(first int) (err error) {
 	if !o.scattered {
 		return nil
@@ -283,8 +282,8 @@ func (o *Owner) writeList(first int) (err error) {
 
 // ---- life cycle ---------------------------------------------------------------
 
-// lock locks the owner for a method and waits for its submitted batches. On
-// an error it is not locked.
+// lock locks the owner for a method and waits for its submitted batches. If it returns an error,
+// the owner is not locked.
 func (o *Owner) lock(ctx context.Context, method string) error {
 	o.mu.Lock()
 	err := error(nil)
@@ -299,9 +298,10 @@ func (o *Owner) lock(ctx context.Context, method string) error {
 	return err
 }
 
-// Ref returns the owner for kernels of the caller. With sweep, a warp tries every memory block
-// before it gives up. Without, it tries 32 of them, for callers that can get more memory blocks and
-// run again. An owner that can't have more sweeps in any case. A closed owner's Ref has nothing.
+// Ref returns the kernel parameter for the owner's units. With sweep, a warp tries every memory
+// block before it reports that no unit is free. Without sweep it tries 32, for callers that can
+// grow the owner and run again. If the owner cannot grow, warps always sweep. The Ref of a closed
+// owner has no units.
 func (o *Owner) Ref(sweep bool) Ref {
 	o.refs.Lock()
 	defer o.refs.Unlock()
@@ -311,14 +311,14 @@ func (o *Owner) Ref(sweep bool) Ref {
 	return o.ref(sweep)
 }
 
-// view describes the owner for a batch.
+// view returns the owner in the form that engines use.
 func (o *Owner) view(sweep bool) view {
 	o.refs.Lock()
 	defer o.refs.Unlock()
 	return view{o.ref(sweep), o.blocks}
 }
 
-// ref is Ref under the lock.
+// ref returns the current Ref. The caller holds o.refs.
 func (o *Owner) ref(sweep bool) Ref {
 	r := o.current
 	if p := o.pool; sweep || int(r.Count) == p.opts.MaxSuperBlocks*p.opts.Blocks {
@@ -327,7 +327,7 @@ func (o *Owner) ref(sweep bool) Ref {
 	return r
 }
 
-// updateRef updates current with all memory blocks.
+// updateRef makes current contain all memory blocks of the owner.
 func (o *Owner) updateRef() {
 	o.refs.Lock()
 	defer o.refs.Unlock()
@@ -351,7 +351,7 @@ func (o *Owner) updateRef() {
 	o.current = r
 }
 
-// Ptr returns the address of a unit on the device, aligned to 128 bytes.
+// Ptr returns the device address of a unit. It is aligned to 128 bytes.
 func (o *Owner) Ptr(unit uint32) (device.Ptr, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -368,12 +368,12 @@ func (o *Owner) Ptr(unit uint32) (device.Ptr, error) {
 	return p.supers[unit>>superShift] + device.Ptr(at), nil
 }
 
-// Usage is the memory of an [Owner].
+// Usage describes the memory of an [Owner].
 type Usage struct {
-	Blocks int // memory blocks
-	Units  int // in them
-	Used   int // taken units
-	Bytes  int // of device memory: units and bitmaps
+	Blocks int // number of memory blocks
+	Units  int // number of units in them
+	Used   int // number of taken units
+	Bytes  int // device memory for units and bitmaps
 }
 
 // String returns the usage in one line.
@@ -381,7 +381,7 @@ func (u Usage) String() string {
 	return fmt.Sprintf("%d of %d units taken, in %d memory blocks, %d bytes", u.Used, u.Units, u.Blocks, u.Bytes)
 }
 
-// Usage counts the units that are taken.
+// Usage returns the memory of the owner and counts the taken units.
 func (o *Owner) Usage(ctx context.Context) (Usage, error) {
 	if err := o.lock(ctx, "Usage"); err != nil {
 		return Usage{}, err
@@ -395,8 +395,8 @@ func (o *Owner) Usage(ctx context.Context) (Usage, error) {
 	return Usage{Blocks: n, Units: n * blockUnits, Used: used, Bytes: n * (bitmapBytes + blockUnits*o.pool.opts.UnitBytes)}, nil
 }
 
-// Clear frees all units and fills them with ones. The owner keeps its memory blocks. Nothing may
-// use units meanwhile.
+// Clear frees all units and fills them with ones. The owner keeps its memory blocks. No other work
+// may use the units meanwhile.
 func (o *Owner) Clear(ctx context.Context) error {
 	if err := o.lock(ctx, "Clear"); err != nil {
 		return err
@@ -404,13 +404,14 @@ func (o *Owner) Clear(ctx context.Context) error {
 	defer o.mu.Unlock()
 	o.pool.mu.Lock()
 	defer o.pool.mu.Unlock()
-	// What has been submitted runs, even if the context ends.
+	// Submitted work runs, even if the context ends.
 	return wrap("Owner", "Clear", o.pool.wipe(o.pool.numbers(o.blocks)))
 }
 
 // Close frees all units at once. The memory blocks return to the pool in a time that does not
-// depend on their content. It waits for submitted batches. Kernels of the caller that use units
-// must have completed. It is idempotent. Later calls of other methods return weft.ErrClosed.
+// depend on their content. Close waits for submitted batches. The caller's kernels that use units
+// must have completed. Closing it again does nothing. Later calls of other methods return
+// weft.ErrClosed.
 func (o *Owner) Close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

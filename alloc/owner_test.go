@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// shared is a pool of many owners and a model of the owner of each unit.
+// shared is a pool of many owners, with a model of the owner of each unit.
 type shared struct {
 	t      testing.TB
 	pool   *Pool
@@ -27,8 +27,8 @@ type shared struct {
 	zeros  map[*Owner][]uint32 // units to which their owner has written zeros
 }
 
-// TestOwners checks that owners never share a unit while owners come and go. Units of a closed
-// owner must be free and all ones for the next one, and older Refs must stay valid.
+// TestOwners checks that owners never share a unit while other owners are created and closed. Units
+// of a closed owner must be free and all ones for the next one, and older Refs must stay valid.
 func TestOwners(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, opts := range []Options{{Blocks: 3}, {Blocks: 2, MaxSuperBlocks: 3}, {Blocks: 8, Light: true}} {
@@ -78,7 +78,7 @@ func (s *shared) step() {
 	switch s.rng.IntN(8) {
 	default:
 		s.allocate(o, s.rng.IntN(1500))
-	case 0: // free some, and some of another owner
+	case 0: // frees several units, and tries those of another owner
 		mine := s.has[o]
 		n := s.rng.IntN(len(mine) + 1)
 		back, others := slices.Clone(mine[:n]), 0
@@ -102,7 +102,7 @@ func (s *shared) step() {
 		if err := o.Reserve(s.t.Context(), s.rng.IntN(3000)); err != nil && !errors.Is(err, op.ErrFull) {
 			s.t.Fatal(err)
 		}
-	case 3: // everything goes at once
+	case 3: // closes the owner, which frees its units
 		if err := o.Close(); err != nil {
 			s.t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func (s *shared) step() {
 	s.check(o)
 }
 
-// allocate takes units for an owner, and writes to some.
+// allocate takes units for an owner and writes to several of them.
 func (s *shared) allocate(o *Owner, n int) {
 	s.t.Helper()
 	units := make([]uint32, n)
@@ -137,8 +137,8 @@ func (s *shared) allocate(o *Owner, n int) {
 	s.has[o] = append(s.has[o], units[:got]...)
 }
 
-// write expects zeros in a unit if its owner has written them before, and ones otherwise. It writes
-// zeros.
+// write expects zeros in a unit if its owner has written to it before, and ones otherwise. It
+// writes zeros.
 func (s *shared) write(o *Owner, unit uint32) {
 	s.t.Helper()
 	at, err := o.Ptr(unit)
@@ -163,7 +163,7 @@ func (s *shared) forget(units []uint32) {
 	}
 }
 
-// check compares an owner's report with the model, and its latest Ref with its memory blocks.
+// check compares an owner's usage with the model, and its latest Ref with its memory blocks.
 func (s *shared) check(o *Owner) {
 	s.t.Helper()
 	u, err := o.Usage(s.t.Context())
@@ -230,7 +230,7 @@ func TestRefsOutliveGrowth(t *testing.T) {
 	}
 }
 
-// churning is a running launch of churn on a stream of its own.
+// churning is a running launch of churn on a separate stream.
 type churning struct {
 	t      testing.TB
 	stream *device.Stream
@@ -262,7 +262,7 @@ func (c *churning) end() (allocated, missing, wrong int) {
 	return int(n[0]), int(n[1]), int(n[2])
 }
 
-// TestTooMuchIsRefused checks that what the device cannot hold is refused before anything is
+// TestTooMuchIsRefused checks that sizes beyond the device's memory are refused before anything is
 // allocated.
 func TestTooMuchIsRefused(t *testing.T) {
 	for _, opts := range []Options{
@@ -281,7 +281,7 @@ func TestTooMuchIsRefused(t *testing.T) {
 		}
 		devicetest.ClearFailures(dev)
 	}
-	// Growth stops when memory runs out, and keeps what it has.
+	// Growth stops when memory runs out, and the owner keeps its units.
 	o := newOwner(t, devicetest.OpenSim(t, &sim.Options{Memory: 1 << 22}), &Options{Blocks: 8})
 	if err := o.Reserve(t.Context(), 1<<20); !errors.Is(err, device.ErrMemory) || usage(t, o).Units < 16*blockUnits {
 		t.Errorf("%v: %v", usage(t, o), err)

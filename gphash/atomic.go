@@ -13,16 +13,16 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Atomic batches. First all cores compute the new state of each key of the batch, without changing
-// any. They reserve slots, which then count as being written, and memory for values, and write the
-// values at once. From here on nothing can fail. The new state of the slots goes to the redo log
-// and is published: the batch is durable. Then one store to the control word changes each key, in
-// any order, since recovery repeats these stores from the log. When they are durable the log is
-// emptied, and the call returns.
+// An atomic batch runs in three steps. First all cores compute the new state of each key in the
+// batch, without changing any key. They reserve slots, in state writing, and memory for values, and
+// write the values at once. After this step nothing can fail. Then the new states of the slots go
+// to the redo log. Publishing the log makes the batch durable. Finally one store per key changes
+// the key's control word. The order of these stores does not matter, since recovery repeats them
+// from the log. When the stores are durable, the log is emptied and the call returns.
 //
-// So a batch takes five fences, whatever its size, where a single insertion takes three.
+// A batch takes five fences, whatever its size. A single insertion without the log takes three.
 
-// changeAtomic runs a batch that fits the log. If capacity for its inserts is lacking, all its
+// changeAtomic runs a batch that fits the log. If capacity for one of the inserts is lacking, all
 // operations fail and nothing changes.
 func (e *engine) changeAtomic(r *rows, tally *core.Tally) (failed []uint32) {
 	bits := e.bits()
@@ -40,7 +40,7 @@ func (e *engine) changeAtomic(r *rows, tally *core.Tally) (failed []uint32) {
 			images[i].releaseReserved()
 		}
 		if errors.Is(e.noSpace, errCrowded) {
-			e.noSpace = nil // a larger index has slots
+			e.noSpace = nil // the index grows, and the batch runs again
 		}
 		for i := range r.N {
 			r.setOK(uint32(i), false)
@@ -60,8 +60,8 @@ func (e *engine) changeAtomic(r *rows, tally *core.Tally) (failed []uint32) {
 	return nil
 }
 
-// capacityErr returns why capacity is lacking. Lack of memory takes precedence, since more slots
-// would not help then.
+// capacityErr returns the error of a core that lacked capacity. It prefers lack of memory to lack
+// of slots, since more slots would not help then.
 func (e *engine) capacityErr(images []images) (err error) {
 	for i := range images {
 		if imageErr := images[i].err; err == nil || imageErr != nil && !errors.Is(imageErr, errCrowded) {
@@ -71,8 +71,8 @@ func (e *engine) capacityErr(images []images) (err error) {
 	return err
 }
 
-// publishLog makes the reservations and the records of all cores durable, and publishes them. The
-// records are contiguous in the log. It returns false without any.
+// publishLog makes the reservations and records of all cores durable and publishes the batch. The
+// records are contiguous in the log. It returns false if no key changes.
 func (e *engine) publishLog(images []images) bool {
 	count := uint64(0)
 	firsts := make([]uint64, len(images))
@@ -93,39 +93,41 @@ func (e *engine) publishLog(images []images) bool {
 	return true
 }
 
-// images are the results of a core's share of a batch, by key. The next batch reuses their memory.
+// images holds the new states of the keys in one core's share of an atomic batch. The next batch
+// reuses its memory.
 type images struct {
 	writer
 	rows *rows
 	ops  []uint32
 	bits uint
 
-	changes   []keyChange  // by key, in the order of first use in the batch
-	data      []byte       // their values, if of one length
-	records   []uint64     // redo records of their slots
-	numbering keyNumbering // index of their keys while operations run
-	// results of operations, for a column that may be that of the values
+	changes   []keyChange  // by number, in the order of first use in the batch
+	data      []byte       // values of changes, if values have one length
+	records   []uint64     // redo records of changes
+	numbering keyNumbering // numbers of the keys while operations run
+	// results of the operations; writeResults copies them later, since input values may be in the
+	// same column
 	results []byte
-	found   foundValues // results that are byte strings
+	found   foundValues // results in pools with records
 	err     error       // lack of capacity
 }
 
-// keyChange is the new state of a key.
+// keyChange is the state of one key before and after the batch.
 type keyChange struct {
 	item
-	at         slotRef // its slot
-	oldControl control // of that slot, before
+	at         slotRef // slot of the key
+	oldControl control // control word of that slot before the batch
 	newControl control
-	existed    bool // the key existed before
-	exists     bool // it will exist after
-	written    bool // with a value of the batch
-	fetched    bool // its value is the one from before the batch
+	existed    bool // the key existed before the batch
+	exists     bool // the key exists after the batch
+	written    bool // the batch sets the value
+	fetched    bool // the value before the batch has been read
 	reserved   bool
 	value      []byte
-	block      uint64 // of the value or record
+	block      uint64 // first word of the reserved value or record
 }
 
-// runOps runs the operations in their order on the images of their keys.
+// runOps runs operations in order on the images of their keys, without changing the table.
 func (m *images) runOps(e *engine, r *rows, ops []uint32, bits uint) {
 	m.writer, m.rows, m.ops, m.bits = e.newWriter(nil, e.mayMove), r, ops, bits
 	m.numbering.reset(len(ops))
@@ -138,11 +140,10 @@ func (m *images) runOps(e *engine, r *rows, ops []uint32, bits uint) {
 
 // keyNumbering numbers keys in the order of their first use. The next batch reuses its memory.
 type keyNumbering struct {
-	index []uint32 // by hash: number + 1; 0: none
+	index []uint32 // hash table of number + 1; 0 marks a free entry
 	n     int
 }
 
-// reset allocates for the keys of that many operations.
 func (k *keyNumbering) reset(ops int) {
 	size := 16
 	for size < 2*ops {
@@ -152,8 +153,8 @@ func (k *keyNumbering) reset(ops int) {
 	clear(k.index)
 }
 
-// number returns the number of the key with this hash for which equal returns true, or a new one.
-// known reports whether the key has one already.
+// number returns the number of the key with this hash for which equal returns true. If the key has
+// no number yet, it gets the next one, and known is false.
 func (k *keyNumbering) number(hash uint64, equal func(i int) bool) (i int, known bool) {
 	mask := uint64(len(k.index) - 1)
 	at := hash & mask
@@ -167,7 +168,7 @@ func (k *keyNumbering) number(hash uint64, equal func(i int) bool) (i int, known
 	return k.n - 1, false
 }
 
-// changeOf returns the image of a key, which is looked up at its first use in the batch.
+// changeOf returns the change of a key. At the key's first use in the batch, it looks up the key.
 func (m *images) changeOf(it *item) *keyChange {
 	i, known := m.numbering.number(it.hash, func(i int) bool { c := &m.changes[i]; return c.hash == it.hash && bytes.Equal(c.key, it.key) })
 	if known {
@@ -184,8 +185,8 @@ func (m *images) changeOf(it *item) *keyChange {
 	return c
 }
 
-// readExisting reads the value that a key had before the batch. A record stays in place while the
-// batch runs.
+// readExisting reads the value that a key had before the batch. It skips records if the batch
+// returns no values.
 func (m *images) readExisting(c *keyChange) {
 	c.fetched = true
 	if !m.table.records() {
@@ -195,7 +196,6 @@ func (m *images) readExisting(c *keyChange) {
 	}
 }
 
-// runOp runs an operation.
 func (m *images) runOp(i uint32, it item) {
 	kind, value := m.rows.kind(i), m.rows.value(batch.Vals, i)
 	c := m.changeOf(&it)
@@ -223,8 +223,8 @@ func (m *images) runOp(i uint32, it item) {
 	m.addResult(i, c.value, hasValue)
 }
 
-// setValue sets the value of a key to one of the batch. Rows of byte strings stay valid while the
-// batch runs.
+// setValue sets the value of a key to a value from the batch. In pools with records it keeps a
+// reference, since the rows stay valid while the batch runs.
 func (m *images) setValue(c *keyChange, value []byte) {
 	c.exists, c.written = true, true
 	if m.table.records() {
@@ -234,7 +234,6 @@ func (m *images) setValue(c *keyChange, value []byte) {
 	copy(c.value, value)
 }
 
-// addResult stores what an operation returns.
 func (m *images) addResult(i uint32, value []byte, hasValue bool) {
 	switch out := &m.rows.Columns[batch.Out]; {
 	case !out.Given():
@@ -248,7 +247,7 @@ func (m *images) addResult(i uint32, value []byte, hasValue bool) {
 	}
 }
 
-// dropUnchanged removes keys that have not changed.
+// dropUnchanged removes the changes of keys that end in the state they began in.
 func (m *images) dropUnchanged() {
 	n := 0
 	for i := range m.changes {
@@ -262,8 +261,8 @@ func (m *images) dropUnchanged() {
 	m.changes = m.changes[:n]
 }
 
-// reserve allocates all that the changes need, writes the parts that no reader sees before they are
-// applied, and makes the records.
+// reserve allocates memory and slots for all changes and makes the redo records. It writes the data
+// that no reader sees before the changes are applied.
 func (m *images) reserve() error {
 	moved := false
 	for i := range m.changes {
@@ -281,7 +280,7 @@ func (m *images) reserve() error {
 	m.records = m.records[:0]
 	for i := range m.changes {
 		c := &m.changes[i]
-		if moved && c.existed { // keys that were moved away may be of this batch
+		if moved && c.existed { // the key may be one that was moved away
 			c.at, c.oldControl, _ = m.table.find(&c.item)
 		}
 		if c.newControl = c.oldControl.next(tomb, 0); c.exists {
@@ -292,8 +291,8 @@ func (m *images) reserve() error {
 	return nil
 }
 
-// reserveKey takes memory for a value and, for a new key, a slot. moved reports that another key
-// was moved away.
+// reserveKey allocates memory for a value and, for a new key, a slot. moved reports that another
+// key was moved away from that slot.
 func (m *images) reserveKey(c *keyChange) (moved bool, err error) {
 	if c.block, err = m.writeValue(&c.item, c.value); err != nil {
 		return false, err
@@ -312,7 +311,7 @@ func (m *images) reserveKey(c *keyChange) (moved bool, err error) {
 	return moved, nil
 }
 
-// displaceKey moves another key away and gives its slot to the new one.
+// displaceKey moves another key to a free slot and uses that key's old slot for the new key.
 func (m *images) displaceKey(c *keyChange) bool {
 	var d relocation
 	if !m.exclusive || !m.findRelocation(&c.item, &d) {
@@ -323,13 +322,13 @@ func (m *images) displaceKey(c *keyChange) bool {
 	return true
 }
 
-// claimSlot takes a slot for a new key and writes the key.
+// claimSlot marks the slot of a new key as being written and writes the key.
 func (m *images) claimSlot(c *keyChange) {
 	full := c.oldControl.state() == full
 	c.oldControl = c.oldControl.next(writing, 0)
 	m.mem.Store(m.control(c.at), uint64(c.oldControl))
 	if full {
-		// the key moved away must be gone before it is overwritten
+		// The copy of the moved key must be durably invalid before it is overwritten.
 		m.mem.Fence()
 	}
 	m.mem.Store(m.tag(c.at), c.tag)
@@ -338,7 +337,6 @@ func (m *images) claimSlot(c *keyChange) {
 	}
 }
 
-// releaseReserved undoes the reservations.
 func (m *images) releaseReserved() {
 	for i := range m.changes {
 		c := &m.changes[i]
@@ -352,7 +350,7 @@ func (m *images) releaseReserved() {
 	}
 }
 
-// apply stores the changes and makes them durable.
+// apply durably stores the new control words and records the memory that the next batch may reuse.
 func (m *images) apply() {
 	for i := range m.changes {
 		c := &m.changes[i]
@@ -373,7 +371,6 @@ func (m *images) apply() {
 	m.mem.Fence()
 }
 
-// writeResults writes the results of operations to their column.
 func (m *images) writeResults() {
 	if m.found.appendTo(&m.rows.Columns[batch.Out]); len(m.results) == 0 {
 		return

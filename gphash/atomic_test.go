@@ -17,23 +17,22 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// atomicTrial is a trial of atomic batches: after a crash all its keys are as before the running
-// batch, or all as after it.
+// atomicTrial is a trial of atomic batches. After a crash, either all its keys are as before the
+// running batch, or all are as after it.
 type atomicTrial struct {
 	*trial
 	policy        *policy
-	before, after [][]byte // by key; nil: absent
-	refused       int      // batches
+	before, after [][]byte // by key; nil if absent
+	refused       int      // number of batches
 }
 
-// domainHost is a host with threads of a domain as cores.
+// domainHost is a host that runs the threads of a domain as its cores.
 type domainHost struct {
 	serialHost
 	*atomicTrial
 	units int
 }
 
-// domainThreads is the number of threads: shares of two cores.
 const domainThreads = 8
 
 func (h domainHost) Properties() device.Properties { return device.Properties{Units: h.units} }
@@ -98,8 +97,7 @@ func newAtomicTrial(seed uint64) *atomicTrial {
 	return tr
 }
 
-// checkWhole fails unless all keys are as before the batch or all as after it, and returns their
-// number.
+// checkWhole fails unless all keys are as before or all as after the batch. It counts the keys.
 func (tr *atomicTrial) checkWhole(t *table) (nKeys int) {
 	is := make([][]byte, len(tr.keys))
 	for i, key := range tr.keys {
@@ -118,14 +116,15 @@ func (tr *atomicTrial) checkWhole(t *table) (nKeys int) {
 	return nKeys
 }
 
-// run runs batches, and checks possible crashes after some stores.
+// run runs batches and checks possible crashes after a sample of the stores.
 func (tr *atomicTrial) run() {
-	for range tr.shape.batches { // full, or nearly so, before the first check
+	for range tr.shape.batches { // fill the index, or nearly, before the first check
 		tr.runBatch(tr.shape.ops)
 		tr.before = tr.after
 	}
 	tr.d.Step = func() {
-		if tr.rng.IntN(max(1, tr.d.Dirty()/4)) == 0 { // one more of many makes little difference
+		// if many words are dirty, one more hardly matters
+		if tr.rng.IntN(max(1, tr.d.Dirty()/4)) == 0 {
 			tr.d.Crash(tr.rng, tr.maxImages, tr.checkImage)
 		}
 	}
@@ -142,8 +141,7 @@ func (tr *atomicTrial) run() {
 	}
 }
 
-// runBatch runs operations as package core does, and compares their results with those of serial
-// execution.
+// runBatch runs operations as package core does and compares their results with serial execution.
 func (tr *atomicTrial) runBatch(n int) {
 	kinds, oks, wantOKs := make([]op.Kind, n), make([]bool, n), make([]bool, n)
 	keys, values, results := Bytes{}, Bytes{}, make([][]byte, n)
@@ -191,7 +189,6 @@ func (tr *atomicTrial) runBatch(n int) {
 	}
 }
 
-// columns returns a batch with columns of these keys and values, and of results.
 func (s *smallShape) columns(keys, values Bytes) *batch.Batch {
 	n := keys.Len()
 	if s.records() {
@@ -209,7 +206,7 @@ func (s *smallShape) columns(keys, values Bytes) *batch.Batch {
 	}}
 }
 
-// change runs a batch, and reports whether capacity sufficed for it.
+// change runs a batch and reports whether capacity sufficed.
 func (tr *atomicTrial) change(b *batch.Batch) bool {
 	p := tr.policy
 	now := func() core.Counters {
@@ -248,8 +245,8 @@ func exploreAtomic(t *testing.T, states int, change func(*atomicTrial)) (images,
 	return images, resizes, refused, ""
 }
 
-// Whatever a crash leaves, even one of recovery, it leaves all of a batch or nothing, and all of
-// those before it. Batches run on one core or on several, with growth in between, in any bucket.
+// After a crash, even during recovery, either all operations of the running batch are done or none,
+// and all earlier batches are done. Batches run on one core or several, with growth in between.
 func TestAtomicCrashes(t *testing.T) {
 	conformance.SkipRaced(t, serialized)
 	images, resizes, refused, failed := exploreAtomic(t, *crashStates/20, nil)
@@ -303,7 +300,7 @@ func TestAtomicMutants(t *testing.T) {
 	}
 }
 
-// inLog reports whether the current store is one of publish to a word of the log.
+// inLog reports whether publish is storing to word at of the log.
 func inLog(tr *atomicTrial, at uint64) bool {
 	f, _ := pmtest.Site()
 	return f == "gphash.(*redoLog).publish" && at >= tr.table.redo.first && at < tr.table.redo.last && (at-tr.table.redo.first)%redoLine == headSum

@@ -22,7 +22,7 @@ func BenchmarkIndex(b *testing.B) {
 	benchmarkIndex(b, Options{ValueSize: 128, Capacity: benchKeys, Size: 800 << 20})
 }
 
-// BenchmarkAtomic measures the same with atomic batches.
+// BenchmarkAtomic measures atomic batches in the setting of BenchmarkIndex.
 func BenchmarkAtomic(b *testing.B) {
 	benchmarkIndex(b, Options{ValueSize: 128, Capacity: benchKeys, Size: 800 << 20, AtomicBatch: benchBatch})
 }
@@ -80,8 +80,8 @@ func benchmarkIndex(b *testing.B, o Options) {
 	}
 }
 
-// BenchmarkStrings measures the same of byte strings, on any device: keys of 8 to 55 bytes, values
-// of 64 to 191.
+// BenchmarkStrings measures byte strings on any device, per key: 8 to 55 bytes, and values of 64 to
+// 191.
 func BenchmarkStrings(b *testing.B) {
 	batches := make([]struct{ keys, absent, values Bytes }, benchKeys/benchBatch)
 	buffer := make([]byte, 192)

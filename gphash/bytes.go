@@ -7,14 +7,14 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// Bytes is a column of byte strings: row i is Data[Offsets[i]:Offsets[i+1]]. The zero
-// Bytes has no rows.
+// Bytes is a column of byte strings: row i is Data[Offsets[i]:Offsets[i+1]]. The zero Bytes has no
+// rows.
 type Bytes struct {
-	Offsets []uint64 // one more than rows, ascending
+	Offsets []uint64 // ascending; one more than rows
 	Data    []byte
 }
 
-// BytesOf returns a column of copies of the rows.
+// BytesOf returns a column with copies of the given rows.
 func BytesOf[S ~[]byte | ~string](rows ...S) (b Bytes) {
 	size := 0
 	for _, row := range rows {
@@ -31,7 +31,7 @@ func BytesOf[S ~[]byte | ~string](rows ...S) (b Bytes) {
 // Len returns the number of rows.
 func (b *Bytes) Len() int { return max(0, len(b.Offsets)-1) }
 
-// Row returns row i, which is part of Data.
+// Row returns row i without copying it.
 func (b *Bytes) Row(i int) []byte { return b.Data[b.Offsets[i]:b.Offsets[i+1]:b.Offsets[i+1]] }
 
 // Append appends a row.
@@ -43,11 +43,11 @@ func (b *Bytes) Append(row []byte) {
 	b.Offsets = append(b.Offsets, uint64(len(b.Data)))
 }
 
-// Reset drops all rows and keeps the memory.
+// Reset drops all rows but keeps the allocated memory for new rows.
 func (b *Bytes) Reset() { b.Offsets, b.Data = b.Offsets[:0], b.Data[:0] }
 
-// column returns the rows as a batch reads them, and checks their lengths. Rows that are not
-// used become empty.
+// column checks the lengths of the rows and returns them as a column of a batch. Rows for which
+// used returns false become empty.
 func (b *Bytes) column(name string, l lengths, used func(i int) bool) (c batch.Column, err error) {
 	spans := make([]batch.Span, b.Len())
 	for i := range spans {

@@ -15,34 +15,35 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// The cache of buckets (section 3.3). The control words and tags of the hottest buckets are also in
-// the memory of the GPU, and lookups read them there. The set of cached buckets changes only when
-// the cache is loaded; in between, changes write through. The paper counts the lookups that use a
-// cached bucket before it is overwritten. Here a load empties the cache, waits for the lookups in
-// flight, and fills in the hottest buckets, while new lookups read the pool.
+// The cache of buckets (section 3.3) copies the control words and tags of the hottest buckets to
+// the GPU's memory. Lookups read the copies. The set of cached buckets changes only when the cache
+// is loaded. Between two loads, changes write through to it. The paper counts the lookups that use
+// a cached bucket before it is overwritten. Here a load empties the cache, waits for the lookups in
+// flight, and copies the hottest buckets while new lookups read the pool.
 //
-// With a mirror, which has all buckets, it is a cache of values. A hot key shares its buckets with
-// cold ones, but the cache of values holds only those of hot keys. Values are identified by their
-// place in the pool, so they stay when keys move. A value that replaces another one takes over its
-// place in the cache. Only lookups without a concurrent change read them. An atomic batch gives a
-// value's place away when it runs, before it is published. Lookups then read the value in the pool
-// until the batch is published, or for good if it is refused.
+// With a mirror, which covers all buckets, the cache holds values instead. A hot key shares its
+// buckets with cold keys, but a cached value belongs to a hot key alone. Values are identified by
+// their place in the pool, so they stay cached when keys move. When a value replaces another one,
+// it takes over the cache entry. Only lookups without a concurrent change read cached values. An
+// atomic batch reassigns cache entries when it runs, before it is published. Until then, lookups
+// read the value from the pool; if the batch is refused, they continue to do so.
 
-// CachePolicy selects the buckets, or values, that LoadCache puts into the cache of a GPU: those of
-// the highest heat. The heat is a number per bucket or value in the memory of the GPU; those with
-// heat 0 stay out. The selection stays the same between two loads ("GPHash", section 3.3, which
-// leaves the policy open and is measured with LFU). It has no effect on a CPU.
+// CachePolicy selects the buckets or values that LoadCache copies to the cache of a GPU: those with
+// the highest heat. The heat is a number per bucket or value in the GPU's memory. Entries with heat
+// 0 are never cached. The selection stays the same between two loads ("GPHash", section 3.3; the
+// paper leaves the policy open and is measured with LFU). The policy has no effect on a CPU.
 type CachePolicy uint8
 
 const (
-	// LFU, the default, caches what is read often and lately. Each lookup adds one to the heat of
-	// what it reads, and each load halves all heats. Repeated lookups of a key in a sorted or mixed
-	// batch count once.
+	// LFU, the default, caches the entries that were read often and recently. A lookup adds one to
+	// the heat of each entry that it reads, and each load halves all heats. Repeated lookups of one
+	// key in a sorted or mixed batch count once.
 	LFU CachePolicy = iota
-	// LRU caches what was read last, with time counted in loads. A lookup sets the heat of what it
-	// reads to the number of the next load. It writes only values that differ, less than LFU does.
+	// LRU caches the entries that were read last, with time counted in loads. A lookup sets the
+	// heat of each entry that it reads to the number of the next load. It writes only if the heat
+	// differs, so LRU writes less than LFU.
 	LRU
-	// Random caches a random set, another one at each load. Lookups record no heat.
+	// Random caches a random set of entries, another one at each load. Lookups record no heat.
 	Random
 )
 
@@ -51,30 +52,29 @@ var cachePolicies = enum.Names[CachePolicy]{Type: "gphash.CachePolicy", Names: [
 // String returns the name of the policy.
 func (p CachePolicy) String() string { return cachePolicies.String(p) }
 
-// MarshalText returns String, or weft.ErrOptions for an invalid value.
+// MarshalText returns the name of the policy, or weft.ErrOptions for an invalid value.
 func (p CachePolicy) MarshalText() ([]byte, error) { return cachePolicies.Text(p) }
 
-// UnmarshalText parses a name in upper or lower case, so flag.TextVar accepts it.
+// UnmarshalText parses a name in upper or lower case, so that flag.TextVar accepts a CachePolicy.
 func (p *CachePolicy) UnmarshalText(text []byte) error { return cachePolicies.Read(p, text) }
 
-// cache is a launcher's state of the cache.
+// cache is the host's description of a GPU's cache.
 type cache struct {
 	policy   CachePolicy
 	share    float64
-	buf      device.Buffer // words of buckets, or of values
-	capacity uint64        // number of these
-	// number of the next load, from 1 on; heat 0 marks what has not been read
+	buf      device.Buffer // cached buckets or values
+	capacity uint64        // in entries
+	// number of the next load, from 1 on; heat 0 marks entries that were never read
 	loads uint32
 
-	values uint64 // in a cache of values: capacity of the pool
-	// per value: index in the cache, and heat
+	values uint64 // number of values that fit the pool; 0 in a cache of buckets
+	// per value: its index in the cache, then its heat
 	index device.Buffer
 }
 
-// bucketBytes is the size of a bucket in the cache.
 func (t *table) bucketBytes() int { return int(2 * t.slots * pm.Word) }
 
-// initValues turns the cache into one of values.
+// initValues makes c a cache of values instead of buckets.
 func (c *cache) initValues(s *device.Stream, dev device.Device, v *values) (err error) {
 	n := uint64(len(v.space.owner)) * v.perUnit
 	if n > math.MaxInt32 {
@@ -89,8 +89,7 @@ func (c *cache) initValues(s *device.Stream, dev device.Device, v *values) (err 
 
 func (c *cache) heat() device.Ptr { return c.index.Ptr + device.Ptr(4*c.values) }
 
-// entries returns the number of buckets, or values, that could be cached, and the bytes of each in
-// the cache.
+// entries returns the number of buckets or values that could be cached, and the bytes per entry.
 func (c *cache) entries(t *table) (n uint64, bytes int) {
 	if c.values > 0 {
 		return c.values, int(t.values.words * pm.Word)
@@ -98,8 +97,8 @@ func (c *cache) entries(t *table) (n uint64, bytes int) {
 	return t.slotsIn(t.live) / t.slots, t.bucketBytes()
 }
 
-// ensureCapacity allocates memory for capacity entries unless the cache has it. No reader uses the
-// cache then.
+// ensureCapacity allocates memory for capacity entries if the cache has less. The caller excludes
+// lookups that use the cache.
 func (c *cache) ensureCapacity(dev device.Device, capacity uint64, bytes int) error {
 	if capacity <= c.capacity {
 		return nil
@@ -115,16 +114,16 @@ func (c *cache) ensureCapacity(dev device.Device, capacity uint64, bytes int) er
 	return err
 }
 
-// LoadCache fills the cache with the buckets, or values, that have been read most since the last
-// load, concurrently with lookups. Without a cache it does nothing.
+// LoadCache fills the cache with the buckets or values that were read most since the last load.
+// Lookups continue meanwhile. If the index has no cache, LoadCache does nothing.
 func (x *Index) LoadCache(ctx context.Context) error { return loadCache(ctx, x.core, x.engine) }
 
-// LoadCache fills the cache with the buckets, or values, that have been read most since the last
-// load, concurrently with lookups. Without a cache it does nothing.
+// LoadCache fills the cache with the buckets or values that were read most since the last load.
+// Lookups continue meanwhile. If the map has no cache, LoadCache does nothing.
 func (m *Map[K, V]) LoadCache(ctx context.Context) error { return loadCache(ctx, m.core, m.engine) }
 
-// LoadCache fills the cache with the buckets that have been read most since the last load,
-// concurrently with lookups. Without a cache it does nothing.
+// LoadCache fills the cache with the buckets that were read most since the last load. Lookups
+// continue meanwhile. If x has no cache, LoadCache does nothing.
 func (x *Strings) LoadCache(ctx context.Context) error { return loadCache(ctx, x.core, x.engine) }
 
 func loadCache(ctx context.Context, t *core.Table, e *engine) error {
@@ -136,15 +135,16 @@ func loadCache(ctx context.Context, t *core.Table, e *engine) error {
 	})
 }
 
-// loadCache fills the cache of an index with keys keys, and waits for that.
+// loadCache fills the cache of an index with keys keys, and waits until the cache is full.
 func (g *gpuEngine) loadCache(keys uint64) error {
 	if err := g.startLoading(keys); err != nil {
 		return err
 	}
-	return g.RunSync(uncancelled, func(*device.Stream) error { return nil }) // waits for the load
+	// waits for the submitted load
+	return g.RunSync(uncancelled, func(*device.Stream) error { return nil })
 }
 
-// startLoading does not wait until the cache is full. Changes do.
+// startLoading submits the kernels that fill the cache. Only later changes wait for them.
 func (g *gpuEngine) startLoading(keys uint64) error {
 	k := &g.k
 	nEntries, bytes := k.cache.entries(k.host.table)
@@ -159,14 +159,14 @@ func (g *gpuEngine) startLoading(keys uint64) error {
 	at := prim.Carve(work.buf.Ptr)
 	heat := newSorting(&at, n)
 	p := cacheParams{table: k.table.Load().ref, space: k.space, heat: heat.From.Keys, n: nEntries}
-	p.space.lists = lists{} // the lists differ by the time that the cache is full
+	p.space.lists = lists{} // the lists change before the cache is full
 	err = g.RunSync(uncancelled, func(s *device.Stream) error {
 		if err := device.Launch(s, k.cacheEmpty, gpu.Wave(k.dev, n), gpu.Block, &p); err != nil {
 			return err
 		}
 		return k.prim.Sort(s, &heat.Sort, heat.scratch)
 	})
-	if err == nil { // exclude the lookups that use the cache and count its reads
+	if err == nil { // wait for lookups that use the cache and count reads
 		err = g.excludeLookups(func(s *device.Stream) error { return s.Fill(p.table.cacheRead, 0, 4) })
 	}
 	if err != nil {
@@ -179,7 +179,7 @@ func (g *gpuEngine) startLoading(keys uint64) error {
 		return fmt.Errorf("cache: %w", err)
 	}
 	k.cache.loads++
-	if err := g.installLevels(); err != nil { // its new place, if it has moved
+	if err := g.installLevels(); err != nil { // the cache may have moved
 		return err
 	}
 	p.table, p.heat, p.rows, p.capacity = k.table.Load().ref, heat.To.Keys, heat.To.Vals, k.cache.capacity
@@ -188,7 +188,6 @@ func (g *gpuEngine) startLoading(keys uint64) error {
 	}))
 }
 
-// excludeLookups calls submit while lookups are excluded.
 func (g *gpuEngine) excludeLookups(submit func(s *device.Stream) error) error {
 	if err := g.Leases.BeginExclusive(uncancelled); err != nil {
 		return err
@@ -197,7 +196,6 @@ func (g *gpuEngine) excludeLookups(submit func(s *device.Stream) error) error {
 	return g.RunSync(uncancelled, submit)
 }
 
-// cacheStats reads the size and the hit rate of the cache.
 func (g *gpuEngine) cacheStats(ctx context.Context, s *Stats) error {
 	c := &g.k.cache
 	if c.share == 0 {

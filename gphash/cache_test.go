@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// Lookups in mixed batches heat like other lookups, even if the same batch replaces the value.
-// Changes alone do not.
+// Lookups in mixed batches increase the heat of values like other lookups, even if the same batch
+// replaces the value. Changes alone do not.
 func TestMixedBatchesWarmTheCache(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -55,7 +55,7 @@ func TestMixedBatchesWarmTheCache(t *testing.T) {
 	}
 }
 
-// A cache entry that is visible before its words is detected, by lookups alongside a load.
+// Lookups alongside a load detect a cache entry that becomes visible before its words.
 func TestLoadingMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -65,7 +65,7 @@ func TestLoadingMutants(t *testing.T) {
 		{"get", `ld\.acquire\.gpu\.global\.b32`, "ld.relaxed.gpu.global.b32"},
 	} {
 		cfg := programs[uint32, uint64](t, withValues)
-		// found by 9
+		// seed 9 finds it
 		cfg.Shapes, cfg.First, cfg.Seeds, cfg.NoShrink = dst.Overlapping(), 8, 200, true
 		cfg.Rewrite = mutate.Replace(t, m.kernel, m.pattern, m.with)
 		f, tried := dst.Find(cfg)

@@ -2,37 +2,38 @@ package gphash
 
 import "github.com/weftgo/weft/internal/op"
 
-// writer changes a table. Memory that a batch deletes or replaces is reused by the next batch
-// (recycle), not earlier, since concurrent readers would find something else there.
+// writer changes a table. Memory that a batch deletes or replaces is reused by the next batch at
+// the earliest, since concurrent readers may still read it; see recycle.
 type writer struct {
 	*table
-	region *region // region of the values it allocates
-	// No other thread changes or iterates over the buckets of its keys, so it may move other keys.
+	region *region // memory for new values
+	// No other thread uses the candidate buckets, so the writer may move other keys.
 	exclusive bool
-	buffer    []byte // for a key that is moved
+	buffer    []byte // key that is being moved
 	live      int    // change of the number of keys
-	dead      int    // slots that were full and are tombstones now
+	dead      int    // number of full slots that became tombstones
 }
 
-// newWriter returns a writer that either owns the buckets of its keys (exclusive) or shares them.
+// newWriter returns a writer. exclusive states that no other thread uses the candidate buckets of
+// its keys.
 func (t *table) newWriter(r *region, exclusive bool) writer {
 	return writer{table: t, region: r, exclusive: exclusive, buffer: make([]byte, t.keySize)}
 }
 
-// outcome is the result of an operation.
 type outcome struct {
-	// Get found it, PutNew or Put inserted it, Update replaced it, Delete removed it
+	// Get found the key, PutNew or Put inserted it, Update replaced its value, or Delete removed it
 	ok       bool
-	hasValue bool   // the existing value has been read
-	value    []byte // that value
+	hasValue bool   // the existing value was read
+	value    []byte // existing value
 	err      error
 }
 
-// reducer computes the value to store from the existing one and that of the operation, in existing.
+// reducer combines the existing value with an operation's value and stores the result in existing.
 type reducer func(existing, value []byte)
 
-// change runs an operation with a value. buf, if not nil, receives the value that it finds. reduce
-// combines values, for operations that do.
+// change runs one operation. buf, if not nil, receives the existing value. reduce, if not nil,
+// combines the existing value with value. change searches again if another thread changes the slot
+// meanwhile.
 func (w *writer) change(kind op.Kind, it *item, value, buf []byte, reduce reducer) outcome {
 	for {
 		p := w.probe(it)
@@ -56,7 +57,7 @@ func (w *writer) change(kind op.Kind, it *item, value, buf []byte, reduce reduce
 	}
 }
 
-// readFound reads the value that a probe has found, if any.
+// readFound reads the value that a probe found. done is false if the slot has changed.
 func (w *writer) readFound(p *probe, kind op.Kind, buf []byte) (o outcome, done bool) {
 	if !p.ok {
 		return outcome{}, true
@@ -65,8 +66,8 @@ func (w *writer) readFound(p *probe, kind op.Kind, buf []byte) (o outcome, done 
 	return outcome{ok: kind == op.Get, hasValue: true, value: value}, control(w.mem.Load(w.control(p.at))) == p.control
 }
 
-// insert gives a key a free slot. Failing that, it takes the slot of another key that can move
-// elsewhere.
+// insert publishes a key in a free slot. If no candidate slot is free, it moves another key
+// elsewhere and uses that key's slot.
 func (w *writer) insert(p *probe, it *item, value []byte) (o outcome, done bool) {
 	var d relocation
 	if !p.hasFree && (!w.exclusive || !w.findRelocation(it, &d)) {
@@ -78,7 +79,7 @@ func (w *writer) insert(p *probe, it *item, value []byte) (o outcome, done bool)
 	}
 	if !p.hasFree {
 		w.publish(d.to, d.toControl, &d.item, d.fromControl.block())
-		// two slots hold its key now, as after a crash here
+		// Two slots hold the moved key now. A crash here leaves the same state.
 		p.free, p.freeControl = d.from, d.fromControl
 	}
 	if !w.publish(p.free, p.freeControl, it, block) {
@@ -96,9 +97,9 @@ type relocation struct {
 	fromControl, toControl control
 }
 
-// findRelocation finds a key in the candidate buckets of another one that can move to a free slot
-// in a candidate bucket of its own. The paper moves nothing. But at a load of .9 some keys find all
-// four buckets of eight full, and one step of moves takes an index to .95.
+// findRelocation searches the candidate buckets of a key for another key that can move to a free
+// slot. The paper moves no keys on insertion. Without moves, at a load of .9 some keys find all
+// four buckets of eight slots full. One step of moves raises the load to .95.
 func (w *writer) findRelocation(it *item, d *relocation) (ok bool) {
 	w.eachBucket(it.hash, func(bucket uint64, open bool) bool {
 		for slot := uint64(0); open && slot < w.slots; slot++ {
@@ -116,16 +117,16 @@ func (w *writer) findRelocation(it *item, d *relocation) (ok bool) {
 	return ok
 }
 
-// publish writes a key to a free slot, unless another thread has taken it. The key and its value
-// are durable before the control word publishes them. If a crash comes before the control word is
-// written, the slot is still free.
+// publish writes a key to a free slot. It returns false if another thread has taken the slot. The
+// key and its value are durable before the control word publishes them. After a crash before that
+// store, recovery frees the slot.
 func (t *table) publish(at slotRef, old control, it *item, block uint64) bool {
 	claimed := old.next(writing, 0)
 	if !t.mem.CompareAndSwap(t.control(at), uint64(old), uint64(claimed)) {
 		return false
 	}
 	if old.state() == full {
-		// its key has moved and must be gone before it is overwritten
+		// The old copy of a moved key must be durably invalid before it is overwritten.
 		t.mem.Fence()
 	}
 	t.mem.Store(t.tag(at), it.tag)
@@ -138,9 +139,8 @@ func (t *table) publish(at slotRef, old control, it *item, block uint64) bool {
 	return true
 }
 
-// freeStale frees what this batch has deleted and replaced, if that is needed already, and reports
-// whether it freed anything. Only concurrent lookups would forbid that, and an engine on the host
-// has none.
+// freeStale frees memory and slots that this batch itself has deleted or replaced. It reports
+// whether it freed anything. On the host no lookup can be reading them.
 func (w *writer) freeStale() bool {
 	r, v := w.region, w.values
 	if v.singleWriter && len(r.stale) > 0 {
@@ -152,7 +152,7 @@ func (w *writer) freeStale() bool {
 	return n > 0
 }
 
-// storeValue writes a value or a record to memory of its own and makes it durable.
+// storeValue writes a value or a record to new memory and makes it durable.
 func (w *writer) storeValue(it *item, value []byte) (block uint64, err error) {
 	if block, err = w.writeValue(it, value); err == nil {
 		w.mem.Fence()
@@ -160,7 +160,6 @@ func (w *writer) storeValue(it *item, value []byte) (block uint64, err error) {
 	return block, err
 }
 
-// writeValue writes a value or a record to memory of its own.
 func (w *writer) writeValue(it *item, value []byte) (block uint64, err error) {
 	v := w.values
 	if !v.records {
@@ -176,7 +175,7 @@ func (w *writer) writeValue(it *item, value []byte) (block uint64, err error) {
 	return block, err
 }
 
-// update gives a key another value. A crash leaves one of the two.
+// update replaces the value of a key. After a crash, the key has the old value or the new one.
 func (w *writer) update(p *probe, it *item, value, buf []byte, reduce reducer) (o outcome, done bool) {
 	if reduce != nil {
 		w.values.read(p.control.block(), buf)
@@ -199,7 +198,7 @@ func (w *writer) update(p *probe, it *item, value, buf []byte, reduce reducer) (
 	return o, true
 }
 
-// remove makes a slot a tombstone. The next batch reuses the slot and the value's memory.
+// remove marks a slot as a tombstone. The next batch may reuse the slot and its value's memory.
 func (w *writer) remove(at slotRef, c control) bool {
 	if !w.mem.CompareAndSwap(w.control(at), uint64(c), uint64(c.next(tomb, 0))) {
 		return false

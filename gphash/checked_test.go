@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// A GPU compares values with their checksums itself: without its kernel damage stays undetected.
+// A GPU itself compares values with their checksums: without its kernel damage stays undetected.
 func TestVerifyOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

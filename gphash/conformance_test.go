@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// thorough increases the work of tests of kernels.
+// thorough is a factor for the work of tests of kernels.
 var thorough = flag.Int("thorough", 1, "so many times the usual work of tests of kernels, 1 to 16")
 
 // A map of each pair of widths, including signed and floating types, passes the suite of maps. Its
@@ -49,7 +49,7 @@ func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale conf
 		path := filepath.Join(dir, strconv.Itoa(int(pools.Add(1))))
 		m, err := CreateMap[K, V](path, dev, o)
 		must(t, err)
-		must(t, os.Remove(path)) // it stays until it is closed
+		must(t, os.Remove(path)) // the open pool keeps the file
 		return loading[K, V]{m}
 	}, without...)
 }
@@ -62,8 +62,8 @@ func smallParts(t *testing.T) {
 	t.Cleanup(func() { minRegionBits, unit = wasBuckets, wasUnit })
 }
 
-// smallPool is the size of a pool with 64 such units. The time of tests depends on the size of
-// their pools: loading a cache sorts all possible values.
+// smallPool is the size of a pool with 64 such units. Tests take longer with larger pools: loading
+// a cache sorts all possible values.
 const smallPool = pool.DataStart + 1<<20
 
 // Kernels pass the suite of maps on a simulated GPU. TestSchedules tests their concurrency.

@@ -16,61 +16,61 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// engine runs batches on the cores of the host. Keys are distributed by the first bits of their
-// hash: operations on one key stay in order, and each core works on regions of its own, of levels
-// and of values.
+// engine runs batches on the cores of the host. It distributes operations by the first bits of
+// their keys' hashes. Operations on one key stay in order, and each core has separate regions of
+// levels and of values.
 type engine struct {
 	cpu.Engine
 	*table
 	pool    *pool.Pool
-	drained uint64 // drained buckets of the lowest level, if it is closed
+	drained uint64 // number of drained buckets of the lowest level, if that level is closed
 	next    *nextLevel
-	// skippedLevel is log2 of the level that is not zeroed in advance.
+	// log2 of the size of a level that is not zeroed in advance
 	skippedLevel uint
-	// Buckets that have been drained, and zeroed for a new level, since the pool was opened.
+	// numbers of buckets drained, and zeroed for a new level, since the pool was opened
 	nDrained, nZeroed uint64
-	changed           atomic.Bool // since the pool was opened
-	nResizes          uint64      // since the pool was opened
-	nRetries          uint64      // batches rerun, since the pool was opened
+	changed           atomic.Bool // the pool has been changed since it was opened
+	nResizes          uint64      // number of resizes since the pool was opened
+	nRetries          uint64      // number of batches rerun since the pool was opened
 
-	// Of the running batch: the error if a value found no memory, and the hashes of keys with
-	// deferred operations.
+	// State of the running batch: the error if a value found no memory, and the hashes of the keys
+	// with deferred operations.
 	noSpace  error
 	deferred map[uint64]bool
-	// mayMove: keys may be moved to make slots.
+	// the running batch may move keys to free slots
 	mayMove bool
-	// anyRegion: the batch has found no memory in the units of its regions. Its values come from
-	// any.
+	// values may use any region, since the regions of the batch's keys are full
 	anyRegion bool
-	// images are the results of an atomic batch by key, per core.
+	// per core: new states of the keys in an atomic batch
 	images []images
-	// placers place records for a GPU, per core.
+	// per core: placement of records for a GPU
 	placers []placer
 
-	accel   accelerator // works on the pool in place of this engine; nil: none
-	lostErr error       // why that device no longer does
+	accel   accelerator // runs batches instead of this engine; nil if none
+	lostErr error       // why the accelerator was lost
 }
 
-// accelerator is another device that works on the pool of an engine. The engine itself then only
-// decides on growth.
+// accelerator is a device that runs the batches on an engine's pool. The engine itself then only
+// decides when the index grows.
 type accelerator interface {
-	// fetchSpace finds out which memory of values is in use, and frees unused units. sendSpace
-	// passes changes of it back to the device.
+	// fetchSpace reads from the device which memory of values is in use, and frees unused units.
+	// sendSpace sends the host's changes of that state back to the device.
 	fetchSpace() error
 	sendSpace() error
-	// installLevels passes the levels to the device, and waits until no reader uses the previous
-	// ones. On an error nothing changes.
+	// installLevels sends the levels to the device and waits until no reader uses the previous
+	// levels. On an error nothing changes.
 	installLevels() error
-	// refreshSlots passes changes that the host has made to slots.
+	// refreshSlots sends the host's changes of slots to the device.
 	refreshSlots() error
 	recycle() error
 	clearWords(lo, hi uint64) error
-	moveUp(lo, hi uint64) (ok bool, err error) // of the lowest level; errHeld
+	// moveUp moves keys up from buckets [lo,hi) of the lowest level, or returns errHeld.
+	moveUp(lo, hi uint64) (ok bool, err error)
 }
 
-// parts are the memory of an index: its pool, until it is closed.
+// parts is the memory of an index: the mapped pool and the counters.
 type parts struct {
-	core.Lines // a GPU has the counters in one, without slots
+	core.Lines // counters on a GPU; unused on the host
 	counters   core.Tally
 	close      func() error
 }
@@ -78,7 +78,7 @@ type parts struct {
 func (p *parts) Tally() *core.Tally { return &p.counters }
 func (p *parts) Free() error        { return p.close() }
 
-// bits returns log2 of the number of regions by which operations are distributed.
+// bits returns log2 of the number of regions in the lowest level, which distribute operations.
 func (t *table) bits() uint { return t.live[len(t.live)-1].regions() }
 
 // ---- lookups --------------------------------------------------------------------
@@ -97,7 +97,6 @@ func (e *engine) Lookup(ctx context.Context, s *device.Stream, _ *core.Lease, b 
 	})
 }
 
-// rowRange returns the numbers of operations [lo,hi).
 func rowRange(lo, hi int) []uint32 {
 	all := make([]uint32, hi-lo)
 	for i := range all {
@@ -106,8 +105,8 @@ func rowRange(lo, hi int) []uint32 {
 	return all
 }
 
-// lookups are the lookups of one core. It finds several keys one after the other and then reads
-// their values, which have been prefetched by then.
+// lookups runs the lookups of one core. It prefetches the values of several keys before it reads
+// them.
 type lookups struct {
 	*rows
 	found [cpu.Group]lookup
@@ -115,7 +114,6 @@ type lookups struct {
 	hits  int
 }
 
-// lookup is a key that has been found.
 type lookup struct {
 	item
 	row     uint32
@@ -123,7 +121,7 @@ type lookup struct {
 	control control
 }
 
-// find looks a key up. readRecord checks later whether a record is the key's.
+// find searches for a key. In pools with records it only compares hashes; readRecord compares keys.
 func (l *lookups) find(i uint32, it item) {
 	tagged := it
 	if l.records() {
@@ -154,8 +152,8 @@ func (l *lookups) setResult(i uint32, ok bool) {
 	}
 }
 
-// readFound reads the values of keys that have been found. If a slot has changed since, its key is
-// looked up again.
+// readFound reads the values of the keys that were found. If a slot has changed since then,
+// readFound looks up the key again.
 func (l *lookups) readFound() {
 	for j := range l.found[:l.n] {
 		f := &l.found[j]
@@ -174,7 +172,7 @@ func (l *lookups) readFound() {
 	l.n = 0
 }
 
-// rows gives access to the columns of a batch by row.
+// rows provides access to the rows of a batch.
 type rows struct {
 	*table
 	*batch.Batch
@@ -190,7 +188,7 @@ func (r *rows) key(i uint32) []byte {
 	return r.Columns[batch.Keys].Row(int(i))
 }
 
-// value returns a row of a column of values; nil, if the column is missing.
+// value returns row i of a column of values, or nil if the batch has no such column.
 func (r *rows) value(role batch.Role, i uint32) []byte {
 	c := &r.Columns[role]
 	if !c.Given() {
@@ -212,8 +210,8 @@ func (r *rows) kind(i uint32) op.Kind {
 	return r.Kind
 }
 
-// prefetchBuckets hashes the keys of operations and prefetches their candidate buckets: the first
-// 128 bytes of each, which hold control words and tags.
+// prefetchBuckets hashes the keys of operations and prefetches the first 128 bytes of their
+// candidate buckets, which hold control words and tags.
 func (r *rows) prefetchBuckets(ops []uint32, items *[cpu.Group]item) {
 	var lines [4 * cpu.Group]unsafe.Pointer
 	var memory [maxHashes]uint64
@@ -240,8 +238,8 @@ func (r *rows) prefetchBuckets(ops []uint32, items *[cpu.Group]item) {
 // Caps implements [core.Engine].
 func (e *engine) Caps() core.Caps { return core.Caps{DeletesMayOverflow: e.redo != nil, Updates: true} }
 
-// Combine implements [core.Combiner]. Atomic batches stay whole, because they combine operations
-// per key by themselves.
+// Combine implements [core.Combiner]. It leaves atomic batches unchanged, because changeAtomic
+// combines operations per key itself.
 func (e *engine) Combine(b *batch.Batch) *batch.Batch {
 	if e.redo != nil {
 		return nil
@@ -249,7 +247,7 @@ func (e *engine) Combine(b *batch.Batch) *batch.Batch {
 	return e.Engine.Combine(b)
 }
 
-// Change implements [core.Engine]. From here on it reuses what the last batch has deleted.
+// Change implements [core.Engine]. It first frees memory of earlier batches.
 func (e *engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	if err := cpu.SyncStream(s); err != nil {
 		return 0, nil, err
@@ -293,9 +291,8 @@ func (e *engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	return done, failed, nil
 }
 
-// checkWritable precedes changes. It refuses changes of a pool opened for reading, because its
-// memory is read-only. After the loss of a GPU it also refuses those that were admitted alongside
-// readers.
+// checkWritable returns an error if the pool must not be changed. A pool opened for reading is
+// mapped read-only. After the loss of a GPU, changes that run alongside readers return the loss.
 func (e *engine) checkWritable() error {
 	if e.pool.ReadOnly() {
 		return ErrReadOnly
@@ -307,8 +304,8 @@ func (e *engine) checkWritable() error {
 	return nil
 }
 
-// recycle frees what changes have deleted and replaced so far. It runs before a level is dropped,
-// since its tombstones would refer to memory in other use later.
+// recycle frees the memory that earlier batches deleted or replaced. It must run before a level is
+// dropped, since tombstones refer to the level's memory.
 func (e *engine) recycle() error {
 	if e.accel != nil {
 		return e.accel.recycle()
@@ -317,7 +314,6 @@ func (e *engine) recycle() error {
 	return nil
 }
 
-// result is the result of a share of a piece.
 type result struct {
 	live, dead int
 	failed     []uint32
@@ -325,7 +321,6 @@ type result struct {
 	found      foundValues
 }
 
-// runPiece runs a piece of a batch.
 func (e *engine) runPiece(r *rows) []result {
 	bits := e.bits()
 	shares := e.distribute(r, bits)
@@ -334,8 +329,8 @@ func (e *engine) runPiece(r *rows) []result {
 	return results
 }
 
-// distribute distributes the operations of a piece to the cores by the regions of their keys, or
-// leaves all to one core.
+// distribute divides the operations of a piece among the cores by the regions of their keys. Small
+// pieces go to one core.
 func (e *engine) distribute(r *rows, bits uint) []cpu.Share {
 	e.values.singleWriter = bits == 0 || r.N < minParallelOps || e.anyRegion || e.Device.Properties().Units == 1
 	if e.values.singleWriter {
@@ -348,17 +343,17 @@ func (e *engine) distribute(r *rows, bits uint) []cpu.Share {
 	})
 }
 
-// minParallelOps is the number of changes below which distributing them costs more than it gains.
-// Tests make it smaller.
+// minParallelOps is the minimum number of operations in a piece that several cores share. For
+// fewer, distribution costs more than it gains. Tests make it smaller.
 var minParallelOps = 1 << 11
 
-// runShare runs operations in their order. Operations on a key after one that found no space are
-// deferred with it, to run again in that order.
+// runShare runs operations in order. If an operation finds no space, it and all later operations on
+// its key are deferred, to run again in that order.
 func (e *engine) runShare(r *rows, ops []uint32, bits uint) (sum result) {
 	w := e.newWriter(nil, e.mayMove)
 	buf, deferred := make([]byte, e.valueSize), map[uint64]bool{}
 	if e.records() && !r.Columns[batch.Out].Given() {
-		buf = nil // no reader
+		buf = nil // the batch returns no values
 	}
 	cpu.RunPrefetched(cpu.NoWatch(), ops, cpu.Group, r.prefetchBuckets, func(i uint32, it item) {
 		var o outcome
@@ -385,7 +380,7 @@ func (e *engine) runShare(r *rows, ops []uint32, bits uint) (sum result) {
 		switch out := &r.Columns[batch.Out]; {
 		case !out.Given():
 		case out.Data != nil && o.hasValue:
-			buf = o.value // may have grown
+			buf = o.value // the buffer may have grown
 			sum.found.add(out, i, o.value)
 		case o.hasValue:
 			copy(out.Row(int(i)), buf)
@@ -397,7 +392,7 @@ func (e *engine) runShare(r *rows, ops []uint32, bits uint) (sum result) {
 	return sum
 }
 
-// combiner returns the function by which operation i combines values, or nil.
+// combiner returns the function that combines values for operation i, or nil if i has none.
 func (r *rows) combiner(i uint32) reducer {
 	kind := r.kind(i)
 	if !kind.Reduces() {
@@ -408,13 +403,13 @@ func (r *rows) combiner(i uint32) reducer {
 
 // ---- the table as a whole -----------------------------------------------------------
 
-// Extent implements [core.Engine]. Unit 2^n+b is bucket b of the level of 2^n. So units keep their
-// numbers when levels come and go, and an iteration in progress is not affected.
+// Extent implements [core.Engine]. Unit 2^n+b is bucket b of the level with 2^n buckets. So units
+// keep their numbers when levels come and go, and an iteration in progress is not affected.
 func (e *engine) Extent(*core.Lease) (units uint32, rows int) {
 	return 2 << e.live[0].bits, int(e.slots)
 }
 
-// bucketsOf returns the buckets of a level among units [lo,hi).
+// bucketsOf returns the range of buckets of a level that units [lo,hi) contain.
 func (l level) bucketsOf(lo, hi uint32) (first, end uint64) {
 	n := uint64(1) << l.bits
 	return max(uint64(lo), n) - n, max(min(uint64(hi), 2*n), n) - n
@@ -436,8 +431,8 @@ func (e *engine) Export(ctx context.Context, _ *core.Lease, lo, hi uint32, out *
 	return n, nil
 }
 
-// exportBucket copies the pairs of a bucket to rows from number n on, as far as the rows suffice.
-// It returns n plus the number of pairs.
+// exportBucket copies the pairs of a bucket to the rows from n on, until no row is left. It returns
+// n plus the number of pairs in the bucket.
 func (e *engine) exportBucket(r *rows, bucket uint64, n int) int {
 	for slot := range e.slots {
 		at := slotRef{bucket, slot}
@@ -453,8 +448,7 @@ func (e *engine) exportBucket(r *rows, bucket uint64, n int) int {
 	return n
 }
 
-// valid reports whether a lookup of the slot's key finds this slot, and not another copy that a
-// crash has left.
+// valid reports whether a lookup finds this slot. After a crash another slot may hold the key, too.
 func (e *engine) valid(at slotRef, c control) bool {
 	var key [maxKey]byte
 	it := e.item(e.keyAt(at, c, key[:e.table.keySize]))
@@ -462,8 +456,7 @@ func (e *engine) valid(at slotRef, c control) bool {
 	return found == at
 }
 
-// Clear implements [core.Engine]: it deletes all keys. A crash may leave some, unless batches are
-// atomic.
+// Clear implements [core.Engine]. After a crash keys may remain, unless batches are atomic.
 func (e *engine) Clear(context.Context) error {
 	if err := e.checkWritable(); err != nil {
 		return err
@@ -478,7 +471,7 @@ func (e *engine) Clear(context.Context) error {
 	return nil
 }
 
-// wipe deletes all keys, durably.
+// wipe durably deletes all keys.
 func (e *engine) wipe() {
 	for _, l := range e.live {
 		e.Device.Parallel(1<<l.bits, inspectPiece, func(lo, hi int) {
@@ -488,11 +481,10 @@ func (e *engine) wipe() {
 		})
 	}
 	e.mem.Fence()
-	e.values = e.values.emptyCopy() // none is in use
+	e.values = e.values.emptyCopy() // no value is in use now
 	e.Parts().(*parts).counters = core.Tally{}
 }
 
-// exportPair copies a pair to row n.
 func (r *rows) exportPair(n int, at slotRef, c control) {
 	if r.records() {
 		r.exportRecord(n, c.block())
@@ -518,7 +510,7 @@ func (e *engine) Check(ctx context.Context, _ *core.Lease) error {
 	return e.check(ctx, e.Parts().(*parts).counters.Live)
 }
 
-// check verifies the index, which must have live keys.
+// check verifies the index. The index must hold live keys.
 func (e *engine) check(ctx context.Context, live uint64) error {
 	shadow := *e.table
 	shadow.values = e.values.emptyCopy()

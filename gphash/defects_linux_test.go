@@ -12,12 +12,12 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// Levels and values lie beyond 2^33 bytes and beyond 2^32 words, where 32-bit offsets of the
-// published code overflowed. The pool has 40 GiB of addresses, 5 for a GPU, and memory for the few
-// pages that are touched.
+// Levels and values lie beyond 2^33 bytes and beyond 2^32 words, where 32-bit offsets in the
+// published code overflowed. The pool has 40 GiB of addresses, 5 GiB for a GPU, and memory only for
+// the few pages in use.
 func TestLargeOffsets(t *testing.T) {
 	t.Run("CPU", func(t *testing.T) { largeOffsets(t, openCPU(t), 40<<30, 33<<30, 20) })
-	// The simulator has a byte for each word: a pool as above took it 45 s.
+	// The simulator allocates a byte per word of the pool, so this pool takes it 45 s.
 	if !testing.Short() {
 		t.Run("GPU", func(t *testing.T) {
 			largeOffsets(t, devicetest.OpenSim(t, &sim.Options{Arch: 80}), 4<<30+256<<20, 4<<30, 6)
@@ -25,7 +25,7 @@ func TestLargeOffsets(t *testing.T) {
 	}
 }
 
-// largeOffsets uses a pool of size bytes with its levels moved up by a further offset.
+// largeOffsets uses a pool of size bytes whose levels are moved up by offset.
 func largeOffsets(t *testing.T, dev device.Device, size int64, offset uint64, batches int) {
 	mapped, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {

@@ -14,21 +14,20 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// Defects of the code published with the paper. Tests here would find each of them in this package,
-// on a CPU and, if kernels do the work, on a simulated GPU. One concerns the GPU alone:
-// the flag of the cache that is never set (TestCachePolicies). Two concern the order of stores, and
-// tests try all orders: the lost superblock (TestCrashInCommit of the pool, TestCrashesInGrowth),
-// and the missing fence between value and key (TestCrashMutants and TestKernelCrashMutants).
+// These tests detect the defects of the code published with the paper, on a CPU and, if kernels do
+// the work, on a simulated GPU. One defect concerns the GPU alone: the flag of the cache that is
+// never set (TestCachePolicies). Two concern the order of stores, and tests try all orders: the
+// lost superblock (TestCrashInCommit in package pool, TestCrashesInGrowth), and the missing fence
+// between value and key (TestCrashMutants and TestKernelCrashMutants).
 
-// widths are sizes of keys and values: keys that are their own tags, and others.
+// widths are sizes of keys and values: with keys that are their own tags, and with longer keys.
 var widths = []Options{
 	{KeySize: 8, ValueSize: 128}, {KeySize: 4, ValueSize: 4}, {KeySize: 24, ValueSize: 20},
 }
 
 var allWidths = append(slices.Clip(widths), Options{}, Options{ValueSize: 16})
 
-// forEachWidth runs a test on an empty image of each width, including variable ones, on a
-// CPU.
+// forEachWidth runs a test on a CPU, on an empty image of each width.
 func forEachWidth(t *testing.T, o Options, test func(t *testing.T, im *image)) {
 	forEachOf(t, openCPU(t), allWidths, o, test)
 }
@@ -37,8 +36,7 @@ func forEachFixedWidth(t *testing.T, o Options, test func(t *testing.T, im *imag
 	forEachOf(t, openCPU(t), widths, o, test)
 }
 
-// forEachDevice runs a test on a CPU as forEachWidth does, and on a simulated GPU in the
-// widths of its turn.
+// forEachDevice runs a test as forEachWidth does, and on a simulated GPU with part of the widths.
 func forEachDevice(t *testing.T, offset int, o Options, test func(t *testing.T, im *image)) {
 	forEachWidth(t, o, test)
 	forEachOnGPU(t, offset, allWidths, o, test)
@@ -60,9 +58,9 @@ func forEachOnGPU(t *testing.T, offset int, widths []Options, o Options, test fu
 
 var gpuWidths = flag.Int("gpu-widths", 2, "in so many widths tests of growth and iterations run on simulated GPUs, each test in others")
 
-// rotate returns the widths in which a test runs on simulated GPUs. It begins with one fixed and
-// one variable width by turn, which take different paths in host and kernels. Six tests with
-// distinct turns cover all pairs of these.
+// rotate returns the widths for a test on simulated GPUs. It begins with one fixed and one variable
+// width, chosen by offset; they use different code in host and kernels. Six tests with distinct
+// offsets cover all pairs of these.
 func rotate(offset int, all []Options) []Options {
 	from := func(w []Options) []Options {
 		if len(w) == 0 {
@@ -90,7 +88,6 @@ func forEachOf(t *testing.T, dev device.Device, widths []Options, o Options, tes
 	}
 }
 
-// gpu reports whether the image is for a GPU.
 func (im *image) gpu() bool {
 	_, host := im.dev.(device.Host)
 	return !host
@@ -107,7 +104,7 @@ func (im *image) crash(t testing.TB, x *Index) {
 	im.restore()
 }
 
-// put stores keys lo to hi-1 in a version, in one batch, and records them in the model.
+// put stores keys lo to hi-1 with values of a version in one batch, and records them in the model.
 func (im *image) put(t testing.TB, x *Index, lo, hi int, version uint64) {
 	t.Helper()
 	var keys, values Bytes
@@ -133,9 +130,9 @@ func (im *image) checkWhole(t testing.TB, x *Index) {
 
 const mebibyte = 1 << 20
 
-// Values stay in place even if the pool was not closed, and later ones do not overwrite them. In
-// the published code, recovery placed values elsewhere than creation, and the end of the used ones
-// was stored too late.
+// Values stay in place even if the pool was not closed, and later values do not overwrite them. In
+// the published code, recovery placed values elsewhere than creation, and the end of the used
+// values was stored too late.
 func TestValuesOutliveTheWriter(t *testing.T) {
 	forEachDevice(t, 0, Options{Capacity: 10, Size: 8 * mebibyte}, func(t *testing.T, im *image) {
 		rounds := 12
@@ -157,8 +154,8 @@ func TestValuesOutliveTheWriter(t *testing.T) {
 }
 
 // Recovery finds unfinished slots in all levels, for any key size, and does not count free slots as
-// taken. In the published code it checked the bottom level once per level, compared fingerprints
-// only, and took empty slots for full ones.
+// taken. The published code checked the bottom level once per level, compared only fingerprints,
+// and treated empty slots as full.
 func TestRecoveryOfEachLevel(t *testing.T) {
 	forEachDevice(t, 1, Options{Capacity: 150, Levels: 3, Slots: 4}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
@@ -191,7 +188,7 @@ func TestRecoveryOfEachLevel(t *testing.T) {
 			t.Fatalf("%+v, want %+v", *report, want)
 		}
 		im.checkWhole(t, x)
-		im.put(t, x, 100, 150, 0) // fits: the slots are free again
+		im.put(t, x, 100, 150, 0) // fits only if the slots are free again
 		im.checkWhole(t, x)
 		if s, err := x.Stats(ctx); err != nil || s.Slots != int(slots) || s.Keys != 150 {
 			t.Errorf("%+v, %v", s, err)
@@ -199,7 +196,7 @@ func TestRecoveryOfEachLevel(t *testing.T) {
 	})
 }
 
-// testGrowth fills an index until a crash leaves a level that is being drained.
+// testGrowth fills an index until a crash leaves a partly drained level.
 func (im *image) testGrowth(t *testing.T) {
 	t.Helper()
 	x := im.mustOpen(t, OpenOptions{})
@@ -212,8 +209,8 @@ func (im *image) testGrowth(t *testing.T) {
 	im.crash(t, x)
 }
 
-// A crash while keys move loses none, and the index continues to grow. In the published code the
-// new level was not searched, and no other resize began.
+// A crash while keys move loses no key, and the index continues to grow. The published code did not
+// search the new level and never began another resize.
 func TestCrashOfAResize(t *testing.T) {
 	for offset, resize := range []Resize{Beside, Stop} {
 		forEachDevice(t, 4+offset, Options{Capacity: 100, Size: 8 * mebibyte}, func(t *testing.T, im *image) {
@@ -285,8 +282,7 @@ func TestCrowdedAtOpening(t *testing.T) {
 	})
 }
 
-// A level stays during any number of iterations. In the published code a count of users went from
-// two to zero.
+// A level stays until all iterations end. In the published code a user count went from two to zero.
 func TestTwoIterations(t *testing.T) {
 	forEachDevice(t, 2, Options{Capacity: 100, Size: 8 * mebibyte}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
@@ -330,7 +326,7 @@ func TestTwoIterations(t *testing.T) {
 	})
 }
 
-// A batch may have any number of keys. In the published code, warps with idle last lanes hung, or
+// A batch may have any number of keys. In the published code, warps with idle last lanes hung or
 // did their work twice.
 func TestBatchSizes(t *testing.T) {
 	forEachDevice(t, 3, Options{Capacity: 10_000, Size: 16 * mebibyte}, func(t *testing.T, im *image) {
@@ -372,7 +368,6 @@ func TestResultsOfChanges(t *testing.T) {
 	})
 }
 
-// inUse returns the number of values in use.
 func (v *values) inUse() (n uint64) {
 	for i := range v.space.owner {
 		if e := v.space.owner[i].extent.Load(); e != nil {
@@ -382,8 +377,8 @@ func (v *values) inUse() (n uint64) {
 	return n
 }
 
-// Memory depends on the contents, not on the history. The test runs 10,000 batches (150 on a GPU)
-// of updates, deletes, inserts of existing keys and lookups.
+// Memory use depends only on the contents. The test runs 10,000 batches (150 on a GPU) of updates,
+// deletes, inserts of existing keys and lookups.
 func TestMemoryIsBounded(t *testing.T) {
 	forEachFixedDevice(t, 1, Options{Capacity: 200}, func(t *testing.T, im *image) {
 		batches, n := 3_000**thorough, 40
@@ -428,7 +423,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// A batch that inserts and deletes one key again and again needs the slots of one key.
+// A batch that inserts and deletes one key repeatedly needs the slots of one key.
 func TestTombsWithinABatch(t *testing.T) {
 	forEachFixedDevice(t, 2, Options{Capacity: 100}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})

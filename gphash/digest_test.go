@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/vocabulary"
 )
 
-// digests are what a kernel computes of strings by weft/siphash.cuh and weft/crc32c.cuh.
+// digests are those that a kernel computes of strings by weft/siphash.cuh and weft/crc32c.cuh.
 type digests struct {
 	sip13, fast []uint64
 	crc32c      []uint32 // 32 lanes per string

@@ -18,8 +18,8 @@ import (
 	"github.com/weftgo/weft/gphash"
 )
 
-// temporary opens the CPU and makes a folder for a pool. A pool that should outlive the process at
-// the speed of memory belongs in /dev/shm.
+// temporary opens the CPU and creates a folder for a pool. A pool that should outlive the process
+// at the speed of memory belongs in /dev/shm.
 func temporary() (dev device.Device, dir string, done func()) {
 	dev, err := cpu.Open(nil)
 	if err != nil {
@@ -74,7 +74,7 @@ func Example() {
 	// "Rome    \x00\x00\x00\x00\x00\x00\x00\x00Berlin  "
 }
 
-// A map of integers is a [weft.Map] that lies in a file.
+// A map of integers is a [weft.Map] that is stored in a file.
 func ExampleCreateMap() {
 	ctx := context.Background()
 	dev, dir, done := temporary()
@@ -111,8 +111,8 @@ func ExampleCreateMap() {
 	// [9 0] [true false]
 }
 
-// The results of a returned call outlive the process, however that ends. The report lists what was
-// left half done and has been mended.
+// The changes of a returned call outlive the process, however the process ends. The report counts
+// the operations that were left half done and were repaired.
 func ExampleReport() {
 	ctx := context.Background()
 	dev, dir, done := temporary()

@@ -17,11 +17,11 @@ import (
 
 var crashStates = flag.Int("crash-states", 150_000, "images of crashes that tests look at, about")
 
-// serialized is why the race detector finds nothing with domains.
+// serialized is the reason to skip tests of domains under the race detector.
 const serialized = "threads of a domain take turns"
 
-// smallShape is a table of a few buckets, in which all keys of a program collide. Sizes of 0 are
-// variable lengths.
+// smallShape describes a table of a few buckets, in which all keys of a program collide. A size of
+// 0 is a variable length.
 type smallShape struct {
 	keySize, valueSize, slots, hashes, levels int
 	top                                       uint
@@ -31,7 +31,7 @@ type smallShape struct {
 // smallUnit is the allocation unit of test pools, in words.
 const smallUnit = 64
 
-// shapes are the tables of programs: with a bucket or two per level everything collides.
+// shapes are the tables of programs. With one or two buckets per level all keys collide.
 var shapes = []smallShape{
 	{keySize: 8, valueSize: 8, slots: 4, hashes: 2, levels: 2, top: 1, threads: 2, batches: 2, ops: 4, keys: 6},
 	{keySize: 4, valueSize: 4, slots: 8, hashes: 1, levels: 1, top: 0, threads: 3, batches: 2, ops: 3, keys: 6},
@@ -45,7 +45,7 @@ var shapes = []smallShape{
 
 func (s *smallShape) records() bool { return s.keySize == 0 || s.valueSize == 0 }
 
-// key returns key i. With variable length, some keys have the same length.
+// key returns key i. With variable lengths, several keys have the same length.
 func (s *smallShape) key(i int) []byte {
 	size := s.keySize
 	if size == 0 {
@@ -69,7 +69,7 @@ func (s *smallShape) value(rng *rand.Rand) []byte {
 	return value
 }
 
-// trial is a program on a domain, and the states that a crash may leave.
+// trial is a program on a domain, with the states that a crash may leave.
 type trial struct {
 	shape     smallShape
 	rng       *rand.Rand
@@ -79,16 +79,17 @@ type trial struct {
 	table     *table
 	seed      [2]uint64
 	keys      [][]byte
-	possible  [][][]byte // by key: values that it may have after a crash; nil: absent
-	nImages   int        // images checked
-	maxImages int        // max images at one point
+	possible  [][][]byte // by key: possible values after a crash; nil if absent
+	nImages   int        // number of images checked
+	maxImages int        // maximum number of images at one point
 	failed    string
 	spare     *table
-	// reopenImage opens what a crash has left. With resume it also continues unfinished work.
+	// reopenImage opens the table that a crash has left. With resume it continues unfinished work,
+	// too.
 	reopenImage func(resume bool) (*table, *Report)
-	// revert reverts some of what recovery has stored since the image was made.
+	// revert reverts a random part of the stores of recovery.
 	revert func(rng *rand.Rand, since int)
-	// checkContents checks that the contents are possible, and counts the keys.
+	// checkContents checks that the contents are possible and returns the number of keys.
 	checkContents func(t *table) (there int)
 }
 
@@ -110,8 +111,7 @@ func newTrial(shape smallShape, seed uint64) *trial {
 	return tr
 }
 
-// open returns the table as Open finds it, before recovery. It reuses the memory of a previous
-// table.
+// open returns the table before recovery. It reuses the memory of a previous table.
 func (tr *trial) open() *table {
 	if tr.spare != nil {
 		v := tr.spare.values
@@ -143,7 +143,7 @@ func (tr *trial) open() *table {
 
 func serial(n, _ int, body func(lo, hi int)) { body(0, n) }
 
-// recover opens the table and mends it.
+// recover opens the table and repairs it.
 func (tr *trial) recover(bool) (*table, *Report) {
 	t := tr.open()
 	in := inspection{table: t, cleanUp: true, verify: true}
@@ -168,7 +168,7 @@ func (tr *trial) checkImage() {
 	}
 	tr.nImages++
 	before := tr.images.NumStores()
-	if tr.rng.IntN(4) == 0 { // recovery is cut short, too
+	if tr.rng.IntN(4) == 0 { // a crash interrupts recovery, too
 		tr.reopenImage(false)
 		tr.revert(tr.rng, before)
 	}
@@ -189,7 +189,7 @@ func (tr *trial) checkImage() {
 	}
 }
 
-// checkPossible checks that every key has a possible value, and counts the keys that exist.
+// checkPossible checks that every key has a possible value and returns the number of existing keys.
 func (tr *trial) checkPossible(t *table) (nKeys int) {
 	value := make([]byte, tr.shape.valueSize)
 	for i, key := range tr.keys {
@@ -209,7 +209,7 @@ func (tr *trial) checkPossible(t *table) (nKeys int) {
 	return nKeys
 }
 
-// putAnother puts a new key. No other key may change by that.
+// putAnother puts a new key and checks that no other key changes.
 func (tr *trial) putAnother(t *table) {
 	w := writer{table: t, region: t.values.regionOf(0, 0)}
 	it := t.item(tr.shape.key(1000))
@@ -222,7 +222,7 @@ func (tr *trial) putAnother(t *table) {
 	tr.checkContents(t)
 }
 
-// run runs the program: in each batch every thread changes keys of its own. Possible crashes are
+// run runs the program: in each batch every thread changes separate keys. Possible crashes are
 // checked after every store.
 func (tr *trial) run() {
 	s := tr.shape
@@ -242,7 +242,6 @@ func (tr *trial) run() {
 	}
 }
 
-// thread runs the operations of one thread. Each key belongs to one thread.
 func (tr *trial) thread(id int) {
 	s := tr.shape
 	w := tr.table.newWriter(&tr.table.values.regions[id], s.threads == 1)
@@ -259,7 +258,7 @@ func (tr *trial) thread(id int) {
 		case kind == op.Delete:
 			next = nil
 		}
-		tr.possible[key] = [][]byte{old, next} // while it runs
+		tr.possible[key] = [][]byte{old, next} // possible while the operation runs
 		it := tr.table.item(tr.keys[key])
 		o := w.change(kind, &it, value, buf, nil)
 		if o.err != nil {
@@ -272,7 +271,7 @@ func (tr *trial) thread(id int) {
 	}
 }
 
-// explore runs programs until about states images have been checked, or one was wrong.
+// explore runs programs until about states images have been checked, or one of them was wrong.
 func explore(states int, change func(*trial)) (images int, failed string) {
 	return pmtest.Explore(states, func(seed uint64) (int, string) {
 		tr := newTrial(shapes[seed%uint64(len(shapes))], seed)
@@ -284,8 +283,8 @@ func explore(states int, change func(*trial)) (images int, failed string) {
 	})
 }
 
-// Whatever a crash leaves of unfenced stores, no acknowledged operation is lost, none is half done,
-// and the pool remains usable.
+// After a crash that loses unfenced stores, all acknowledged operations are done, no operation is
+// half done, and the pool remains usable.
 func TestCrashes(t *testing.T) {
 	conformance.SkipRaced(t, serialized)
 	images, failed := explore(*crashStates, nil)
@@ -304,7 +303,7 @@ func ofRecords(change func(*trial)) func(*trial) {
 	}
 }
 
-// Each mutant of the protocol is found.
+// The tests detect each mutant of the protocol.
 func TestCrashMutants(t *testing.T) {
 	conformance.SkipRaced(t, serialized)
 	noFence := func(function string, number int) func(*trial) {

@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// FuzzPool writes words to places of a valid pool: two bytes give the place, eight the word. The
-// pool must open, or open with a repair, and work. Untouched keys keep their values.
+// FuzzPool overwrites words of a valid pool: two bytes of data give the index, eight give the word.
+// The pool must open, possibly with a repair, and work. Untouched keys keep their values.
 func FuzzPool(f *testing.F) {
 	dev := openCPU(f)
 	var images []*image
@@ -65,7 +65,7 @@ func FuzzPool(f *testing.F) {
 	})
 }
 
-// FuzzGeometry opens a pool of any geometry that the pool's package accepts.
+// FuzzGeometry opens a pool of any geometry that package pool accepts.
 func FuzzGeometry(f *testing.F) {
 	dev := openCPU(f)
 	f.Add(uint32(8), uint32(20), uint32(8), uint32(2), uint32(2), uint32(512), uint16(0), uint16(1), []byte{0, 0xff})
@@ -94,7 +94,7 @@ func FuzzGeometry(f *testing.F) {
 			}
 			key, value := bytes.Repeat([]byte{1, 2, 3}, int(max(keySize, 1))), make([]byte, 3*valueSize)
 			ks, vs := max(keySize, 1), valueSize
-			// no slot may be free
+			// fails if no slot is free
 			_, _ = putRows(x, BytesOf(key[:ks], key[ks:2*ks], key[2*ks:]), BytesOf(value[:vs], value[vs:2*vs], value[2*vs:]))
 			must(t, x.Check(ctx))
 		}

@@ -9,19 +9,20 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// Records of some sizes may leave free memory in their units that other sizes need. If a record
-// finds no memory, records are compacted: those of a run of units move to free places of their
-// classes elsewhere. Since a record contains its key, the slot that refers to it is found. The move
-// is an update: write the copy, then the word.
+// Compaction. Units may have free memory for records of one size while records of other sizes find
+// none. Compaction empties runs of units: it moves their records to free places of the same classes
+// elsewhere. A record contains its key, so the slot that refers to the record can be found. The
+// move is an update: it writes the copy and then the control word.
 
-// unitRun is n units in a row, with the first at a multiple of n.
+// unitRun is a run of n consecutive units. Its first unit is a multiple of n.
 type unitRun struct {
 	first, n int
-	words    uint64 // words that records use
+	words    uint64 // number of words in use by records
 }
 
-// freeRuns frees runs of n units or more until it has freed units units. Runs with the fewest words
-// in use come first. No other thread is at work, and replaced records are free already.
+// freeRuns frees runs of at least n units until it has freed units units. It starts with the runs
+// that have the fewest words in use per unit. No other thread may be at work, and replaced records
+// must be free already.
 func (e *engine) freeRuns(n int, units uint64) (freed uint64, err error) {
 	v := e.values
 	v.singleWriter = true
@@ -45,7 +46,7 @@ func (e *engine) freeRuns(n int, units uint64) (freed uint64, err error) {
 	return freed, err
 }
 
-// sparseRuns returns the runs of n units or more that can be freed, least used first.
+// sparseRuns returns the runs of at least n units that can be freed, those with least use first.
 func (v *values) sparseRuns(n int) (runs []unitRun) {
 	free := v.freeSupply()
 	for size := n; size <= maxRunUnits; size *= 2 {
@@ -59,9 +60,8 @@ func (v *values) sparseRuns(n int) (runs []unitRun) {
 	return runs
 }
 
-// freeSupply is the free memory for records.
 type freeSupply struct {
-	places []uint64 // by class: free places in units of that class
+	places []uint64 // by class: number of free places in units of that class
 	units  uint64
 }
 
@@ -77,12 +77,12 @@ func (v *values) freeSupply() freeSupply {
 	return s
 }
 
-// runAt returns a run of units with records. ok is true if all records have places elsewhere, in
-// units of their classes or in free units. With mustGain, these must be fewer than the units freed.
-// A single unit is never freed at the cost of another one.
+// runAt returns the run of n units at first. ok is true if all its records fit elsewhere, in units
+// of their classes or in free units. With mustGain, the records must take fewer free units than the
+// run frees. A single unit is never freed at the cost of another unit.
 func (v *values) runAt(first, n int, mustGain bool, avail freeSupply) (r unitRun, ok bool) {
 	r = unitRun{first: first, n: n}
-	inRun := [128]uint64{} // by class: places of the run, used or not
+	inRun := [128]uint64{} // by class: number of places in the run, used or not
 	free, needed := 0, uint64(0)
 	for i := first; i < first+n; i++ {
 		x := v.space.owner[i].extent.Load()
@@ -102,7 +102,7 @@ func (v *values) runAt(first, n int, mustGain bool, avail freeSupply) (r unitRun
 	return r, r.words > 0 && needed <= avail.units-uint64(free) && (gains || !mustGain && n > 1)
 }
 
-// vacateRun moves the records of a run elsewhere.
+// vacateRun moves the records of a run elsewhere. It reports whether all records moved.
 func (e *engine) vacateRun(r unitRun) (freed bool) {
 	v := e.values
 	detached := region{values: v}
@@ -127,8 +127,8 @@ func (e *engine) vacateRun(r unitRun) (freed bool) {
 	return freed
 }
 
-// withdraw prevents allocations from n units in a row. It marks free units as those of a level, and
-// moves partly free ones to the region detached.
+// withdraw prevents allocations from n consecutive units. It marks free units as units of a level,
+// and moves partly free extents to the region detached.
 func (v *values) withdraw(first, n int, detached *region) (reserved []int) {
 	for i := first; i < first+n; i++ {
 		x := v.space.owner[i].extent.Load()
@@ -145,8 +145,8 @@ func (v *values) withdraw(first, n int, detached *region) (reserved []int) {
 	return reserved
 }
 
-// moveRecords moves the records of an extent elsewhere, as long as memory is available. Their old
-// memory is free once no slot refers to it.
+// moveRecords moves the records of an extent elsewhere until memory runs out. Their old memory is
+// freed once no slot refers to it.
 func (e *engine) moveRecords(x *extent, detached *region) bool {
 	v := e.values
 	for i := range x.layout.perUnit {
@@ -162,7 +162,8 @@ func (e *engine) moveRecords(x *extent, detached *region) bool {
 	return true
 }
 
-// moveRecord moves the record at a block. Its checksum moves with it, right or wrong.
+// moveRecord moves the record at a block. It adjusts the checksum to the new place without
+// verifying it, so a damaged record stays detectable.
 func (e *engine) moveRecord(block uint64, class int) bool {
 	v := e.values
 	it := e.item(v.appendKey(block, nil))
@@ -186,7 +187,7 @@ func (e *engine) moveRecord(block uint64, class int) bool {
 	return true
 }
 
-// compactFor frees memory for records that have found none.
+// compactFor frees memory for the records of a batch that found none.
 func (e *engine) compactFor(b *batch.Batch) error {
 	v := e.values
 	n, words := 1, uint64(0)
@@ -205,7 +206,6 @@ func (e *engine) compactFor(b *batch.Batch) error {
 	return nil
 }
 
-// compactAll frees as many units as it can.
 func (e *engine) compactAll(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if freed, err := e.freeRuns(1, maxRunUnits); err != nil || freed == 0 {

@@ -24,22 +24,23 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// Index is a persistent hash index from byte strings of one length to byte strings of another. A
-// batch has its keys, and its values, concatenated in one slice.
+// Index is a persistent hash index. It maps byte strings of one length to byte strings of another.
+// Methods take the keys of a batch concatenated in one slice, and the values in another one.
 type Index struct {
 	core   *core.Table
 	engine *engine
 }
 
-// Map is a persistent map of integers: a [weft.Map] with the methods of this structure.
+// Map is a persistent map of integers. It embeds a [weft.Map], which provides the operations on
+// pairs. The other methods concern the pool.
 type Map[K weft.Key, V weft.Value] struct {
 	*weft.Map[K, V]
 	core   *core.Table
 	engine *engine
 }
 
-// Create makes a pool in a new file and an empty index in it. Invalid options return
-// [weft.ErrOptions]. An existing file is an error and stays unchanged.
+// Create creates a pool in a new file and opens an empty index in the pool. Invalid options return
+// [weft.ErrOptions]. If the file exists, Create returns an error and leaves the file unchanged.
 func Create(path string, dev device.Device, o Options) (*Index, error) {
 	t, e, err := create(path, dev, &o, byteStrings, false)
 	if err != nil {
@@ -48,7 +49,8 @@ func Create(path string, dev device.Device, o Options) (*Index, error) {
 	return &Index{t, e}, nil
 }
 
-// CreateMap is Create for a map of integers. It sets KeySize and ValueSize to their sizes.
+// CreateMap creates a pool in a new file and opens an empty map in the pool. It sets o.KeySize and
+// o.ValueSize to the sizes of K and V. See [Create] for the errors.
 func CreateMap[K weft.Key, V weft.Value](path string, dev device.Device, o Options) (*Map[K, V], error) {
 	w := batch.MapWidths[K, V]()
 	o.KeySize, o.ValueSize = w.Key, w.Val
@@ -71,7 +73,7 @@ func create(path string, dev device.Device, o *Options, types core.Types, record
 	return t, e, err
 }
 
-// createPool checks the options and makes the file.
+// createPool checks the options and creates the pool's file. A zero seed becomes a random one.
 func createPool(path string, dev device.Device, o *Options, records bool) (*pool.Pool, error) {
 	if dev == nil {
 		return nil, errNoDevice
@@ -86,16 +88,17 @@ func createPool(path string, dev device.Device, o *Options, records bool) (*pool
 	return pool.CreateWith(path, first, o.Size, poolOptions(dev, &OpenOptions{Durability: o.Durability, AssertPMem: o.AssertPMem}))
 }
 
-// poolOptions returns the conditions on which a device is granted PMem: on memory of devdax,
-// whatever is asked for. Repair verifies all that a loss of power may have left.
+// poolOptions returns the requirements that the pool package checks when it opens a pool. With
+// Repair, a pool that was open at a power loss may be opened, since Repair verifies all values.
 func poolOptions(dev device.Device, o *OpenOptions) pool.Requirements {
 	_, host := dev.(device.Host)
 	return pool.Requirements{PMem: o.Durability == PMem, GPU: !host, Asserted: pool.Assertions(o.AssertPMem), Salvage: o.Repair}
 }
 
-// Open opens the index in a pool, undoes what a crash has left half done, and continues an
-// interrupted resize. Errors: [ErrLocked] for a pool that is open already, [weft.ErrCorrupt] for a
-// damaged one, [ErrPowerLost] for one that was open when the machine stopped.
+// Open opens the index in a pool. It undoes operations that a crash left half done, and continues
+// an interrupted resize. Open returns [ErrLocked] if the pool is already open, and
+// [weft.ErrCorrupt] if it is damaged. It returns [ErrPowerLost] if the pool was open when the
+// machine stopped.
 func Open(ctx context.Context, path string, dev device.Device, o OpenOptions) (*Index, *Report, error) {
 	t, e, report, err := open(ctx, path, dev, o, byteStrings, false, batch.Widths{})
 	if err != nil {
@@ -104,8 +107,8 @@ func Open(ctx context.Context, path string, dev device.Device, o OpenOptions) (*
 	return &Index{t, e}, report, nil
 }
 
-// OpenMap is Open for a map of integers. It returns [weft.ErrFormat] if the pool's keys or values
-// have other sizes.
+// OpenMap opens the map of integers in a pool. It returns [weft.ErrFormat] if the pool's keys or
+// values do not have the sizes of K and V. See [Open] for recovery and the other errors.
 func OpenMap[K weft.Key, V weft.Value](ctx context.Context, path string, dev device.Device, o OpenOptions) (*Map[K, V], *Report, error) {
 	t, e, report, err := open(ctx, path, dev, o, core.MapTypes[K, V](), false, batch.MapWidths[K, V]())
 	if err != nil {
@@ -150,7 +153,8 @@ func open(ctx context.Context, path string, dev device.Device, o OpenOptions, ty
 	return t, e, report, err
 }
 
-// closeAsFound closes a pool as it was: one that has not been recovered stays unclean.
+// closeAsFound closes a pool without changing its clean mark. A pool that was not closed cleanly
+// still requires recovery at the next opening.
 func closeAsFound(p *pool.Pool) error {
 	if p.WasClean() {
 		return p.Close()
@@ -158,7 +162,7 @@ func closeAsFound(p *pool.Pool) error {
 	return p.Abandon()
 }
 
-// openTable recovers the index of a pool and makes a table of it. On an error it closes the pool.
+// openTable recovers the index in a pool and makes a table of it. If it fails, it closes the pool.
 func openTable(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, types core.Types) (*core.Table, *engine, *Report, error) {
 	if Durability(p.Durability()) < o.Durability {
 		err := fmt.Errorf("gphash: %w: asked for %v, the file system grants %v", ErrNotDurable, o.Durability, p.Durability())
@@ -191,11 +195,11 @@ func openTable(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptio
 	return t, e, report, nil
 }
 
-// startEngine recovers a pool. e decides on its growth, and run executes operations; on a
-// CPU they are the same.
+// startEngine recovers a pool. The engine e decides when the index grows, and run executes
+// operations. On a CPU both are the same engine.
 func startEngine(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions) (e *engine, run core.Engine, report *Report, err error) {
 	switch {
-	case !(o.Cache >= 0 && o.Cache <= 1) || o.CachePolicy > Random: // NaN, too
+	case !(o.Cache >= 0 && o.Cache <= 1) || o.CachePolicy > Random: // also refuses NaN
 		return nil, nil, nil, core.Invalid("Cache %v, CachePolicy %d", o.Cache, o.CachePolicy)
 	case o.Resize > Stop:
 		return nil, nil, nil, core.Invalid("unknown Resize %d", o.Resize)
@@ -224,24 +228,23 @@ func startEngine(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOpt
 	return e, g, report, err
 }
 
-// widths returns the sizes of keys, values and pairs.
+// widths returns the bytes per key, value and slot. In a pool with records all three are 1.
 func (e *engine) widths() batch.Widths {
 	if e.records() {
-		return batch.Widths{Key: 1, Val: 1, Slot: 1} // bytes
+		return batch.Widths{Key: 1, Val: 1, Slot: 1} // columns are counted in bytes
 	}
 	slot := int(e.bucketWords*pm.Word)/int(e.slots) + int(e.table.valueSize)
 	return batch.Widths{Key: int(e.table.keySize), Val: int(e.table.valueSize), Slot: slot}
 }
 
-// memoryFolder is Linux's file system in memory.
 const memoryFolder = "/dev/shm"
 
-// createUnnamed makes an empty index of the same geometry in a nameless pool, which disappears when
-// it is closed.
+// createUnnamed creates an empty index with the geometry of template. Its file is removed at once,
+// so the pool disappears when it is closed.
 func createUnnamed(dev device.Device, template pool.Superblock, o OpenOptions, types core.Types) (*core.Table, error) {
-	parent := "" // folder for temporary files
+	parent := "" // default directory for temporary files
 	if _, host := dev.(device.Host); !host {
-		parent = memoryFolder // no GPU maps files of a disk
+		parent = memoryFolder // GPUs cannot map files on a disk
 	}
 	dir, err := os.MkdirTemp(parent, "weft")
 	if err != nil {
@@ -249,7 +252,7 @@ func createUnnamed(dev device.Device, template pool.Superblock, o OpenOptions, t
 	}
 	defer os.RemoveAll(dir)
 	g, atomic, tail := template.Geometry, 0, 0
-	// A log of the same size, however it is divided.
+	// The new log has the same capacity. How it is divided between batch and tail may differ.
 	if l, err := redoOf(&template, nil); err == nil && l != nil {
 		tail = min(o.AtomicTail, l.capacity()-1)
 		atomic = min(l.capacity()-tail, maxAtomic)
@@ -263,7 +266,6 @@ func createUnnamed(dev device.Device, template pool.Superblock, o OpenOptions, t
 	return t, err
 }
 
-// recoverPool inspects a pool, mends what a crash has left, and continues a resize.
 func recoverPool(ctx context.Context, p *pool.Pool, dev device.Host, o OpenOptions) (*engine, *Report, error) {
 	e, err := newEngine(p, dev)
 	if err != nil {
@@ -276,7 +278,6 @@ func recoverPool(ctx context.Context, p *pool.Pool, dev device.Host, o OpenOptio
 	return e, report, err
 }
 
-// newEngine returns the engine of a pool that has not been inspected.
 func newEngine(p *pool.Pool, dev device.Host) (*engine, error) {
 	t, err := tableOf(p)
 	if err != nil {
@@ -287,7 +288,7 @@ func newEngine(p *pool.Pool, dev device.Host) (*engine, error) {
 	return e, nil
 }
 
-// inspect applies the redo log and inspects the slots of a pool that has just been opened.
+// inspect applies the redo log of a newly opened pool and then inspects the pool's slots.
 func (e *engine) inspect(ctx context.Context, o OpenOptions) (*Report, error) {
 	in := inspection{table: e.table, cleanUp: !e.pool.ReadOnly(), repair: o.Repair, verify: o.Verify || o.Repair}
 	in.Resumed = e.closed > 0
@@ -315,8 +316,8 @@ func (e *engine) inspect(ctx context.Context, o OpenOptions) (*Report, error) {
 	return &in.Report, nil
 }
 
-// resume continues a resize with Stop, which moves all keys. Otherwise, if no slot is free, the
-// next batch makes room.
+// resume finishes an interrupted resize in mode Stop by moving all remaining keys. In mode Beside
+// it does nothing, since later batches move the keys.
 func (e *engine) resume(ctx context.Context, o OpenOptions) error {
 	if o.Resize != Stop || e.pool.ReadOnly() {
 		return nil
@@ -325,8 +326,8 @@ func (e *engine) resume(ctx context.Context, o OpenOptions) error {
 	return err
 }
 
-// checkGeometry returns what is wrong with the geometry of a pool. The pool's package only checks
-// that each number is within its bounds.
+// checkGeometry returns an error if the numbers in a pool's geometry do not fit together. Package
+// pool only checks that each number is within its bounds.
 func checkGeometry(g *pool.Geometry) error {
 	l := newLayout(uint64(g.KeySize), uint64(g.ValueSize), uint64(g.Slots))
 	switch u := newUnitLayout(uint64(g.Unit), l.fixedValueSize()); {
@@ -338,7 +339,7 @@ func checkGeometry(g *pool.Geometry) error {
 	return nil
 }
 
-// tableOf returns the table that a superblock describes, with no values known yet.
+// tableOf returns the table that a superblock describes. No value is marked as in use yet.
 func tableOf(p *pool.Pool) (*table, error) {
 	s, mem := p.Superblock(), p.Memory()
 	g := s.Geometry
@@ -400,59 +401,62 @@ func (x *Index) batch(kind op.Kind, method string, keys []byte, columns batch.Co
 	return &batch.Batch{N: len(keys) / size, Kind: kind, Columns: columns}
 }
 
-// Put inserts pairs or replaces values, and counts the keys that were new. Of several pairs of a
-// key the last one wins. When Put returns, the pairs are as durable as [Index.Durability] says.
+// Put inserts pairs or replaces the values of existing keys, and returns the number of new keys. If
+// a key occurs in several pairs, the last pair wins. When Put returns, the pairs have the
+// durability that [Index.Durability] reports.
 func (x *Index) Put(ctx context.Context, keys, values []byte) (inserted int, err error) {
 	return x.core.Change(ctx, "Put", x.batch(op.Put, "Put", keys, batch.Columns{batch.Vals: batch.Input(values)}))
 }
 
-// PutNew inserts the pairs with absent keys and counts them. Of several pairs of a key it takes the
-// first. ok, if not nil, reports which were inserted.
+// PutNew inserts the pairs with absent keys and returns their number. If a key occurs in several
+// pairs, the first pair is inserted. ok, if not nil, reports which pairs were inserted.
 func (x *Index) PutNew(ctx context.Context, keys, values []byte, ok []bool) (inserted int, err error) {
 	return x.core.Change(ctx, "PutNew", x.batch(op.PutNew, "PutNew", keys, batch.Columns{
 		batch.Vals: batch.Input(values), batch.OK: batch.Optional(ok),
 	}))
 }
 
-// Update replaces the values of existing keys and counts these pairs. Absent keys stay absent. Of
-// several pairs of a key the last one wins. found, if not nil, reports which keys exist. Update
-// equals Contains followed by Put of the found keys, with no other change in between.
+// Update replaces the values of existing keys and returns the number of pairs with an existing key.
+// Absent keys stay absent. If a key occurs in several pairs, the last pair wins. found, if not nil,
+// reports which keys exist. No other change runs between the search and the replacement.
 func (x *Index) Update(ctx context.Context, keys, values []byte, found []bool) (updated int, err error) {
 	return x.core.Replace(ctx, "Update", x.batch(op.Put, "Update", keys, batch.Columns{
 		batch.Vals: batch.Input(values), batch.OK: batch.Optional(found),
 	}))
 }
 
-// Get looks keys up and counts those found. The value of an absent key becomes zero. found, if not
-// nil, reports which keys exist.
+// Get looks up keys and returns the number of keys found. It sets the value of an absent key to
+// zero. found, if not nil, reports which keys exist.
 func (x *Index) Get(ctx context.Context, keys, values []byte, found []bool) (hits int, err error) {
 	return x.core.Get(ctx, "Get", nil, x.batch(op.Get, "Get", keys, batch.Columns{
 		batch.Vals: batch.Output(values), batch.OK: batch.Optional(found),
 	}))
 }
 
-// Contains counts the keys that exist. found, if not nil, reports which.
+// Contains returns the number of keys that exist. found, if not nil, reports which keys exist.
 func (x *Index) Contains(ctx context.Context, keys []byte, found []bool) (hits int, err error) {
 	return x.core.Get(ctx, "Contains", nil, x.batch(op.Get, "Contains", keys, batch.Columns{batch.OK: batch.Optional(found)}))
 }
 
-// Delete removes keys and counts those that existed. deleted, if not nil, reports which.
+// Delete removes keys and returns the number of keys that existed. deleted, if not nil, reports
+// which keys existed.
 func (x *Index) Delete(ctx context.Context, keys []byte, deleted []bool) (n int, err error) {
 	delta, err := x.core.Change(ctx, "Delete", x.batch(op.Delete, "Delete", keys, batch.Columns{batch.OK: batch.Optional(deleted)}))
 	return -delta, err
 }
 
-// Apply runs a mixed batch of OpGet, OpPut, OpPutNew, OpUpdate and OpDelete in its order. values
-// holds the values of Puts and Updates. It receives those of Gets, and those that PutNew has found.
-// All other rows become zero, except those of operations that failed for lack of capacity. ok, if
-// not nil, reports what was found, inserted, updated and deleted.
+// Apply runs a mixed batch of OpGet, OpPut, OpPutNew, OpUpdate and OpDelete in the order of its
+// rows. values holds the values for OpPut, OpPutNew and OpUpdate. Apply stores in values the
+// results of OpGet, and the existing value if OpPutNew finds its key. All other rows of values
+// become zero, except rows of operations that failed for lack of capacity. ok, if not nil, reports
+// which keys were found, inserted, updated or deleted.
 func (x *Index) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []byte, ok []bool) error {
 	if err := checkKinds(kinds); err != nil {
 		return err
 	}
 	given := values
 	if _, host := x.core.Device.(device.Host); !host {
-		// on a GPU, results have a column of their own
+		// a GPU needs separate columns for values and results
 		given = bytes.Clone(values)
 	}
 	_, err := x.core.Change(ctx, "Apply", x.batch(op.Get, "Apply", keys, batch.Columns{
@@ -476,11 +480,11 @@ func (x *Index) KeySize() int { return int(x.engine.keySize) }
 // ValueSize returns the length of values in bytes.
 func (x *Index) ValueSize() int { return int(x.engine.valueSize) }
 
-// Len returns the number of keys. It never waits.
+// Len returns the number of keys. It never waits for a running batch.
 func (x *Index) Len() int { return x.core.Len() }
 
-// All iterates over the pairs, in no order. Both slices are valid for one iteration of the loop. A
-// pair that does not change meanwhile is seen exactly once.
+// All iterates over the pairs in no particular order. Both slices are valid for one iteration of
+// the loop. A pair that does not change during the iteration is returned exactly once.
 func (x *Index) All(ctx context.Context) iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) {
 		for p := range x.Pages(ctx) {
@@ -495,10 +499,12 @@ func (x *Index) All(ctx context.Context) iter.Seq2[[]byte, []byte] {
 
 func row(data []byte, i int, size uint64) []byte { return data[uint64(i)*size : uint64(i+1)*size] }
 
-// Page is some pairs of an index, concatenated. It is valid for one iteration of the loop.
+// Page is a part of an index's pairs. Keys and values are each concatenated in one slice, and both
+// slices are valid for one iteration of the loop.
 type Page struct{ Keys, Values []byte }
 
-// Pages iterates as All does. An error comes with the last, empty page.
+// Pages iterates over the pairs in pages; see [Index.All] for the guarantees. If the iteration
+// fails, the last page is empty and comes with the error.
 func (x *Index) Pages(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		stopped := false
@@ -512,15 +518,16 @@ func (x *Index) Pages(ctx context.Context) iter.Seq2[Page, error] {
 	}
 }
 
-// Clear removes everything. A crash during it may leave some pairs, unless batches are atomic.
+// Clear removes all pairs. If the process crashes during Clear, pairs may remain, unless the pool
+// has Options.AtomicBatch.
 func (x *Index) Clear(ctx context.Context) error { return x.core.Clear(ctx) }
 
-// Compact finishes a resize.
+// Compact finishes a resize by moving all keys out of the lowest level.
 func (x *Index) Compact(ctx context.Context) error { return x.core.Compact(ctx) }
 
-// Check reads the whole index, including values and checksums, and returns the first damage as
-// [weft.ErrCorrupt].
+// Check reads the whole index, including values and checksums. It returns the first damage that it
+// finds as [weft.ErrCorrupt].
 func (x *Index) Check(ctx context.Context) error { return x.core.Check(ctx) }
 
-// Close closes the pool. It is idempotent; later calls return [weft.ErrClosed].
+// Close closes the pool. Closing it again does nothing. Other calls then return [weft.ErrClosed].
 func (x *Index) Close() error { return x.core.Close() }

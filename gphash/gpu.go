@@ -20,97 +20,98 @@ import (
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83 -type gphash::Table=tableRef -type gphash::Space=spaceRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::List=internal/gpu.List -type weft::Export=internal/gpu.Export gphash.cu
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83 -type gphash::Strings=stringsRef -type gphash::Table=.tableRef -type gphash::BucketsParams=.bucketsParams -type gphash::ChangeParams=.changeParams -type gphash::RedoParams=.redoParams gphash_strings.cu
 
-// minSortedOps is the number of lookups from which on they are sorted by region. Sorting gives
-// locality in the pool and reads the data of repeated keys once. Below, a sort costs more than a
-// hot key does.
+// minSortedOps is the minimum number of lookups that are sorted by region. A sorted batch reads
+// neighboring parts of the pool together, and the data of a repeated key once. For fewer lookups,
+// sorting costs more than repeated reads.
 const minSortedOps = 1 << 10
 
-// maxRankedOps is the max number of operations that are sorted by counting, in one launch instead
-// of six: each operation counts those that come before it.
+// maxRankedOps is the maximum number of operations that are sorted by counting. Each operation
+// counts those that come before it, which takes one launch instead of six.
 const maxRankedOps = 1 << 12
 
 // warp is the number of threads that work on a key.
 const warp = 32
 
-// Warps of a large batch of changes have several operations each, a round. With this round each
-// multiprocessor gets warpWaves times the warps that it runs at once. That keeps the wait for
-// the last ones short.
+// Each warp of a large batch of changes runs several operations, which are called a round. The
+// round is chosen so that each multiprocessor gets warpWaves times as many warps as it runs at
+// once. More warps keep the wait for the last ones short.
 const (
 	warpWaves = 4
-	// warps that a multiprocessor runs (twin: kChangeBlocks in tuning.cuh)
+	// warps that a multiprocessor runs at once (twin: kChangeBlocks in tuning.cuh)
 	changeWarps = 4 * gpu.BlockThreads / warp
 )
 
-// launcher provides a [gpu.Engine] with the kernels of gphash.cu, which work on a pool that the
-// device has mapped.
+// launcher launches the kernels of gphash.cu for a [gpu.Engine]. The kernels work on a pool that
+// the device has mapped.
 type launcher struct {
-	host *engine // engine of the pool and its levels
+	host *engine // host engine of the same pool
 	dev  device.Device
 	prim *prim.Kernels
 
 	tick, hash, rank, get, repeat, recycle, reserve device.Kernel
 	change, crowded                                 device.Kernel
-	strings                                         stringKernels // for records
+	strings                                         stringKernels // for pools with records
 	// for atomic batches
 	findMoved, log, apply, writeBack, undo                                  device.Kernel
 	moveUp, export, wipe, survey, verify, fillMirror, cacheEmpty, cacheFill device.Kernel
 
-	pool     device.Buffer // mapped
+	pool     device.Buffer // the mapped pool
 	unmap    func() error
 	mirror   bool
 	cache    cache
-	unsorted bool // lookups are not sorted
-	// min warps of a batch before one gets several operations; 0: as above
+	unsorted bool // lookups run in the given order
+	// minimum warps before a warp gets several operations; 0: see opsPerWarp
 	minWarps int
-	shape    shape                // of launches
-	state    device.Slice[uint32] // the words below
+	shape    shape                // shape of the launches
+	state    device.Slice[uint32] // words of the state; see the constants
 	table    atomic.Pointer[levels]
 	space    spaceRef
 	buffers  bufferPool
 
-	// mu orders pairs of launches: nothing changes while an export reads.
+	// mu serializes the submission of changes and exports, so that nothing changes during an
+	// export.
 	mu                sync.Mutex
 	changed, exported *device.Event
-	sequence          uint32        // of the last change
-	freedLists        *pooledBuffer // lists of what the last change has left; nil: none
-	countsDirty       bool          // the counts of used lists have not been reset to zero
-	pending           pendingBatch  // new states of slots, if batches are atomic
-	batch             stringsBatch  // further data of a batch, if the pool has records
-	tail              logTail       // atomic batches not yet in the pool's slots
+	sequence          uint32 // number of the last change
+	// lists of values and slots that the last change left for reuse; nil if none
+	freedLists  *pooledBuffer
+	countsDirty bool         // the counts of used lists have not been reset to zero yet
+	pending     pendingBatch // new slot states of the running batch, if batches are atomic
+	batch       stringsBatch // further data of the running batch, if the pool has records
+	tail        logTail      // atomic batches that are not yet in the pool's slots
 }
 
-// levels are the levels that lookups and changes use: the parameter of kernels, and what it points
-// to.
+// levels are the levels that kernels use: the kernel parameter and the memory it refers to.
 type levels struct {
 	ref  tableRef
 	live []level
 	buf  device.Buffer
-	// by first word of a level: its mirror, or the cache's index of its buckets
+	// by first word of a level: the mirror of the level, or the cache's index of its buckets
 	buffers map[uint64]device.Buffer
 }
 
-// Words of the state.
+// Indexes of words in launcher.state.
 const (
-	wordBegun   = iota // the clocks (twin: Clocks)
-	wordEnded          //
-	_                  // moves of other keys: begun
+	wordBegun   = iota // clock of changes begun (twin: Clocks)
+	wordEnded          // clock of changes ended
+	_                  // clock of moves of other keys: begun
 	_                  // and ended
-	wordStale          // values that the last change has left
-	wordTombs          // and tombstones
-	wordCrowded        // a key of a drained level has found no slot
-	wordLagging        // buckets of the pool that lag the mirror
-	// buckets that lookups have read, and those of them in the cache: 64 bits each
+	wordStale          // number of values that the last change left for reuse
+	wordTombs          // number of tombstones that it left
+	wordCrowded        // 1 if a key of a drained level found no slot
+	wordLagging        // number of buckets in the pool that lag the mirror
+	// numbers of buckets that lookups read, and of those found in the cache; 64 bits each
 	wordReads
 	_ //
 	_ //
 	_ //
-	// of an atomic batch: sum of the digests of its records, and their number, 64 bits each
+	// sum of the digests of an atomic batch's records, and the number of records; 64 bits each
 	wordRecords
 	_            //
 	_            //
 	_            //
-	wordNoMemory // a value found no memory
-	// bitmap over the first bits of hashes: keys with operations to rerun
+	wordNoMemory // not 0 if a value found no memory
+	// bitmap over the first bits of hashes, set for keys with operations to rerun
 	wordFailed
 
 	failedWords = 1 << 16 / 32
@@ -119,8 +120,8 @@ const (
 
 func (k *launcher) word(i int) device.Ptr { return k.state.Ptr() + device.Ptr(4*i) }
 
-// attach maps the pool and loads the kernels, which may take long. close undoes it, even after an
-// error.
+// attach maps the pool and loads the kernels, which may take long. close undoes attach, even after
+// an error.
 func (k *launcher) attach(ctx context.Context, t *Times) error {
 	err := timed(&t.Map, func() (err error) {
 		k.pool, k.unmap, err = mapTo(ctx, k.dev, k.host.mem.Bytes())
@@ -132,7 +133,7 @@ func (k *launcher) attach(ctx context.Context, t *Times) error {
 	return err
 }
 
-// alloc allocates what launches need besides the table.
+// alloc allocates the device memory and events that launches need, except for the levels.
 func (k *launcher) alloc() (err error) {
 	k.buffers.dev = k.dev
 	if k.state, err = device.Make[uint32](k.dev, stateWords); err != nil {
@@ -144,7 +145,7 @@ func (k *launcher) alloc() (err error) {
 		}
 	}
 	v := k.host.values
-	if v.records { // the host tracks their free memory
+	if v.records { // the host tracks the free memory of records
 		return k.allocTail()
 	}
 	k.space.units, k.space.words = uint32(len(v.space.owner)), uint32((v.perUnit+63)/64)
@@ -183,7 +184,7 @@ func (k *launcher) load() (err error) {
 	return err
 }
 
-// close frees everything. No work is in flight.
+// close frees all device memory and unmaps the pool. No work may be in flight.
 func (k *launcher) close() (err error) {
 	err = errors.Join(k.table.Load().free(k.dev, &levels{}), k.buffers.close(), k.state.Free())
 	for _, b := range []device.Buffer{k.cache.buf, k.cache.index} {
@@ -202,8 +203,7 @@ func (k *launcher) close() (err error) {
 	return err
 }
 
-// newLevels returns the device's form of the host's levels, with memory for it. Levels that the
-// device has already keep their buffers.
+// newLevels allocates device memory for the host's levels. Existing levels keep their buffers.
 func (k *launcher) newLevels(before *levels) (now *levels, err error) {
 	t := k.host.table
 	now = &levels{live: slices.Clone(t.live), buffers: map[uint64]device.Buffer{}}
@@ -230,7 +230,6 @@ func (k *launcher) newLevels(before *levels) (now *levels, err error) {
 	return now, k.allocBuffers(now, before)
 }
 
-// bit converts a flag to a parameter of kernels.
 func bit(set bool) uint32 {
 	if set {
 		return 1
@@ -238,9 +237,9 @@ func bit(set bool) uint32 {
 	return 0
 }
 
-// allocBuffers gives levels mirrors, or memory for the cache's index of their buckets.
+// allocBuffers allocates a mirror for each new level, or the cache's index of its buckets.
 func (k *launcher) allocBuffers(now, before *levels) (err error) {
-	size := 8 // per bucket: its place in the cache, and its heat
+	size := 8 // per bucket: its index in the cache, and its heat
 	if k.mirror {
 		size = k.host.bucketBytes()
 	} else if k.cache.share == 0 {
@@ -258,7 +257,7 @@ func (k *launcher) allocBuffers(now, before *levels) (err error) {
 	return nil
 }
 
-// writeLevels submits writing the device's form of the levels.
+// writeLevels submits writes of the levels' parameters and of the buffers of new levels.
 func (k *launcher) writeLevels(s *device.Stream, now, before *levels) (err error) {
 	refs := make([]levelRef, len(now.live))
 	for i, l := range now.live {
@@ -276,7 +275,8 @@ func (k *launcher) writeLevels(s *device.Stream, now, before *levels) (err error
 		_, existed := before.buffers[r.base]
 		switch {
 		case existed:
-		case k.mirror && k.host.next != nil && r.base == k.host.next.base: // has been zeroed
+		// the level has been zeroed in advance
+		case k.mirror && k.host.next != nil && r.base == k.host.next.base:
 			err = s.Fill(r.mirror, 0, now.buffers[r.base].Size/4)
 		case k.mirror:
 			p := bucketsParams{table: now.ref, hi: 1 << r.bits, level: uint32(i)}
@@ -293,7 +293,7 @@ func (k *launcher) writeLevels(s *device.Stream, now, before *levels) (err error
 	return nil
 }
 
-// free frees the memory of l that others does not share.
+// free frees the memory of l that keep does not use.
 func (l *levels) free(dev device.Device, keep *levels) (err error) {
 	if l.buf.Size > 0 {
 		err = dev.Free(l.buf)
@@ -306,7 +306,6 @@ func (l *levels) free(dev device.Device, keep *levels) (err error) {
 	return err
 }
 
-// opsPerWarp returns how many of n changes each warp gets.
 func (k *launcher) opsPerWarp(n int) uint32 {
 	minWarps := k.minWarps
 	if minWarps == 0 {
@@ -318,20 +317,21 @@ func (k *launcher) opsPerWarp(n int) uint32 {
 	return uint32(min(k.shape.MaxRound, 1<<(bits.Len(uint(n/minWarps))-1)))
 }
 
-// roundGrid returns the launch of n operations in warps with round of them each.
+// roundGrid returns the grid for n operations with round operations per warp.
 func (k *launcher) roundGrid(n int, round uint32) device.Dim {
 	return gpu.Grid(k.shape.Lanes * ((n + int(round) - 1) / int(round)))
 }
 
 // ---- lookups --------------------------------------------------------------------
 
-// Lookup implements [gpu.Structure], as do Change, Winners and Export.
+// Lookup implements [gpu.Structure].
 func (k *launcher) Lookup(s *device.Stream, _ core.Parts, b *batch.Batch, hits device.Ptr) error {
 	p := getParams{table: k.table.Load().ref}
 	p.lookup, _ = gpu.LookupOf(b, hits, warp)
 	if b.N >= minSortedOps && !k.unsorted {
 		l, err := k.buffers.acquire(sortBytes(b.N))
-		if err != nil && !errors.Is(err, device.ErrMemory) { // without memory, lookups run unsorted
+		// without memory for the sort, lookups run unsorted
+		if err != nil && !errors.Is(err, device.ErrMemory) {
 			return err
 		}
 		if err == nil {
@@ -342,7 +342,7 @@ func (k *launcher) Lookup(s *device.Stream, _ core.Parts, b *batch.Batch, hits d
 			}
 			p.hashes, p.prefixes, p.rows = o.hashes, o.To.Keys, o.To.Vals
 			if p.lookup.Found == 0 {
-				p.lookup.Found = o.From.Keys // no longer needed after the sort
+				p.lookup.Found = o.From.Keys // the sort's input is no longer needed
 			}
 		}
 	}
@@ -352,8 +352,8 @@ func (k *launcher) Lookup(s *device.Stream, _ core.Parts, b *batch.Batch, hits d
 	return device.Launch(s, k.repeat, gpu.Grid(b.N), gpu.Block, &p)
 }
 
-// sorting is a sort of 32-bit numbers that returns the original position of each row, with all its
-// memory.
+// sorting is a sort of 32-bit numbers that also returns the original row of each number. It
+// includes the memory for the sort.
 type sorting struct {
 	prim.Sort
 	scratch device.Buffer
@@ -369,26 +369,24 @@ func newSorting(c *prim.Carve, n int) (o sorting) {
 	return o
 }
 
-// order is a batch sorted by the first bits of the hashes of its keys.
+// order is a batch sorted by the first bits of its keys' hashes.
 type order struct {
 	hashes device.Ptr // by row
 	sorting
 }
 
-// newOrder lays out the order of n operations from address at on.
 func newOrder(at device.Ptr, n int) (o order, end device.Ptr) {
 	c := prim.Carve(at)
 	o.hashes, o.sorting = c.Alloc(8*n), newSorting(&c, n)
 	return o, device.Ptr(c)
 }
 
-// sortBytes returns the memory for sorting n operations.
 func sortBytes(n int) int {
 	_, end := newOrder(0, n)
 	return int(end)
 }
 
-// sort submits hashing the keys of n operations and sorting them, in the memory at in.
+// sort submits kernels that hash the keys of n operations and sort these, in the memory at work.
 func (k *launcher) sort(s *device.Stream, t *tableRef, keys device.Ptr, n int, work device.Ptr) (o order, err error) {
 	o, _ = newOrder(work, n)
 	p := hashParams{table: *t, keys: keys, hashes: o.hashes, prefixes: o.From.Keys, n: uint64(n)}
@@ -398,7 +396,6 @@ func (k *launcher) sort(s *device.Stream, t *tableRef, keys device.Ptr, n int, w
 	return o, k.sortHashes(s, &o)
 }
 
-// sortHashes submits sorting the first halves of hashes.
 func (k *launcher) sortHashes(s *device.Stream, o *order) error {
 	if o.N <= maxRankedOps {
 		r := rankParams{prefixes: o.From.Keys, sorted: o.To.Keys, rows: o.To.Vals, n: uint64(o.N)}
@@ -409,7 +406,6 @@ func (k *launcher) sortHashes(s *device.Stream, o *order) error {
 
 // ---- changes ---------------------------------------------------------------------
 
-// runSteps runs steps until one fails.
 func runSteps(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -419,9 +415,9 @@ func runSteps(steps ...func() error) error {
 	return nil
 }
 
-// submitExclusive submits work that changes the pool, after exports in flight and before later
-// ones. If only a part could be submitted, the end of that part is still recorded, and exports wait
-// for it.
+// submitExclusive submits work that changes the pool. The work runs after exports in flight and
+// before later exports. If only a part could be submitted, the event after that part is still
+// recorded, so exports wait for it.
 func (k *launcher) submitExclusive(s *device.Stream, submit func() error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -435,13 +431,13 @@ func (k *launcher) submitExclusive(s *device.Stream, submit func() error) error 
 	return errors.Join(submit(), k.setClock(s, wordEnded), s.Record(k.changed))
 }
 
-// setClock submits setting a clock to the number of the change.
+// setClock submits a kernel that sets a clock to the number of the current change.
 func (k *launcher) setClock(s *device.Stream, clock int) error {
 	return device.Launch(s, k.tick, gpu.Grid(1), gpu.Block, &tickParams{clock: k.word(clock), now: k.sequence, unfenced: bit(k.shape.Unfenced)})
 }
 
-// Change takes two launches. Keys that find no slot in the first one run in the second, in which
-// other keys are moved to make slots.
+// Change implements [gpu.Structure]. It takes two launches. Keys that find no slot in the first
+// launch run in the second one, which moves other keys to free slots.
 func (k *launcher) Change(s *device.Stream, _ core.Parts, c *gpu.Change) (contended bool, err error) {
 	freshBytes := 0
 	if c.Inserts() && !k.host.records() {
@@ -487,10 +483,10 @@ func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, f
 		sorted:  sorted{hashes: o.hashes, prefixes: o.To.Keys, rows: o.To.Vals},
 		fullest: uint64(maxLoad * float64(t.slotsIn(t.openLevels()))), regions: uint32(t.bits()), entries: k.pending.ptr(), round: 1,
 	}
-	if p.entries == 0 { // otherwise it publishes nothing
+	if p.entries == 0 { // an atomic batch publishes nothing here, so rounds would not help
 		p.round = k.opsPerWarp(c.N)
 	}
-	// a move of another key would go to the pool past the log
+	// A move of another key would change the pool's slots before the log is applied.
 	if c.NoMoves || k.tail.nOps > 0 {
 		p.still = 1
 	}
@@ -501,7 +497,7 @@ func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, f
 		p.sorted.fresh = work.Ptr + device.Ptr(work.Size-freshBytes)
 		r := reserveParams{table: p.table, space: k.space, prefixes: o.To.Keys, fresh: p.sorted.fresh, n: uint32(c.N), regions: p.regions}
 		if k.host.anyRegion {
-			r.regions = 0 // values of any region
+			r.regions = 0 // values may use memory of any region
 		}
 		if err := device.Launch(s, k.reserve, device.Dim{X: 1 << r.regions}, gpu.Block, &r); err != nil {
 			return err
@@ -517,7 +513,7 @@ func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, f
 	return err
 }
 
-// submitRecycle submits freeing what the previous change has left.
+// submitRecycle submits a kernel that frees values and slots in the lists of the previous change.
 func (k *launcher) submitRecycle(s *device.Stream) error {
 	if k.freedLists != nil {
 		p := recycleParams{table: k.table.Load().ref, space: k.space}
@@ -528,7 +524,7 @@ func (k *launcher) submitRecycle(s *device.Stream) error {
 	return k.clearLists(s)
 }
 
-// clearLists submits emptying the lists of what the previous change has left.
+// clearLists submits resetting the counts of the lists from the previous change.
 func (k *launcher) clearLists(s *device.Stream) error {
 	if k.freedLists != nil {
 		k.freedLists.releaseAfter(s)
@@ -542,7 +538,7 @@ func (k *launcher) clearLists(s *device.Stream) error {
 	return err
 }
 
-// allocLists allocates the lists of a change of n operations.
+// allocLists allocates lists for the values and slots that n operations leave for reuse.
 func (k *launcher) allocLists(n int) (err error) {
 	if k.freedLists, err = k.buffers.acquire(16 * n); err != nil {
 		return err
@@ -552,12 +548,13 @@ func (k *launcher) allocLists(n int) (err error) {
 	return nil
 }
 
-// Winners does nothing: operations on a key are resolved in their order.
+// ResolveWinners implements [gpu.Structure]. It does nothing, since a change resolves operations on
+// a key in their order.
 func (k *launcher) ResolveWinners(*device.Stream, core.Parts, *gpu.Change, *gpu.Winners) error {
 	return nil
 }
 
-// Export copies the pairs of buckets, numbered as on the host.
+// Export implements [gpu.Structure]. Buckets have the same numbers as on the host.
 func (k *launcher) Export(s *device.Stream, _ core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -574,7 +571,7 @@ func (k *launcher) Export(s *device.Stream, _ core.Parts, lo, hi uint32, out *ba
 	return errors.Join(k.launchOnUnits(s, k.export, p, lo, hi), s.Record(k.exported))
 }
 
-// launchOnUnits submits a kernel for the buckets of all levels that are among units [lo,hi).
+// launchOnUnits launches a kernel on the buckets that units [lo,hi) contain, level by level.
 func (k *launcher) launchOnUnits(s *device.Stream, kernel device.Kernel, p bucketsParams, lo, hi uint32) error {
 	t := k.table.Load()
 	p.table = t.ref
@@ -590,7 +587,6 @@ func (k *launcher) launchOnUnits(s *device.Stream, kernel device.Kernel, p bucke
 	return nil
 }
 
-// launchOnAll submits a kernel for the buckets of all levels.
 func (k *launcher) launchOnAll(s *device.Stream, kernel device.Kernel) error {
 	t := k.table.Load()
 	for i, l := range t.live {
@@ -604,14 +600,14 @@ func (k *launcher) launchOnAll(s *device.Stream, kernel device.Kernel) error {
 
 // ---- memory for launches -----------------------------------------------------------
 
-// bufferPool is a pool of device buffers for launches. The caller of acquire submits its work to a
-// stream, and the buffer is reused after that work.
+// bufferPool is a pool of device buffers. The caller of acquire submits its work to a stream and
+// then calls releaseAfter, so the buffer is reused after that work.
 type bufferPool struct {
 	dev device.Device
 
 	mu    sync.Mutex
 	all   []*pooledBuffer
-	owned []device.Buffer // freed on close
+	owned []device.Buffer // buffers to free on close
 }
 
 type pooledBuffer struct {
@@ -621,7 +617,7 @@ type pooledBuffer struct {
 	inUse bool
 }
 
-// acquire acquires a buffer of at least the given size.
+// acquire returns an unused buffer of at least the given size.
 func (l *bufferPool) acquire(bytes int) (*pooledBuffer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -650,10 +646,8 @@ func (l *bufferPool) acquire(bytes int) (*pooledBuffer, error) {
 	return best, nil
 }
 
-// minPooledBytes is the min size of an allocation, in bytes.
 const minPooledBytes = 1 << 12
 
-// freeSmaller frees unused buffers that are smaller than bytes.
 func (l *bufferPool) freeSmaller(bytes int) (err error) {
 	kept := l.all[:0]
 	for _, o := range l.all {
@@ -669,8 +663,8 @@ func (l *bufferPool) freeSmaller(bytes int) (err error) {
 
 func (o *pooledBuffer) free() error { return errors.Join(o.pool.dev.Free(o.buf), o.done.Close()) }
 
-// releaseAfter releases the buffer after the stream's work so far. If the event cannot be recorded,
-// it waits for the stream.
+// releaseAfter releases the buffer once the work submitted to the stream is done. If the event
+// cannot be recorded, releaseAfter waits for the stream.
 func (o *pooledBuffer) releaseAfter(s *device.Stream) {
 	recorded := s.Record(o.done) == nil || s.Sync(uncancelled) == nil
 	o.pool.mu.Lock()
@@ -678,7 +672,7 @@ func (o *pooledBuffer) releaseAfter(s *device.Stream) {
 	o.inUse = !recorded
 }
 
-// freeOnClose makes close free a buffer, too.
+// freeOnClose adds a buffer that close frees.
 func (l *bufferPool) freeOnClose(b device.Buffer) { l.owned = append(l.owned, b) }
 
 func (l *bufferPool) close() (err error) {

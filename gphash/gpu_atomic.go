@@ -13,29 +13,29 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// Atomic batches on a GPU. A batch lies in memory of the device as a whole. One launch runs it like
-// any other batch, but on the mirror of the slots. New keys claim slots there, values go to the
-// pool, and the new state of each slot is noted in memory of the device. The next launch writes the
-// notes to the redo log (redo.cuh). If capacity suffices for the whole batch, the host publishes
-// the log, and the batch is durable. Then the mirror changes, and lookups see the batch.
+// An atomic batch on a GPU lies in device memory as a whole. One launch runs it like any other
+// batch, but on the mirror of the slots. New keys claim slots in the mirror, and values go to the
+// pool. The launch writes the new state of each slot to an entry in device memory. The next launch
+// writes the entries to the redo log (redo.cuh). If capacity suffices for the whole batch, the host
+// publishes the log, which makes the batch durable. Then the batch is applied to the mirror, where
+// lookups see it.
 //
-// The slots of the pool follow, a line of a bucket at a time, and then the host empties the log.
-// They follow before the call returns. With AtomicTail they follow when they lag by that many
-// operations. Work that changes slots past the log, or reads those of the pool, first makes them
-// follow: growth, moves of keys, Check and Close. The next batch may reuse what a batch frees, also
-// in the pool, even before its slots have followed. Recovery applies the log before it inspects
-// slots.
+// After that the slots of the pool are updated, one line of a bucket at a time, and the host
+// empties the log. Without AtomicTail this happens before the call returns. With AtomicTail it
+// happens when the slots lag by AtomicTail operations. Growth, moves of keys, Check and Close
+// change or read the pool's slots directly, so they update the slots first. The next batch may
+// reuse memory that a batch frees, even before the pool's slots are updated. Recovery applies the
+// log before it inspects slots.
 //
-// So a key with a value of 128 bytes crosses the bus as 160 bytes in a row with others. A changed
-// bucket crosses it as one line of 128 bytes. An operation with a fence of its own would also wait
-// for each of these.
+// So a key with a value of 128 bytes crosses the bus as 160 bytes, in a row with other keys. A
+// changed bucket crosses the bus as one line of 128 bytes. An operation with its own fence would
+// also wait for each of these transfers.
 
-// pendingBatch is the new state of slots of the change in progress.
 type pendingBatch struct {
-	entries *pooledBuffer // an Entry per operation
+	entries *pooledBuffer // one Entry per operation
 	n       int
-	batch   *redoBatch // nil: not published yet
-	refused bool       // its reservations must be released
+	batch   *redoBatch // nil if not published yet
+	refused bool       // the reservations must be released
 }
 
 func (n *pendingBatch) ptr() device.Ptr {
@@ -45,7 +45,7 @@ func (n *pendingBatch) ptr() device.Ptr {
 	return n.entries.buf.Ptr
 }
 
-// release releases the memory after the stream's work so far.
+// release frees the entries once the work submitted to the stream is done.
 func (n *pendingBatch) release(s *device.Stream) {
 	if n.entries != nil {
 		n.entries.releaseAfter(s)
@@ -53,16 +53,15 @@ func (n *pendingBatch) release(s *device.Stream) {
 	*n = pendingBatch{}
 }
 
-// logTail is what the slots of the pool lag by: batches that are only in the log and in the mirror.
+// logTail describes the batches in the log and in the mirror that the pool's slots lack.
 type logTail struct {
-	maxOps  int           // max operations when a call returns
-	nOps    int           // current operations
-	last    *redoBatch    // last batch in the log; nil: the log is empty
-	buckets device.Buffer // list and bitmap of lagging buckets
+	maxOps  int           // maximum number of operations when a call returns
+	nOps    int           // current number of operations
+	last    *redoBatch    // last batch in the log; nil if the log is empty
+	buckets device.Buffer // list and bitmap of the lagging buckets
 	bits    device.Ptr
 }
 
-// allocTail allocates the list of lagging buckets.
 func (k *launcher) allocTail() (err error) {
 	l := k.host.redo
 	if l == nil {
@@ -82,7 +81,7 @@ func (k *launcher) allocTail() (err error) {
 	return errors.Join(s.Fill(k.tail.bits, 0, int(bits/4)), s.Sync(uncancelled), s.Close())
 }
 
-// nextBatch returns a batch after those in the log.
+// nextBatch returns a batch that follows the last one in the log.
 func (k *launcher) nextBatch(records uint64) *redoBatch {
 	l, last := k.host.redo, k.tail.last
 	if last == nil {
@@ -91,13 +90,13 @@ func (k *launcher) nextBatch(records uint64) *redoBatch {
 	return &redoBatch{at: l.end(last), sequence: last.sequence + 1, count: records}
 }
 
-// hasCapacity reports whether another batch of n operations fits the log.
+// hasCapacity reports whether another batch of n operations fits in the log.
 func (k *launcher) hasCapacity(n int) bool {
 	l := k.host.redo
 	return l.end(k.nextBatch(uint64(n)))+headWords <= l.last
 }
 
-// allocEntries allocates the notes of a change, which is a whole batch.
+// allocEntries allocates the entries of a change. The change must be a whole batch.
 func (k *launcher) allocEntries(s *device.Stream, c *gpu.Change) (err error) {
 	if c.Args.First > 0 {
 		return fmt.Errorf("%w: an atomic batch is launched at once", device.ErrMemory)
@@ -107,15 +106,15 @@ func (k *launcher) allocEntries(s *device.Stream, c *gpu.Change) (err error) {
 		return err
 	}
 	if err = s.Fill(k.pending.ptr(), 0, c.N*entryBytes/4); err != nil {
-		k.pending.release(s) // notes of another batch must not be undone
+		k.pending.release(s) // entries of an earlier batch must not be undone
 	}
 	return err
 }
 
-const entryBytes = 48 // of Entry in redo.cuh
+const entryBytes = 48 // size of Entry in redo.cuh
 
-// writeLog submits writing the notes of a change to the log, after finding keys of the batch that
-// were moved.
+// writeLog submits two launches. The first searches again for keys that were moved within the
+// batch, and the second writes the entries of the change to the log.
 func writeLog[P any](k *launcher, s *device.Stream, follow device.Kernel, p *P) error {
 	r := k.redoParams()
 	if err := device.Launch(s, follow, gpu.Wave(k.dev, warp*k.pending.n), gpu.Block, p); err != nil {
@@ -132,8 +131,9 @@ func (k *launcher) redoParams() redoParams {
 	}
 }
 
-// submitApply submits applying a published batch to the mirror, or releasing the reservations of a
-// refused one. It reports whether that was launched, which happens once.
+// submitApply submits a kernel that applies a published batch to the mirror, or releases the
+// reservations of a refused batch. launched reports whether the kernel was launched, which must
+// happen once.
 func (k *launcher) submitApply(s *device.Stream) (launched bool, err error) {
 	kernel, r := k.apply, k.redoParams()
 	if k.pending.refused {
@@ -147,7 +147,6 @@ func (k *launcher) submitApply(s *device.Stream) (launched bool, err error) {
 	return launched, err
 }
 
-// submitWriteBack submits copying the lagging slots from the mirror to the pool.
 func (k *launcher) submitWriteBack(s *device.Stream) error {
 	r := k.redoParams()
 	return k.submitExclusive(s, func() error {
@@ -160,9 +159,9 @@ func (k *launcher) submitWriteBack(s *device.Stream) error {
 
 // ---- batches ---------------------------------------------------------------------------
 
-// changeAtomic runs a batch on the device, or as much of a host batch as fits the log. If capacity
-// for its inserts is lacking, all its operations fail and nothing changes. It waits, even for a
-// batch on a stream.
+// changeAtomic runs a batch on the device as a whole, or the first part of a host batch that fits
+// in the log. If capacity for one of the inserts is lacking, all operations fail and nothing
+// changes. changeAtomic waits for the result, even on a stream.
 func (g *gpuEngine) changeAtomic(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	if err := g.finishPending(); err != nil {
 		return 0, nil, err
@@ -179,7 +178,7 @@ func (g *gpuEngine) changeAtomic(ctx context.Context, s *device.Stream, b *batch
 	return g.changeHostBatch(ctx, b.Part(0, done))
 }
 
-// changeAtomicOn runs a batch on the device. If it is refused, its columns stay unchanged.
+// changeAtomicOn runs a batch on the device. If the batch is refused, its columns stay unchanged.
 func (g *gpuEngine) changeAtomicOn(s *device.Stream, b *batch.Batch) (failed []uint32, err error) {
 	private := *b
 	out := &private.Columns[batch.Out]
@@ -200,9 +199,9 @@ func (g *gpuEngine) changeAtomicOn(s *device.Stream, b *batch.Batch) (failed []u
 	return nil, s.Sync(uncancelled)
 }
 
-// changeAllOrNone runs a batch with results in private memory; either all operations fail or none.
-// While the pool lags, no key is moved for another one, so a batch that finds no slot is tried
-// again.
+// changeAllOrNone runs a batch with results in private memory. Either all operations fail or none.
+// While the pool's slots lag, no key is moved, so a batch that finds no slot runs again once the
+// slots are updated.
 func (g *gpuEngine) changeAllOrNone(s *device.Stream, b *batch.Batch) (failed []uint32, err error) {
 	b.Flags |= batch.Report
 	if !g.k.hasCapacity(b.N) {
@@ -230,8 +229,7 @@ func (g *gpuEngine) runBatch(s *device.Stream, b *batch.Batch) (failed []uint32,
 	return nil, g.publishPending()
 }
 
-// undoPending releases the reservations of a batch. If that fails, it is retried before anything
-// else changes.
+// undoPending releases the reservations of a batch. If that fails, the next change retries.
 func (g *gpuEngine) undoPending() error {
 	if g.k.pending.entries == nil {
 		return nil
@@ -240,7 +238,6 @@ func (g *gpuEngine) undoPending() error {
 	return g.applyPending()
 }
 
-// publishPending publishes the batch with its records in the log, and applies it.
 func (g *gpuEngine) publishPending() error {
 	var records [2]uint64
 	if err := g.copyOut(device.Bytes(records[:]), g.k.word(wordRecords)); err != nil {
@@ -256,13 +253,13 @@ func (g *gpuEngine) publishPending() error {
 	if g.k.pending.batch == nil || errors.Is(err, device.ErrLost) {
 		return err
 	}
-	g.host.redo.unpublish(g.k.pending.batch) // no lookup has seen any of it
+	g.host.redo.unpublish(g.k.pending.batch) // no lookup has seen a part of the batch
 	g.k.pending.batch, g.k.batch.referenced = nil, false
 	return errors.Join(err, g.undoPending())
 }
 
-// finishPending completes the pending batch, and updates the pool if it lags too far. Nothing else
-// may change before.
+// finishPending applies the pending batch, and updates the pool's slots if they lag too far. Every
+// change must call it first.
 func (g *gpuEngine) finishPending() error {
 	if err := g.applyPending(); err != nil {
 		return err
@@ -273,8 +270,8 @@ func (g *gpuEngine) finishPending() error {
 	return nil
 }
 
-// applyPending applies the published batch, or releases the reservations of the refused one, if
-// any.
+// applyPending applies the published batch, or releases the reservations of the refused one. It
+// does nothing if no batch is pending.
 func (g *gpuEngine) applyPending() error {
 	n := &g.k.pending
 	if n.batch == nil && !n.refused {
@@ -294,9 +291,9 @@ func (g *gpuEngine) applyPending() error {
 	return err
 }
 
-// writeBackTail copies the lagging slots from the mirror to the pool, and empties the log.
+// writeBackTail copies the lagging slots from the mirror to the pool and empties the log.
 func (g *gpuEngine) writeBackTail() error {
-	if err := g.applyPending(); err != nil { // while its slots are in place
+	if err := g.applyPending(); err != nil { // the pending batch must be in the mirror first
 		return err
 	}
 	if g.k.tail.nOps == 0 {
@@ -310,8 +307,7 @@ func (g *gpuEngine) writeBackTail() error {
 	return nil
 }
 
-// publishClear publishes the following Clear, if batches are atomic. retireClear
-// removes it from the log.
+// publishClear writes a Clear to the log, if batches are atomic. retireClear empties the log.
 func (g *gpuEngine) publishClear() error {
 	l := g.host.redo
 	if l == nil {
@@ -332,8 +328,8 @@ func (g *gpuEngine) retireClear() {
 
 // ---- batches of the host -------------------------------------------------------------------
 
-// changeHostBatch runs a batch of the host. It copies the columns to the device as a whole, and the
-// results back afterwards.
+// changeHostBatch runs a host batch. It copies all columns to the device first, and copies the
+// results back at the end.
 func (g *gpuEngine) changeHostBatch(ctx context.Context, b *batch.Batch) (done int, failed []uint32, err error) {
 	on, columns, err := g.allocColumns(b)
 	if err != nil {
@@ -360,7 +356,6 @@ func (g *gpuEngine) changeHostBatch(ctx context.Context, b *batch.Batch) (done i
 	return b.N, nil, err
 }
 
-// allocColumns returns a copy of a host batch with columns in memory of the device.
 func (g *gpuEngine) allocColumns(b *batch.Batch) (on *batch.Batch, columns *pooledBuffer, err error) {
 	size := 0
 	reserve := func(c *batch.Column) (at int) {
@@ -386,7 +381,7 @@ func (g *gpuEngine) allocColumns(b *batch.Batch) (on *batch.Batch, columns *pool
 	return on, columns, nil
 }
 
-// copyColumns copies some columns of a host batch to the device, or back.
+// copyColumns copies selected columns of a host batch to the device, or outputs back.
 func copyColumns(ctx context.Context, ring *staging.Ring, b, on *batch.Batch, selected func(*batch.Column) bool) (done int, err error) {
 	part, noColumns := *b, true
 	for r := range part.Columns {

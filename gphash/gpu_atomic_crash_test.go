@@ -15,12 +15,12 @@ import (
 	"github.com/weftgo/weft/internal/pm/pmtest"
 )
 
-// atomicKernelTrial is a trial of kernels with atomic batches. After a crash, of kernels or of the
-// host between them, all keys are as before the running batch, or all as after it.
+// atomicKernelTrial is a trial of kernels with atomic batches. Kernels crash, or the host between
+// them. Then all keys are as before the running batch, or all are as after it.
 type atomicKernelTrial struct {
 	*kernelTrial
-	before, after [][]byte // by key; nil: absent
-	refused       int      // batches
+	before, after [][]byte // by key; nil if absent
+	refused       int      // number of batches
 }
 
 func newAtomicKernelTrial(t testing.TB, seed uint64, rewrite func(file, ptx string) string) *atomicKernelTrial {
@@ -29,7 +29,8 @@ func newAtomicKernelTrial(t testing.TB, seed uint64, rewrite func(file, ptx stri
 
 // newWatchedTrial returns a trial in which requests receives the memory accesses of kernels.
 func newWatchedTrial(t testing.TB, seed uint64, rewrite func(file, ptx string) string, requests func(sim.Request)) *atomicKernelTrial {
-	o := Options{AtomicBatch: 14, AtomicTail: int(seed/3%3) * 20} // slots follow at once, or later
+	// slots are updated at once, or later
+	o := Options{AtomicBatch: 14, AtomicTail: int(seed/3%3) * 20}
 	tr := &atomicKernelTrial{kernelTrial: newKernelTrialOf(t, o, seed, rewrite, requests)}
 	tr.before = make([][]byte, len(tr.keys))
 	tr.after = tr.before
@@ -43,14 +44,13 @@ func newWatchedTrial(t testing.TB, seed uint64, rewrite func(file, ptx string) s
 	return tr
 }
 
-// run runs batches, and checks crashes at some of the points where they may occur.
+// run runs batches and checks crashes at a sample of the possible points.
 func (tr *atomicKernelTrial) run(t testing.TB) {
 	tr.checkCrashes()
 	tr.runBatches(t)
 	tr.close(t)
 }
 
-// runBatches runs batches of the host and of streams.
 func (tr *atomicKernelTrial) runBatches(t testing.TB) {
 	s, err := tr.dev.NewStream()
 	must(t, err)
@@ -136,8 +136,8 @@ func exploreAtomicKernels(t testing.TB, states int, rewrite func(file, ptx strin
 	return images, resizes, ""
 }
 
-// A crash may lose stores of kernels and of the host, even during recovery. It always leaves all of
-// a batch or nothing, and all of those before it.
+// A crash may lose stores of kernels and of the host, even during recovery. Then either all
+// operations of the running batch are done or none, and all earlier batches are done.
 func TestAtomicCrashesOfKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -152,12 +152,12 @@ func TestAtomicCrashesOfKernels(t *testing.T) {
 	t.Logf("%d images of crashes, %d resizes", images, resizes)
 }
 
-// Each mutant of atomic batches on a GPU is found.
+// The tests detect each mutant of atomic batches on a GPU.
 func TestAtomicKernelMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	// without replaces a part of a kernel.
+	// replaceIn replaces a part of a kernel.
 	replaceIn := func(kernel, pattern, replacement string) func(file, ptx string) string {
 		return func(_, ptx string) string {
 			lo := strings.Index(ptx, ".entry gphash_"+kernel+"(")

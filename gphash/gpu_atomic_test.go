@@ -18,8 +18,8 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// Atomic batches of kernels do the same as those of the host's engine, and each opens the pools of
-// the other.
+// Atomic batches of kernels have the same results as batches of the host's engine. Each device
+// opens the pools of the other.
 func TestAtomicKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -53,8 +53,8 @@ func TestAtomicKernels(t *testing.T) {
 	}
 }
 
-// If any operation of a device fails in a refused batch, nothing of the batch remains. Slots that
-// it has claimed are released, at once or before anything else changes.
+// If any operation of a device fails in a refused batch, the batch has no effect. Slots that it has
+// claimed are released at once, or before the next change.
 func TestFailureInRefusal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -162,7 +162,7 @@ func TestAtomicTail(t *testing.T) {
 	const n, tail, batches = 60, 200, 8
 	x, err := Create(live, dev, Options{KeySize: 8, ValueSize: 8, Size: smallPool, Capacity: 1000, AtomicBatch: n, AtomicTail: tail})
 	must(t, err)
-	want, lacks, logged := model{}, 0, 0 // operations and batches
+	want, lacks, logged := model{}, 0, 0 // numbers of operations and of batches
 	ran := func(n int) {
 		if lacks, logged = lacks+n, logged+1; lacks > tail {
 			lacks, logged = 0, 0
@@ -174,7 +174,7 @@ func TestAtomicTail(t *testing.T) {
 	for b := range batches {
 		var keys, values []byte
 		for i := range n {
-			key := denseKey(8, b*n/2+i) // half of them exist
+			key := denseKey(8, b*n/2+i) // half of the keys exist
 			keys, values = append(keys, key...), append(values, valueOf(8, key, uint64(b))...)
 			want[string(key)] = string(valueOf(8, key, uint64(b)))
 		}
@@ -225,7 +225,7 @@ func TestAtomicTailBesideGrowth(t *testing.T) {
 	must(t, err)
 	rng, want, drained := rand.New(rand.NewPCG(1, 5)), model{}, 0
 	for b := range 60 {
-		n := 100 // until a level is drained
+		n := 100 // until an index has a draining level
 		if x.engine.closed > 0 {
 			n = 1 + rng.IntN(8)
 		}

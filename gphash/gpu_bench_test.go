@@ -11,9 +11,9 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// BenchmarkInsertOnGPU measures insertions by a GPU, per key: batches of 2^20 on the device, 8-byte
-// keys and 128-byte values. It runs single operations, as in the paper and with a mirror, and
-// atomic batches. The pool has 2^23 keys in the end.
+// BenchmarkInsertOnGPU measures insertions by a GPU, per key, in batches of 2^20 on the device,
+// with 8-byte keys and 128-byte values. It runs single operations as in the paper, single
+// operations with a mirror, and atomic batches. The pool has 2^23 keys at the end.
 func BenchmarkInsertOnGPU(b *testing.B) {
 	const batchOps, batches = 1 << 20, 8
 	dev := devicetest.Open(b)

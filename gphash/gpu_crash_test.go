@@ -20,18 +20,18 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// kernelTrial is a trial of kernels: batches on a simulated GPU with stores that a crash may lose.
+// kernelTrial runs batches on a simulated GPU with stores that a crash may lose.
 type kernelTrial struct {
 	*trial
 	k        *pmtest.Kernels
 	host     *pmtest.Host
 	dev      device.Device
 	index    *Index
-	maxSteps int  // max steps between two points at which crashes are checked
-	putsOnly bool // some batches consist of Puts only
+	maxSteps int  // maximum number of steps between two points at which crashes are checked
+	putsOnly bool // the program also has batches of Puts only
 }
 
-// kernelShapes are small enough for keys to collide, and to be moved for each other.
+// kernelShapes are so small that keys collide and must move.
 var kernelShapes = []smallShape{
 	{keySize: 8, valueSize: 8, slots: 2, hashes: 2, levels: 2, top: 1, batches: 4, ops: 14, keys: 24},
 	{keySize: 20, valueSize: 24, slots: 2, hashes: 2, levels: 2, top: 1, batches: 3, ops: 12, keys: 20},
@@ -72,8 +72,8 @@ func newKernelTrialIn(t testing.TB, shape smallShape, o Options, seed uint64, re
 	return tr
 }
 
-// syncedClear makes durable what the device clears, since no domain observes that. In the real code
-// the following commit does so.
+// syncedClear makes zeros that the device writes durable, since no domain observes these writes. In
+// the real code the following commit does so.
 type syncedClear struct {
 	accelerator
 	k *pmtest.Kernels
@@ -84,7 +84,7 @@ func (s syncedClear) clearWords(lo, hi uint64) error {
 	return s.accelerator.clearWords(lo, hi)
 }
 
-// memoryPool makes a pool in heap memory that devices map. Free memory there contains random words.
+// memoryPool creates a pool in mappable heap memory. Its free memory contains random words.
 func memoryPool(t testing.TB, o *Options, rng *rand.Rand, of func(mapped []byte) *pm.Memory) (*pool.Pool, []byte) {
 	const words = pool.DataStart/pm.Word + 64*growthUnit
 	memory := make([]uint64, words+device.MapAlign/pm.Word)
@@ -108,14 +108,13 @@ func memoryPool(t testing.TB, o *Options, rng *rand.Rand, of func(mapped []byte)
 	return p, mapped
 }
 
-// run runs batches, and checks crashes at some of the points where they may occur.
+// run runs batches and checks crashes at a sample of the possible points.
 func (tr *kernelTrial) run(t testing.TB) {
 	tr.checkCrashes()
 	tr.runBatches(t)
 	tr.close(t)
 }
 
-// checkCrashes starts checking crashes.
 func (tr *kernelTrial) checkCrashes() {
 	next := 0
 	tr.k.Step = func() error {
@@ -127,7 +126,7 @@ func (tr *kernelTrial) checkCrashes() {
 	}
 }
 
-// close ends a program, without checking crashes any more.
+// close ends a program without checking more crashes.
 func (tr *kernelTrial) close(t testing.TB) {
 	tr.k.Step = nil
 	must(t, tr.index.Close())
@@ -139,7 +138,7 @@ func (tr *kernelTrial) runBatches(t testing.TB) {
 	stream, err := tr.dev.NewStream()
 	must(t, err)
 	for range tr.shape.batches {
-		// Some batches follow each other without a wait, and the host waits for the last one.
+		// Submit up to several batches, and wait only for the last one.
 		var submitted []*kernelBatch
 		for range 1 + tr.rng.IntN(3) {
 			submitted = append(submitted, tr.submit(t, stream))
@@ -156,7 +155,7 @@ func (tr *kernelTrial) runBatches(t testing.TB) {
 	must(t, stream.Close())
 }
 
-// kernelBatch is a batch on the device, and its expected results.
+// kernelBatch is a batch on the device, with its expected results.
 type kernelBatch struct {
 	keys, values device.Slice[byte]
 	kinds        device.Slice[weft.OpKind]
@@ -216,7 +215,7 @@ func (tr *kernelTrial) finish(t testing.TB, s *device.Stream, b *kernelBatch) {
 	must(t, errors.Join(b.keys.Free(), b.values.Free(), b.kinds.Free()))
 }
 
-// exploreKernels runs programs from a seed on, until about states images have been checked.
+// exploreKernels runs programs, from seed from on, until about states images have been checked.
 func exploreKernels(t testing.TB, from uint64, states int, rewrite func(file, ptx string) string) (images int, failed string) {
 	for seed := from; images < states; seed++ {
 		tr := newKernelTrial(t, seed, rewrite)
@@ -229,7 +228,7 @@ func exploreKernels(t testing.TB, from uint64, states int, rewrite func(file, pt
 	return images, ""
 }
 
-// Whatever a crash leaves of the stores of kernels, no acknowledged operation is lost, and each
+// After a crash that loses stores of kernels, all acknowledged operations are done, and each
 // operation of an interrupted batch is done or not.
 func TestCrashesOfKernels(t *testing.T) {
 	if testing.Short() {
@@ -242,11 +241,10 @@ func TestCrashesOfKernels(t *testing.T) {
 	t.Logf("%d images of crashes", images)
 }
 
-// systemFence is a fence that crashes respect.
+// systemFence matches fences that order the stores a crash keeps.
 var systemFence = regexp.MustCompile(`fence\.acq_rel\.sys;`)
 
-// dropMatch removes one of the instructions of a kernel that match a pattern, and reports in found
-// whether the kernel exists.
+// dropMatch removes one match of a pattern in a kernel. found reports whether the kernel exists.
 func dropMatch(kernel string, pattern *regexp.Regexp, number int, found *bool) func(file, ptx string) string {
 	return func(_, ptx string) string {
 		lo := strings.Index(ptx, ".entry "+kernel+"(")
@@ -268,7 +266,7 @@ func dropMatch(kernel string, pattern *regexp.Regexp, number int, found *bool) f
 	}
 }
 
-// Each mutant of the order of stores of kernels is found.
+// The tests detect each mutant of the order of stores in kernels.
 func TestKernelCrashMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -278,7 +276,7 @@ func TestKernelCrashMutants(t *testing.T) {
 		name, kernel string
 		of           *regexp.Regexp
 		number       int
-		from         uint64 // a seed shortly before one that finds it
+		from         uint64 // a seed shortly before the first one that detects the mutant
 	}{
 		{"what was replaced is used before it is durable", "tick", fence, 0, 3},
 		{"no fence before publication", "change", fence, 0, 0},

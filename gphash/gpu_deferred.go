@@ -12,39 +12,40 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// A lost GPU leaves the pool, which is memory of the host, as a crash does. Nothing runs on it any
-// more that could change the pool. Calls in flight return the error of the device. The next writer
-// inspects the pool on the CPU, as Open does, and from then on the engine of the host runs all
-// operations. That engine admits no readers alongside a change, so changes that were admitted for
-// the GPU without excluding readers are refused.
+// Losing a GPU leaves the pool, which is host memory, as a crash does. Nothing that could change
+// the pool still runs on the GPU. Calls in flight return the device's error. The next writer
+// inspects the pool on the CPU, as Open does. From then on the engine of the host runs all
+// operations. That engine does not allow readers alongside a change. So it refuses changes that
+// were admitted for the GPU without excluding readers.
 
-// failover is the state of a GPU's engine for the loss of the GPU.
+// failover is the state of a GPU engine that concerns the loss of the GPU.
 type failover struct {
 	options   OpenOptions
-	table     *core.Table // nil while the pool is being opened; then a loss is an ordinary error
-	submitted bool        // changes by streams since the last Sync
+	table     *core.Table // nil while the pool is being opened; a loss is then an ordinary error
+	submitted bool        // streams have submitted changes since the last Sync
 
-	lossErr atomic.Pointer[error] // the first error that reported the loss
-	// The host works on the pool: it has taken over, or has not handed over yet.
+	lossErr atomic.Pointer[error] // first error that reported the loss
+	// the host works on the pool, after a loss or before the GPU has mapped it
 	onHost atomic.Bool
 	work   sync.WaitGroup
 }
 
-// noteLoss records the loss of the device if err reports it, and returns err. A takeover requires
-// the writer lock. The caller may be a reader that a writer waits for, so a goroutine takes over.
+// noteLoss records the loss of the device if err reports it, and returns err. Failing over requires
+// the writer lock. The caller may be a reader that a writer waits for, so a goroutine does it.
 func (g *gpuEngine) noteLoss(err error) error {
 	if !errors.Is(err, device.ErrLost) || g.table == nil || !g.lossErr.CompareAndSwap(nil, &err) {
 		return err
 	}
 	g.options.Logger.Error("gphash: the GPU that works on a pool is lost", "error", err)
-	g.work.Go(func() { // Alone counts, which takes over; by then the pool may be closed
+	// WithWriteLock reads the counters, which fails over; an error means that the pool was closed
+	g.work.Go(func() {
 		_ = g.table.WithWriteLock(uncancelled, "Recover", func(core.Counters) error { return nil })
 	})
 	return err
 }
 
-// failOver recovers the pool and passes it to the engine of the host. The caller holds the writer
-// lock. If ctx ends or the pool is damaged, the next writer tries again.
+// failOver recovers the pool and lets the engine of the host run all operations. The caller holds
+// the writer lock. If ctx ends or the pool is damaged, the next writer tries again.
 func (g *gpuEngine) failOver(ctx context.Context) error {
 	if g.onHost.Load() {
 		return nil
@@ -60,14 +61,15 @@ func (g *gpuEngine) failOver(ctx context.Context) error {
 		return fmt.Errorf("behind the loss of the GPU: %w", err)
 	}
 	h.accel, h.lostErr = nil, *g.lossErr.Load()
-	err = h.resume(ctx, g.options) // no reader sees the pool yet
+	err = h.resume(ctx, g.options) // no reader uses the host's engine yet
 	g.onHost.Store(true)
 	g.options.Logger.Warn("gphash: the pool goes on on the CPU",
 		"keys", report.Keys, "unfinished", report.Unfinished, "tombs", report.Tombs, "moved", report.Moved, "resumed", report.Resumed)
 	return err
 }
 
-// checkLoss finds a loss that no call has met, before Close, so that the pool is closed properly.
+// checkLoss detects a loss that no call has met, so that Close handles the pool correctly. It also
+// copies the counters to the host.
 func (g *gpuEngine) checkLoss() error {
 	if g.table == nil {
 		return nil
@@ -85,16 +87,16 @@ func (g *gpuEngine) checkLoss() error {
 
 // ---- the engine, on the GPU or on the host -------------------------------------------
 
-// Caps implements [core.Engine], as do the methods that follow.
+// Caps and the methods below implement [core.Engine].
 func (g *gpuEngine) Caps() core.Caps {
-	c := g.Engine.Caps() // streams stay those of the GPU
+	c := g.Engine.Caps() // streams still belong to the GPU
 	c.DeletesMayOverflow, c.Updates = g.host.redo != nil, true
 	c.ConcurrentReads = g.lossErr.Load() == nil && !g.onHost.Load() && !g.host.records()
 	return c
 }
 
-// Counters takes over from a lost GPU, or hands over to one that has mapped the pool. Every writer
-// calls it before and after its work on the pool.
+// ReadCounters fails over from a lost GPU, or hands the pool over to a GPU that has mapped it.
+// Every writer calls it before and after its work on the pool.
 func (g *gpuEngine) ReadCounters(ctx context.Context) (core.Counters, error) {
 	g.handOver()
 	if g.lossErr.Load() == nil && !g.onHost.Load() {
@@ -133,7 +135,7 @@ func (g *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, ou
 	return n, g.noteLoss(err)
 }
 
-// ReadDropped makes Sync return the loss, if the outcome of some changes is unknown.
+// ReadDropped makes Sync return the loss if the results of submitted changes are unknown.
 func (g *gpuEngine) ReadDropped(ctx context.Context) (n int, err error) {
 	unknown := g.submitted
 	g.submitted = false
@@ -149,12 +151,12 @@ func (g *gpuEngine) ReadDropped(ctx context.Context) (n int, err error) {
 
 // ---- work of the GPU for the host ----------------------------------------------------------
 
-// RunSync is gpu.Engine.RunSync, which also notes a loss.
+// RunSync calls gpu.Engine.RunSync and records a loss.
 func (g *gpuEngine) RunSync(ctx context.Context, submit func(*device.Stream) error) error {
 	return g.noteLoss(g.Engine.RunSync(ctx, submit))
 }
 
-// copyOut copies memory of the GPU to the host.
+// copyOut copies device memory to the host and records a loss.
 func (g *gpuEngine) copyOut(to []byte, from device.Ptr) error {
 	return g.noteLoss(g.Stream.CopyOut(uncancelled, to, from))
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// fuse is a domain in which a GPU is lost at some store of its kernels to the pool.
+// fuse is a domain that loses the GPU at a given store of its kernels to the pool.
 type fuse struct {
 	pool      device.Buffer
 	remaining atomic.Int64
@@ -44,11 +44,11 @@ func (f *fuse) Store(sim.Thread, device.Ptr, []byte) error {
 func (f *fuse) Release(sim.Thread, sim.Scope, sim.Before) error { return nil }
 func (f *fuse) Fence(sim.Thread, sim.Scope, sim.Before) error   { return nil }
 
-// executed are instructions that access memory, by the lines of their kernels.
+// executed records the instructions that access memory, by kernel and line.
 type executed map[string]map[int]bool
 
-// trapAfter returns a rewrite that inserts a trap after the n-th matching memory access of a
-// kernel. It only counts the instructions in set, and the trap fires at its first execution.
+// trapAfter returns a rewrite that inserts a trap after the n-th memory access of a kernel that
+// matches access and is in set. The trap fires at the first execution.
 func trapAfter(kernel, access string, set executed, n int) func(file, ptx string) string {
 	accesses := regexp.MustCompile(`(?m)^[ \t]*(@!?%p\d+\s+)?(` + access + `)[^;]*;`)
 	return func(_, ptx string) string {
@@ -75,7 +75,7 @@ func trapAfter(kernel, access string, set executed, n int) func(file, ptx string
 	}
 }
 
-// lossTrial is an index on a GPU that is lost, and its expected contents.
+// lossTrial is an index on a GPU that will be lost, with its expected contents.
 type lossTrial struct {
 	*testing.T
 	rng      *rand.Rand
@@ -84,12 +84,12 @@ type lossTrial struct {
 	fuse     fuse
 	x        *Index
 	keys     int
-	state    map[string][][]byte // the values that a key may have; nil: absent
+	state    map[string][][]byte // possible values of each key; nil if absent
 	lostBy   string              // kernel that lost the GPU
-	lastDone bool                // the batch that met the loss is done
+	lastDone bool                // the batch that met the loss was done
 }
 
-// lossShapes are small enough for keys to be moved for each other, and to grow often.
+// lossShapes are so small that keys move and the index grows often.
 var lossShapes = []Options{
 	{KeySize: 8, ValueSize: 8, Slots: 2},
 	{KeySize: 20, ValueSize: 24, Slots: 2},
@@ -102,7 +102,7 @@ func newLossTrial(t *testing.T, seed uint64) *lossTrial {
 	return tr
 }
 
-// open makes the index on a GPU with additional options.
+// open creates the index on a GPU.
 func (tr *lossTrial) open(t *testing.T, o Options, seed uint64, gpu sim.Options) {
 	tr.T, tr.rng, tr.path, tr.o, tr.keys, tr.state = t, rand.New(rand.NewPCG(seed, 17)), filepath.Join(memoryDir(t), "pool"), o, 200, map[string][][]byte{}
 	tr.o.Size, tr.o.Capacity, tr.o.Seed, tr.o.Mirror, tr.o.Resize = smallPool, 1, [2]uint64{seed + 1, 1}, tr.rng.IntN(2) == 0, Resize(tr.rng.IntN(2))
@@ -116,8 +116,7 @@ func (tr *lossTrial) open(t *testing.T, o Options, seed uint64, gpu sim.Options)
 	tr.fuse.remaining.Store(int64(1 + tr.rng.IntN(3000)))
 }
 
-// lossOptions returns the options of a seed's program, with atomic batches of the given size if not
-// 0.
+// lossOptions returns the options for a seed's program. atomic is the size of atomic batches, or 0.
 func lossOptions(seed uint64, atomic int) Options {
 	o := lossShapes[seed%3]
 	if o.AtomicBatch = atomic; atomic > 0 && seed%2 == 1 {
@@ -126,15 +125,14 @@ func lossOptions(seed uint64, atomic int) Options {
 	return o
 }
 
-// executedSets are the places that programs execute without a loss, one set for each seed modulo
-// the number of options (see [lossOptions]).
+// executedSets holds the accesses that programs execute without a loss: one set for each seed
+// modulo the number of options (see [lossOptions]).
 type executedSets struct {
 	sync.Mutex
 	places [6]executed
 }
 
-// executedBy returns the places for a seed's options. The first call for these options runs a
-// program.
+// executedBy returns the set for a seed's options. The first call for these options runs a program.
 func (run *executedSets) executedBy(t *testing.T, seed uint64, atomic int) executed {
 	run.Lock()
 	defer run.Unlock()
@@ -157,13 +155,13 @@ func (run *executedSets) executedBy(t *testing.T, seed uint64, atomic int) execu
 	return set
 }
 
-// lossBatches is the max number of batches before a program must have lost its GPU.
+// lossBatches is the maximum number of batches before a program must have lost its GPU.
 const lossBatches = 25
 
 func (tr *lossTrial) key(i int) []byte { return denseKey(tr.o.KeySize, i) }
 
-// runBatch runs operations of all kinds, and records the possible results. A batch cut short by a
-// loss may have done the operations on a key up to any of them.
+// runBatch runs operations of all kinds and records the possible results. If a loss interrupts a
+// batch, any number of the first operations on a key may have been done.
 func (tr *lossTrial) runBatch(choices ...op.Kind) error {
 	n := 1 + tr.rng.IntN(40)
 	size, vsize := uint64(tr.o.KeySize), uint64(tr.o.ValueSize)
@@ -200,7 +198,7 @@ func (tr *lossTrial) runBatch(choices ...op.Kind) error {
 	return err
 }
 
-// checkKeys looks all keys up. Each must have a possible value, which becomes its only one.
+// checkKeys looks up all keys. Each must have a possible value, which becomes its only one.
 func (tr *lossTrial) checkKeys() error {
 	tr.Helper()
 	var keys []byte
@@ -212,7 +210,7 @@ func (tr *lossTrial) checkKeys() error {
 	if err != nil {
 		return err
 	}
-	// keys as before and as after the batch that met the loss
+	// numbers of keys as before and as after the batch that met the loss
 	before, after := 0, 0
 	for i := range tr.keys {
 		var value []byte
@@ -247,8 +245,8 @@ func (tr *lossTrial) checkKeys() error {
 	return nil
 }
 
-// runUntilLost runs batches and lookups until the GPU is lost. It returns false if none of that
-// many batches meets the loss.
+// runUntilLost runs batches and lookups until the GPU is lost. It returns false if batches batches
+// do not meet the loss.
 func (tr *lossTrial) runUntilLost(batches int) bool {
 	for range batches {
 		err := tr.runBatch(op.Put, op.Put, op.PutNew, op.Delete, op.Get)
@@ -267,7 +265,7 @@ func (tr *lossTrial) runUntilLost(batches int) bool {
 			tr.lostBy = fault.Kernel
 		}
 		deadline := time.Now().Add(time.Minute)
-		// a lookup that meets the loss triggers a takeover
+		// a lookup that meets the loss starts the failover
 		for err := tr.checkKeys(); err != nil; err = tr.checkKeys() {
 			if !errors.Is(err, device.ErrLost) || change || time.Now().After(deadline) {
 				tr.Fatal(err)
@@ -279,7 +277,7 @@ func (tr *lossTrial) runUntilLost(batches int) bool {
 	return false
 }
 
-// checkReopened uses the pool in all ways, closes it and opens it again.
+// checkReopened runs all operations on the pool, closes it and opens it again.
 func (tr *lossTrial) checkReopened() {
 	tr.Helper()
 	must(tr, tr.x.Check(tr.Context()))
@@ -305,7 +303,8 @@ func (tr *lossTrial) checkReopened() {
 	if nKeys != tr.x.Len() {
 		tr.Errorf("%d keys seen of %d", nKeys, tr.x.Len())
 	}
-	if err := tr.x.Close(); !errors.Is(err, device.ErrLost) { // memory of the GPU is not freed
+	// Close does not free the memory of the GPU
+	if err := tr.x.Close(); !errors.Is(err, device.ErrLost) {
 		tr.Errorf("closed: %v", err)
 	}
 	another, err := sim.Open(nil)
@@ -324,12 +323,12 @@ func (tr *lossTrial) checkReopened() {
 	must(tr, another.Close())
 }
 
-// lossPrograms increases the number of programs.
+// lossPrograms is a factor for the number of programs.
 var lossPrograms = flag.Int("loss-programs", 1, "so many times the usual number of programs in which tests lose GPUs")
 
-// lossSeed is where GPUs are lost.
+// lossSeed describes where GPUs are lost.
 type lossSeed struct {
-	kernel, access string // empty: at a store of any kernel
+	kernel, access string // empty for a store of any kernel
 	seeds          int
 }
 
@@ -342,8 +341,8 @@ var lossSeeds = []lossSeed{
 	{"get", `ld\.`, 1},
 }
 
-// A GPU is lost in the middle of anything. Acknowledged operations are done, each operation of the
-// interrupted batch is done or not, and the pool continues in the same process.
+// A GPU is lost at any point. All acknowledged operations are done, each operation of the
+// interrupted batch is done or not, and the process continues to use the pool.
 func TestGPULost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -358,7 +357,7 @@ func TestGPULost(t *testing.T) {
 	}
 }
 
-// The same with atomic batches: the interrupted one is done as a whole or not at all.
+// With atomic batches, the interrupted batch is done as a whole or not at all.
 func TestAtomicGPULost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -393,8 +392,8 @@ var atomicLossSeeds = []lossSeed{
 	{"tick", `st\.`, 1},
 }
 
-// run loses GPUs, and counts the programs with a last batch that was gone, or done. Kernels start
-// with different seeds, so that few programs cover all options.
+// run loses GPUs. It returns the number of programs in which the last batch was undone, and in
+// which it was done. Kernels start with different seeds, so that few programs cover all options.
 func (l lossSeed) run(t *testing.T, first uint64, run *executedSets, batch int) (nUndone, nDone int) {
 	for i := range uint64(l.seeds * *lossPrograms) {
 		seed := first + i
@@ -425,8 +424,8 @@ func (l lossSeed) run(t *testing.T, first uint64, run *executedSets, batch int) 
 	return nUndone, nDone
 }
 
-// Lookups run alongside a change that loses the GPU, and an iteration continues after it. Each
-// reads values acknowledged before it or in flight, or returns that the device is lost.
+// Lookups run alongside a change that loses the GPU, and an iteration continues after the loss.
+// Each lookup reads values acknowledged before it or in flight, or returns that the device is lost.
 func TestGPULostBesideReaders(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -437,7 +436,7 @@ func TestGPULostBesideReaders(t *testing.T) {
 		seeds = 2
 	}
 	for seed := range seeds {
-		tr := newLossTrial(t, 3*seed) // 8 bytes and 8 bytes
+		tr := newLossTrial(t, 3*seed) // keys and values of 8 bytes
 		const n = 60
 		var keys, values []byte
 		for i := range n {
@@ -457,7 +456,7 @@ func TestGPULostBesideReaders(t *testing.T) {
 		begun.Store(1)
 		acked.Store(1)
 		var readers sync.WaitGroup
-		var read atomic.Int64 // after the loss
+		var read atomic.Int64 // number of reads after the loss
 		met, stop := make(chan struct{}), make(chan struct{})
 		for range 2 {
 			readers.Go(func() {
@@ -490,7 +489,7 @@ func TestGPULostBesideReaders(t *testing.T) {
 				}
 			})
 		}
-		for page, err := range tr.x.Pages(t.Context()) { // held over the loss
+		for page, err := range tr.x.Pages(t.Context()) { // the iteration continues after the loss
 			if must(t, err); len(page.Keys) != n*8 {
 				t.Errorf("a page of %d bytes", len(page.Keys))
 			}
@@ -522,7 +521,8 @@ func TestGPULostBesideReaders(t *testing.T) {
 	}
 }
 
-// After batches on streams of a lost GPU, Sync returns the error once, and streams return it.
+// After batches on streams of a lost GPU, Sync returns the error once, and every later call with
+// these streams returns the error.
 func TestGPULostOnStreams(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -15,28 +15,29 @@ import (
 	"github.com/weftgo/weft/internal/variant"
 )
 
-// gpuEngine runs batches on a GPU that has mapped the pool. The engine of the host, which has
-// opened the pool, decides on growth. If the GPU is lost, that engine recovers the pool, which is
-// memory of the host, and takes over.
+// gpuEngine runs batches on a GPU that has mapped the pool. The engine of the host, which opened
+// the pool, decides when the index grows. If the GPU is lost, the host's engine recovers the pool,
+// which is host memory, and runs the batches.
 type gpuEngine struct {
 	gpu.Engine
 	k         launcher
 	host      *engine
 	dev       device.Device
-	owners    []uint32 // of units, as of the last fetch
-	failover           // for the loss of the GPU
-	converted bool     // slots have another form: see convertSlots
-	mapping   *mapping // nil unless the host works on the pool first
+	owners    []uint32 // by unit, at the last fetch
+	failover           // state after the loss of the GPU
+	converted bool     // slots have another form; see convertSlots
+	mapping   *mapping // nil unless OpenOptions.HostFirst is set
 }
 
-// uncancelled is the context of work that must not stop halfway.
+// uncancelled is the context for work that must not stop halfway.
 var uncancelled = context.Background()
 
-// newGPUEngine makes a GPU work on the pool of an engine that has not inspected it yet.
+// newGPUEngine returns an engine that runs on a GPU and works on the pool of host. It inspects the
+// pool, which host must not have done yet.
 func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOptions) (*gpuEngine, *Report, error) {
 	g := &gpuEngine{host: host, dev: dev, k: launcher{host: host, dev: dev, unsorted: o.Unsorted, shape: newShape(variant.Of(ctx))}, failover: failover{options: o}}
 	g.MovesPairs, g.Leases = true, host.Leases
-	if host.redo != nil { // slots may lag by what is in the log
+	if host.redo != nil { // the pool's slots may lag the log by that much
 		g.k.tail.maxOps = min(o.AtomicTail, host.redo.capacity())
 	}
 	g.k.table.Store(&levels{})
@@ -54,7 +55,7 @@ func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOp
 	return g, report, nil
 }
 
-// begin maps and inspects the pool. Close undoes it, even after an error.
+// begin maps and inspects the pool. Close undoes begin, even after an error.
 func (g *gpuEngine) begin(ctx context.Context, o OpenOptions) (*Report, error) {
 	var times Times
 	err := g.prepare()
@@ -84,7 +85,6 @@ func (g *gpuEngine) begin(ctx context.Context, o OpenOptions) (*Report, error) {
 	return report, err
 }
 
-// prepare allocates what the engine needs besides the pool.
 func (g *gpuEngine) prepare() error {
 	if err := g.OpenEngine(g.dev, g.host.widths(), int(g.host.slots), &g.k); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (g *gpuEngine) prepare() error {
 	return err
 }
 
-// start initializes the state, with the given counters.
+// start initializes the state words on the device and sets the counters to now.
 func (g *gpuEngine) start(now *core.Tally) error {
 	tally := g.host.Parts().(*parts).TallyPtr()
 	return g.RunSync(uncancelled, func(s *device.Stream) error {
@@ -104,9 +104,8 @@ func (g *gpuEngine) start(now *core.Tally) error {
 	})
 }
 
-// buildMirrors gives all levels mirrors for an inspection, so that the device reads control words
-// and tags once. If memory is lacking and mirrors were not requested, the device reads the pool
-// each time.
+// buildMirrors creates mirrors of all levels for an inspection, so that the device reads slots only
+// once. If memory is lacking and mirrors are not required, the device reads the pool each time.
 func (g *gpuEngine) buildMirrors(required bool) error {
 	g.k.mirror = true
 	err := g.installLevels()
@@ -117,8 +116,8 @@ func (g *gpuEngine) buildMirrors(required bool) error {
 	return err
 }
 
-// setUpCaches leaves the device with the mirrors and the cache that the options request. The
-// mirrors are those of the inspection, or new ones if the host has changed slots since.
+// setUpCaches sets up the mirrors and the cache that the options request. It keeps the mirrors of
+// the inspection, unless the host has changed slots since then.
 func (g *gpuEngine) setUpCaches(o OpenOptions) error {
 	g.k.cache = cache{policy: o.CachePolicy, share: o.Cache, loads: 1}
 	if o.Mirror && o.Cache > 0 {
@@ -130,27 +129,27 @@ func (g *gpuEngine) setUpCaches(o OpenOptions) error {
 	return g.installLevels()
 }
 
-// freeLevels frees the device's form of the levels. No other thread is at work.
+// freeLevels frees the device's levels. No other thread may be at work.
 func (g *gpuEngine) freeLevels() error {
 	return g.k.table.Swap(&levels{}).free(g.dev, &levels{})
 }
 
-// inspectPool inspects the slots of a pool that has just been opened. The host does so if anything
-// is found that no operation writes, or a value without its checksum.
+// inspectPool inspects the slots of a newly opened pool. The host repeats the inspection if the
+// device finds a state that no operation writes, or a value with a wrong checksum.
 func (g *gpuEngine) inspectPool(ctx context.Context, times *Times, o OpenOptions) (*Report, error) {
 	log := &Report{}
 	if err := timed(&times.Replay, func() error { return g.host.replay(log, o.Repair) }); err != nil {
 		return nil, err
 	}
 	report := &Report{Resumed: g.host.closed > 0}
-	suspect := o.Repair || g.host.records() // the host must track their free memory
+	suspect := o.Repair || g.host.records() // the host must track the free memory of records
 	if !suspect {
 		var err error
 		if suspect, err = g.inspectOnDevice(ctx, times, report, o); err != nil {
 			return nil, err
 		}
 	}
-	// the host reads what the device has not read
+	// with Verify, the host computes the sums, which the device does not
 	if saved, ok := g.host.savedContents(); ok && !suspect {
 		suspect = report.Keys != saved.Keys
 		if !suspect && o.Verify {
@@ -177,8 +176,8 @@ func (g *gpuEngine) inspectPool(ctx context.Context, times *Times, o OpenOptions
 	})
 }
 
-// inspectOnDevice is inspectPool on the device. suspect reports that the host must inspect the
-// pool. If a checksum is wrong, the device has mended nothing.
+// inspectOnDevice inspects the slots on the device. suspect reports that the host must inspect the
+// pool. If a checksum is wrong, the device has not repaired anything.
 func (g *gpuEngine) inspectOnDevice(ctx context.Context, times *Times, r *Report, o OpenOptions) (suspect bool, err error) {
 	err = timed(&times.Mirror, func() error { return g.buildMirrors(o.Mirror) })
 	if err == nil && o.Verify {
@@ -191,19 +190,19 @@ func (g *gpuEngine) inspectOnDevice(ctx context.Context, times *Times, r *Report
 	if err != nil || suspect {
 		return suspect, err
 	}
-	// no value is in use, as far as is known
+	// no value is marked as in use yet
 	if err = timed(&times.Space, g.sendSpace); err == nil {
 		err = timed(&times.Inspect, func() (err error) { suspect, err = g.surveySlots(ctx, r); return err })
 	}
 	return suspect, err
 }
 
-// slotCounts are the counts of kernels that inspect all slots (twin: Found in survey.cuh).
+// slotCounts holds the counts of kernels that inspect all slots (twin: Found in survey.cuh).
 type slotCounts [5]uint64
 
 func (f *slotCounts) suspect() bool { return f[4] > 0 }
 
-// countSlots runs a kernel on all levels, with the given number of threads per bucket.
+// countSlots runs a kernel on all levels, with threads threads per bucket.
 func (g *gpuEngine) countSlots(ctx context.Context, kernel device.Kernel, threads int) (f slotCounts, err error) {
 	t := g.k.table.Load()
 	err = g.Report(ctx, f[:], func(to device.Ptr) error {
@@ -218,8 +217,8 @@ func (g *gpuEngine) countSlots(ctx context.Context, kernel device.Kernel, thread
 	return f, err
 }
 
-// surveySlots inspects all slots on the device and mends what a crash has left. suspect reports
-// that more is wrong.
+// surveySlots inspects all slots on the device and repairs what a crash left half done. suspect
+// reports other damage.
 func (g *gpuEngine) surveySlots(ctx context.Context, r *Report) (suspect bool, err error) {
 	found, err := g.countSlots(ctx, g.k.survey, int(g.host.slots))
 	t := g.k.table.Load()
@@ -227,8 +226,8 @@ func (g *gpuEngine) surveySlots(ctx context.Context, r *Report) (suspect bool, e
 	return found.suspect(), err
 }
 
-// inspectOnHost inspects all slots on the host, after the device may have mended some, and passes
-// the result to the device.
+// inspectOnHost inspects all slots on the host and sends the result to the device. The device may
+// already have repaired slots.
 func (g *gpuEngine) inspectOnHost(ctx context.Context, times *Times, r *Report, o OpenOptions) error {
 	mended := *r
 	g.host.values = g.host.values.emptyCopy()
@@ -286,7 +285,7 @@ func (g *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 		}
 	}
 	if errors.Is(g.noteLoss(err), device.ErrLost) {
-		return 0, nil, err // which operations failed is unknown
+		return 0, nil, err // the results of the operations are unknown
 	}
 	return done, failed, err
 }
@@ -322,7 +321,7 @@ func (g *gpuEngine) Clear(ctx context.Context) error {
 	})
 	if err == nil {
 		g.retireClear()
-		g.host.values = g.host.values.emptyCopy() // none is in use
+		g.host.values = g.host.values.emptyCopy() // no value is in use now
 		err = g.sendSpace()
 	}
 	return err
@@ -349,7 +348,7 @@ func (g *gpuEngine) Check(ctx context.Context, l *core.Lease) error {
 	return g.host.check(ctx, now.Live)
 }
 
-// checkMirrors compares the device's copies of slots with the pool.
+// checkMirrors compares the device's copies of slots with the slots in the pool.
 func (g *gpuEngine) checkMirrors(ctx context.Context) error {
 	t, k := g.host.table, &g.k
 	cached, err := g.cachedWords(ctx)
@@ -387,7 +386,6 @@ func (g *gpuEngine) checkMirrors(ctx context.Context) error {
 	return nil
 }
 
-// checkValues compares the cached values that are in use with those of the pool.
 func (g *gpuEngine) checkValues(ctx context.Context) error {
 	v, c, space := g.host.values, &g.k.cache, &g.k.space
 	if c.values == 0 {
@@ -414,7 +412,6 @@ func (g *gpuEngine) checkValues(ctx context.Context) error {
 	return nil
 }
 
-// cachedWords returns the words of the cache.
 func (g *gpuEngine) cachedWords(ctx context.Context) ([]uint64, error) {
 	words := make([]uint64, g.k.cache.buf.Size/pm.Word)
 	if len(words) == 0 {
@@ -425,8 +422,8 @@ func (g *gpuEngine) cachedWords(ctx context.Context) ([]uint64, error) {
 
 const notCached = ^uint32(0) // twin: kNotCached
 
-// compareBucket compares the control words of a bucket with those of the pool, and tags of slots
-// with a key.
+// compareBucket compares a copy of a bucket with the pool: all control words, and the tags of full
+// slots. If they differ, at is the index of the first different word.
 func (t *table) compareBucket(words []uint64, bucket uint64) (at uint64, ok bool) {
 	for i, w := range words {
 		at = uint64(i)
@@ -440,7 +437,7 @@ func (t *table) compareBucket(words []uint64, bucket uint64) (at uint64, ok bool
 
 // ---- growth -------------------------------------------------------------------------
 
-// fetchSpace implements [accelerator], as do the methods that follow.
+// fetchSpace and the methods below implement [accelerator].
 func (g *gpuEngine) fetchSpace() error {
 	if err := g.writeBackTail(); err != nil {
 		return err
@@ -449,7 +446,7 @@ func (g *gpuEngine) fetchSpace() error {
 		return nil
 	}
 	owners, used := make([]uint32, g.k.space.units), make([]uint64, uint64(g.k.space.units)*uint64(g.k.space.words))
-	if _, err := g.Engine.ReadCounters(uncancelled); err != nil { // after all changes
+	if _, err := g.Engine.ReadCounters(uncancelled); err != nil { // waits for all changes
 		return g.noteLoss(err)
 	}
 	if err := errors.Join(g.copyOut(device.Bytes(owners), g.k.space.owners), g.copyOut(device.Bytes(used), g.k.space.used)); err != nil {
@@ -477,7 +474,7 @@ const (
 	ownerRegion
 )
 
-// restore makes a unit in use as its bits say. It returns false if no bit is set.
+// restore marks the values of a unit in used as in use. It returns false if used has no values.
 func (v *values) restore(unit uint64, used []uint64) bool {
 	e := v.newExtent(0)
 	for i, w := range used {
@@ -516,7 +513,7 @@ func (g *gpuEngine) sendSpace() error {
 	})
 }
 
-// installLevels also passes on the place of the cache.
+// installLevels also sends the address of the cache.
 func (g *gpuEngine) installLevels() error {
 	if g.converted {
 		return errForm
@@ -537,7 +534,8 @@ func (g *gpuEngine) installLevels() error {
 	return before.free(g.dev, now)
 }
 
-// ownerOf returns the region of a unit, even of a full one, which the host's regions do not list.
+// ownerOf returns the owner of a unit with values. For full units, which the host's regions do not
+// list, it returns the owner of the last fetch.
 func (g *gpuEngine) ownerOf(unit int, e *extent, regionOf map[*region]uint32) uint32 {
 	switch {
 	case e.region != nil:

@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// If opening on a GPU fails at any point, nothing of it remains.
+// If opening on a GPU fails at any point, no memory stays allocated.
 func TestFailureInOpening(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -42,8 +42,8 @@ func TestFailureInOpening(t *testing.T) {
 	}
 }
 
-// The transfer of levels to a device may fail at any point, especially for lack of memory. Then the
-// device keeps the old levels, and the transfer can be repeated.
+// Sending levels to a device may fail at any point, for example for lack of memory. Then the device
+// keeps the old levels, and the levels can be sent again.
 func TestFailureInShow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -57,7 +57,7 @@ func TestFailureInShow(t *testing.T) {
 		must(t, err)
 		must(t, x.core.WithWriteLock(t.Context(), "Show", func(core.Counters) error {
 			g := x.engine.accel.(*gpuEngine)
-			g.k.mirror = true // all levels need one
+			g.k.mirror = true // all levels need a mirror
 			hit := devicetest.FailAfter(dev, n)
 			defer devicetest.ClearFailures(dev)
 			before := g.k.table.Load()
@@ -70,13 +70,13 @@ func TestFailureInShow(t *testing.T) {
 			}
 			return g.installLevels()
 		}))
-		must(t, x.Check(t.Context())) // also that mirrors match the pool
+		must(t, x.Check(t.Context())) // also checks that mirrors match the pool
 		must(t, x.Close())
 	}
 }
 
-// If any operation of the device fails once during growth, especially for lack of memory, the index
-// keeps its contents. Host and device agree on its levels, and on which units are free.
+// If any operation of the device fails once during growth, for example for lack of memory, the
+// index keeps its contents. Host and device agree on its levels and on the free units.
 func TestFailureInGrowth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -97,12 +97,12 @@ func TestFailureInGrowth(t *testing.T) {
 	}
 }
 
-// failInGrowth makes operation n of a growth fail, and reports whether the growth has that many.
+// failInGrowth makes operation n of a growth fail. It reports whether operation n occurred.
 func failInGrowth(t *testing.T, dev device.Device, path string, o Options, n int) bool {
 	o.KeySize, o.ValueSize, o.Slots, o.Capacity, o.Size, o.Seed = 8, 8, 4, 20, smallPool, [2]uint64{1, 2}
 	x, err := Create(path, dev, o)
 	must(t, err)
-	must(t, os.Remove(path)) // it stays until it is closed
+	must(t, os.Remove(path)) // the open pool keeps the file
 	want := model{}
 	put := func(lo, hi int) {
 		t.Helper()
@@ -134,7 +134,7 @@ func failInGrowth(t *testing.T, dev device.Device, path string, o Options, n int
 	return fired
 }
 
-// growFailing grows an index by a level, while operation n of the device fails.
+// growFailing adds a level to an index while operation n of the device fails.
 func growFailing(e *engine, dev device.Device, n int) (fired bool, err error) {
 	if err := e.fetchSpace(); err != nil {
 		return false, err
@@ -161,14 +161,14 @@ func growFailing(e *engine, dev device.Device, n int) (fired bool, err error) {
 }
 
 // An iteration that begins just before keys move up, or just before their old level is dropped,
-// sees every pair once.
+// returns every pair once.
 func TestIterationBesideGrowth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
 	smallParts(t)
 	was := core.PageBytes
-	core.PageBytes = 1 // a bucket
+	core.PageBytes = 1 // one bucket per page
 	defer func() { core.PageBytes = was }()
 	for name, meanwhile := range map[string]func(e *engine, bottom level) error{
 		"keys move up": func(e *engine, bottom level) error {

@@ -15,7 +15,7 @@ import (
 
 // opened is the result of opening an image.
 type opened struct {
-	err    error // of Open, or of Check
+	err    error // returned by Open or Check
 	report Report
 	pairs  model
 }
@@ -38,8 +38,8 @@ func (im *image) outcome(t testing.TB, o OpenOptions) opened {
 	return found
 }
 
-// compareOpenings opens the same damage on the host and on a GPU, in every way. They must agree on
-// the damage and on what is left.
+// compareOpenings opens the same damaged pool on the host and on a GPU, with all options. Both must
+// agree on the damage and on the remaining contents.
 func compareOpenings(t *testing.T, host, gpu *image, name string) (damaged int) {
 	t.Helper()
 	for i, o := range []OpenOptions{{}, {Mirror: true}, {Cache: .4}, {Verify: true, Mirror: true}, {Repair: true}} {
@@ -64,7 +64,7 @@ func compareOpenings(t *testing.T, host, gpu *image, name string) (damaged int) 
 	return damaged
 }
 
-// forBoth damages an image on a host, with a copy for a GPU.
+// forBoth runs a test with an image for a host and a copy for a GPU.
 func forBoth(t *testing.T, damage func(t *testing.T, host, gpu *image)) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -79,15 +79,15 @@ func forBoth(t *testing.T, damage func(t *testing.T, host, gpu *image)) {
 	}
 }
 
-// A GPU does not trust the content of a control word either. Kernels that inspect slots leave the
-// pool and their tables unchanged, and find the same damage as the host.
+// A GPU also checks the contents of control words. Kernels that inspect slots leave the pool and
+// their tables unchanged, and find the same damage as the host.
 func TestHostileControlsOnGPU(t *testing.T) {
 	forBoth(t, func(t *testing.T, host, gpu *image) {
 		tb := host.table(t)
 		keys := slices.Sorted(maps.Keys(host.want))
 		for _, d := range hostileControls {
 			if tb.records() && d.name == "block of checksums" {
-				continue // records contain theirs
+				continue // records contain their checksums
 			}
 			spoil := func(k string) {
 				it := tb.item([]byte(k))
@@ -113,7 +113,7 @@ func TestHostileControlsOnGPU(t *testing.T) {
 	})
 }
 
-// Levels may contain any garbage, and slots the key or the value of another one.
+// Levels contain random words, and slots contain keys or values of other slots.
 func TestGarbageOnGPU(t *testing.T) {
 	forBoth(t, func(t *testing.T, host, gpu *image) {
 		tb := host.table(t)
@@ -122,7 +122,7 @@ func TestGarbageOnGPU(t *testing.T) {
 			l := tb.live[seed%2]
 			for w := range tb.bucketWords << l.bits {
 				v := rng.Uint64()
-				if rng.IntN(2) == 0 { // of a value, as far as the slot shows
+				if rng.IntN(2) == 0 { // a word that may refer to a value
 					v = uint64(control(v).next(full, tb.values.first+rng.Uint64N(tb.mem.Words()-tb.values.first)))
 				}
 				tb.mem.Store(l.base+w, v)
@@ -154,7 +154,7 @@ func TestGarbageOnGPU(t *testing.T) {
 	})
 }
 
-// A random sample of bits of slots, values and checksums is flipped.
+// Bits of slots, values and checksums are flipped, one at a time, in a random sample.
 func TestFlipsOnGPU(t *testing.T) {
 	forBoth(t, func(t *testing.T, host, gpu *image) {
 		tb := host.table(t)
@@ -179,7 +179,7 @@ func TestFlipsOnGPU(t *testing.T) {
 	})
 }
 
-// A superblock that describes no index is refused before a GPU maps anything.
+// A superblock that does not describe an index is refused before a GPU maps the pool.
 func TestHostileSuperblocksOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

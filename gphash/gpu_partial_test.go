@@ -14,14 +14,15 @@ import (
 
 // A call of several atomic batches that meets the loss of its GPU returns the number of operations
 // in finished batches. These are done, the interrupted batch is done as a whole or not at all, and
-// nothing after it is done. A batch that was to rerun after a growth counts as done and failed. For
-// single operations the error counts none of the interrupted chunk. Each of these may be done.
+// no later batch is done. A batch that was to run again after a growth counts as done and failed.
+// For single operations the error counts no operation of the interrupted chunk, and each of these
+// may be done.
 func TestPartialErrorOfALoss(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
 	smallParts(t)
-	unit = imageUnit // the log has one unit, and batches are that large
+	unit = imageUnit // the log has one unit, which determines the size of batches
 	for _, m := range []struct {
 		name  string
 		o     Options
@@ -33,7 +34,7 @@ func TestPartialErrorOfALoss(t *testing.T) {
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			// calls with finished batches, and the fate of the interrupted ones
+			// calls with finished batches, and interrupted batches that were done or undone
 			nFinished, nWhole, nUndone := 0, 0, 0
 			for seed := range uint64(m.seeds) {
 				tr := &lossTrial{}
@@ -48,7 +49,7 @@ func TestPartialErrorOfALoss(t *testing.T) {
 				}
 				p, found := longPut(t, tr, n)
 				if p == nil {
-					continue // the fuse was too long
+					continue // the call ended before the loss
 				}
 				if m.o.AtomicBatch == 0 {
 					if p.Done != 0 || p.Failed != 0 {
@@ -85,8 +86,8 @@ func TestPartialErrorOfALoss(t *testing.T) {
 	}
 }
 
-// longPut inserts n keys in one call that should meet the loss of its GPU. It returns the error of
-// the call, or nil without a loss, and which keys are there afterwards.
+// longPut inserts n keys in one call that should meet the loss of its GPU. It returns the call's
+// error, or nil without a loss, and which keys exist afterwards.
 func longPut(t *testing.T, tr *lossTrial, n int) (p *weft.PartialError, found []byte) {
 	t.Helper()
 	var keys, values []byte
@@ -105,7 +106,7 @@ func longPut(t *testing.T, tr *lossTrial, n int) (p *weft.PartialError, found []
 	got, present := make([]byte, len(values)), make([]bool, n)
 	hits, err := tr.x.Get(t.Context(), keys, got, present)
 	for deadline := time.Now().Add(time.Minute); errors.Is(err, device.ErrLost) && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		hits, err = tr.x.Get(t.Context(), keys, got, present) // until the CPU has taken over
+		hits, err = tr.x.Get(t.Context(), keys, got, present) // until the CPU runs the batches
 	}
 	must(t, err)
 	if hits != inserted || tr.x.Len() != hits {

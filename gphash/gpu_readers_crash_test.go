@@ -16,26 +16,26 @@ type pendingLookup struct {
 	key    int
 	values device.Slice[byte]
 	found  device.Slice[bool]
-	at     int // time of its answer; 0: not yet
+	at     int // time of its answer; 0 if not answered yet
 }
 
-// readersTrial is an atomicKernelTrial with lookups alongside its batches. No later crash may take
-// back what a lookup has read of a batch.
+// readersTrial is an atomicKernelTrial with lookups alongside its batches. If a lookup has read a
+// value from a batch, no later crash may undo the batch.
 type readersTrial struct {
 	*atomicKernelTrial
 	reader   *device.Stream
-	keys     device.Slice[byte] // of all keys
+	keys     device.Slice[byte] // all keys
 	inFlight []*pendingLookup   // lookups in flight
-	lastOld  int                // time of the last image as before the batch in flight
-	nEarly   int                // answers from a batch that had not returned
-	revoked  string             // an answer that a crash has taken back
+	lastOld  int                // time of the last image without the batch in flight
+	nEarly   int                // number of answers from batches that had not returned
+	revoked  string             // description of an answer that a crash has undone
 }
 
 func newReadersTrial(t testing.TB, seed uint64) *readersTrial {
 	tr := &readersTrial{}
 	slow := func(_, ptx string) string { return delayed(ptx, 1200) }
 	tr.atomicKernelTrial = newWatchedTrial(t, seed, slow, tr.request)
-	tr.trial.keys = tr.trial.keys[:6] // each batch changes some of them
+	tr.trial.keys = tr.trial.keys[:6] // each batch changes several of these keys
 	tr.before = make([][]byte, len(tr.trial.keys))
 	judge := tr.checkContents
 	tr.checkContents = func(found *table) int {
@@ -52,7 +52,7 @@ func newReadersTrial(t testing.TB, seed uint64) *readersTrial {
 	return tr
 }
 
-// delayed makes each lookup wait for some rounds before it begins.
+// delayed makes each lookup wait for rounds rounds before it begins.
 func delayed(ptx string, rounds int) string {
 	lo := bytes.Index([]byte(ptx), []byte(".entry gphash_get("))
 	if lo < 0 {
@@ -62,7 +62,7 @@ func delayed(ptx string, rounds int) string {
 	return ptx[:at] + fmt.Sprintf(".reg .b32 %%wait;\n.reg .pred %%waits;\nmov.u32 %%wait, %d;\n$LATE:\nsub.s32 %%wait, %%wait, 1;\nsetp.ne.s32 %%waits, %%wait, 0;\n@%%waits bra $LATE;\n", rounds) + ptx[at:]
 }
 
-// request records when lookups have their answers.
+// request records the time when a lookup has its answer.
 func (tr *readersTrial) request(r sim.Request) {
 	if r.Kind != sim.Store || r.Kernel != "gphash_get" {
 		return
@@ -76,7 +76,7 @@ func (tr *readersTrial) request(r sim.Request) {
 
 func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
-// isOld reports whether an image lacks the batch in flight, or shows no difference.
+// isOld reports whether an image lacks the batch in flight, or is the same with and without it.
 func (tr *readersTrial) isOld(t *table) bool {
 	for i, was := range tr.before {
 		if same(was, tr.after[i]) {
@@ -89,7 +89,7 @@ func (tr *readersTrial) isOld(t *table) bool {
 	return false
 }
 
-// run runs batches. Alongside each, all keys are looked up one after the other, several times.
+// run runs batches. Alongside each batch, all keys are looked up in turn, several times.
 func (tr *readersTrial) run(t testing.TB) {
 	tr.checkCrashes()
 	s, err := tr.dev.NewStream()
@@ -119,7 +119,7 @@ func (tr *readersTrial) run(t testing.TB) {
 	tr.close(t)
 }
 
-// checkAnswer compares what a lookup has read with what crashes have left since.
+// checkAnswer compares the answer of a lookup with the images of crashes since then.
 func (tr *readersTrial) checkAnswer(t testing.TB, at *pendingLookup, returned int) {
 	value, found := make([]byte, tr.shape.valueSize), make([]bool, 1)
 	must(t, errors.Join(at.values.CopyTo(t.Context(), tr.reader, value), at.found.CopyTo(t.Context(), tr.reader, found)))
@@ -139,8 +139,7 @@ func (tr *readersTrial) checkAnswer(t testing.TB, at *pendingLookup, returned in
 	}
 }
 
-// exploreReaders runs programs until about states images have been checked, or a crash has taken an
-// answer back.
+// exploreReaders runs programs until about states images are checked or a crash undoes an answer.
 func exploreReaders(t testing.TB, states int, change func(*readersTrial)) (images, nEarly int, failed, revoked string) {
 	for seed := uint64(0); images < states; seed++ {
 		tr := newReadersTrial(t, seed)
@@ -159,8 +158,8 @@ func exploreReaders(t testing.TB, states int, change func(*readersTrial)) (image
 	return images, nEarly, failed, ""
 }
 
-// Lookups alongside an atomic batch read what survives: a value read from a batch that has not
-// returned is there after any later crash.
+// If a lookup reads a value of an atomic batch, the value survives any later crash. The batch need
+// not have returned.
 func TestReadersSeeWhatSurvives(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -175,7 +174,7 @@ func TestReadersSeeWhatSurvives(t *testing.T) {
 	t.Logf("%d images of crashes, %d answers of batches under way", images, nEarly)
 }
 
-// A batch that is visible to lookups before it is durable is detected.
+// The tests detect a batch that is visible to lookups before it is durable.
 func TestReadersSeeTooMuch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -19,10 +19,10 @@ import (
 type crashImage struct {
 	memory        []byte
 	possible      [][][]byte
-	before, after [][]byte // of atomic batches
+	before, after [][]byte // contents before and after an atomic batch
 }
 
-// collectImages collects some of the images that crashes of a running program would leave.
+// collectImages collects images that crashes of a running program would leave.
 func (tr *kernelTrial) collectImages(all *[]crashImage, limit int, annotate func(*crashImage)) {
 	next := tr.rng.IntN(2000)
 	tr.k.Step = func() error {
@@ -73,8 +73,8 @@ func (d *basedDevice) NewStream() (*device.Stream, error) {
 	return device.NewStream(d, s.Driver()), nil
 }
 
-// recoverOnGPU opens the result of a crash on a GPU, and checks crashes of that, which a
-// CPU recovers.
+// recoverOnGPU opens a crash image on a GPU. It checks crashes during this recovery, after which a
+// CPU recovers the pool.
 func (tr *kernelTrial) recoverOnGPU(t testing.TB, l crashImage, o OpenOptions, seed uint64, rewrite func(file, ptx string) string, mutant func(*pmtest.Access) bool) *Report {
 	tr.possible = l.possible
 	tr.k = pmtest.NewKernels(l.memory)
@@ -96,7 +96,7 @@ func (tr *kernelTrial) recoverOnGPU(t testing.TB, l crashImage, o OpenOptions, s
 	return report
 }
 
-// contents returns the values of all keys, as the host finds them in the pool.
+// contents returns the values of all keys that the host finds in the pool.
 func (tr *kernelTrial) contents() (contents [][]byte) {
 	t := tr.index.engine.table
 	for _, key := range tr.keys {
@@ -110,8 +110,9 @@ func (tr *kernelTrial) contents() (contents [][]byte) {
 	return contents
 }
 
-// exploreRecovery crashes programs of a GPU, from a seed on. Then it crashes the recovery by a GPU
-// and a batch after it. It stops once about states images have been checked.
+// exploreRecovery runs programs on a GPU, beginning with seed from. It simulates crashes of each
+// program, and then crashes of the recovery by a GPU and of the batch after the recovery. It stops
+// once about states images have been checked.
 func exploreRecovery(t testing.TB, from uint64, states int, atomic bool, rewrite func(file, ptx string) string, mutant func(*pmtest.Access) bool) (images int, mended Report, failed string) {
 	during := 0
 	for seed := from; images < states; seed++ {
@@ -161,8 +162,8 @@ func exploreRecovery(t testing.TB, from uint64, states int, atomic bool, rewrite
 	return images, mended, failed
 }
 
-// A crash interrupts the recovery by a GPU, with kernels that mend slots in any order, or the first
-// batch after it. The next opening finds what the previous one would have found.
+// A crash interrupts the recovery by a GPU, with kernels that repair slots in any order, or the
+// first batch after it. The next opening finds the same contents as the interrupted one.
 func TestCrashesInRecoveryOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -180,7 +181,7 @@ func TestCrashesInRecoveryOnGPU(t *testing.T) {
 	}
 }
 
-// Each mutant of recovery by a GPU is found.
+// The tests detect each mutant of recovery by a GPU.
 func TestRecoveryCrashMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -12,7 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// sameSlots returns two keys with the same candidate slots, so one takes what the other has left.
+// sameSlots returns two keys with the same candidate slots, so that one key takes the slot of the
+// other.
 func sameSlots(x *Index) (a, b []byte) {
 	seen := map[string][]byte{}
 	for i := 0; ; i++ {
@@ -28,8 +29,8 @@ func sameSlots(x *Index) (a, b []byte) {
 	}
 }
 
-// reuse looks a key up alongside its deletion and the insertion of another one, which gets its slot
-// and its memory, and back again. Error: a lookup has read a value that the key never had.
+// reuse looks up a key while other batches replace it by another key in the same slot and memory,
+// and then do the reverse. It returns an error if a lookup has read a value that the key never had.
 func reuse(t *testing.T, o Options, gpu sim.Options) (failed error) {
 	t.Helper()
 	const lookups, rounds = 8, 3
@@ -85,9 +86,9 @@ var reuseShapes = []Options{
 	{KeySize: 8, ValueSize: 24, Slots: 2, Hashes: 2, Levels: 2, Capacity: 1, Mirror: true},
 }
 
-// slowly makes lookups read in order from the beginning. It delays them between the control word of
-// a slot and its value, and again before the second read of the control word. Other delays could
-// have the same effect, so any result must be right.
+// slowly makes lookups search in order from the first slot. It delays each lookup after it has read
+// a control word, and again before it reads the control word a second time. Other delays could have
+// the same effect, so any result must be right.
 func slowly(t *testing.T) func(file, ptx string) string {
 	inOrder := mutate.Replace(t, "get", `(setp\.ne\.s32 %p\d+, %r\d+, %r\d+;\s*)selp\.u32 (%r\d+), 1, 0, %p\d+;`, "${1}mov.u32 $2, 1;")
 	return func(file, ptx string) string {
@@ -99,13 +100,13 @@ func slowly(t *testing.T) func(file, ptx string) string {
 		hi := lo + strings.Index(ptx[lo:], ".entry gphash_repeat(")
 		const load = "ld.relaxed.sys.global.b64"
 		hi = lo + strings.LastIndex(ptx[lo:hi], "fence.acq_rel.gpu;")
-		at := lo + strings.LastIndex(ptx[lo:hi], load) // of a word of a value
+		at := lo + strings.LastIndex(ptx[lo:hi], load) // load of a value's word
 		end := at + strings.Index(ptx[at:], ";") + 1
 		return ptx[:at] + ".reg .b32 %wait;\n.reg .pred %waits;\n" + wait("BEFORE") + ptx[at:end] + wait("BEHIND") + ptx[end:]
 	}
 }
 
-// wait makes a thread idle, mostly long enough for two batches to run on the simulator.
+// wait makes a thread wait, usually long enough for two batches to run on the simulator.
 func wait(label string) string {
 	return "mov.u32 %wait, 30000;\n$" + label + ":\nsub.s32 %wait, %wait, 1;\nsetp.ne.s32 %waits, %wait, 0;\n@%waits bra $" + label + ";\n"
 }
@@ -121,10 +122,10 @@ func findReuse(t *testing.T, seeds uint64, rewrite func(file, ptx string) string
 	return seed, failed
 }
 
-// The defect of the paper's protocol, in kernels: search(k1) alongside delete(k1) and insert(k2),
-// which takes the slot that k1 has left, returned the value of k2. Freeing slots only at the next
-// batch does not prevent that, since a lookup runs alongside several batches. Versions and the
-// second read of the control word do.
+// This is the defect of the paper's protocol, in kernels. search(k1) ran alongside delete(k1) and
+// insert(k2), which took the slot of k1, and returned the value of k2. Freeing slots only in the
+// next batch does not prevent that, since a lookup may run alongside several batches. Versions and
+// the second read of the control word prevent it.
 func TestReuseOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -15,29 +15,31 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// Byte strings of any length on a GPU. Batches and the pool both lie in memory of the host. So the
-// host copies the long data, and the GPU finds and changes slots.
+// Byte strings of any length on a GPU. Batches and the pool both lie in host memory. So the host
+// copies the long data, and the GPU finds and changes slots.
 //
-// For a change the host first writes, durably, the records that the batch may store, two per key at
-// most. No slot refers to them yet. It allocates their memory as for a batch of its own. Then the
-// keys go to the GPU, which hashes and sorts them. It compares the keys of records over the bus,
-// and resolves the operations on each key. The word that publishes a slot refers to an existing
-// record. The fate of each record comes back by row. Records without a reference are free at once,
-// replaced ones from the next batch on. Operations return places of records, or numbers of rows,
-// and the host copies their values.
+// For a change the host first writes, durably, the records that the batch may store: at most two
+// per key. No slot refers to these records yet. The host allocates their memory as for its own
+// batches. Then the keys go to the GPU. It hashes and sorts them, compares them with the keys of
+// records over the bus, and resolves the operations on each key. The control word that publishes a
+// slot refers to a record that already exists. For each row the GPU returns the fate of its record.
+// Records without a reference are freed at once, and replaced records from the next batch on.
+// Operations return places of records or numbers of rows, and the host copies the values.
 //
-// So a crash leaves the same as with keys in slots, with records in place of values. No record is
-// referred to before it is durable, and none is overwritten before the word that refers to its
-// successor is. Nothing else changes alongside lookups, so a record that a lookup has found can be
-// read after the GPU is done. Only the host tracks free memory.
+// So a crash leaves the same states as with keys in slots. Each record is durable before a slot
+// refers to it. It is overwritten only after the control word that refers to its successor is
+// durable. No change runs alongside lookups, so the host can read a found record after the GPU is
+// done. Only the host tracks free memory.
 
-// stringsBytes is the max size of the keys of a launch with several keys. Tests make it smaller.
+// stringsBytes is the maximum size of the keys in a launch with several keys. Tests reduce it.
 var stringsBytes = 64 << 20
 
-// stringKernels are the kernels of gphash_strings.cu with other parameters than those of gphash.cu.
+// stringKernels are the kernels of gphash_strings.cu that take other parameters than their
+// counterparts in gphash.cu.
 type stringKernels struct{ hash, find, list, change, crowded, follow device.Kernel }
 
-// loadStrings loads the kernels of gphash_strings.cu. Some replace those of gphash.cu.
+// loadStrings loads the kernels of gphash_strings.cu. Those with the parameters of gphash.cu
+// replace kernels of gphash.cu.
 func (k *launcher) loadStrings() error {
 	x := &k.strings
 	return gpu.Load(k.dev, &gphashStringsImage, []gpu.Entry{
@@ -49,8 +51,8 @@ func (k *launcher) loadStrings() error {
 
 // ---- keys ---------------------------------------------------------------------------
 
-// packKeys returns the keys of a batch for a launch: first the word at which each begins and its
-// length, then their words, with zeros after the last byte.
+// packKeys returns the keys of a batch in the form that kernels read: first a span per key, in
+// words, and then the keys' words, padded with zero bytes.
 func (g *gpuEngine) packKeys(b *batch.Batch) []uint64 {
 	at := uint64(0)
 	all := make([]uint64, b.N, 3*b.N)
@@ -71,11 +73,11 @@ func (g *gpuEngine) packKeys(b *batch.Batch) []uint64 {
 
 const (
 	packPiece = 1 << 12 // keys that a core copies at a time
-	spanBits  = 20      // twin: those of package batch
+	spanBits  = 20      // bits for the length in a span, as in package batch
 )
 
-// launchSize returns how many operations of a batch, from one on, are launched together, unless the
-// batch is atomic.
+// launchSize returns the number of operations, beginning with row from, that are launched together.
+// Atomic batches do not use it.
 func launchSize(b *batch.Batch, from int) (n int) {
 	for bytes := 0; from+n < b.N && n < core.ChunkOps; n++ {
 		if bytes += len(b.Columns[batch.Keys].Row(from + n)); bytes > stringsBytes && n > 0 {
@@ -85,13 +87,12 @@ func launchSize(b *batch.Batch, from int) (n int) {
 	return n
 }
 
-// carveKeys lays out the keys of n operations.
 func carveKeys(c *prim.Carve, n int, packed []uint64) stringsRef {
 	at := c.Alloc(len(packed) * pm.Word)
 	return stringsRef{spans: at, words: at + device.Ptr(n*pm.Word)}
 }
 
-// sortStrings is sort for packed keys.
+// sortStrings submits hashing and sorting packed keys. See sort for fixed-length keys.
 func (k *launcher) sortStrings(s *device.Stream, t *tableRef, keys stringsRef, n int, work device.Ptr) (o order, err error) {
 	o, _ = newOrder(work, n)
 	p := stringsHashParams{table: *t, keys: keys, hashes: o.hashes, prefixes: o.From.Keys, n: uint64(n)}
@@ -103,7 +104,7 @@ func (k *launcher) sortStrings(s *device.Stream, t *tableRef, keys stringsRef, n
 
 // ---- lookups -------------------------------------------------------------------------
 
-// lookStrings looks keys up, in parts that are launched together.
+// lookStrings looks up keys, one launch after the other.
 func (g *gpuEngine) lookStrings(ctx context.Context, b *batch.Batch) (done, hits int, err error) {
 	for done < b.N {
 		part := b.Part(done, done+launchSize(b, done))
@@ -116,10 +117,10 @@ func (g *gpuEngine) lookStrings(ctx context.Context, b *batch.Batch) (done, hits
 	return done, hits, nil
 }
 
-// foundBytes is the size of a lookup's answer: a place and a length.
+// foundBytes is the size of a lookup's answer: the record's place and the value's length.
 const foundBytes = pm.Word + 4
 
-// findStrings finds the records of keys.
+// findStrings finds the records of keys and writes the answers to the batch's columns.
 func (g *gpuEngine) findStrings(ctx context.Context, b *batch.Batch) (hits int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -147,7 +148,7 @@ func (g *gpuEngine) findStrings(ctx context.Context, b *batch.Batch) (hits int, 
 	return writeAnswers(b, batch.View[uint64](answers)[:b.N], answers[pm.Word*b.N:]), nil
 }
 
-// withBuffer calls run with a stream of its own and a temporary buffer of device memory.
+// withBuffer calls run with a separate stream and a temporary buffer in device memory.
 func (g *gpuEngine) withBuffer(bytes int, run func(s *device.Stream, at device.Ptr) error) error {
 	return g.WithTransfer(func(_ *gpu.Transfer, s *device.Stream) error {
 		work, err := g.k.buffers.acquire(bytes)
@@ -159,7 +160,7 @@ func (g *gpuEngine) withBuffer(bytes int, run func(s *device.Stream, at device.P
 	})
 }
 
-// findStrings submits looking keys up.
+// findStrings submits a lookup of packed keys.
 func (k *launcher) findStrings(s *device.Stream, keys stringsRef, n int, found, sorting device.Ptr) error {
 	t := k.table.Load().ref
 	o, err := k.sortStrings(s, &t, keys, n, sorting)
@@ -173,7 +174,7 @@ func (k *launcher) findStrings(s *device.Stream, keys stringsRef, n int, found, 
 	return device.Launch(s, k.strings.find, gpu.Grid(warp*n), gpu.Block, &p)
 }
 
-// writeAnswers writes the answers to the columns of a lookup, and counts the hits.
+// writeAnswers writes the answers to the columns of a lookup and returns the number of hits.
 func writeAnswers(b *batch.Batch, records []uint64, lengths []byte) (hits int) {
 	ok := batch.View[bool](b.Columns[batch.OK].Host)
 	for i, record := range records {
@@ -189,7 +190,7 @@ func writeAnswers(b *batch.Batch, records []uint64, lengths []byte) (hits int) {
 	return hits
 }
 
-// Expand implements [core.Expander]. The host reads the records, and nothing changes meanwhile.
+// Expand implements [core.Expander]. The host reads the records, since no change runs meanwhile.
 func (g *gpuEngine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
 	return g.host.Expand(ctx, s, l, b)
 }
@@ -197,7 +198,8 @@ func (g *gpuEngine) Expand(ctx context.Context, s *device.Stream, l *core.Lease,
 // PairBytes implements [core.Measurer].
 func (g *gpuEngine) PairBytes(*core.Lease) int { return g.host.values.recordBytes(g.table.Len()) }
 
-// exportStrings is Export for an index of records, with places from the GPU.
+// exportStrings exports the pairs of units [lo,hi). The GPU lists the places of the records, and
+// the host reads the records.
 func (g *gpuEngine) exportStrings(ctx context.Context, lo, hi uint32, out *batch.Batch) (n int, err error) {
 	records := make([]uint64, out.N+1)
 	err = g.withBuffer(pm.Word*len(records), func(s *device.Stream, at device.Ptr) error {
@@ -221,17 +223,17 @@ func (g *gpuEngine) exportStrings(ctx context.Context, lo, hi uint32, out *batch
 
 // ---- records of a batch ------------------------------------------------------------------
 
-// placedRecords is the places of the records of a batch for the GPU.
+// placedRecords holds the places of the records that the host has written for a batch.
 type placedRecords struct {
-	blocks  []uint64 // by row; 0: none
-	regions []uint8  // by row: the region of its key
+	blocks  []uint64 // by row; 0 if none
+	regions []uint8  // by row: region of the key
 }
 
-// scenario is the result of the operations on a key, in their order. It assumes that the key was
-// there before, or that it was not (twin: apply_op in strings.cuh).
+// scenario is the state of a key after the operations of a batch so far. It assumes that the key
+// existed before the batch, or that it did not (twin: apply_op in strings.cuh).
 type scenario struct {
 	exists bool
-	hasRow bool // by a row
+	hasRow bool // a row of the batch has the value
 	row    uint32
 }
 
@@ -244,22 +246,21 @@ func (s *scenario) applyOp(kind op.Kind, row uint32) {
 	}
 }
 
-// placer places the records of a core's share of a batch. The next batch reuses its memory.
+// placer writes the records for one core's share of a batch. The next batch reuses its memory.
 type placer struct {
 	writer
 	numbering keyNumbering
 	keys      []placedKey
 }
 
-// placedKey is a key of a batch.
 type placedKey struct {
 	item
 	ifAbsent, ifPresent scenario
 }
 
-// writeRecords writes, durably, a record for each row that may be the final value of its key, as
-// far as memory suffices. Which rows these are depends only on whether the key is there, so a key
-// has two at most.
+// writeRecords durably writes a record for each row that may hold the final value of its key, until
+// memory runs out. The final row depends only on whether the key exists before the batch, so each
+// key has at most two such rows.
 func (e *engine) writeRecords(r *rows) *placedRecords {
 	p := &placedRecords{blocks: make([]uint64, r.N), regions: make([]uint8, r.N)}
 	bits := e.bits()
@@ -301,12 +302,12 @@ func (w *placer) placeRecords(e *engine, r *rows, ops []uint32, bits uint, p *pl
 	w.mem.Fence()
 }
 
-// referenced is set in the fate of a row if a slot refers to its record now. The other bits are the
-// record of the same key that lost its reference, or 0 (twin: kReferenced).
+// referenced is set in the fate of a row if a slot now refers to the row's record. The other bits
+// are the place of the key's record that lost its reference, or 0 (twin: kReferenced).
 const referenced = 1 << 63
 
-// freeUnreferenced frees records without references: those of the batch at once, others from the
-// next batch on. Without fates the batch had no effect.
+// freeUnreferenced frees records without references: new records at once, and replaced ones from
+// the next batch on. If fates is nil, the batch had no effect.
 func (v *values) freeUnreferenced(p *placedRecords, fates []uint64) {
 	for i, block := range p.blocks {
 		r, fate := &v.regions[p.regions[i]], uint64(0)
@@ -324,15 +325,15 @@ func (v *values) freeUnreferenced(p *placedRecords, fates []uint64) {
 
 // ---- changes ---------------------------------------------------------------------------
 
-// stringsBatch is the device data of a change besides its columns.
+// stringsBatch describes the device data of a change, except for its columns.
 type stringsBatch struct {
 	n          int
 	keys       stringsRef
 	fates      device.Ptr
-	referenced bool // slots, or the redo log, may refer to its records
+	referenced bool // slots or the redo log may refer to the batch's records
 }
 
-// changeStrings runs a host batch, or as much of it as is launched together.
+// changeStrings runs the first operations of a host batch: as many as are launched together.
 func (g *gpuEngine) changeStrings(ctx context.Context, b *batch.Batch) (done int, failed []uint32, err error) {
 	if err := runSteps(ctx.Err, g.finishPending); err != nil {
 		return 0, nil, err
@@ -363,9 +364,9 @@ func (g *gpuEngine) changeStrings(ctx context.Context, b *batch.Batch) (done int
 	return n, failed, nil
 }
 
-// freeAfterError frees the records of a batch after an error. If slots may refer to some of them,
-// it first reads the fates. After a loss, or if fates cannot be read either, the inspection of the
-// pool frees them.
+// freeAfterError frees the records of a batch after an error. If slots may refer to its records, it
+// first reads the fates. After a loss, or if the fates cannot be read, the next inspection of the
+// pool finds the free memory.
 func (g *gpuEngine) freeAfterError(p *placedRecords, err error) error {
 	if errors.Is(err, device.ErrLost) {
 		return nil
@@ -381,7 +382,6 @@ func (g *gpuEngine) freeAfterError(p *placedRecords, err error) error {
 	return nil
 }
 
-// batchSize returns how many operations of a batch run together.
 func (g *gpuEngine) batchSize(ctx context.Context, b *batch.Batch) (n int, err error) {
 	if l := g.host.redo; l != nil {
 		return min(b.N, l.capacity(), core.ChunkOps), nil
@@ -395,7 +395,6 @@ func (g *gpuEngine) batchSize(ctx context.Context, b *batch.Batch) (n int, err e
 	return min(n, x.Ops), nil
 }
 
-// runStrings runs a batch on the device, and waits.
 func (g *gpuEngine) runStrings(on *batch.Batch) (failed []uint32, err error) {
 	if g.host.redo != nil {
 		return g.changeAllOrNone(g.Stream, on)
@@ -405,11 +404,11 @@ func (g *gpuEngine) runStrings(on *batch.Batch) (failed []uint32, err error) {
 	return failed, err
 }
 
-// answerBytes is the size of a change's answer: a fate, a result and a flag.
+// answerBytes is the size of a change's answer per row: a fate, a result and a flag.
 const answerBytes = 2*pm.Word + 1
 
-// uploadStrings copies a host batch to the device. The answers lie together from answers on: fates,
-// results and flags, as far as requested.
+// uploadStrings copies a host batch to the device. The answers begin at answers: all fates, then
+// the results and the flags if the batch requests them.
 func (g *gpuEngine) uploadStrings(b *batch.Batch, p *placedRecords) (on *batch.Batch, answers device.Ptr, work *pooledBuffer, err error) {
 	packed := g.packKeys(b)
 	on = &batch.Batch{N: b.N, Kind: b.Kind, Flags: b.Flags}
@@ -451,7 +450,7 @@ func (g *gpuEngine) uploadStrings(b *batch.Batch, p *placedRecords) (on *batch.B
 	return on, answers, work, g.noteLoss(err)
 }
 
-// submitStrings submits the kernels of a change and fills in the parameters for strings.
+// submitStrings launches the kernels of a change on packed keys.
 func (k *launcher) submitStrings(s *device.Stream, c *gpu.Change, p *changeParams) error {
 	if c.N != k.batch.n {
 		return fmt.Errorf("%w: a batch of byte strings is launched at once", device.ErrMemory)
@@ -471,7 +470,6 @@ func (k *launcher) submitStrings(s *device.Stream, c *gpu.Change, p *changeParam
 	return writeLog(k, s, k.strings.follow, &x)
 }
 
-// readAnswers reads the answers of a batch.
 func (g *gpuEngine) readAnswers(b *batch.Batch, p *placedRecords, from device.Ptr) error {
 	answers := make([]byte, answerBytes*b.N)
 	if err := g.copyOut(answers, from); err != nil {
@@ -486,11 +484,10 @@ func (g *gpuEngine) readAnswers(b *batch.Batch, p *placedRecords, from device.Pt
 	return nil
 }
 
-// isRow is set in a result that is the value of a row; the other bits are the number of the row.
-// Otherwise the result is the place of a record, or 0 (twin: kIsRow).
+// isRow is set in a result that refers to the value of a row; the other bits are the row's number.
+// Without isRow, the result is the place of a record, or 0 (twin: kIsRow).
 const isRow = 1 << 63
 
-// appendResults appends what operations have found to the column of results.
 func (g *gpuEngine) appendResults(b *batch.Batch, results []uint64) {
 	out, v := &b.Columns[batch.Out], g.host.values
 	rowValue := func(r uint64) []byte { return b.Columns[batch.Vals].Row(int(r &^ isRow)) }
@@ -510,7 +507,7 @@ func (g *gpuEngine) appendResults(b *batch.Batch, results []uint64) {
 			case r&isRow != 0:
 				copy(out.Row(i), rowValue(r))
 			case r != 0:
-				// unchanged, unless another program writes to the pool
+				// the length differs only if another program writes to the pool
 				if h, ok := v.record(r); ok && h.valueLen() == len(out.Row(i)) {
 					v.mem.Read(r+h.valueOffset(), out.Row(i))
 				}
@@ -521,7 +518,8 @@ func (g *gpuEngine) appendResults(b *batch.Batch, results []uint64) {
 
 // ---- growth ------------------------------------------------------------------------------
 
-// refreshSlots passes changes of slots by the host to the device. No other thread is at work.
+// refreshSlots rebuilds the device's copies of slots after the host has changed slots. No other
+// thread may be at work.
 func (g *gpuEngine) refreshSlots() error {
 	t := g.k.table.Load()
 	return g.RunSync(uncancelled, func(s *device.Stream) error { return g.k.writeLevels(s, t, &levels{}) })

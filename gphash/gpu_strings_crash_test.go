@@ -12,16 +12,15 @@ import (
 	"github.com/weftgo/weft/internal/pm/pmtest"
 )
 
-// stringsTrial is a trial of byte strings on a simulated GPU. A crash may lose stores of the host
-// and of kernels.
+// stringsTrial runs byte strings on a simulated GPU. A crash may lose stores of host and kernels.
 type stringsTrial struct {
 	*kernelTrial
 	index         *Strings
-	before, after [][]byte // of an atomic batch, by key; nil: absent
-	full          int      // batches without space
+	before, after [][]byte // contents before and after an atomic batch, by key; nil if absent
+	full          int      // number of batches without space
 }
 
-// stringShapes are small enough for keys to collide, and to be moved for each other.
+// stringShapes are so small that keys collide and must move.
 var stringShapes = []smallShape{
 	{slots: 2, hashes: 2, levels: 2, top: 1, batches: 6, ops: 14, keys: 24},
 	{keySize: 20, slots: 2, hashes: 2, levels: 2, top: 1, batches: 6, ops: 12, keys: 20},
@@ -49,8 +48,8 @@ func newStringsTrial(t testing.TB, atomic bool, seed uint64, rewrite func(file, 
 	return tr
 }
 
-// run runs batches, and checks crashes at some of the points where they may occur. The results of a
-// returned call are durable.
+// run runs batches and checks crashes at a sample of the possible points. The changes of a returned
+// call must be durable.
 func (tr *stringsTrial) run(t testing.TB) {
 	tr.checkCrashes()
 	for range tr.shape.batches {
@@ -69,7 +68,6 @@ func (tr *stringsTrial) run(t testing.TB) {
 	tr.close(t)
 }
 
-// runBatch runs operations of all kinds, several on a key, and compares their results.
 func (tr *stringsTrial) runBatch(t testing.TB) {
 	n := 1 + tr.rng.IntN(tr.shape.ops)
 	kinds, want, wantOK := make([]weft.OpKind, n), make([][]byte, n), make([]bool, n)
@@ -114,7 +112,7 @@ func (tr *stringsTrial) runBatch(t testing.TB) {
 	}
 }
 
-// exploreStrings runs programs, from a seed on, until about states images have been checked.
+// exploreStrings runs programs, from seed from on, until about states images have been checked.
 func exploreStrings(t testing.TB, atomic bool, from uint64, states int, rewrite func(file, ptx string) string, change func(*stringsTrial)) (images, resizes int, failed string) {
 	for seed := from; images < states; seed++ {
 		tr := newStringsTrial(t, atomic, seed, rewrite)
@@ -130,8 +128,8 @@ func exploreStrings(t testing.TB, atomic bool, from uint64, states int, rewrite 
 	return images, resizes, ""
 }
 
-// Whatever a crash leaves of the stores of kernels and of the host, no acknowledged operation is
-// lost. Each operation of an interrupted batch is done or not, an atomic batch as a whole.
+// After a crash that loses stores of kernels and of the host, all acknowledged operations are done.
+// Each operation of an interrupted batch is done or not. An atomic batch is done or not.
 func TestCrashesOfStrings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -150,7 +148,7 @@ func TestCrashesOfStrings(t *testing.T) {
 	}
 }
 
-// Each mutant of the order of stores of byte strings on a GPU is found.
+// The tests detect each mutant of the order of stores for byte strings on a GPU.
 func TestStringsCrashMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -169,9 +167,9 @@ func TestStringsCrashMutants(t *testing.T) {
 	for _, m := range []struct {
 		name   string
 		atomic bool
-		kernel string // lacks fence number n
+		kernel string // kernel without fence number n
 		n      int
-		from   uint64 // a seed shortly before one that finds it
+		from   uint64 // a seed shortly before the first one that detects the mutant
 		change func(*stringsTrial)
 	}{
 		{name: "no fence behind records", change: noFence("gphash.(*placer).placeRecords")},

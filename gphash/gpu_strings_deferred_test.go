@@ -14,9 +14,9 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// A GPU with byte strings is lost at some store of a kernel. Acknowledged operations are done, and
-// the pool continues on the CPU. Each operation of the interrupted batch is done or not, an atomic
-// batch as a whole.
+// A GPU with byte strings is lost at a store of a kernel. All acknowledged operations are done, and
+// the CPU continues to use the pool. Each operation of the interrupted batch is done or not. An
+// atomic batch is done as a whole or not at all.
 func TestStringsGPULost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -71,7 +71,7 @@ func stringsLost(t *testing.T, o Options, seed uint64) (lost bool) {
 	return lost
 }
 
-// change runs a batch of up to 60 operations, and updates values to its results.
+// change runs a batch of up to 60 operations and updates values with their effects.
 func (s *smallShape) change(x *Strings, rng *rand.Rand, values [][]byte) error {
 	kinds := make([]weft.OpKind, 1+rng.IntN(60))
 	var keys, input Bytes
@@ -90,8 +90,9 @@ func (s *smallShape) change(x *Strings, rng *rand.Rand, values [][]byte) error {
 	return x.Apply(ctx, kinds, keys, input, nil, nil)
 }
 
-// checkEither checks that each key has one of two values, the second one if done. With whole, all
-// keys must be on the same side. It returns the values found.
+// checkEither checks that each key has its value in before or in after. If done is set, it must be
+// the value in after. With whole, all values must be from one of the two. It returns the values
+// found.
 func (s *smallShape) checkEither(t *testing.T, x *Strings, before, after [][]byte, done, whole bool) (current [][]byte) {
 	t.Helper()
 	var keys, got Bytes
@@ -101,7 +102,7 @@ func (s *smallShape) checkEither(t *testing.T, x *Strings, before, after [][]byt
 	found := make([]bool, s.keys)
 	_, err := x.Get(ctx, keys, &got, found)
 	for deadline := time.Now().Add(time.Minute); errors.Is(err, device.ErrLost) && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		_, err = x.Get(ctx, keys, &got, found) // until the CPU has taken over
+		_, err = x.Get(ctx, keys, &got, found) // until the CPU runs the batches
 	}
 	must(t, err)
 	old, new := 0, 0

@@ -15,8 +15,8 @@ import (
 )
 
 // Any operation of a device may fail in a batch of byte strings. Each operation of the batch is
-// then done or not, an atomic batch as a whole. Later batches work, and exactly the records of
-// existing keys are in use.
+// then done or not. An atomic batch is done as a whole or not at all. Later batches work, and
+// exactly the records of existing keys are in use.
 func TestStringsFailures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -35,8 +35,8 @@ func TestStringsFailures(t *testing.T) {
 	}
 }
 
-// failStrings makes operation n of a device fail in a batch, and reports whether the batch has that
-// many.
+// failStrings makes operation n of a device fail in a batch. It reports whether operation n
+// occurred.
 func failStrings(t *testing.T, dev device.Device, o Options, n int) (fired bool) {
 	o.Slots, o.Size, o.Capacity, o.Seed = 2, 8<<20, 1, [2]uint64{1, 2}
 	x, err := CreateStrings(filepath.Join(memoryDir(t), fmt.Sprint("pool", n)), dev, o)
@@ -74,7 +74,7 @@ func failStrings(t *testing.T, dev device.Device, o Options, n int) (fired bool)
 	return fired
 }
 
-// An atomic batch of byte strings stays one batch, however long its keys are.
+// An atomic batch of byte strings stays one batch even if its keys are long.
 func TestAtomicStringsOfLongKeys(t *testing.T) {
 	dev := simulated(t)
 	was := stringsBytes
@@ -98,7 +98,7 @@ func TestAtomicStringsOfLongKeys(t *testing.T) {
 	must(t, x.Close())
 }
 
-// Slots that a batch has deleted are reused once, whatever fails meanwhile.
+// A slot that a batch has deleted is reused only once, even if an operation of the device fails.
 func TestFailureBeforeReuse(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Lookups, iterations and changes of byte strings run at the same time: each value is one that was
-// put.
+// Lookups, iterations and changes of byte strings run at the same time. They read only values that
+// were put.
 func TestStringsBesideEachOther(t *testing.T) {
 	dev := simulated(t)
 	x, err := CreateStrings(filepath.Join(memoryDir(t), "pool"), dev, Options{Capacity: 200, Size: 16 << 20, Mirror: true})
@@ -18,8 +18,8 @@ func TestStringsBesideEachOther(t *testing.T) {
 	for i := range 60 {
 		keys.Append(fmt.Appendf(nil, "key %d", i))
 	}
-	// valuesOf returns the values of a round: each repeats one byte, with a length that depends on
-	// it.
+	// valuesOf returns the values of a round. Each value repeats one byte, which determines its
+	// length.
 	valuesOf := func(round int) (b Bytes) {
 		for i := range keys.Len() {
 			b.Append(bytes.Repeat([]byte{byte(round + i)}, 1+(round+i)%100*7))

@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// Kernels do the same as the engine of the host, for keys and values of all sizes.
+// Kernels have the same results as the engine of the host, for keys and values of all sizes.
 func TestKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -25,7 +25,7 @@ func TestKernels(t *testing.T) {
 		{KeySize: 13, ValueSize: 300, Slots: 4, Hashes: 4}, {KeySize: 128, ValueSize: 1, Slots: 16, Levels: 1},
 	} {
 		for i, copies := range []string{"nothing", "mirror", "cache", "mirror and values"} {
-			// all four for keys of 8 bytes, one of them for each of the others
+			// all four options for keys of 8 bytes, and one of them for each other size
 			if n > 0 && i != n%4 {
 				continue
 			}
@@ -140,7 +140,7 @@ func lookUp(t *testing.T, x *Index, model map[string][]byte, keys []byte) {
 	}
 }
 
-// Batches that are sorted, by ranks or by digits, give the same results as others.
+// Batches sorted by ranks or by digits have the same results as unsorted ones.
 func TestSortedBatches(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -179,7 +179,7 @@ func TestSortedBatches(t *testing.T) {
 	must(t, x.Close())
 }
 
-// The cache holds what is read most, according to its policy, and reports its hit rate.
+// The cache holds the entries that its policy selects, and reports its hit rate.
 func TestCachePolicies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -207,11 +207,11 @@ func TestCachePolicies(t *testing.T) {
 			_, err = x.Put(t.Context(), device.Bytes(keys), device.Bytes(keys))
 			must(t, err)
 			got, rate := make([]uint64, n), 0.
-			must(t, x.LoadCache(t.Context())) // nothing has been read
+			must(t, x.LoadCache(t.Context())) // no entry has been read yet
 			for round := range 4 {
 				few := hot
 				if round == 2 && policy == LFU {
-					few = keys // others are read now, but less often
+					few = keys // now other keys are read, but less often
 				}
 				_, err = x.Get(t.Context(), device.Bytes(few), device.Bytes(got), nil)
 				must(t, err)
@@ -229,7 +229,7 @@ func TestCachePolicies(t *testing.T) {
 	}
 }
 
-// Reads before the first load of the cache count like later ones.
+// Lookups before the first load of the cache count like later ones.
 func TestFirstLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -263,7 +263,7 @@ func TestFirstLoad(t *testing.T) {
 	}
 }
 
-// Buffers of launches are reused, whatever runs in between.
+// Buffers of launches are reused, even if other launches run in between.
 func TestLoansAreLentAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -326,8 +326,8 @@ func TestValuesStayInTheCache(t *testing.T) {
 	must(t, x.Close())
 }
 
-// A lookup alongside a change returns one of the values of the key, even if the change writes
-// through to the cache.
+// A lookup alongside a change returns the old or the new value of the key, even if the change
+// writes through to the cache.
 func TestCachedValuesBesideChanges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

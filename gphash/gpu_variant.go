@@ -11,10 +11,11 @@ import (
 	"github.com/weftgo/weft/internal/variant"
 )
 
-// shape is how kernels are launched, and which of them a variant replaces: see package variant.
+// shape determines how kernels are launched and which ones a variant replaces; see package variant.
 type shape struct {
 	variant.GPHash
-	form, plain device.Kernel // nil: slots have the form of the index
+	// kernels that convert slots to another form and back; nil if slots keep the form of the index
+	form, plain device.Kernel
 }
 
 func newShape(v variant.GPHash) shape {
@@ -22,13 +23,12 @@ func newShape(v variant.GPHash) shape {
 	return shape{GPHash: v}
 }
 
-// refused is the bit of ChangeParams.lacked for operations that a variant's kernels refuse.
+// refused is the bit of ChangeParams.lacked for operations that a variant's kernels do not support.
 const refused = 2
 
 var errForm = errors.New("an index whose slots have another form has keys of 8 bytes in place, " +
 	"on a GPU that reads the pool: no mirror, cache, records, atomic batches, growth, or work on the host")
 
-// loadVariant loads the replacement kernels of a variant.
 func (k *launcher) loadVariant() error {
 	if k.shape.Image == nil {
 		return nil
@@ -45,7 +45,7 @@ func (k *launcher) loadVariant() error {
 	return gpu.Load(k.dev, k.shape.Image, entries)
 }
 
-// convertSlots converts slots to another form.
+// convertSlots converts all slots to the form of the variant's kernels, if these have one.
 func (g *gpuEngine) convertSlots(o OpenOptions) error {
 	k, t := &g.k, g.host.table
 	if k.shape.Form == "" {
@@ -72,7 +72,7 @@ func (g *gpuEngine) convertSlots(o OpenOptions) error {
 	return err
 }
 
-// restoreSlots restores the control words of slots with another form. Nothing changes meanwhile.
+// restoreSlots restores the usual form of the control words. No change may run meanwhile.
 func (g *gpuEngine) restoreSlots() error {
 	if !g.converted || g.onHost.Load() {
 		return nil
@@ -80,8 +80,8 @@ func (g *gpuEngine) restoreSlots() error {
 	return g.RunSync(uncancelled, func(s *device.Stream) error { return g.k.convert(s, g.k.shape.plain) })
 }
 
-// convert submits converting slots to another form. Without a kernel they have the form of the
-// index.
+// convert submits a kernel that converts all slots to another form. It does nothing if kernel is
+// nil.
 func (k *launcher) convert(s *device.Stream, kernel device.Kernel) error {
 	if kernel == nil {
 		return nil

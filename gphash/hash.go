@@ -10,21 +10,21 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// hasher is the hash of keys. The paper's hash is the same for all tables, and linear, so anyone
-// can compute a thousand keys with the same candidates.
+// hasher computes hashes of keys with the seed of a pool. The paper's hash has no seed and is
+// linear, so anyone can compute a thousand keys with the same candidates.
 type hasher struct {
 	id   HashID
 	seed [2]uint64
 }
 
-// HashID is the hash function of a pool's keys. Files store the numbers.
+// HashID identifies the hash function of a pool's keys. Files store these numbers.
 type HashID uint32
 
 const (
-	// SipHash is SipHash-1-3 with the 128-bit seed of the pool. Keys cannot be
-	// made to collide without the seed.
+	// SipHash is SipHash-1-3 with the 128-bit seed of the pool. Colliding keys cannot be chosen
+	// without the seed.
 	SipHash HashID = pool.SipHash
-	// Fast is for keys that no attacker chooses.
+	// Fast is a faster function. Use it if no attacker chooses keys.
 	Fast HashID = pool.FastHash
 )
 
@@ -33,13 +33,12 @@ var hashIDs = enum.Names[HashID]{Type: "gphash.HashID", Names: []string{SipHash:
 // String returns the name of the function.
 func (h HashID) String() string { return hashIDs.String(h) }
 
-// MarshalText returns String, or weft.ErrOptions for an invalid value.
+// MarshalText returns the name of the function, or weft.ErrOptions for an invalid value.
 func (h HashID) MarshalText() ([]byte, error) { return hashIDs.Text(h) }
 
-// UnmarshalText parses a name in upper or lower case, so flag.TextVar accepts it.
+// UnmarshalText parses a name in upper or lower case, so that flag.TextVar accepts a HashID.
 func (h *HashID) UnmarshalText(text []byte) error { return hashIDs.Read(h, text) }
 
-// hash hashes a key.
 func (f *hasher) hash(key []byte) uint64 {
 	if f.id == Fast {
 		return f.fast(key)
@@ -47,7 +46,7 @@ func (f *hasher) hash(key []byte) uint64 {
 	return f.sip13(key)
 }
 
-// fast mixes one word after the other.
+// fast mixes the words of a key one after the other.
 func (f *hasher) fast(key []byte) uint64 {
 	h := f.seed[0] ^ uint64(len(key))
 	for ; len(key) >= 8; key = key[8:] {
@@ -59,7 +58,7 @@ func (f *hasher) fast(key []byte) uint64 {
 	return h
 }
 
-// tailWord returns the rest of a key as a word.
+// tailWord returns the last bytes of a key as a little-endian word.
 func tailWord(tail []byte) (w uint64) {
 	for i, b := range tail {
 		w |= uint64(b) << (8 * i)
@@ -67,7 +66,8 @@ func tailWord(tail []byte) (w uint64) {
 	return w
 }
 
-// sip13 is SipHash (Aumasson and Bernstein, 2012) with one round per word and three at the end.
+// sip13 computes SipHash (Aumasson and Bernstein, 2012) with one round per word and three final
+// ones.
 func (f *hasher) sip13(key []byte) uint64 {
 	v0, v1 := f.seed[0]^0x736f6d6570736575, f.seed[1]^0x646f72616e646f6d
 	v2, v3 := f.seed[0]^0x6c7967656e657261, f.seed[1]^0x7465646279746573

@@ -11,24 +11,24 @@ import (
 )
 
 // A GPU may take long to map a pool, since its driver locks the pages one by one. Meanwhile the
-// engine of the host recovers the pool and works on it. The first writer after the end of the
-// mapping hands the pool over, between two batches and with readers excluded. This is the reverse
-// of the loss of a GPU (gpu_deferred.go). The host then passes its state of the pool to the GPU. A
-// pool that cannot be mapped stays with the host.
+// engine of the host recovers the pool and works on it. The first writer after the mapping is
+// complete hands the pool over, between two batches and with readers excluded. The host then sends
+// its state of the pool to the GPU. This is the reverse of losing a GPU (gpu_deferred.go). If
+// mapping fails, the host keeps the pool.
 
-// mapping is the mapping of a pool on which the host works first.
+// mapping is a mapping in progress, during which the host works on the pool.
 type mapping struct {
 	cancel context.CancelFunc
-	done   chan struct{}         // closed when the pool is mapped, or will not be
-	failed atomic.Pointer[error] // why the GPU does not work on it
-	// the pool has been handed over, or stays with the host; under the writer lock
+	done   chan struct{}         // closed when mapping has succeeded or failed
+	failed atomic.Pointer[error] // why the GPU does not work on the pool
+	// the pool was handed over, or the host keeps it; guarded by the writer lock
 	decided bool
 }
 
-// mapTo is device.Map. Tests make it slow.
+// mapTo is device.Map, except in tests that slow it down.
 var mapTo = device.Map
 
-// beginOnHost recovers a pool on the host, and begins to map it.
+// beginOnHost recovers a pool on the host and starts mapping it to the GPU.
 func (g *gpuEngine) beginOnHost(ctx context.Context, o OpenOptions) (*Report, error) {
 	report, err := g.host.inspect(ctx, o)
 	if err == nil {
@@ -58,7 +58,7 @@ func (m *mapping) fail(err error) {
 	m.failed.Store(&err)
 }
 
-// cancelMapping ends a mapping and waits for that. The pool is not handed over any more.
+// cancelMapping stops a mapping and waits until it has stopped. The host then keeps the pool.
 func (g *gpuEngine) cancelMapping() {
 	if m := g.mapping; m != nil {
 		m.cancel()
@@ -67,7 +67,7 @@ func (g *gpuEngine) cancelMapping() {
 	}
 }
 
-// handOver hands the pool over if it has been mapped. The caller holds the writer lock.
+// handOver hands the pool over to the GPU if it has been mapped. The caller holds the writer lock.
 func (g *gpuEngine) handOver() {
 	m := g.mapping
 	if m == nil || m.decided {
@@ -94,8 +94,8 @@ func (g *gpuEngine) handOver() {
 	}
 }
 
-// passToGPU passes the host's state of a pool to the GPU that has mapped it. No kernel writes to
-// the pool meanwhile, so after an error the host goes on as before.
+// passToGPU sends the host's state of a pool to the GPU that has mapped it. No kernel writes to the
+// pool meanwhile, so after an error the host continues as before.
 func (g *gpuEngine) passToGPU() error {
 	if err := g.host.recycle(); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (g *gpuEngine) passToGPU() error {
 	return nil
 }
 
-// Await implements [core.Awaiter]. Batches on the GPU wait for the mapping of the pool.
+// Await implements [core.Awaiter]. Batches on the GPU wait until the pool is mapped.
 func (g *gpuEngine) Await(ctx context.Context) error {
 	m := g.mapping
 	if m == nil || !g.onHost.Load() || g.lossErr.Load() != nil {
@@ -133,7 +133,7 @@ func (g *gpuEngine) Await(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	// Alone reads the counters, which hands the pool over.
+	// WithWriteLock reads the counters, which hands the pool over.
 	if err := g.table.WithWriteLock(ctx, "Mapped", func(core.Counters) error { return nil }); err != nil {
 		return err
 	}
@@ -143,14 +143,14 @@ func (g *gpuEngine) Await(ctx context.Context) error {
 	return nil
 }
 
-// WaitMapped waits until the GPU works on the pool, if OpenOptions.HostFirst makes the CPU do so
-// first. Otherwise it returns the reason.
+// WaitMapped waits until the GPU works on the pool. If the GPU cannot do so, WaitMapped returns the
+// reason. Without OpenOptions.HostFirst it returns at once.
 func (x *Index) WaitMapped(ctx context.Context) error { return waitMapped(ctx, x.core) }
 
-// WaitMapped is [Index.WaitMapped].
+// WaitMapped waits until the GPU works on the pool. See [Index.WaitMapped].
 func (m *Map[K, V]) WaitMapped(ctx context.Context) error { return waitMapped(ctx, m.core) }
 
-// WaitMapped is [Index.WaitMapped].
+// WaitMapped waits until the GPU works on the pool. See [Index.WaitMapped].
 func (x *Strings) WaitMapped(ctx context.Context) error { return waitMapped(ctx, x.core) }
 
 func waitMapped(ctx context.Context, t *core.Table) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// slowMapping makes GPUs wait in the mapping of a pool until finish makes them continue or fail.
+// slowMapping makes GPUs wait while they map a pool, until finish makes them continue or fail.
 func slowMapping(t *testing.T) (finish func(error)) {
 	was, gate := mapTo, make(chan error)
 	t.Cleanup(func() { mapTo = was })
@@ -36,7 +36,7 @@ func slowMapping(t *testing.T) (finish func(error)) {
 	return func(err error) { gate <- err }
 }
 
-// hostFirst is a pool left by a crash, on which the host works while a GPU maps it.
+// hostFirst is a pool left by a crash. The host works on it while a GPU maps it.
 type hostFirst struct {
 	path  string
 	dev   device.Device
@@ -62,7 +62,7 @@ func openHostFirst(t *testing.T, o Options) *hostFirst {
 	return h
 }
 
-// copied returns a copy of what a crash would leave now.
+// copied returns a copy of the file that a crash would leave now.
 func (h *hostFirst) copied(t *testing.T) string {
 	is, err := os.ReadFile(h.path)
 	must(t, errors.Join(err, os.WriteFile(h.path+".left", is, 0o600)))
@@ -83,8 +83,8 @@ func (h *hostFirst) checkWhole(t *testing.T, x *Index) {
 }
 
 // The host works on a pool while a GPU maps it, with all operations, even those that make it grow.
-// After the next batch the GPU works on it, with everything that the host has done. A crash before
-// or after that leaves the same contents.
+// From the next batch on the GPU works on the pool, with all changes of the host. A crash before or
+// after the hand-over leaves the same contents.
 func TestHostFirst(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -149,7 +149,7 @@ func TestHostFirst(t *testing.T) {
 	}
 }
 
-// The same holds with keys and values of any length.
+// TestHostFirst, with keys and values of any length.
 func TestHostFirstStrings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -186,7 +186,7 @@ func TestHostFirstStrings(t *testing.T) {
 	must(t, errors.Join(x.Check(ctx), x.Close()))
 }
 
-// A pool that cannot be mapped stays with the host, and so does one that is closed first.
+// If a pool cannot be mapped, or is closed before it is mapped, the host keeps it.
 func TestHostFirstForGood(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -232,7 +232,7 @@ func TestHostFirstForGood(t *testing.T) {
 	must(t, x.Close())
 }
 
-// If any operation of a device fails while it takes a pool over, the host goes on with it.
+// If any operation of a device fails while the GPU takes over a pool, the host keeps the pool.
 func TestHostFirstFailures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -248,7 +248,7 @@ func TestHostFirstFailures(t *testing.T) {
 		err := h.x.WaitMapped(ctx)
 		fired := hit()
 		devicetest.ClearFailures(h.dev)
-		// otherwise the GPU has it, and something else has failed
+		// otherwise the GPU has the pool, and the error has another cause
 		stays := err != nil && strings.Contains(err.Error(), "stays with the CPU")
 		if err != nil && !fired || stays != h.onHost() {
 			t.Fatalf("failure %d: %v, the host works on the pool: %v", n, err, h.onHost())
@@ -265,7 +265,7 @@ func TestHostFirstFailures(t *testing.T) {
 	}
 }
 
-// The hand-over happens at any time of readers and writers.
+// The hand-over happens while readers and writers are at work.
 func TestHostFirstBeside(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

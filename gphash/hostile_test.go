@@ -25,15 +25,15 @@ import (
 type image struct {
 	dev    device.Device
 	bytes  []byte
-	intact []byte // its superblocks and contents, undamaged
+	intact []byte // superblocks and contents before damage
 	want   model
 	opened []*Index
 }
 
-// oneCore is why the race detector has nothing to find in images.
+// oneCore is the reason to skip tests with images under the race detector.
 const oneCore = "no batch is large enough to be shared out among cores"
 
-// imageUnit is the allocation unit of pools without a file, in words: the minimum.
+// imageUnit is the allocation unit of images, in words. It is the minimum.
 const imageUnit = pool.Page / pm.Word
 
 // saved returns the parts of an image that hold data.
@@ -43,7 +43,7 @@ func (im *image) saved() [][]byte {
 
 func (im *image) save() { im.intact = slices.Concat(im.saved()...) }
 
-// markUnclean makes the image look like that of a killed process.
+// markUnclean makes the image look like the pool of a killed process.
 func (im *image) markUnclean(t testing.TB) {
 	markUnclean(t, im.memory())
 	im.save()
@@ -55,7 +55,6 @@ func markUnclean(t testing.TB, m *pm.Memory) {
 	must(t, p.Commit(func(s *pool.Superblock) { s.Clean = false }))
 }
 
-// restore restores the saved state of the image.
 func (im *image) restore() {
 	from := im.intact
 	for _, part := range im.saved() {
@@ -63,7 +62,6 @@ func (im *image) restore() {
 	}
 }
 
-// copyFrom copies the data of another image.
 func (im *image) copyFrom(src *image) {
 	from := src.saved()
 	for i, part := range im.saved() {
@@ -71,7 +69,7 @@ func (im *image) copyFrom(src *image) {
 	}
 }
 
-// formatted makes an image of an empty pool; change may edit its first superblock.
+// formatted returns an image of an empty pool. change may edit the first superblock.
 func formatted(t testing.TB, dev device.Device, o Options, change func(*pool.Superblock)) (*image, error) {
 	t.Helper()
 	conformance.SkipRaced(t, oneCore)
@@ -114,7 +112,7 @@ func (im *image) copyFor(dev device.Device) *image {
 
 func (im *image) memory() *pm.Memory { return pm.New(im.bytes, nil) }
 
-// open opens the index of the image; err is that of Open.
+// open opens the index in the image. It returns the results of Open.
 func (im *image) open(o OpenOptions) (*Index, *Report, error) {
 	p, err := pool.OpenMemory(im.memory())
 	if err != nil {
@@ -141,7 +139,7 @@ func (im *image) mustOpen(t testing.TB, o OpenOptions) *Index {
 	return x
 }
 
-// table returns the table of the index, for tests that damage specific words.
+// table returns the table of the index, so that tests can damage specific words.
 func (im *image) table(t testing.TB) *table {
 	t.Helper()
 	p, err := pool.OpenMemory(im.memory())
@@ -151,8 +149,8 @@ func (im *image) table(t testing.TB) *table {
 	return table
 }
 
-// denseKey returns key i of many that differ in few bits, so damage of one may produce another.
-// With size 0 the length varies.
+// denseKey returns key i. Keys differ in few bits, so damage to a key may produce another key. With
+// size 0 the length varies.
 func denseKey(size, i int) []byte {
 	if size == 0 {
 		size = 12 + i%5*3
@@ -175,8 +173,7 @@ func valueOf(size int, key []byte, version uint64) []byte {
 	return value
 }
 
-// filled makes an image of a pool with keys 0 to n-1, some of them replaced and some of them
-// deleted.
+// filled returns an image of a pool with keys 0 to n-1. Several have been replaced or deleted.
 func filled(t testing.TB, dev device.Device, o Options, n int) *image {
 	t.Helper()
 	im, err := formatted(t, dev, o, nil)
@@ -210,13 +207,13 @@ func filled(t testing.TB, dev device.Device, o Options, n int) *image {
 	return im
 }
 
-// claim is a word of a key's slot, of its value or of its checksum.
+// claim is a word that belongs to the slot, the value or the checksum of a key.
 type claim struct {
 	key     string
-	matters uint64 // bits that must be right: no version, no padding after a value
+	matters uint64 // bits that must be right; versions and padding after a value do not matter
 }
 
-// claims returns the words of the model's keys.
+// claims returns the words of the keys in the model.
 func (im *image) claims(tb *table) map[uint64]claim {
 	owner := map[uint64]claim{}
 	for k := range im.want {
@@ -250,8 +247,7 @@ func ownBytes(owner map[uint64]claim, key string, at uint64, n int) {
 	}
 }
 
-// openOrRepair opens a damaged image, and repairs it if damage is found. It returns the number of
-// damaged slots.
+// openOrRepair opens an image, or repairs it if damage is found. It counts the damaged slots.
 func (im *image) openOrRepair(t testing.TB) (x *Index, found uint64) {
 	t.Helper()
 	x, report, err := im.open(OpenOptions{Verify: true})
@@ -268,7 +264,7 @@ func (im *image) openOrRepair(t testing.TB) (x *Index, found uint64) {
 	return x, found
 }
 
-// allowsDamage opens a damaged image. It fails if any key is lost except damaged ones, or if a key
+// allowsDamage opens a damaged image. It fails if a key that was not damaged is lost, or if a key
 // has a value that it never had. It reports whether damage was found, in at most as many slots as
 // were damaged.
 func (im *image) allowsDamage(t testing.TB, damaged map[string]bool) bool {
@@ -287,7 +283,7 @@ func (im *image) allowsDamage(t testing.TB, damaged map[string]bool) bool {
 	return found > 0
 }
 
-// read looks all keys up, one by one, or in a batch on a GPU.
+// read looks up all keys, one by one, or in one batch on a GPU.
 func (im *image) read(t testing.TB, x *Index) model {
 	t.Helper()
 	got := model{}
@@ -315,8 +311,8 @@ func (im *image) read(t testing.TB, x *Index) model {
 	return got
 }
 
-// compare fails unless the keys have their values and no other keys exist. Keys that mayBeAbsent
-// accepts may be absent.
+// compare fails unless the keys have their values and no other keys exist. Keys for which
+// mayBeAbsent returns true may be absent.
 func (im *image) compare(t testing.TB, x *Index, mayBeAbsent func(string) bool) {
 	t.Helper()
 	nAbsent, read := 0, im.read(t, x)
@@ -340,11 +336,11 @@ var smallPools = []Options{
 	{KeySize: 13},
 }
 
-// flips reduces the time of tests of all bits. Each bit position is still tested in some words.
+// flips is a divisor for the number of bits to flip. Each bit position is still tested.
 var flips = flag.Int("flips", 3, "tests of damage turn one bit in so many of a pool; 1: each")
 
-// A flip of any bit of a slot, a value or a checksum is found, or harmless. No lookup returns a
-// wrong value, and a repair loses no other key.
+// If any bit of a slot, a value or a checksum flips, Open detects it, or it is harmless. No lookup
+// returns a wrong value, and a repair loses no other key.
 func TestFlips(t *testing.T) {
 	dev := openCPU(t)
 	for _, o := range smallPools {
@@ -391,7 +387,7 @@ func TestFlips(t *testing.T) {
 	}
 }
 
-// damage is what a control word in a file may contain.
+// damage is possible damage to a control word.
 type damage struct {
 	name  string
 	spoil func(tb *table, at slotRef, c control) control
@@ -421,7 +417,7 @@ var hostileControls = []damage{
 	{"all ones", func(*table, slotRef, control) control { return ^control(0) }},
 }
 
-// The content of a control word is not trusted: one word at a time, and all at once.
+// Open checks the contents of control words, with one damaged word and with all of them damaged.
 func TestHostileControls(t *testing.T) {
 	dev := openCPU(t)
 	for _, o := range smallPools {
@@ -439,7 +435,7 @@ func TestHostileControls(t *testing.T) {
 				tb.mem.Store(tb.control(at), uint64(d.spoil(tb, at, c)))
 			}
 			if tb.records() && d.name == "block of checksums" {
-				continue // records contain theirs
+				continue // records contain their checksums
 			}
 			for k := range im.want {
 				spoil(k)
@@ -458,7 +454,7 @@ func TestHostileControls(t *testing.T) {
 	}
 }
 
-// If two slots have one value, or one key, one of them is damaged, and the checksums show which.
+// If two slots have one value or one key, one slot is damaged, and the checksums show which.
 func TestSharedValues(t *testing.T) {
 	dev := openCPU(t)
 	for _, o := range smallPools {
@@ -491,7 +487,7 @@ func TestSharedValues(t *testing.T) {
 	}
 }
 
-// Two slots with one key and one value are what a crash leaves of a move: one stays, and no damage
+// After a crash during a move, two slots have one key and one value. One slot stays, and no damage
 // is reported.
 func TestSameKeyTwice(t *testing.T) {
 	dev := openCPU(t)
@@ -516,7 +512,7 @@ func TestSameKeyTwice(t *testing.T) {
 	}
 }
 
-// Levels may contain any garbage.
+// Levels contain random words.
 func TestGarbage(t *testing.T) {
 	dev := openCPU(t)
 	for _, o := range smallPools {
@@ -539,7 +535,7 @@ func TestGarbage(t *testing.T) {
 			}
 			for w := range tb.bucketWords << l.bits {
 				v := rng.Uint64()
-				if rng.IntN(2) == 0 { // of a value, as far as the slot shows
+				if rng.IntN(2) == 0 { // a word that may refer to a value
 					v = uint64(control(v).next(full, tb.values.first+rng.Uint64N(tb.mem.Words()-tb.values.first)))
 				}
 				tb.mem.Store(l.base+w, v)
@@ -552,7 +548,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// hostileSuperblocks are intact and legal for the pool's package, but describe no index.
+// hostileSuperblocks are intact and legal for package pool, but do not describe an index.
 var hostileSuperblocks = []struct {
 	name   string
 	change func(*pool.Superblock)
@@ -601,12 +597,12 @@ var hostileSuperblocks = []struct {
 	}},
 }
 
-// moved places a level elsewhere after the superblocks.
+// moved changes the place of a level.
 func moved(s *pool.Superblock, i uint32, offset, length uint64) {
 	s.Levels[i].Offset, s.Levels[i].Length = pool.DataStart+offset, length
 }
 
-// A superblock that describes no index is refused without allocating much memory.
+// A superblock that does not describe an index is refused before much memory is allocated.
 func TestHostileSuperblocks(t *testing.T) {
 	dev := openCPU(t)
 	for _, h := range hostileSuperblocks {
@@ -633,7 +629,7 @@ func TestHostileSuperblocks(t *testing.T) {
 	}
 }
 
-// Versions wrap around to zero without harm.
+// The version of a slot may wrap around to zero.
 func TestVersionsWrap(t *testing.T) {
 	im := filled(t, openCPU(t), Options{KeySize: 8, ValueSize: 20, Capacity: 20}, 20)
 	tb := im.table(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// Repeated lookups of one key in a batch return its value, even if other keys share its prefix, and
-// for all combinations of results.
+// Repeated lookups of one key in a batch return its value, even if other keys share its hash
+// prefix. This holds for all combinations of results.
 func TestHotKeys(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -33,15 +33,15 @@ func TestHotKeys(t *testing.T) {
 	}
 }
 
-// hotBatch is lookups of a few keys, and the expected results.
+// hotBatch contains lookups of a few keys and the expected results.
 type hotBatch struct {
 	keys, values []byte
 	found        []bool
 	hits         int
 }
 
-// newHotBatch looks up pairs of keys with one prefix, in random order, some far more often than
-// others. The index has both keys of a pair or one.
+// newHotBatch returns lookups of pairs of keys with one prefix, in random order, with very
+// different frequencies. The index has one or both keys of each pair.
 func newHotBatch(t *testing.T, x *Index) *hotBatch {
 	first, seconds := map[uint32]int{}, 0
 	var repeated []int
@@ -105,7 +105,6 @@ func (b *hotBatch) lookUp(t *testing.T, x *Index) {
 	}
 }
 
-// lookUpOn is lookUp for columns on the device.
 func (b *hotBatch) lookUpOn(t *testing.T, x *Index, dev device.Device) {
 	s := devicetest.NewStream(t, dev)
 	keys, values := devicetest.Upload(t, s, b.keys), devicetest.Upload(t, s, make([]byte, len(b.values)))

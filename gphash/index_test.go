@@ -47,7 +47,6 @@ func memoryDir(t testing.TB) string {
 	return dir
 }
 
-// model is the expected contents of an index.
 type model map[string]string
 
 func (m model) equal(t testing.TB, x *Index) {
@@ -64,8 +63,8 @@ func (m model) equal(t testing.TB, x *Index) {
 	}
 }
 
-// An index takes batches of any kind through growth, and is the same after it has been closed and
-// opened again.
+// An index accepts batches of any kind while it grows. It has the same contents after it has been
+// closed and opened again.
 func TestIndex(t *testing.T) {
 	smallParts(t)
 	rounds := 3 * *thorough
@@ -74,7 +73,7 @@ func TestIndex(t *testing.T) {
 		{4, 8, 1, 16, 2, 0}, {32, 128, 2, 8, 2, 0}, {13, 7, 4, 4, 2, 0}, {1, 1, 2, 8, 2, 0}, {8, 8, 2, 2, 2, 0},
 	}
 	if conformance.Raced {
-		sizes = sizes[:3] // with the same code as the others
+		sizes = sizes[:3] // the other sizes use the same code
 	}
 	for _, size := range sizes {
 		for _, resize := range []Resize{Beside, Stop} {
@@ -85,7 +84,7 @@ func TestIndex(t *testing.T) {
 				must(t, err)
 				rng, want := rand.New(rand.NewPCG(1, uint64(size.key))), model{}
 				for i := range rounds {
-					// one of these is large enough for all cores
+					// one of these batches is large enough for all cores
 					randomBatches(t, rng, x, want, 300+i%3*1300)
 					must(t, x.Check(ctx))
 				}
@@ -204,7 +203,7 @@ func randomBatches(t testing.TB, rng *rand.Rand, x *Index, want model, n int) {
 	}
 }
 
-// randomKind returns a kind of operation that does not combine values.
+// randomKind returns a kind of operation that is not a reduction.
 func randomKind(rng *rand.Rand) op.Kind {
 	return [...]op.Kind{op.Get, op.Put, op.PutNew, op.Update, op.Delete}[rng.IntN(5)]
 }

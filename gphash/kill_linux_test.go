@@ -29,8 +29,8 @@ import (
 
 var killRounds = flag.Int("kill-rounds", 50, "how often a writer is killed")
 
-// killRole is the variable with the plan, set when the test's binary runs as the writer to be
-// killed.
+// killRole is the environment variable for the plan. It is set if the test's binary runs as the
+// writer to be killed.
 const killRole = "WEFT_GPHASH_KILLED"
 
 func TestMain(m *testing.M) {
@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// killPlan is what a writer does until it is killed. All that it writes follows from the plan, so
-// the acknowledgements determine the expected contents.
+// killPlan determines the batches of a writer until it is killed. So the plan and the
+// acknowledgments determine the expected contents.
 type killPlan struct {
 	Path             string
 	Seed             uint64
@@ -53,23 +53,22 @@ type killPlan struct {
 	ValueSize        int
 	Slots, Hashes    int
 	Levels, Keyspace int
-	First            int // batch
-	Large            int // one batch in Large may be a large one
-	Sitting          int // batches between opening and closing
+	First            int // number of its first batch
+	Large            int // on average one of Large batches may be large
+	Sitting          int // number of batches between opening and closing
 	Resize           Resize
-	Trap             uint64 // microseconds after which a kernel traps; 0: none
+	Trap             uint64 // microseconds until a kernel traps; 0 if none does
 	Atomic           bool
 }
 
-// killBatch is one of a writer's calls.
+// killBatch is one call of a writer.
 type killBatch struct {
 	kinds        []weft.OpKind
-	keyIndex     []int // key
+	keyIndex     []int // by row: index of the key
 	keys, values Bytes
 	mixed        bool
 }
 
-// batch returns batch number n of the plan.
 func (p *killPlan) batch(n int) *killBatch {
 	rng := rand.New(rand.NewPCG(p.Seed, uint64(n)))
 	size := 1 + rng.IntN(40)
@@ -92,7 +91,6 @@ func (p *killPlan) batch(n int) *killBatch {
 
 func (p *killPlan) key(i int) []byte { return denseKey(p.KeySize, i) }
 
-// value returns the value of operation i of batch n.
 func (p *killPlan) value(n, i int) []byte {
 	var id [8]byte
 	binary.LittleEndian.PutUint64(id[:], uint64(n)<<32|uint64(i)+1)
@@ -103,7 +101,6 @@ func (p *killPlan) value(n, i int) []byte {
 	return bytes.Repeat(id[:], (size+7)/8)[:size]
 }
 
-// run runs the batch.
 func (b *killBatch) run(x *Index) (err error) {
 	s := &Strings{x.core, x.engine}
 	switch records := x.engine.records(); {
@@ -123,7 +120,7 @@ func (b *killBatch) run(x *Index) (err error) {
 	return err
 }
 
-// killed is the writer. It announces its steps and acknowledges batches.
+// killed runs the writer. It announces its steps and acknowledges batches.
 func killed(plan []byte) error {
 	var p killPlan
 	if err := json.Unmarshal(plan, &p); err != nil {
@@ -137,7 +134,7 @@ func killed(plan []byte) error {
 		return err
 	}
 	for n := p.First; ; {
-		// prepared in advance, so that the time is spent in the index
+		// prepare batches in advance, so that most of the time is spent in the index
 		batches := make([]*killBatch, p.Sitting)
 		for i := range batches {
 			batches[i] = p.batch(n + i)
@@ -167,7 +164,7 @@ func (p *killPlan) open(dev device.Device) (x *Index, err error) {
 		o := Options{KeySize: p.KeySize, ValueSize: p.ValueSize, Slots: p.Slots, Hashes: p.Hashes, Levels: p.Levels,
 			Capacity: 1, Size: killPool, Resize: p.Resize}
 		if p.Atomic {
-			o.AtomicBatch = 3000 // the largest batch
+			o.AtomicBatch = 3000 // capacity for the largest batch
 		}
 		if p.KeySize > 0 && p.ValueSize > 0 {
 			return Create(p.Path, dev, o)
@@ -187,7 +184,8 @@ func (p *killPlan) open(dev device.Device) (x *Index, err error) {
 }
 
 // recover opens an existing pool. If the killed writer had kernels running, the system keeps its
-// files open until the driver has stopped them. That may be after the end of the process.
+// files open until the driver has stopped them. That may be after the end of the process. So
+// recover retries.
 func (p *killPlan) recover(dev device.Device, o OpenOptions) (x *Index, report *Report, err error) {
 	for range 100 {
 		if x, report, err = p.tryRecover(dev, o); !errors.Is(err, ErrLocked) {
@@ -213,7 +211,7 @@ func (p *killPlan) tryRecover(dev device.Device, o OpenOptions) (*Index, *Report
 // and two versions of the values of a batch.
 const killPool = 24 << 20
 
-// possible are the values that a key may have, by batch and number in it; 0: absent.
+// possible holds the values that a key may have, as batch and row in one number; 0: absent.
 type possible []uint64
 
 func (p possible) with(id uint64) possible {
@@ -229,10 +227,10 @@ func (p possible) with(id uint64) possible {
 type killTrial struct {
 	plan         killPlan
 	rng          *rand.Rand
-	state        []possible     // by key
-	acked        int            // batches
+	state        []possible     // possible values by key
+	acked        int            // number of acknowledged batches
 	exists       bool           // the pool exists
-	nInterrupted int            // batches interrupted since the last check
+	nInterrupted int            // number of batches interrupted since the last check
 	counts       map[string]int // counts of events
 }
 
@@ -258,7 +256,7 @@ func newKillTrial(path string, seed uint64, counts map[string]int) *killTrial {
 }
 
 // applyBatch applies a batch to the state. An interrupted batch may have done each of its
-// operations on a key or not, in their order; an atomic one all of them or none.
+// operations on a key or not, in their order. If it is atomic, it has done all or none.
 func (tr *killTrial) applyBatch(n int, whole bool) {
 	b := tr.plan.batch(n)
 	possibleOf := map[int]possible{}
@@ -324,8 +322,8 @@ func (tr *killTrial) round(t *testing.T) {
 	tr.plan.First = tr.acked
 }
 
-// killAtLine reads the output of a writer, kills it some time after some line, and returns the last
-// line.
+// killAtLine reads the output of a writer, kills the writer after a random line and a random delay,
+// and returns the last line.
 func (tr *killTrial) killAtLine(t *testing.T, cmd *exec.Cmd, out io.Reader) (last string) {
 	target, remaining := "done", 1+tr.rng.IntN(40)
 	switch tr.rng.IntN(8) {
@@ -365,8 +363,8 @@ func (tr *killTrial) killAtLine(t *testing.T, cmd *exec.Cmd, out io.Reader) (las
 	return last
 }
 
-// check opens the pool, compares it with the possible states, and makes the actual one the expected
-// one.
+// check opens the pool and compares it with the possible states. The actual state becomes the
+// expected one.
 func (tr *killTrial) check(t *testing.T, dev device.Device) {
 	t.Helper()
 	x, report, err := tr.plan.recover(dev, OpenOptions{Verify: true, Resize: Resize(tr.rng.IntN(2))})
@@ -386,7 +384,7 @@ func (tr *killTrial) check(t *testing.T, dev device.Device) {
 	values, found := make([][]byte, len(tr.state)), make([]bool, len(tr.state))
 	hits, err := getRows(x, keys, values, found)
 	must(t, err)
-	before, after := false, false // keys unchanged by the interrupted batch, and changed by it
+	before, after := false, false // whether keys are as before and as after the interrupted batch
 	for i, allowed := range tr.state {
 		is, value := uint64(0), values[i]
 		at := slices.IndexFunc(allowed, func(id uint64) bool {
@@ -399,7 +397,7 @@ func (tr *killTrial) check(t *testing.T, dev device.Device) {
 		before, after = before || len(allowed) > 1 && at == 0, after || at > 0
 		tr.state[i] = possible{is}
 	}
-	// of several batches, some may be done
+	// if several batches were interrupted, only a part of them may be done
 	if before && after && tr.plan.Atomic && tr.nInterrupted == 1 {
 		t.Fatalf("seed %d, %d batches: half of an atomic batch is there", tr.plan.Seed, tr.acked)
 	}
@@ -425,19 +423,20 @@ func (tr *killTrial) count(report *Report) {
 	}
 }
 
-// A writer is killed at any time. What it has acknowledged is there. Each key of the interrupted
-// batch is as before or after one of its operations, consistently if batches are atomic. Nothing
-// else has changed.
+// A writer is killed at any time. All acknowledged operations are done. Each key of the interrupted
+// batch is as before the batch or after one of its operations, consistently if batches are atomic.
+// No other key has changed.
 func TestKill(t *testing.T) {
 	conformance.SkipRaced(t, "nobody sees what it finds in processes that are killed")
-	const rounds = 5 // of one pool, after which it no longer grows
+	const rounds = 5 // rounds per pool, after which it no longer grows
 	dev, counts := openCPU(t), map[string]int{}
 	for n := 0; n < *killRounds; n += rounds {
 		dir := memoryDir(t)
 		tr := newKillTrial(filepath.Join(dir, "pool"), uint64(n), counts)
 		for range min(rounds, *killRounds-n) {
 			tr.round(t)
-			if tr.rng.IntN(3) > 0 { // otherwise the next writer recovers it, and is killed in turn
+			// otherwise the next writer recovers the pool and is also killed
+			if tr.rng.IntN(3) > 0 {
 				tr.check(t, dev)
 			}
 		}

@@ -19,8 +19,8 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// The paper's default configuration, with moves of other keys, takes insertions up to a load of .95
-// before it grows, for any seed (figure 7 has .92). That also holds with regions.
+// The paper's default configuration, with moves of keys, accepts insertions up to a load of .95
+// before it grows (.92 in figure 7), for any seed. The same holds with regions.
 func TestLoadFactor(t *testing.T) {
 	conformance.SkipRaced(t, oneCore)
 	smallParts(t)
@@ -47,8 +47,8 @@ func TestLoadFactor(t *testing.T) {
 	}
 }
 
-// Without moves, the first key without a slot comes later if each level has places of its own. In
-// the paper, neighbors share a bucket of the level below.
+// Without moves, the first key without a slot comes later if each level has separate candidate
+// places. In the paper, neighbors share a bucket of the level below.
 func TestPlaces(t *testing.T) {
 	conformance.SkipRaced(t, "is about the hash")
 	for _, bits := range []uint{13, 16, 18} {
@@ -88,8 +88,8 @@ func crowdedAt(bits uint, seed uint64, shared bool) float64 {
 	}
 }
 
-// Memory of removed values is free. After deletion of all values each region keeps a unit; after
-// Clear all memory is free.
+// The memory of removed values is free. After all values are deleted, each region keeps a unit.
+// After Clear, all memory is free.
 func TestUnitsComeBack(t *testing.T) {
 	path := filepath.Join(memoryDir(t), "pool")
 	x, err := Create(path, openCPU(t), Options{KeySize: 8, ValueSize: 1000, Size: 64 << 20})
@@ -130,13 +130,13 @@ func TestUnitsComeBack(t *testing.T) {
 	must(t, x.Close())
 }
 
-// Keys that collide in all places end in an error, in bounded memory, and the index keeps what it
-// accepted; in atomic batches nothing. The fast hash of a known seed can be inverted.
+// Keys that collide in all places cause an error, in bounded memory, and the index keeps the
+// accepted keys. Atomic batches accept none. The test inverts the fast hash.
 func TestSkewed(t *testing.T) {
 	onAllDevices(t, skewed)
 }
 
-// onAllDevices runs a test on a CPU and on a simulated GPU, with each kind of data aside.
+// onAllDevices runs a test on a CPU and on a simulated GPU, with different options.
 func onAllDevices(t *testing.T, test func(t *testing.T, dev device.Device, o Options)) {
 	smallParts(t)
 	for _, m := range []struct {
@@ -197,8 +197,8 @@ func skewed(t *testing.T, dev device.Device, o Options) {
 	must(t, x.Close())
 }
 
-// A full pool accepts what fits, and reports which operations failed; deletes free memory. Its
-// contents match the reports, on any device, and after reopening.
+// A full pool accepts as many operations as fit and reports those that failed. Deletes free memory.
+// The contents match the reports, on any device, and after the pool is opened again.
 func TestPoolIsUsedUp(t *testing.T) {
 	onAllDevices(t, usedUp)
 }
@@ -265,8 +265,8 @@ func usedUp(t *testing.T, dev device.Device, o Options) {
 	must(t, x.Close())
 }
 
-// An iteration sees every key that stays exactly once, whatever is inserted meanwhile: no key is
-// moved to make a slot, and no level is drained.
+// During insertions, an iteration returns every key that stays exactly once: no key moves to make a
+// slot, and no level is drained.
 func TestIterationBesideInsertions(t *testing.T) {
 	was := core.PageBytes
 	core.PageBytes = 4 << 10
@@ -301,7 +301,8 @@ func TestIterationBesideInsertions(t *testing.T) {
 	must(t, x.Close())
 }
 
-// A batch that needs the memory of its own deletes and old values runs once, not once for each.
+// A batch may need the memory that its own deletes and updates free. Then it runs again once, not
+// once for each operation.
 func TestBatchReusesItsOwn(t *testing.T) {
 	path := filepath.Join(memoryDir(t), "pool")
 	x, err := Create(path, openCPU(t), Options{KeySize: 8, ValueSize: 128, Size: 7 << 20})
@@ -313,7 +314,7 @@ func TestBatchReusesItsOwn(t *testing.T) {
 	}
 	retries := x.engine.nRetries
 	must(t, x.Apply(ctx, kinds, keys, make([]byte, 128*n), nil))
-	var all []byte // as many keys as fit the memory
+	var all []byte // as many keys as fit in the memory
 	for i := uint64(1); ; i++ {
 		key := binary.NativeEndian.AppendUint64(nil, i)
 		if _, err := x.Put(ctx, key, make([]byte, 128)); errors.Is(err, weft.ErrFull) {
@@ -334,7 +335,7 @@ func TestBatchReusesItsOwn(t *testing.T) {
 	must(t, x.Close())
 }
 
-// Invalid devices and options are refused before a file exists.
+// Invalid devices and options are refused before a file is created.
 func TestNoDevice(t *testing.T) {
 	path := filepath.Join(memoryDir(t), "pool")
 	if _, err := Create(path, nil, Options{KeySize: 8, ValueSize: 8}); !errors.Is(err, weft.ErrOptions) {

@@ -8,24 +8,23 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// The level that an index grows by is zeroed before it is needed. If keys move alongside batches,
-// each batch also zeroes a piece, in memory that values can spare. The batch that grows the index
-// then only publishes the level. Until then nothing in the pool refers to it. After a crash it is
-// free memory, and it also becomes free if values find no other memory.
+// The level that an index grows by is zeroed before it is needed. In mode Beside, each batch also
+// zeroes a piece of the next level, in memory that values do not need. The batch that grows the
+// index then only publishes the level. Until then nothing in the pool refers to the level, so its
+// memory is free after a crash. The memory also becomes free if values find no other memory.
 
-// nextLevel is a level that is being zeroed.
 type nextLevel struct {
 	level
-	first, units uint64 // units of the pool
-	zeroed       uint64 // buckets done
+	first, units uint64 // first unit in the pool, and number of units
+	zeroed       uint64 // number of zeroed buckets
 }
 
 // zeroPerOp is the number of slots that a batch zeroes per operation. Zeroing begins at the load
-// below which an index does not grow. It is done when another quarter of the slots has been taken.
-// The first key without a slot comes later.
+// below which an index does not grow, and ends when another quarter of the slots is taken. The
+// first key without a slot comes later.
 const zeroPerOp = 8
 
-// allocNext finds memory for a level, and frees some if necessary.
+// allocNext allocates memory for the next level. If necessary, it frees memory of values first.
 func (e *engine) allocNext(top level) error {
 	if err := e.fetchSpace(); err != nil {
 		return err
@@ -56,7 +55,7 @@ func (e *engine) setNext(top level, first, units uint64) {
 	e.next = &nextLevel{level: top, first: first, units: units}
 }
 
-// zeroNext zeroes the given number of buckets of the next level, or all that are left.
+// zeroNext zeroes buckets buckets of the next level, or all that are left.
 func (e *engine) zeroNext(buckets uint64) error {
 	l := e.next
 	n := min(buckets, 1<<l.bits-l.zeroed)
@@ -71,7 +70,7 @@ func (e *engine) zeroNext(buckets uint64) error {
 	return nil
 }
 
-// releaseNext frees the memory of the next level for values.
+// releaseNext frees the memory of the next level, so that values can use it.
 func (e *engine) releaseNext() error {
 	l := e.next
 	if l == nil {
@@ -85,7 +84,7 @@ func (e *engine) releaseNext() error {
 	return e.sendSpace()
 }
 
-// zeroAhead zeroes a piece of the next level for n operations, the first of a batch.
+// zeroAhead zeroes a piece of the next level before a batch runs n operations.
 func (p *policy) zeroAhead(now core.Counters, b *batch.Batch, n int) error {
 	slots := p.slotsIn(p.openLevels())
 	if p.resize == Stop || float64(now.Live) < p.minGrowLoad()*float64(slots) {
@@ -99,8 +98,8 @@ func (p *policy) zeroAhead(now core.Counters, b *batch.Batch, n int) error {
 	return p.zeroNext(zeroPerOp*uint64(n)/p.slots + 1)
 }
 
-// preallocLevel allocates the next level, if that leaves enough memory for values values more.
-// Otherwise it does not try again: the batch that grows the index does all.
+// preallocLevel allocates the next level if the remaining memory fits values more values. Otherwise
+// it does not try again, and the batch that grows the index does all the work.
 func (p *policy) preallocLevel(b *batch.Batch, values uint64) error {
 	top := level{bits: p.live[0].bits + 1}
 	if top.bits >= maxLevels || top.bits == p.skippedLevel {
@@ -117,5 +116,5 @@ func (p *policy) preallocLevel(b *batch.Batch, values uint64) error {
 	if first, ok := p.values.space.allocLevel(units); ok {
 		p.setNext(top, first, units)
 	}
-	return p.sendSpace() // before a change takes the units for values
+	return p.sendSpace() // so that no change takes the level's units for values
 }

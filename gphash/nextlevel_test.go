@@ -22,8 +22,8 @@ func onBothDevices(t *testing.T, test func(t *testing.T, dev device.Device)) {
 	})
 }
 
-// While an index grows alongside batches, no batch drains or zeroes more than its size allows. With
-// Stop one batch does all.
+// While an index grows in mode Beside, no batch drains or zeroes more than its size allows. In mode
+// Stop one batch does everything.
 func TestBoundedGrowth(t *testing.T) {
 	smallParts(t)
 	const n = 40
@@ -36,7 +36,7 @@ func TestBoundedGrowth(t *testing.T) {
 			o.KeySize, o.ValueSize, o.Capacity, o.Size = 8, 8, 50, pool.DataStart+4<<20
 			x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, o)
 			must(t, err)
-			drains, zeroes := uint64(0), uint64(0) // max of a batch, in buckets
+			drains, zeroes := uint64(0), uint64(0) // maximum numbers per batch, in buckets
 			for i := 0; i < keys; i += n {
 				moved, zeroed := x.engine.nDrained, x.engine.nZeroed
 				batch, values := []byte(nil), []byte(nil)
@@ -57,8 +57,8 @@ func TestBoundedGrowth(t *testing.T) {
 	})
 }
 
-// Memory reserved for the next level is released to values that find no other. Batches change as
-// many keys as with Stop, which reserves none.
+// If values find no other memory, they get the memory reserved for the next level. Batches then
+// change as many keys as in mode Stop, which reserves none.
 func TestNextLevelYields(t *testing.T) {
 	smallParts(t)
 	const keys, size = 130, 1000

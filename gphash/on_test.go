@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// Batches on the device do the same as those of the host, on every device.
+// Batches in device memory have the same results as batches in host memory, on every device.
 func TestOn(t *testing.T) {
 	for _, dev := range []device.Device{devicetest.Open(t), devicetest.OpenSim(t, &sim.Options{Arch: 80})} {
 		t.Run(string(dev.Properties().Kind), func(t *testing.T) { on(t, dev) })
@@ -56,7 +56,7 @@ func on(t *testing.T, dev device.Device) {
 	checkRows("GetOn", values, "1....2....c....", []bool{true, true, true}, 3)
 	must(t, x.DeleteOn(s, all.Sub(3, 6), flags.Sub(0, 1), n))
 	must(t, x.ContainsOn(s, all, flags, n))
-	// one was deleted, two are there
+	// one key was deleted, two exist
 	checkRows("ContainsOn", values, "", []bool{true, false, true}, 3)
 	mixed := upload("x....y....z....")
 	must(t, x.ApplyOn(s, kinds, all, mixed, flags))
@@ -68,7 +68,7 @@ func on(t *testing.T, dev device.Device) {
 	other, err := dev.NewStream()
 	must(t, err)
 	must(t, x.PutOn(other, all.Sub(3, 6), values.Sub(0, 5)))
-	must(t, x.UpdateOn(s, all, values, flags, n)) // includes the work in flight
+	must(t, x.UpdateOn(s, all, values, flags, n)) // also finds the key that PutOn is inserting
 	checkRows("UpdateOn behind another stream", values, "", []bool{true, true, true}, 3)
 	must(t, x.DeleteOn(s, all.Sub(3, 6), device.Slice[bool]{}))
 	must(t, x.Sync(t.Context()))

@@ -11,15 +11,15 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// onePrefix returns key number i of those with fast hashes that share the first half.
+// onePrefix returns key i of a sequence of keys with equal first halves of their fast hashes.
 func onePrefix(seed [2]uint64, i int) []byte {
 	h := uint64(0xabcdef01)<<32 | uint64(i)*2654435761%(1<<32)
 	return binary.LittleEndian.AppendUint64(nil, hash.Unmix64(h, seed[1])^seed[0]^8)
 }
 
-// Keys constructed to share a prefix of the fast hash are each resolved by a warp of their own, in
-// the order of the batch. That holds for crowded ones too, since none waits for the one warp of
-// their region.
+// If keys share a prefix of the fast hash, one warp per key still resolves their operations, in the
+// order of the batch. This also holds for keys without a slot, since these do not all wait for the
+// one warp of their region.
 func TestKeysOfOnePrefix(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -39,7 +39,7 @@ func TestKeysOfOnePrefix(t *testing.T) {
 		rng, want := rand.New(rand.NewPCG(1, uint64(capacity))), map[string]string{}
 		var keys, values []byte
 		for i := range ops {
-			of := i % n // each once, and hot ones over and over
+			of := i % n // each key once, and hot keys repeatedly
 			if i >= n {
 				of = rng.IntN(1 + rng.IntN(n))
 			}

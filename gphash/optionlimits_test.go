@@ -30,13 +30,14 @@ func TestOpenRefusesOptions(t *testing.T) {
 				t.Errorf("%s, %s: create: %v, %v", dev.Properties().Kind, name, x, err)
 			}
 		}
-		x, _, err = Open(ctx, path, dev, OpenOptions{}) // unchanged
+		// the refused opening has not changed the pool
+		x, _, err = Open(ctx, path, dev, OpenOptions{})
 		must(t, err)
 		must(t, x.Close())
 	}
 }
 
-// The slots lag by no more than fits the log, whatever AtomicTail is.
+// The slots lag by at most the capacity of the log, even if AtomicTail is greater.
 func TestTailFitsTheLog(t *testing.T) {
 	dev := devicetest.OpenSim(t, nil)
 	for _, atomic := range []int{0, 64} {
@@ -57,7 +58,7 @@ func TestTailFitsTheLog(t *testing.T) {
 	}
 }
 
-// The log takes whole units, and a batch may have as many operations as fit.
+// The log takes whole units, and a batch may have as many operations as fit in it.
 func TestAtomicBatchFillsTheLog(t *testing.T) {
 	for asked, want := range map[int]int{1: 43_685, 43_685: 43_685, 43_686: 87_376} {
 		x, err := Create(filepath.Join(memoryDir(t), "pool"), openCPU(t), Options{KeySize: 8, ValueSize: 8, AtomicBatch: asked})
@@ -69,7 +70,7 @@ func TestAtomicBatchFillsTheLog(t *testing.T) {
 	}
 }
 
-// A copy on a GPU keeps the options of the index: mirror, cache and tail.
+// A copy on a GPU keeps the options Mirror, Cache and AtomicTail.
 func TestCopiesKeepOptions(t *testing.T) {
 	dev := devicetest.OpenSim(t, nil)
 	for _, o := range []Options{
@@ -80,7 +81,7 @@ func TestCopiesKeepOptions(t *testing.T) {
 		must(t, err)
 		_, err = m.Put(ctx, []uint64{1, 2, 3}, []uint64{4, 5, 6})
 		must(t, err)
-		if o.AtomicBatch == 0 { // a tail without a log is ignored
+		if o.AtomicBatch == 0 { // AtomicTail is ignored in a pool without a log
 			must(t, m.Close())
 			m, _, err = OpenMap[uint64, uint64](ctx, path, dev, OpenOptions{Mirror: o.Mirror, Cache: o.Cache, CachePolicy: o.CachePolicy, AtomicTail: 10})
 			must(t, err)

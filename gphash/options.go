@@ -11,112 +11,116 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// Options are the options of a new pool, which keeps them.
+// Options are the options of a new pool. The pool keeps them.
 type Options struct {
-	// KeySize and ValueSize are the lengths of all keys and values in bytes: 1 to 128, and 1 to
-	// 65,536. Maps set them to the sizes of their types. For [Strings] at least one of them is 0, a
-	// variable length: 1 to 4,096, and 0 to 65,536.
+	// KeySize and ValueSize are the lengths of all keys and values in bytes: 1 to 128 for keys, 1
+	// to 65,536 for values. Maps set them to the sizes of their types. For [Strings] at least one
+	// of them is 0, which allows any length: 1 to 4,096 for keys, 0 to 65,536 for values.
 	KeySize, ValueSize int
-	// Capacity is the number of keys that fit without a resize; 1,000 by default.
+	// Capacity is the number of keys that fit without a resize. The default is 1,000.
 	Capacity int
-	// Size is the size of the pool in bytes, allocated in full on creation. It holds
-	// levels, two more of them while they grow, and values. The default fits four times Capacity,
-	// with 64 bytes for each variable length.
+	// Size is the size of the pool in bytes, allocated in full on creation. The pool holds the
+	// levels, two more levels during growth, and the values. The default size fits four times
+	// Capacity, with 64 bytes for each variable length.
 	Size int64
-	// Slots of a bucket, hash locations of a key, and levels (section 3.1): 8, 2 and 2 by default.
-	// Their product, the number of candidate slots of a key, is 8 to 32, which a warp reads at
-	// once. At least one of Hashes and Levels is 2 or more.
+	// Slots is the number of slots per bucket, Hashes the number of hash locations per key, and
+	// Levels the number of levels (section 3.1). The defaults are 8, 2 and 2. The product is the
+	// number of candidate slots per key: 8 to 32, which a warp reads at once. At least one of
+	// Hashes and Levels must be 2 or more.
 	Slots, Hashes, Levels int
-	// Hash is the hash function of keys; SipHash by default. Keys chosen to collide in their first
-	// bits by [Fast] make a GPU compare each of them with all others of their batch.
+	// Hash is the hash function for keys. The default is SipHash. With [Fast], an attacker can
+	// choose keys with equal first hash bits. A GPU compares each of these with all others of a
+	// batch.
 	Hash HashID
-	// Seed is the seed of the hash function; random by default.
+	// Seed is the seed of the hash function. If Seed is zero, Create chooses a random seed.
 	Seed [2]uint64
-	// Durability is the minimum required, if any. A pool that is not granted it returns
-	// [ErrNotDurable].
+	// Durability is the minimum durability that the caller requires. Create returns [ErrNotDurable]
+	// if the pool's memory does not provide it.
 	Durability Durability
-	// AssertPMem is what an operator vouches for if Durability is PMem and the system does not
-	// report it.
+	// AssertPMem lists the conditions that the operator guarantees if Durability is PMem and the
+	// system does not report them.
 	AssertPMem PMemConditions
-	// Resize selects when keys move as the index grows; Beside by default.
+	// Resize selects when keys move as the index grows. The default is Beside.
 	Resize Resize
-	// AtomicBatch, if not 0, makes batches of up to that many operations atomic. Such a call is
+	// AtomicBatch, if not 0, makes batches of up to AtomicBatch operations atomic. Such a batch is
 	// done as a whole or not at all, however the process ends. A call with more operations is split
-	// into several such batches, in its order. A batch without capacity for all its inserts does
-	// nothing and returns [weft.ErrFull]. The pool has a log for one batch, of 24 bytes per
-	// operation. The maximum is 1,048,576. The log takes whole MiB of the pool, and a batch may
-	// have as many operations as fit. The first MiB fits 43,685, and each further one 43,690 or
-	// 43,691 more. For [Strings] it takes whole sixteenths of a MiB. On a GPU it implies Mirror,
-	// and calls with streams wait.
+	// into several atomic batches, in its order. A batch without capacity for all its inserts does
+	// nothing and returns [weft.ErrFull].
+	//
+	// The pool then has a log for one batch, with 24 bytes per operation. AtomicBatch is at most
+	// 1,048,576. The log takes whole MiB of the pool, and a batch may have as many operations as
+	// fit: 43,685 in the first MiB, and 43,690 or 43,691 in each further one. For [Strings] the log
+	// takes whole sixteenths of a MiB. On a GPU, AtomicBatch implies Mirror, and calls with streams
+	// wait.
 	AtomicBatch int
-	// AtomicTail is as in OpenOptions. The log has capacity for that many operations more.
+	// AtomicTail sets OpenOptions.AtomicTail. The log has capacity for AtomicTail more operations.
 	AtomicTail int
-	// Mirror, Cache and CachePolicy are as in OpenOptions.
+	// Mirror, Cache and CachePolicy set the fields of the same names in OpenOptions.
 	Mirror      bool
 	Cache       float64
 	CachePolicy CachePolicy
-	// Logger receives events of the pool; nil drops them.
+	// Logger receives the pool's events. If Logger is nil, events are dropped.
 	Logger *slog.Logger
 }
 
-// OpenOptions are the options of opening a pool.
+// OpenOptions are the options for opening a pool.
 type OpenOptions struct {
-	// ReadOnly opens the pool alongside other readers and leaves the file unchanged. Readers ignore
-	// what a crash has left in it. Changes return [ErrReadOnly]; so does opening a pool with holes
-	// in a file system in memory.
+	// ReadOnly opens the pool alongside other readers and leaves the file unchanged. Readers skip
+	// the traces of a crash instead of repairing them. Changes return [ErrReadOnly]. If a file in a
+	// file system in memory has holes, Open returns [ErrReadOnly], too.
 	ReadOnly bool
-	// Repair gives up damaged slots instead of returning [weft.ErrCorrupt]. It implies Verify: if
-	// two slots refer to one value, its checksum decides between them. It also opens pools after a
-	// loss of power, instead of returning [ErrPowerLost], and keeps what passes its checksum. Lost
-	// data is not restored; the [Report] lists it.
+	// Repair drops damaged slots instead of returning [weft.ErrCorrupt]. It implies Verify: if two
+	// slots refer to one value, the value's checksum decides which slot keeps it. Repair also opens
+	// a pool after a power loss, instead of returning [ErrPowerLost], and keeps all pairs with
+	// valid checksums. Lost data is not restored; the [Report] lists it.
 	Repair bool
-	// Verify reads all values and compares them with their checksums, and the sum of these with
-	// that of the last Close.
+	// Verify reads all values and compares them with their checksums. It also compares the sum of
+	// the checksums with the sum that the last Close stored.
 	Verify bool
-	// Durability is the minimum required, if any. A pool that is not granted it returns
-	// [ErrNotDurable].
+	// Durability is the minimum durability that the caller requires. Open returns [ErrNotDurable]
+	// if the pool's memory does not provide it.
 	Durability Durability
-	// Mirror keeps control words and tags, 16 bytes per slot, in the memory of a GPU, too. A lookup
-	// then reads only the value in the pool. It has no effect on a CPU.
+	// Mirror keeps a copy of all control words and tags, 16 bytes per slot, in the GPU's memory. A
+	// lookup then reads only the value from the pool. Mirror has no effect on a CPU.
 	Mirror bool
-	// AtomicTail lets the slots of the pool lag atomic batches of a GPU by that many operations, or
-	// by the capacity of the log. These are durable in the log, and opening the pool after a crash
-	// applies them. So slots that several batches change are written once. It has no effect on a
-	// CPU.
+	// AtomicTail is the number of operations in atomic batches that a GPU may publish in the log
+	// before it applies them to the slots. The capacity of the log limits it, too. Operations in
+	// the log are durable: opening the pool after a crash applies them. The delay lets a slot that
+	// several batches change be written once. AtomicTail has no effect on a CPU.
 	AtomicTail int
-	// Cache is the share of the buckets that a GPU has in its memory: 0.2 is one in five. They are
-	// those read most as of the last LoadCache. For [Strings] it requires that Mirror is off. With
-	// Mirror, which has all buckets, Cache is the share of the keys that have their values in the
-	// GPU's memory too. That takes 8 bytes more for each value that fits the pool. Atomic batches
-	// imply a mirror, so there it is a cache of values.
+	// Cache is the share of the buckets that a GPU caches in its memory: 0.2 is one bucket in five.
+	// [Index.LoadCache] selects the buckets that were read most. With Mirror, which covers all
+	// buckets, Cache is instead the share of the values that the GPU caches. A cache of values
+	// takes 8 more bytes for each value that fits the pool. Atomic batches imply Mirror, so their
+	// cache holds values. [Strings] cannot combine Cache with Mirror.
 	Cache       float64
 	CachePolicy CachePolicy
-	// HostFirst makes Open return as soon as the CPU has recovered the pool. The CPU works on the
-	// pool until the GPU has mapped it, since the driver locks its pages one by one. The GPU takes
-	// over between two batches. Batches on the device wait for that, as WaitMapped does. If the GPU
-	// cannot map the pool or lacks memory, the CPU goes on, and batches on the device return the
-	// reason. It has no effect on a CPU.
+	// HostFirst makes Open return as soon as the CPU has recovered the pool. The GPU's driver takes
+	// longer to map the pool, since it locks the pages one by one, and the CPU runs batches until
+	// then. The GPU takes over between two batches. Batches on the device wait for the GPU, as
+	// WaitMapped does. If the GPU cannot map the pool or lacks memory, the CPU continues, and
+	// batches on the device return the reason. HostFirst has no effect on a CPU.
 	HostFirst bool
-	// Unsorted makes a GPU look keys up in the given order, all over the pool. It serves to measure
-	// what sorting gains.
+	// Unsorted makes a GPU look up keys in the given order instead of sorting them first. Use it to
+	// measure the effect of sorting.
 	Unsorted bool
-	// AssertPMem, Resize and Logger are as in Options.
+	// AssertPMem, Resize and Logger have the meaning of the same fields in Options.
 	AssertPMem PMemConditions
 	Resize     Resize
 	Logger     *slog.Logger
 }
 
-// PMemConditions are what an operator vouches for because the system does not report it. If a
-// condition does not hold, a power failure may leave a damaged pool.
+// PMemConditions are conditions that the operator guarantees because the system does not report
+// them. If a condition does not hold, a power failure may damage the pool.
 type PMemConditions struct {
-	// Persistent: data that has left the caches of the CPU survives a power failure, whatever file
-	// the pool is in.
+	// Persistent states that data outside the CPU's caches survives a power failure, in any file.
 	Persistent bool
-	// DDIOOff: stores of GPUs bypass the caches of the CPU, since DDIO is off at their root ports.
-	// It is required if a GPU works on the pool and only the memory controllers are in the
-	// persistence domain.
+	// DDIOOff states that stores of GPUs bypass the CPU's caches, since DDIO is off at the root
+	// ports of the GPUs. It is required if a GPU works on the pool and the persistence domain does
+	// not include the CPU's caches.
 	DDIOOff bool
-	// GlobalPersistentFlush: the CXL device, its host and its power supply support it.
+	// GlobalPersistentFlush states that the CXL device, its host and its power supply support
+	// Global Persistent Flush.
 	GlobalPersistentFlush bool
 }
 
@@ -124,9 +128,10 @@ type PMemConditions struct {
 type Resize uint8
 
 const (
-	// Beside lets each batch move some keys and zero a part of the next level, in proportion to its
-	// size. That level is allocated once half of the slots are taken (a quarter, if a key has fewer
-	// than 16 candidates). Values take its memory back if they find no other.
+	// Beside spreads the moves over batches: each batch moves keys and zeroes a part of the next
+	// level, in proportion to the batch's size. The next level is allocated once half of the slots
+	// are taken (a quarter, if a key has fewer than 16 candidates). If values find no other memory,
+	// they take the next level's memory back.
 	Beside Resize = iota
 	// Stop lets the batch that grows the index zero the new level and move all keys, as in the
 	// paper.
@@ -138,31 +143,32 @@ var resizes = enum.Names[Resize]{Type: "gphash.Resize", Names: []string{"Beside"
 // String returns the name of the mode.
 func (r Resize) String() string { return resizes.String(r) }
 
-// MarshalText returns String, or weft.ErrOptions for an invalid value.
+// MarshalText returns the name of the mode, or weft.ErrOptions for an invalid value.
 func (r Resize) MarshalText() ([]byte, error) { return resizes.Text(r) }
 
-// UnmarshalText parses a name in upper or lower case, so flag.TextVar accepts it.
+// UnmarshalText parses a name in upper or lower case, so that flag.TextVar accepts a Resize.
 func (r *Resize) UnmarshalText(text []byte) error { return resizes.Read(r, text) }
 
 // Errors of this package.
 var (
-	// ErrSkewed: a key finds no slot, though less than half are taken (a quarter, if a key has
-	// fewer than 16 candidates). The keys have been chosen to collide, with knowledge of the seed,
-	// and a larger index would not help. The error comes with [weft.ErrFull], since the other
-	// operations of the batch have been done.
+	// ErrSkewed reports that a key finds no slot, though less than half of the slots are taken (a
+	// quarter, with fewer than 16 candidates per key). Such keys were chosen to collide, with
+	// knowledge of the seed, and a larger index would not help. The error comes with
+	// [weft.ErrFull], since the other operations of the batch were done.
 	ErrSkewed = errors.New("keys collide")
 
-	// ErrLocked: the pool is open already, in this process or in another one.
+	// ErrLocked reports that the pool is already open, in this process or in another one.
 	ErrLocked = pool.ErrLocked
-	// ErrPowerLost: the pool was open when the machine stopped, and its memory is not persistent.
-	// The file has pages of different times. OpenOptions.Repair keeps what passes its checksum.
-	// Acknowledged data may be missing, so a backup may be better.
+	// ErrPowerLost reports that the pool was open when the machine stopped, and that its memory is
+	// not persistent. The file may mix pages written at different times. OpenOptions.Repair keeps
+	// all pairs with valid checksums. Acknowledged data may be missing, so restoring a backup may
+	// be better.
 	ErrPowerLost = pool.ErrPowerLost
-	// ErrNotDurable: the pool cannot provide the durability asked for.
+	// ErrNotDurable reports that the pool cannot provide the required durability.
 	ErrNotDurable = pool.ErrNotDurable
-	// ErrReadOnly: the pool was opened for reading.
+	// ErrReadOnly reports a change of a pool that was opened for reading.
 	ErrReadOnly = pool.ErrReadOnly
-	// ErrVersion: this module does not support the version of the pool.
+	// ErrVersion reports a pool in a version that this module does not support.
 	ErrVersion = pool.ErrVersion
 
 	errNoDevice = core.Invalid("no device")
@@ -170,27 +176,26 @@ var (
 	errNoSpace  = errors.New("the pool is used up")
 )
 
-// maxKey is the maximum length of keys of fixed length, in bytes.
+// maxKey is the maximum length of a key of fixed length, in bytes.
 const maxKey = 128
 
-// maxAtomic is the maximum number of operations of an atomic batch, the size of a chunk.
+// maxAtomic is the maximum number of operations in an atomic batch: those of one chunk.
 const maxAtomic = core.ChunkOps
 
-// maxTail is the maximum of AtomicTail.
 const maxTail = 1 << 26
 
-// maxLevels is the number of levels of different size. The largest has 2^30 buckets.
+// maxLevels is the number of possible level sizes. The largest level has 2^30 buckets.
 const maxLevels = pool.MaxLevels
 
-// recordUnit is the allocation unit of levels and records in words: 64 KiB, since each size of
-// records has units of its own.
+// recordUnit is the allocation unit, in words, of pools with records. It is only 64 KiB, since each
+// size of records has separate units.
 const recordUnit = 1 << 13
 
-// unit is the allocation unit of levels and values in words: 1 MiB. The superblock stores the unit
-// of each pool. Tests make units smaller.
+// unit is the allocation unit, in words, of pools with values of one length: 1 MiB. The superblock
+// stores the unit of each pool. Tests make units smaller.
 var unit uint64 = maxRunUnits * recordUnit
 
-// check sets defaults and returns the first superblock.
+// check sets the defaults, validates the options and returns the superblock of the new pool.
 func (o *Options) check(records bool) (*pool.Superblock, error) {
 	for _, field := range []struct{ value, def *int }{{&o.Slots, ptr(8)}, {&o.Hashes, ptr(2)}, {&o.Levels, ptr(2)}, {&o.Capacity, ptr(1000)}} {
 		if *field.value == 0 {
@@ -238,7 +243,7 @@ func (o *Options) check(records bool) (*pool.Superblock, error) {
 
 func ptr[T any](v T) *T { return &v }
 
-// plan places the first levels in a pool with units of unit words.
+// plan places the first levels in a pool with allocation units of unit words.
 func (o *Options) plan(unit uint64) (*pool.Superblock, error) {
 	l := newLayout(uint64(o.KeySize), uint64(o.ValueSize), uint64(o.Slots))
 	top := o.Levels - 1
@@ -271,7 +276,7 @@ func (o *Options) plan(unit uint64) (*pool.Superblock, error) {
 		v, regions := o.typicalLayout(unit, &l), uint64(1)<<level{bits: uint(top) + 2}.regions()
 		values := (4*uint64(o.Capacity)/v.perUnit*(v.unit/unit) + regions + 1) * unit * pm.Word
 		if l.records() {
-			// for sizes with few records
+			// units that classes with few records leave partly empty
 			values += (32*regions + 8*maxRunUnits) * unit * pm.Word
 		}
 		o.Size = int64(at+6*levels+values+hugePageBytes-1) / hugePageBytes * hugePageBytes
@@ -283,8 +288,8 @@ func (o *Options) plan(unit uint64) (*pool.Superblock, error) {
 	return s, nil
 }
 
-// typicalLayout returns the expected layout of units when the pool is made. It assumes 64 bytes for
-// a variable length.
+// typicalLayout returns the unit layout for the expected size of values. It assumes 64 bytes for a
+// variable length.
 func (o *Options) typicalLayout(unit uint64, l *layout) unitLayout {
 	if !l.records() {
 		return newUnitLayout(unit, l.valueSize)
@@ -301,8 +306,8 @@ func (o *Options) typicalLayout(unit uint64, l *layout) unitLayout {
 // hugePageBytes is the usual page size of hugetlbfs.
 const hugePageBytes = 2 << 20
 
-// capacityOf returns how many keys levels hold without a resize, with a little to spare: fewer if a
-// key has fewer than 16 candidate slots.
+// capacityOf returns the number of keys that the levels hold without a resize: 85% of the slots, or
+// 50% if a key has fewer than 16 candidate slots.
 func capacityOf(l layout, hashes, levels, top int) (keys uint64) {
 	percent := uint64(85)
 	if l.slots*uint64(hashes*levels) < 16 {

@@ -13,11 +13,11 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// What another program writes to a pool while it is open is never used as an address. The keys that
-// it hits return wrong answers. No panics occur, and no accesses of a GPU outside of the pool,
-// which the simulator would detect.
+// Another program writes to a pool while it is open. Its words are never used as addresses. Keys in
+// damaged slots return wrong answers, but no call panics, and a GPU accesses no memory outside the
+// pool, which the simulator would detect.
 
-// plant stores another block in the slot of a key, without the knowledge of the open index.
+// plant stores another block in the slot of a key. The open index is not notified.
 func plant(t testing.TB, e *engine, key []byte, block uint64) {
 	t.Helper()
 	at, c := slotOf(t, e, key)
@@ -34,8 +34,8 @@ func slotOf(t testing.TB, e *engine, key []byte) (slotRef, control) {
 	return at, c
 }
 
-// wildBlocks returns blocks at which no value may begin, and odd ones within the pool, among them
-// that of a key, for several others.
+// wildBlocks returns unsound blocks, where no value may begin, and odd blocks, which lie within the
+// pool. One of them belongs to key.
 func wildBlocks(t testing.TB, e *engine, key []byte) (unsound, odd []uint64) {
 	_, c := slotOf(t, e, key)
 	v := e.values
@@ -69,7 +69,7 @@ func TestBlocksFromOutside(t *testing.T) {
 	}
 }
 
-// fromOutside damages some keys of an index and runs all operations.
+// fromOutside damages several keys of an index and then runs all operations.
 func fromOutside(t *testing.T, dev device.Device, o Options, odd bool) {
 	const n = 200
 	o.KeySize, o.ValueSize, o.Capacity, o.Size = 8, 24, 400, smallPool
@@ -99,10 +99,11 @@ func fromOutside(t *testing.T, dev device.Device, o Options, odd bool) {
 		for i := range n {
 			is := string(got[24*i : 24*i+24])
 			switch want := string(values[24*i : 24*i+24]); {
-			case odd: // its value may be any, and so may the memory that it frees
+			case odd: // the key may have any value, and so may keys in memory that it frees
 			case i >= hit && (!found[i] || is != want):
 				t.Errorf("%s: key %d has %q, want %q", name, i, is, want)
-			case i < hit && found[i] && is != want: // a mirror does not see what is planted
+			// lookups read the mirror, which has not changed
+			case i < hit && found[i] && is != want:
 				t.Errorf("%s: key %d has %q", name, i, is)
 			}
 		}
@@ -140,7 +141,7 @@ func fromOutside(t *testing.T, dev device.Device, o Options, odd bool) {
 	must(t, x.Close())
 }
 
-// fillUp uses all memory of a pool. What has been freed twice must be allocated once only.
+// fillUp uses all memory of a pool. Memory that was freed twice must be allocated only once.
 func fillUp(t *testing.T, x *Index) {
 	for from := 1 << 20; ; from += 1 << 10 {
 		var keys []byte
@@ -155,7 +156,7 @@ func fillUp(t *testing.T, x *Index) {
 	}
 }
 
-// Records with headers written by another program belong to no key.
+// A record with a header that another program wrote belongs to no key.
 func TestRecordsFromOutside(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device, _ int) {
 		for name, o := range map[string]Options{"plain": {}, "mirror": {Mirror: true}, "atomic": {AtomicBatch: 300}} {

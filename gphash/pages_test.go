@@ -9,8 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Pages of large values are not larger than others: a page has memory for all slots that it covers,
-// taken or not.
+// A page of large values is not larger than other pages. Each page has memory for all slots in it.
 func TestPageSize(t *testing.T) {
 	const n, size = 128, 1 << 16
 	x, err := Create(filepath.Join(t.TempDir(), "pool"), openCPU(t), Options{KeySize: 8, ValueSize: size, Capacity: 200, Size: 24 << 20})
@@ -35,7 +34,7 @@ func TestPageSize(t *testing.T) {
 	must(t, x.Close())
 }
 
-// Pages of byte strings are about as large as others, whatever their lengths.
+// Pages of byte strings are about as large as other pages, for all lengths.
 func TestStringPages(t *testing.T) {
 	for _, size := range []int{10, 300, 30_000} {
 		n := min(50_000, 24<<20/size)

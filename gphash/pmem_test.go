@@ -31,7 +31,7 @@ func (im *image) persistent(t testing.TB, by pm.Persist) *Index {
 	return &Index{table, e}
 }
 
-// withCaches makes an image of small pairs, and the record of what a power failure leaves of it.
+// withCaches returns an image of small pairs, and the caches that record what a crash would leave.
 func withCaches(t testing.TB, units int64) (*image, *pmtest.Caches) {
 	t.Helper()
 	im, err := formatted(t, openCPU(t), Options{KeySize: 12, ValueSize: 20, Capacity: 1, Size: pool.DataStart + units*pool.Page}, nil)
@@ -39,8 +39,8 @@ func withCaches(t testing.TB, units int64) (*image, *pmtest.Caches) {
 	return im, pmtest.NewCaches(im.bytes)
 }
 
-// After a power failure a pool has the results of all returned calls, while it grows and shrinks.
-// When an insertion returns, everything stored is durable.
+// After a power failure a pool has the effects of all returned calls, while it grows and shrinks.
+// When an insertion returns, all stores are durable.
 func TestPowerFailure(t *testing.T) {
 	smallParts(t)
 	im, caches := withCaches(t, 1200)
@@ -93,7 +93,7 @@ func TestPowerFailure(t *testing.T) {
 	must(t, caches.CheckDurable())
 }
 
-// skipping leaves one write-back out.
+// skipping omits one write-back.
 type skipping struct {
 	*pmtest.Caches
 	left int
@@ -105,8 +105,8 @@ func (s *skipping) WriteBack(words []uint64) {
 	}
 }
 
-// A missing write-back is detected, except that of the control word that claims a slot, which is
-// written again.
+// The tests detect a missing write-back, except when a slot is claimed, since that word is written
+// again.
 func TestSkippedWriteBack(t *testing.T) {
 	count := func(skip int) (total int, lost error) {
 		im, caches := withCaches(t, 40)
@@ -131,7 +131,7 @@ func TestSkippedWriteBack(t *testing.T) {
 	}
 }
 
-// PMem is granted if the operator asserts it for the memory, and otherwise not.
+// A pool provides PMem if the operator asserts that its memory is persistent, and otherwise not.
 func TestAssertPMem(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("pools are files of Linux")
@@ -167,8 +167,8 @@ func TestAssertPMem(t *testing.T) {
 	must(t, x.Close())
 }
 
-// The terms of PMem do not depend on the requested durability: memory of devdax is PMem in any
-// case, and stores of a GPU must reach it.
+// The conditions for PMem do not depend on the requested durability. A pool on devdax always
+// provides PMem, so stores of a GPU must reach the persistence domain.
 func TestTerms(t *testing.T) {
 	asserted := PMemConditions{DDIOOff: true}
 	for _, asked := range []Durability{0, Process, PMem} {
@@ -181,8 +181,8 @@ func TestTerms(t *testing.T) {
 }
 
 // BenchmarkDurability measures the cost of write-backs per key on one core, with 8-byte keys and
-// 128-byte values. Batches are short, and the fastest tenth of them counts, since a shared machine
-// interrupts most of them.
+// 128-byte values. Batches are short, and only the fastest tenth of them counts, since a shared
+// machine interrupts most batches.
 func BenchmarkDurability(b *testing.B) {
 	const n, part = 1 << 19, 1 << 12
 	keys, values := make([]byte, n*8), make([]byte, n*128)

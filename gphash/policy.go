@@ -13,21 +13,22 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// policy decides when the index grows: when a key finds no slot, as in the paper, since until then
-// operations cost the same at any load. With Beside each batch drains a part of the bottom level
-// and zeroes one of the next, in proportion to its size. With Stop the batch that grows the index
-// does all.
+// policy decides when the index grows. As in the paper, it grows when a key finds no slot, since
+// until then operations cost the same at any load. In mode Beside each batch drains buckets of the
+// bottom level and zeroes buckets of the next level, in proportion to its size. In mode Stop the
+// batch that grows the index drains and zeroes everything.
 type policy struct {
 	*engine
-	run    core.Engine // runs operations: the engine, or that of a GPU
+	run    core.Engine // runs the operations: engine, or the engine of a GPU
 	resize Resize
 }
 
-// drainPerOp is the number of buckets that a batch drains per operation. That many operations fill
-// less than a bucket of the level above.
+// drainPerOp is the number of buckets that a batch drains per operation. At this rate, operations
+// fill less than one bucket of the level above for each drained bucket.
 const drainPerOp = 0.5
 
-// Flags and Mixed implement [core.Policy]. The engine keeps the order of a batch by itself.
+// Flags and MixedFlags implement [core.Policy]. The engine keeps the order of a batch without
+// flags.
 func (p *policy) Flags(op.Kind) batch.Flags { return 0 }
 func (p *policy) MixedFlags() batch.Flags   { return 0 }
 
@@ -55,11 +56,11 @@ func (p *policy) Prepare(ctx context.Context, now core.Counters, s *device.Strea
 	return n, nearFull || s != nil && p.mayLackMemory(now.Used, uint64(n)), err
 }
 
-// safeLoad is a load below which practically no key lacks a slot.
+// safeLoad is a load at which practically every key finds a slot.
 const safeLoad = 0.75
 
-// mayLackMemory reports whether n more values might find no memory, with used slots in use. Each
-// region may hold some free memory of its own.
+// mayLackMemory reports whether n more values might find no memory if used slots are in use. Each
+// region may hold free memory that other regions cannot use.
 func (p *policy) mayLackMemory(used, n uint64) bool {
 	v := p.values
 	total := uint64(len(v.space.owner)-v.space.levels) * v.perUnit
@@ -67,8 +68,8 @@ func (p *policy) mayLackMemory(used, n uint64) bool {
 	return used+2*n+perRegion > total
 }
 
-// growAhead grows an index for a batch that may bring more keys than the index has slots. Otherwise
-// they would fill one new level after the other.
+// growAhead grows the index before a batch that may bring more keys than the index has slots.
+// Without it, the keys would fill several new levels one after the other.
 func (p *policy) growAhead(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) error {
 	newKeys, _, err := core.EstimateInserts(ctx, p.run, now, s, b, b.N, p.seed[0])
 	if err == nil {
@@ -78,22 +79,22 @@ func (p *policy) growAhead(ctx context.Context, now core.Counters, s *device.Str
 		next := level{bits: p.live[0].bits + 1}
 		units := p.unitsOf(next)
 		if p.next != nil {
-			units = 0 // allocated already
+			units = 0 // next is already allocated
 		}
 		if next.bits >= maxLevels || p.Leases.Held() || p.values.freeValues(p.typicalClass(b), units) < uint64(newKeys) {
-			return nil // a level that takes the memory of the values is useless
+			return nil // the level would take the memory of the values
 		}
 		if err = p.addLevel(); err == nil {
 			_, err = p.drain(ctx, math.MaxUint64)
 		}
 		if errors.Is(err, errNoSpace) {
-			return nil // as far as possible
+			return nil // the index has grown as far as possible
 		}
 	}
 	return err
 }
 
-// typicalClass returns the class of an average record of a batch.
+// typicalClass returns the class of a record of average size in a batch.
 func (p *policy) typicalClass(b *batch.Batch) (class int) {
 	if !p.records() {
 		return 0
@@ -109,18 +110,18 @@ func (p *policy) typicalClass(b *batch.Batch) (class int) {
 	return class
 }
 
-// maxLoad is the load up to which keys move to make a slot for another, and up to which a batch may
-// grow an index. Beyond it, moves take ever longer.
+// maxLoad is the load up to which keys move to make slots for other keys, and up to which a batch
+// may grow an index. At higher loads moves take much longer.
 const maxLoad = 0.95
 
-// Retry implements [core.Policy]. Operations without a slot run again once more slots exist. Those
-// without memory for their value run alone and take it from any region; records are compacted for
-// them.
+// Retry implements [core.Policy]. Operations without a slot run again after the number of slots has
+// grown. Operations without memory for their values run again alone and may use memory of any
+// region. For these operations, records are compacted.
 func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (remaining []uint32, retry bool, err error) {
 	if err = p.checkWritable(); err == nil && p.noSpace == nil {
 		live := now.Live
 		if p.redo != nil {
-			live += uint64(failed.N) // all of them need slots at once
+			live += uint64(failed.N) // all operations need slots at once
 		}
 		err = p.enlarge(ctx, live)
 	}
@@ -150,8 +151,8 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	return remaining, len(remaining) > 0 && err == nil, err
 }
 
-// enlarge makes slots by draining the closed levels, which fills the levels above evenly. If keys
-// find no slot there, it adds a level.
+// enlarge drains the closed levels, which frees slots evenly in the levels above. If a key finds no
+// slot there, enlarge adds a level.
 func (p *policy) enlarge(ctx context.Context, live uint64) error {
 	if p.closed > 0 && !p.Leases.Held() {
 		if crowded, err := p.drain(ctx, math.MaxUint64); err != nil || !crowded {

@@ -11,24 +11,24 @@ import (
 	"github.com/weftgo/weft/internal/pm/pmtest"
 )
 
-// register is the history of a key. Value i is valid from some time between its begun and done,
-// until some time between those of the next value.
+// register is the history of a key. Value i becomes valid between begun[i] and done[i], and stops
+// being valid between begun[i+1] and done[i+1].
 type register struct {
 	values [][]byte
 	begun  []int
 	done   []int
 }
 
-// reads are lookups alongside changes. Each must see a state of its key during the lookup, and none
-// before what the same reader has seen already.
+// reads are lookups alongside changes. Each lookup must return a value that its key had during the
+// lookup. The value must not be older than one that the same reader has returned.
 type reads struct {
 	*trial
 	keys []register
 	now  func() int
 }
 
-// newReads returns a program of one writer and two readers. The writer reuses what it has deleted
-// and replaced in one batch in the next one, whatever the readers do.
+// newReads returns a program of one writer and two readers. Each batch of the writer reuses the
+// memory that the previous batch deleted or replaced, even while readers are at work.
 func newReads(seed uint64) *reads {
 	shape := shapes[seed%uint64(len(shapes))]
 	shape.threads = 3
@@ -48,7 +48,6 @@ func (r *reads) run() {
 		func() { r.read(&done, rand.New(rand.NewPCG(r.rng.Uint64(), 2))) })
 }
 
-// write runs batches.
 func (r *reads) write() {
 	w := writer{table: r.table, region: &r.table.values.regions[0]}
 	there := make([]byte, r.shape.valueSize)
@@ -71,7 +70,7 @@ func (r *reads) write() {
 	}
 }
 
-// read looks keys up until the writer is done.
+// read looks up keys until the writer is done.
 func (r *reads) read(done *bool, rng *rand.Rand) {
 	seen := make([]int, len(r.keys))
 	value := make([]byte, r.shape.valueSize)
@@ -86,10 +85,12 @@ func (r *reads) read(done *bool, rng *rand.Rand) {
 	}
 }
 
-// checkRead returns the index of the value that a lookup, begun at from and just ended, has seen.
+// checkRead returns the index of the value that a lookup returned. The lookup began at time from
+// and has just ended.
 func (r *reads) checkRead(key *register, seen, from int, got []byte) int {
 	for i := seen; i < len(key.values); i++ {
-		over := i+1 < len(key.done) && key.done[i+1] < from // replaced before the lookup began
+		// the value was replaced before the lookup began
+		over := i+1 < len(key.done) && key.done[i+1] < from
 		if !over && (key.values[i] == nil) == (got == nil) && string(key.values[i]) == string(got) {
 			return i
 		}
@@ -98,7 +99,7 @@ func (r *reads) checkRead(key *register, seen, from int, got []byte) int {
 	return seen
 }
 
-// readers runs programs until one was wrong, at most the given number.
+// readers runs up to programs programs, until one of them fails.
 func readers(programs int, change func(*reads)) (failed string) {
 	for seed := range uint64(programs) {
 		r := newReads(seed)
@@ -112,8 +113,8 @@ func readers(programs int, change func(*reads)) (failed string) {
 	return ""
 }
 
-// Lookups alongside changes see current or just replaced values, and never the value of another
-// key. That is the defect of the paper's protocol, which reuses slots at once.
+// Lookups alongside changes return current or just replaced values, and never the value of another
+// key. The paper's protocol, which reuses slots at once, has that defect.
 func TestReaders(t *testing.T) {
 	conformance.SkipRaced(t, serialized)
 	if failed := readers(4000, nil); failed != "" {
@@ -151,7 +152,7 @@ func TestReaderMutants(t *testing.T) {
 			}
 		},
 		"no second look at a record that is another key's": func(r *reads) {
-			last := map[int]pmtest.Access{} // by thread: load of a control word in this slot
+			last := map[int]pmtest.Access{} // by thread: last load of a control word of this slot
 			r.d.Mutant = func(a *pmtest.Access) bool {
 				f, _ := pmtest.Site()
 				if a.Kind != pmtest.Load || !strings.HasPrefix(f, "gphash.(*table).find") {
@@ -194,8 +195,8 @@ func TestReaderMutants(t *testing.T) {
 	}
 }
 
-// moves drains a level alongside two readers, which read it first or, as a mutant, last. It reports
-// whether a reader missed a key.
+// moves drains a level alongside two readers. The readers search this level first or, as a mutant,
+// last. moves reports whether a reader missed a key.
 func moves(seed uint64, last bool) (missed bool) {
 	shape := shapes[0]
 	shape.threads = 3
@@ -236,7 +237,7 @@ func moves(seed uint64, last bool) (missed bool) {
 	return missed
 }
 
-// A key that moves up is always visible.
+// A key that moves up is visible at all times.
 func TestReadersBesideMoves(t *testing.T) {
 	conformance.SkipRaced(t, serialized)
 	found := false

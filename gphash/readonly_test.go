@@ -20,8 +20,8 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// halfMoved makes the file of a pool with a process killed during several steps at once: a key is
-// above and below, one slot is being written, another one is a tombstone.
+// halfMoved creates the file of a pool after its process was killed during several steps at once. A
+// key is in two levels, one slot is being written, and another one is a tombstone.
 func halfMoved(t *testing.T) (path string, want model) {
 	dev, dir := openCPU(t), t.TempDir()
 	x, err := Create(filepath.Join(dir, "live"), dev, Options{KeySize: 8, ValueSize: 8, Capacity: 64, Size: 16 << 20})
@@ -55,7 +55,7 @@ func halfMoved(t *testing.T) (path string, want model) {
 	e.mem.Store(e.control(top), uint64(control(0).next(tomb, 0)))
 	content, err := os.ReadFile(filepath.Join(dir, "live"))
 	must(t, err)
-	if err := x.Close(); !errors.Is(err, weft.ErrCorrupt) { // a key is in two slots
+	if err := x.Close(); !errors.Is(err, weft.ErrCorrupt) { // fails, since a key is in two slots
 		t.Fatal(err)
 	}
 	path = filepath.Join(dir, "killed")
@@ -63,8 +63,7 @@ func halfMoved(t *testing.T) (path string, want model) {
 	return path, want
 }
 
-// Readers of a pool left by a crash see each pair once. They change nothing, and changes are
-// refused.
+// Readers of a pool left by a crash return each pair once. They cannot change anything.
 func TestReadOnly(t *testing.T) {
 	path, want := halfMoved(t)
 	before, err := os.ReadFile(path)
@@ -110,7 +109,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// Recovery ends with the pairs that readers have seen. ReadOnly and Repair exclude each other.
+// After recovery the pool has the pairs that readers have returned. ReadOnly excludes Repair.
 func TestReadOnlyThenRecover(t *testing.T) {
 	path, want := halfMoved(t)
 	dev := openCPU(t)
@@ -126,8 +125,7 @@ func TestReadOnlyThenRecover(t *testing.T) {
 	must(t, x.Close())
 }
 
-// A GPU reports the same about a pool as the CPU, even about damage, which it leaves to
-// the CPU.
+// A GPU reports the same about a pool as the CPU. It leaves the inspection of damage to the CPU.
 func TestReportsAgree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

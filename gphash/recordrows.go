@@ -11,14 +11,15 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// Rows of batches on records. Keys and given values are byte strings in the columns. The results of
-// a lookup have any length. So it first notes the records and the lengths of their values, and then
-// Expand copies the values to their places. Nothing changes alongside lookups, so the records stay.
+// Batches on records have keys and values as byte strings in their columns. The results of a lookup
+// have varying lengths. So a lookup first stores the places of the records and the lengths of their
+// values, and then Expand copies the values. No change runs alongside lookups, so the records stay
+// in place in between.
 
-// readRecord completes the lookup of a key with a hash that was found: it checks whether the
-// record belongs to the key.
+// readRecord completes the lookup of a key. The found record has the key's hash, and readRecord
+// checks that it also has the key.
 func (l *lookups) readRecord(f *lookup) {
-	if !l.values.hasKey(f.control.block(), f.key) { // another key of its hash comes first
+	if !l.values.hasKey(f.control.block(), f.key) { // another key with the same hash was found
 		_, c, ok := l.table.find(&f.item)
 		if f.control = c; !ok {
 			l.hits--
@@ -33,7 +34,7 @@ func (l *lookups) readRecord(f *lookup) {
 	}
 }
 
-// Expand implements [core.Expander]. It copies the values of the records that a lookup has noted.
+// Expand implements [core.Expander]. It copies the values of the records that a lookup found.
 func (e *engine) Expand(ctx context.Context, s *device.Stream, _ *core.Lease, b *batch.Batch) error {
 	if err := cpu.SyncStream(s); err != nil {
 		return err
@@ -65,7 +66,7 @@ func (e *engine) PairBytes(*core.Lease) int {
 	return e.values.recordBytes(int(e.Parts().(*parts).counters.Live))
 }
 
-// recordBytes returns the average size of n records.
+// recordBytes returns the memory of all records divided by n.
 func (v *values) recordBytes(n int) int {
 	words := uint64(0)
 	for i := range v.space.owner {
@@ -76,8 +77,8 @@ func (v *values) recordBytes(n int) int {
 	return int(words) * pm.Word / max(n, 1)
 }
 
-// exportRecord copies the key and the value of a record to row n, or nothing if no record lies
-// there.
+// exportRecord copies the key and the value of a record to row n. If no record lies at block, the
+// row stays empty.
 func (r *rows) exportRecord(n int, block uint64) {
 	h, ok := r.values.record(block)
 	if !ok {
@@ -87,13 +88,12 @@ func (r *rows) exportRecord(n int, block uint64) {
 	r.mem.Read(block+h.valueOffset(), r.Columns[batch.Vals].Extend(n, h.valueLen()))
 }
 
-// foundValues holds the values that a share of a batch has found, and their rows.
 type foundValues struct {
 	data []byte
 	rows []uint32
 }
 
-// add adds a value for row i of a column.
+// add appends a value for row i of a column to f.
 func (f *foundValues) add(to *batch.Column, i uint32, value []byte) {
 	column := *to
 	column.Data = &f.data
@@ -101,7 +101,7 @@ func (f *foundValues) add(to *batch.Column, i uint32, value []byte) {
 	f.rows = append(f.rows, i)
 }
 
-// appendTo appends what the share has found to the data of the column.
+// appendTo appends the values in f to the data of a column.
 func (f *foundValues) appendTo(to *batch.Column) {
 	if len(f.rows) == 0 {
 		return

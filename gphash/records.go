@@ -11,32 +11,31 @@ import (
 )
 
 // Records. If keys or values have a variable length, a slot holds neither. Its tag is the hash of
-// the key, and its control word points to the record. A record is a header, the key and the value,
-// each starting at a word. So one word publishes both, as it does a value of fixed length, and a
-// lookup reads a record where it would read a value. A record contains its key, so its slot can be
-// found from it.
+// the key, and its control word refers to a record. A record is a header, the key and the value,
+// each starting at a word. So one control word publishes key and value together, and a lookup reads
+// the record where it would otherwise read a value. A record contains its key, so the slot that
+// refers to the record can be found.
 //
-// A unit has records of one class, with sizes that differ by an eighth at most. The class of a unit
-// is not stored: the records that control words point to determine it.
+// A unit has records of one class, with sizes that differ by at most an eighth. The class of a unit
+// is not stored. The records that control words refer to determine it.
 
 // header is the first word of a record:
 //
 //	bits 63…62  zero
 //	bits 61…45  length of the value in bytes
 //	bits 44…32  length of the key
-//	bits 31…0   checksum of all others, and of the place
+//	bits 31…0   checksum of lengths, key, value and place
 //
-// No record begins with zero, which freed memory holds.
+// The header of a record is never zero. Freed memory begins with zero.
 type header uint64
 
 const (
-	maxLongKey = 4096    // bytes of a key of variable length
-	maxValue   = 1 << 16 // bytes of a value
+	maxLongKey = 4096    // maximum length of a key of variable length, in bytes
+	maxValue   = 1 << 16 // maximum length of a value, in bytes
 
 	keyBits = 13
 )
 
-// lengths is the range of lengths of keys, or of values, in bytes.
 type lengths struct{ min, max int }
 
 func (l lengths) contains(n int) bool { return n >= l.min && n <= l.max }
@@ -44,7 +43,6 @@ func (l lengths) contains(n int) bool { return n >= l.min && n <= l.max }
 func (l *layout) keyLength() lengths   { return lengthsOf(l.keySize, 1, maxLongKey) }
 func (l *layout) valueLength() lengths { return lengthsOf(l.valueSize, 0, maxValue) }
 
-// String formats the range for messages.
 func (l lengths) String() string {
 	if l.min == l.max {
 		return fmt.Sprint(l.min)
@@ -64,28 +62,26 @@ func newHeader(key, value int) header { return header(uint64(value)<<keyBits|uin
 func (h header) keyLen() int   { return int(h >> 32 & (1<<keyBits - 1)) }
 func (h header) valueLen() int { return int(h >> (32 + keyBits)) }
 
-// valueOffset returns the offset of the value, in words from the header.
+// valueOffset returns the number of words from the header to the value.
 func (h header) valueOffset() uint64 { return 1 + pm.WordsOf(h.keyLen()) }
 func (h header) words() uint64       { return h.valueOffset() + pm.WordsOf(h.valueLen()) }
 
-// Each power of two has eight sizes; up to 16 words each number is a size.
+// sizesBits is log2 of the number of sizes in each power of two. Each number up to 16 is a size.
 const sizesBits = 3
 
-// classOf returns the class of the smallest size that fits words words.
+// classOf returns the class with the smallest size of at least words words.
 func classOf(words uint64) int {
 	shift := max(bits.Len64(words-1), sizesBits+1) - sizesBits - 1
 	return shift<<sizesBits + int((words-1)>>shift)
 }
 
-// classSize returns the size of a class in words.
 func classSize(class int) uint64 {
 	shift := max(class>>sizesBits, 1) - 1
 	return uint64(class-shift<<sizesBits+1) << shift
 }
 
-// recordClasses returns the layouts of units of records, by class. Large records share several
-// units in a row, so that little memory is wasted after the last record. Classes that do not fit
-// these are left out.
+// recordClasses returns the unit layouts by class. Large records share several consecutive units,
+// which wastes little memory at their end. Classes that do not fit maxRunUnits units are left out.
 func recordClasses(unit uint64) (classes []unitLayout) {
 	for class := range classOf(newHeader(maxLongKey, maxValue).words()) + 1 {
 		l := unitLayout{unit: unit, words: classSize(class)}
@@ -100,17 +96,16 @@ func recordClasses(unit uint64) (classes []unitLayout) {
 }
 
 const (
-	minRunRecords = 8  // in a row of units
-	maxRunUnits   = 16 // in a row
+	minRunRecords = 8  // minimum number of records in a run of units
+	maxRunUnits   = 16 // maximum number of units in a run
 )
 
-// class returns the class of a record of a key and a value. ok is false if it fits no units.
+// class returns the class of a record for key and value bytes. ok is false if no run fits it.
 func (v *values) class(key, value int) (class int, ok bool) {
 	class = classOf(newHeader(key, value).words())
 	return class, class < len(v.classes)
 }
 
-// validateRecord returns why a key and a value cannot have a record, or nil.
 func (v *values) validateRecord(key, value int) error {
 	if _, ok := v.class(key, value); !ok {
 		return fmt.Errorf("key and value have %d and %d bytes, and units of this pool %d", key, value, v.unit*pm.Word)
@@ -118,9 +113,9 @@ func (v *values) validateRecord(key, value int) error {
 	return nil
 }
 
-// record returns the header of the record at a block. ok is false unless a record lies there that
-// ends within the pool. During a concurrent write the header may be anything, until the control
-// word that led here is seen to be unchanged.
+// record returns the header of the record at a block. ok is false if the header is zero or the
+// record would end outside the pool. During a concurrent write the header is undefined, until the
+// caller has checked that the control word is unchanged.
 func (v *values) record(block uint64) (h header, ok bool) {
 	if block < v.first || block >= v.end() {
 		return 0, false
@@ -129,7 +124,7 @@ func (v *values) record(block uint64) (h header, ok bool) {
 	return h, h != 0 && h.words() <= v.end()-block
 }
 
-// writeRecord writes a record that no slot refers to yet.
+// writeRecord writes a record before a slot refers to it.
 func (v *values) writeRecord(block uint64, it *item, value []byte) {
 	h := newHeader(len(it.key), len(value))
 	v.mem.Write(block+1, it.key)
@@ -137,20 +132,19 @@ func (v *values) writeRecord(block uint64, it *item, value []byte) {
 	v.mem.Store(block, uint64(h)|uint64(recordSum(h, it.key, value)^placeSum(block, it.hash)))
 }
 
-// recordSum returns the checksum of a record, without its place.
+// recordSum returns the part of a record's checksum that does not depend on its place.
 func recordSum(h header, key, value []byte) uint32 {
 	crc := crc32.Checksum(binary.LittleEndian.AppendUint32(nil, uint32(h>>32)), castagnoli)
 	return crc32.Update(crc32.Update(crc, castagnoli, key), castagnoli, value)
 }
 
-// hasKey reports whether the record at a block belongs to key.
 func (v *values) hasKey(block uint64, key []byte) bool {
 	h, ok := v.record(block)
 	return ok && h.keyLen() == len(key) && v.mem.Equal(block+1, key)
 }
 
-// appendKey and appendValue append the key or the value of the record at a block, if one lies
-// there.
+// appendKey appends the key of the record at a block to to, and appendValue the value. They append
+// nothing if no record lies there.
 func (v *values) appendKey(block uint64, to []byte) []byte {
 	h, ok := v.record(block)
 	if !ok {
@@ -173,8 +167,7 @@ func (v *values) appendBytes(at uint64, n int, to []byte) []byte {
 	return to
 }
 
-// intactRecord reports whether the record at a block is what has been written for a key with this
-// hash.
+// intactRecord reports whether the checksum of a record is correct for a key with this hash.
 func (v *values) intactRecord(block, hash uint64, buffer *[]byte) bool {
 	h, ok := v.record(block)
 	if !ok {

@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// putRows, deleteRows, getRows and allRows are Put, Delete, Get and All of an index of any lengths.
+// putRows, deleteRows, getRows and allRows call the methods of an index with any lengths.
 func putRows(x *Index, keys, values Bytes) (int, error) {
 	if x.engine.records() {
 		return (&Strings{x.core, x.engine}).Put(ctx, keys, values)
@@ -54,8 +54,8 @@ func allRows(x *Index) iter.Seq2[[]byte, []byte] {
 	return x.All(ctx)
 }
 
-// Each record fits the size of its class and leaves at most an eighth of it, and so does the class
-// with its units.
+// Each record fits the size of its class and leaves at most an eighth of it unused. The same holds
+// for a class and its units.
 func TestClasses(t *testing.T) {
 	for _, unit := range []uint64{smallUnit, imageUnit, recordUnit} {
 		classes := recordClasses(unit)
@@ -88,7 +88,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// hostileHeaders are headers that records in a file may have.
+// hostileHeaders are headers that a file may contain.
 var hostileHeaders = []struct {
 	name  string
 	spoil func(h header) header
@@ -107,8 +107,8 @@ var hostileHeaders = []struct {
 	{"another checksum", func(h header) header { return h ^ 1<<31 }},
 }
 
-// The header of a record is not trusted, even without checksums: nothing outside the pool is read,
-// and no other key is lost.
+// Headers of records are checked even without Verify: no memory outside the pool is read, and no
+// other key is lost.
 func TestHostileHeaders(t *testing.T) {
 	dev := openCPU(t)
 	for _, o := range smallPools {
@@ -124,7 +124,8 @@ func TestHostileHeaders(t *testing.T) {
 				_, c, _ := tb.find(&it)
 				h, _ := tb.values.record(c.block())
 				tb.mem.Store(c.block(), uint64(d.spoil(h)))
-				if x, _, err := im.open(OpenOptions{}); err == nil { // checksums are not checked
+				// Open does not check checksums here
+				if x, _, err := im.open(OpenOptions{}); err == nil {
 					for range allRows(x) {
 					}
 					x.engine.get(&it, []byte{})
@@ -140,8 +141,8 @@ func TestHostileHeaders(t *testing.T) {
 	}
 }
 
-// If records with valid checksums contradict each other, in one unit or in several, some are given
-// up, and the rest is consistent.
+// If records with valid checksums contradict each other, in one unit or in several, a repair drops
+// records until the rest is consistent.
 func TestHostileRecords(t *testing.T) {
 	dev := openCPU(t)
 	for seed := range uint64(300) {
@@ -154,12 +155,12 @@ func TestHostileRecords(t *testing.T) {
 			it := tb.item([]byte(k))
 			at, c, ok := tb.find(&it)
 			if !ok {
-				continue // another one overlaps it
+				continue // another record overlaps it
 			}
 			value := make([]byte, rng.IntN(40)*rng.IntN(20))
 			words := newHeader(len(k), len(value)).words()
 			block := tb.values.first + rng.Uint64N(tb.mem.Words()-words-tb.values.first)
-			if rng.IntN(2) == 0 { // begins at a possible place
+			if rng.IntN(2) == 0 { // the record begins at a possible place
 				size := classSize(classOf(words))
 				block = tb.values.first + (block-tb.values.first)/size*size
 			}
@@ -181,7 +182,7 @@ func TestHostileRecords(t *testing.T) {
 	}
 }
 
-// Keys with the same hash have records of their own, since the tag does not distinguish them.
+// Keys with the same hash have separate records, since the tag does not distinguish the keys.
 func TestCollidingStrings(t *testing.T) {
 	o := Options{Hash: Fast, Seed: [2]uint64{3, 5}}
 	x, want := filledStrings(t, openCPU(t), o), model{}
@@ -229,13 +230,12 @@ func TestCollidingStrings(t *testing.T) {
 		t.Errorf("%d are found, %d are there: %v", n, hits, err)
 	}
 	want.equalStrings(t, x)
-	must(t, x.Compact(ctx)) // moves each record for its own slot
+	must(t, x.Compact(ctx)) // must move each record for the right slot
 	must(t, x.Check(ctx))
 	want.equalStrings(t, x)
 }
 
-// A replaced or deleted record belongs to no key any more, even if a damaged control word points to
-// it.
+// A replaced or deleted record belongs to no key, even if a damaged control word refers to it.
 func TestFreeRecords(t *testing.T) {
 	im, err := formatted(t, openCPU(t), Options{Capacity: 20}, nil)
 	must(t, err)
@@ -253,7 +253,7 @@ func TestFreeRecords(t *testing.T) {
 	}
 }
 
-// Nothing is read beyond the end of the pool, whatever a header says.
+// No memory beyond the end of the pool is read, whatever lengths a header has.
 func TestRecordsAtTheEnd(t *testing.T) {
 	im, err := formatted(t, openCPU(t), Options{Capacity: 20}, nil)
 	must(t, err)
@@ -274,7 +274,7 @@ func TestRecordsAtTheEnd(t *testing.T) {
 	}
 }
 
-// Records with lengths that the pool does not allow are damage, even if all else is right.
+// Records with lengths that the pool does not allow are damage, even if their checksums are valid.
 func TestLengthsOfRecords(t *testing.T) {
 	for _, c := range []struct {
 		o          Options

@@ -13,54 +13,54 @@ import (
 // Report is the result of opening or checking a pool.
 type Report struct {
 	Keys  uint64 `json:"keys"`
-	Slots uint64 `json:"slots"` // in all levels
-	// Mended remains of a crash:
-	Unfinished uint64 `json:"unfinished"` // insertions that had not been acknowledged
+	Slots uint64 `json:"slots"` // number of slots in all levels
+	// Traces of a crash that were repaired.
+	Unfinished uint64 `json:"unfinished"` // insertions that were not acknowledged
 	Tombs      uint64 `json:"tombs"`      // deleted slots that no batch had reused
-	Moved      uint64 `json:"moved"`      // keys in two slots, as during a move
-	Resumed    bool   `json:"resumed"`    // a resize was in progress
-	// Of atomic batches: how many had been published but not applied, and are applied now; and
-	// whether an unpublished one was found, which has no effect.
+	// keys found in two slots, because the crash interrupted a move
+	Moved   uint64 `json:"moved"`
+	Resumed bool   `json:"resumed"` // the crash interrupted a resize
+	// Replayed is the number of atomic batches that had been published but not applied, and are
+	// applied now. Torn reports that an unpublished batch was found, which has no effect.
 	Replayed uint64 `json:"replayed,omitempty"`
 	Torn     bool   `json:"torn,omitempty"`
-	// PowerLost: the pool was open when the machine stopped, and has been repaired. Its contents
-	// pass their checksums. Some acknowledged data may be missing, or older than acknowledged.
+	// PowerLost reports that the pool was open when the machine stopped, and has been repaired. All
+	// its pairs have valid checksums. Acknowledged data may be missing, or older than acknowledged.
 	PowerLost bool `json:"power_lost,omitempty"`
-	// Compared: the pool has been compared with the number of keys and the sums that Close had
-	// stored. They are missing if the pool was not closed, or was closed by a version before 1.1 of
-	// the format.
+	// Compared reports that the pool was compared with the number of keys and the sums that Close
+	// had stored. They are missing if the pool was not closed, or was closed by a version before
+	// 1.1 of the format.
 	Compared bool `json:"compared"`
-	// Damage that no crash leaves: another program has written to the pool.
+	// Damaged counts damage that no crash leaves: another program has written to the pool.
 	Damaged uint64   `json:"damaged"`
-	Damage  []string `json:"damage,omitempty"` // the first findings
-	// Times of the parts of opening.
+	Damage  []string `json:"damage,omitempty"` // descriptions of the first findings
+	// Times has the duration of each step of opening.
 	Times Times `json:"times"`
 }
 
-// Times are how long the parts of opening a pool took, in their order; in JSON in nanoseconds.
+// Times are the durations of the steps of opening a pool, in their order. JSON has nanoseconds.
 type Times struct {
-	// Parts that do not depend on the contents of the pool.
-	// the file is opened and mapped into the process
+	// These steps do not depend on the pool's contents. In File the process opens and maps the
+	// file.
 	File time.Duration `json:"file_ns"`
-	Map  time.Duration `json:"map_ns"` // a GPU maps it: pages are locked
-	// and loads kernels, which its driver may have to compile
+	Map  time.Duration `json:"map_ns"` // a GPU maps the pool, which locks its pages
+	// a GPU loads kernels, which its driver may have to compile
 	Kernels time.Duration `json:"kernels_ns"`
-	// Recovery.
-	// published atomic batches are applied
+	// The other steps are recovery. Replay applies published atomic batches.
 	Replay time.Duration `json:"replay_ns"`
-	// a GPU reads control words and tags of all slots to its memory
+	// a GPU reads the control words and tags of all slots to its memory
 	Mirror  time.Duration `json:"mirror_ns"`
 	Inspect time.Duration `json:"inspect_ns"` // all slots are inspected
-	// free memory is distributed; a GPU has it once it has inspected all slots
+	// free memory is assigned to regions; a GPU does so while it inspects slots
 	Space time.Duration `json:"space_ns"`
-	// keys that a resize had left move up, with Stop
+	// in mode Stop, the keys that a resize had left move up
 	Resize time.Duration `json:"resize_ns"`
 }
 
-// Recovery returns the time of everything except mapping and loading.
+// Recovery returns the total time, except for opening the file, mapping, and loading kernels.
 func (t *Times) Recovery() time.Duration { return t.Replay + t.Mirror + t.Inspect + t.Space + t.Resize }
 
-// timed adds the time that do takes to *t.
+// timed adds the duration of step to *t.
 func timed(t *time.Duration, step func() error) error {
 	start := time.Now()
 	err := step()
@@ -68,23 +68,23 @@ func timed(t *time.Duration, step func() error) error {
 	return err
 }
 
-// damageListed is the maximum number of findings described.
+// damageListed is the maximum number of findings that a Report describes.
 const damageListed = 16
 
-// inspection scans all slots of a table. It finds out which memory of values is in use, and what is
-// wrong. With cleanUp it undoes what a crash has left, and with repair it gives up damaged slots.
-// Its writes are idempotent, so a crash during it does no harm.
+// inspection scans all slots of a table. It marks the memory of values in use, and finds damage.
+// With cleanUp it repairs what a crash left half done, and with repair it empties damaged slots.
+// Its writes are idempotent, so it may run again after a crash.
 type inspection struct {
 	*table
 	cleanUp, repair bool
-	verify          bool // also verify checksums of values
+	verify          bool // also verify the checksums of values
 
 	mu sync.Mutex // guards the fields below
 	Report
 	sums pool.Contents
 }
 
-// run inspects all levels. parallel is that of [device.Host].
+// run inspects all levels. parallel is the method of [device.Host].
 func (in *inspection) run(ctx context.Context, parallel func(n, grain int, body func(lo, hi int))) error {
 	for _, l := range in.live {
 		parallel(1<<l.bits, inspectPiece, func(lo, hi int) {
@@ -120,7 +120,7 @@ func (in *inspection) add(s *survey) {
 	in.Damage = append(in.Damage, found.Damage[:min(len(found.Damage), damageListed-len(in.Damage))]...)
 }
 
-// survey is one core's part of an inspection.
+// survey is one core's share of an inspection.
 type survey struct {
 	*inspection
 	level      level
@@ -136,7 +136,7 @@ func (s *survey) inspectBucket(bucket uint64) {
 		switch c := control(s.mem.Load(s.control(at))); {
 		case c.state() == full:
 			s.inspectFull(at, c)
-		// no operation writes that; a flipped bit of the state does
+		// no operation writes this state; a flipped bit does
 		case c.block() != 0:
 			s.addDamage(at, c, "it has a value, and says that it has no key")
 		case c.state() == writing:
@@ -155,7 +155,6 @@ func (s *survey) clearSlot(at slotRef, c control) {
 	}
 }
 
-// inspectFull inspects a slot that has a key.
 func (s *survey) inspectFull(at slotRef, c control) {
 	damage := s.placeDamage(c)
 	var it item
@@ -170,9 +169,9 @@ func (s *survey) inspectFull(at slotRef, c control) {
 	}
 	if valid, _, _ := s.find(&it); valid != at {
 		switch first, control := s.firstValid(&it); {
-		case first == at: // the other one is damaged
+		case first == at: // the valid slot is damaged
 		case control.block() == c.block():
-			s.found.Moved++ // it was about to leave one of them
+			s.found.Moved++ // the key was moving from one slot to the other
 			s.clearSlot(at, c)
 			return
 		default:
@@ -191,9 +190,8 @@ func (s *survey) inspectFull(at slotRef, c control) {
 	}
 }
 
-// firstValid returns the first undamaged slot in which the key is valid; at least one exists. If
-// damage turned the key of a slot into another key, that slot is skipped, so the real slot of the
-// other key is still found.
+// firstValid returns the first undamaged slot that holds the key. At least one slot must be
+// undamaged. If damage turned another slot's key into this key, firstValid skips the other slot.
 func (s *survey) firstValid(it *item) (at slotRef, c control) {
 	s.eachBucket(it.hash, func(bucket uint64, _ bool) bool {
 		for slot := range s.slots {
@@ -208,7 +206,7 @@ func (s *survey) firstValid(it *item) (at slotRef, c control) {
 	return at, c
 }
 
-// slotDamage returns what is wrong with a slot by itself, or "".
+// slotDamage returns a description of damage that the slot alone shows, or "".
 func (s *survey) slotDamage(at slotRef, c control, it *item) string {
 	if s.mem.Load(s.tag(at)) != it.tag {
 		return "its tag is not that of its key"
@@ -224,7 +222,7 @@ func (s *survey) slotDamage(at slotRef, c control, it *item) string {
 	return s.valueDamage(c, it)
 }
 
-// placeDamage returns what is wrong with the place of a slot's value, or "".
+// placeDamage returns a description of damage to the place of a slot's value, or "".
 func (s *survey) placeDamage(c control) string {
 	v := s.values
 	unit, _, ok := v.locate(c.block())
@@ -240,13 +238,12 @@ func (s *survey) placeDamage(c control) string {
 	return ""
 }
 
-// hasLegalLengths reports whether key and value of a record have lengths that the pool allows.
 func (s *survey) hasLegalLengths(block uint64) bool {
 	h, _ := s.values.record(block)
 	return s.keyLength().contains(h.keyLen()) && s.valueLength().contains(h.valueLen())
 }
 
-// valueDamage returns what is wrong with the value of a slot, or "".
+// valueDamage returns a description of damage to a slot's value, or "". It requires verify.
 func (s *survey) valueDamage(c control, it *item) string {
 	if s.verify && !s.values.intact(c.block(), it.hash, &s.value) {
 		return "its value does not have its checksum"
@@ -265,7 +262,8 @@ func (s *survey) addDamage(at slotRef, c control, finding string) {
 	}
 }
 
-// markUsed marks the memory of a value as in use, and returns what is wrong with that, or "".
+// markUsed marks the memory of a value as in use. It returns a description of the conflict if other
+// values use that memory, or "".
 func (s *survey) markUsed(block uint64) string {
 	v := s.values
 	unit, i, _ := v.locate(block)
@@ -280,7 +278,6 @@ func (s *survey) markUsed(block uint64) string {
 	return ""
 }
 
-// err returns the error of a pool with damage that has not been repaired.
 func (in *inspection) err() error {
 	if in.Damaged == 0 || in.repair {
 		return nil

@@ -11,70 +11,69 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// redoLog is the area of a pool for atomic batches. It holds the new state of the slots of a batch,
-// complete and checksummed, before any of them changes. In words:
+// redoLog is the area of a pool for atomic batches. It holds the new states of a batch's slots,
+// with a checksum, before any of the slots changes. In words:
 //
 //	0…7       the header of a batch
 //	8…        its records, up to a multiple of 8 words
 //	          the header of the next batch, and so on
 //
-// A header with a checksum is a published batch, one without is the end of the log. The checksum is
-// one word, written after the fence that makes the rest of the batch durable. So a wrong checksum
-// is damage, never a torn batch. The same word of the first header empties the log when its batches
-// have been applied.
+// A header with a checksum begins a published batch. A header without a checksum ends the log. The
+// checksum is one word, which is written after the fence that makes the rest of the batch durable.
+// So a wrong checksum is damage, never a torn batch. When all batches are applied, a special value
+// of this word in the first header empties the log.
 type redoLog struct {
 	mem         *pm.Memory
-	first, last uint64 // first word, and the word after the last
+	first, last uint64 // first word of the log, and the word after its last
 }
 
-// Words of a header, which is a line of memory. Numbers are little-endian, as everywhere in a pool.
+// Indexes of words in a header, which is one line of memory. Numbers in a pool are little-endian.
 const (
 	headMagic    = iota
-	headFormat   // version, flags << 16, bytes of a record << 32
+	headFormat   // version, flags << 16, bytes per record << 32
 	headSequence // incremented by each batch
 	headCount    // number of records
 	headLength   // bytes of records
 	_
 	_
-	// checksum of the words before and of the records; or as below
+	// checksum of the header and the records, or one of the values below
 	headSum
-	headWords // a multiple of redoLine
+	headWords // words per header, a multiple of redoLine
 )
 
 // Values of headSum that are not checksums.
 const (
 	unpublished = 0
-	applied     = ^uint64(0) // this batch and all after it
+	applied     = ^uint64(0) // this batch and all later ones have been applied
 )
 
 const (
 	redoMagic   = "WEFTREDO"
 	redoVersion = 1
-	redoLine    = 8 // words that headers are aligned to: 64 bytes
+	redoLine    = 8 // alignment of headers in words: 64 bytes
 )
 
-// flagWipe: the batch first deletes everything.
+// flagWipe marks a batch that first deletes all pairs.
 const flagWipe = 1 << 0
 
-// recordWords is the number of words of a record, the new state of a slot: the place of its control
-// word, the new control word, and the tag. Applying records is idempotent, in any order within a
-// batch. The value, and a key longer than a word, are in the pool before the batch is published,
-// where no reader finds them.
+// recordWords is the number of words per record. A record is the new state of a slot: the index of
+// its control word, the new control word, and the tag. Records of a batch may be applied repeatedly
+// and in any order. Values, and keys longer than a word, are in the pool before the batch is
+// published, where no reader finds them.
 const recordWords = 3
 
-// redoWords returns the number of words of a log for batches of that many records.
+// redoWords returns the size in words of a log for batches with up to records records.
 func redoWords(records uint64) uint64 {
 	return headWords + aligned(records*recordWords) + headWords
 }
 
-// capacity returns the maximum number of records of a batch.
 func (l *redoLog) capacity() int {
 	return int((max(l.last-l.first, 2*headWords) - 2*headWords) / recordWords)
 }
 
 func aligned(words uint64) uint64 { return (words + redoLine - 1) / redoLine * redoLine }
 
-// redoOf returns the log of a pool, or nil if its batches are not atomic.
+// redoOf returns the log of a pool, or nil if the pool's batches are not atomic.
 func redoOf(s *pool.Superblock, mem *pm.Memory) (*redoLog, error) {
 	a, g := s.Areas[redoArea], &s.Geometry
 	l := &redoLog{mem, a.Offset / pm.Word, (a.Offset + a.Length) / pm.Word}
@@ -92,12 +91,10 @@ func redoOf(s *pool.Superblock, mem *pm.Memory) (*redoLog, error) {
 	return l, nil
 }
 
-// redoArea is the number of the log's area.
 const redoArea = 0
 
-// redoBatch is a batch in a log.
 type redoBatch struct {
-	at       uint64 // its header
+	at       uint64 // word of its header
 	sequence uint64
 	count    uint64
 	flags    uint16
@@ -105,17 +102,17 @@ type redoBatch struct {
 
 func (b *redoBatch) records() uint64 { return b.at + headWords }
 
-// end returns the place of the header of the batch after b.
+// end returns the word where the header of the batch after b begins.
 func (l *redoLog) end(b *redoBatch) uint64 {
 	return b.records() + aligned(b.count*recordWords)
 }
 
-// firstBatch returns a batch of count records for an empty log.
+// firstBatch returns a batch of count records at the beginning of the log.
 func (l *redoLog) firstBatch(count uint64, flags uint16) *redoBatch {
 	return &redoBatch{at: l.first, sequence: l.mem.Load(l.first+headSequence) + 1, count: count, flags: flags}
 }
 
-// header returns the words of a header before the checksum.
+// header returns the words that precede the checksum in a header.
 func (l *redoLog) header(b *redoBatch) (words [headSum]uint64) {
 	const size = recordWords * pm.Word
 	words[headMagic] = binary.LittleEndian.Uint64([]byte(redoMagic))
@@ -124,8 +121,8 @@ func (l *redoLog) header(b *redoBatch) (words [headSum]uint64) {
 	return words
 }
 
-// digest returns what the words of record number i add to the checksum (twin: digest in batch.cuh).
-// It includes the number, so digests can be summed in any order.
+// digest returns the number that record i adds to the checksum (twin: digest in batch.cuh). The
+// digest depends on i, so digests can be summed in any order.
 func digest(i uint64, record []uint64) uint64 {
 	for _, w := range record {
 		i = hash.Uint64(i^w, redoSeed)
@@ -133,9 +130,9 @@ func digest(i uint64, record []uint64) uint64 {
 	return i
 }
 
-const redoSeed = 0x9d39247e33776d41 // of digests; twin: kRedoSeed
+const redoSeed = 0x9d39247e33776d41 // twin: kRedoSeed
 
-// digestsOf returns the sum of the digests of contiguous records, from number i on.
+// digestsOf returns the sum of the digests of contiguous records. The first one has number i.
 func digestsOf(i uint64, records []uint64) (sum uint64) {
 	for ; len(records) > 0; records, i = records[recordWords:], i+1 {
 		sum += digest(i, records[:recordWords])
@@ -143,8 +140,8 @@ func digestsOf(i uint64, records []uint64) (sum uint64) {
 	return sum
 }
 
-// checksum returns the checksum of a batch, given the sum of its records' digests. It is never one
-// of the special values.
+// checksum returns the checksum of a batch. records is the sum of the digests of its records. The
+// result is never one of the special values.
 func (l *redoLog) checksum(b *redoBatch, records uint64) uint64 {
 	words := l.header(b)
 	sum := digest(records, words[:])
@@ -154,8 +151,7 @@ func (l *redoLog) checksum(b *redoBatch, records uint64) uint64 {
 	return sum
 }
 
-// publish publishes a batch with records that are written already, durably. records is the sum of
-// their digests.
+// publish durably publishes a batch of durable records. records is the sum of their digests.
 func (l *redoLog) publish(b *redoBatch, records uint64) {
 	for i, w := range l.header(b) {
 		l.mem.Store(b.at+uint64(i), w)
@@ -167,7 +163,8 @@ func (l *redoLog) publish(b *redoBatch, records uint64) {
 	l.mem.Fence()
 }
 
-// unpublish unpublishes the last batch, durably. Nothing of it has been applied.
+// unpublish durably removes the last batch from the log. No part of the batch may have been
+// applied.
 func (l *redoLog) unpublish(b *redoBatch) {
 	if b.at == l.first {
 		l.truncate()
@@ -177,14 +174,14 @@ func (l *redoLog) unpublish(b *redoBatch) {
 	l.mem.Fence()
 }
 
-// truncate empties the log once its batches have been applied, durably.
+// truncate durably empties the log. All its batches must have been applied.
 func (l *redoLog) truncate() {
 	l.mem.Store(l.first+headSum, applied)
 	l.mem.Fence()
 }
 
-// published returns the published batches, in their order. Error: [weft.ErrCorrupt], with the
-// batches before the damage.
+// published returns the published batches in their order. If the log is damaged, it returns
+// [weft.ErrCorrupt] and the batches before the damage.
 func (l *redoLog) published() (batches []*redoBatch, err error) {
 	for at := l.first; at+headWords <= l.last; {
 		sum := l.mem.Load(at + headSum)
@@ -203,7 +200,6 @@ func (l *redoLog) published() (batches []*redoBatch, err error) {
 	return batches, nil
 }
 
-// read reads and verifies a batch.
 func (l *redoLog) read(at uint64) (*redoBatch, error) {
 	b := &redoBatch{
 		at: at, sequence: l.mem.Load(at + headSequence), count: l.mem.Load(at + headCount), flags: uint16(l.mem.Load(at+headFormat) >> 16),
@@ -227,18 +223,16 @@ func (l *redoLog) read(at uint64) (*redoBatch, error) {
 	return b, nil
 }
 
-// record reads record number i of a batch.
 func (l *redoLog) record(b *redoBatch, i uint64) (r [recordWords]uint64) {
 	l.mem.Read(b.records()+i*recordWords, device.Bytes(r[:]))
 	return r
 }
 
-// torn reports whether a crash has kept a batch from being published.
+// torn reports whether a crash interrupted the writing of a batch before it was published.
 func (l *redoLog) torn() bool {
 	return l.mem.Load(l.first+headSum) == unpublished && l.mem.Load(l.first+headMagic) == l.header(&redoBatch{})[headMagic]
 }
 
-// hasUnit reports whether a unit belongs to the log.
 func (l *redoLog) hasUnit(v *values, unit uint64) bool {
 	at := v.first + unit*v.unit
 	return at >= l.first && at < l.last

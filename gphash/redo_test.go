@@ -20,16 +20,16 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// fixedPools are the smallPools with lengths that a planted log supports.
+// fixedPools are the smallPools with lengths that planter supports.
 var fixedPools = []Options{{KeySize: 8, ValueSize: 20}, {KeySize: 24, ValueSize: 8}}
 
-// postImage is a key and its value after a batch; nil: absent.
+// postImage is a key and its value after a batch; value is nil if the key is absent.
 type postImage struct{ key, value []byte }
 
 // planter publishes batches without applying them.
 type planter struct {
 	*engine
-	slots map[string]planted // by key: its slot after the planted batches
+	slots map[string]planted // by key: slot after the planted batches
 }
 
 type planted struct {
@@ -37,7 +37,7 @@ type planted struct {
 	control
 }
 
-// plant publishes a batch after another one, or in an empty log.
+// plant publishes a batch after the batch last, or in an empty log if last is nil.
 func (p *planter) plant(last *redoBatch, images ...postImage) *redoBatch {
 	b := p.redo.firstBatch(uint64(len(images)), 0)
 	if last != nil {
@@ -64,7 +64,7 @@ func (p *planter) plant(last *redoBatch, images ...postImage) *redoBatch {
 	return b
 }
 
-// slot returns the slot of a key, or reserves one for it.
+// slot returns the slot of a key. For a new key it reserves a slot.
 func (p *planter) slot(it *item) planted {
 	if s, ok := p.slots[string(it.key)]; ok {
 		return s
@@ -81,8 +81,7 @@ func (p *planter) slot(it *item) planted {
 
 func planting(x *Index) *planter { return &planter{x.engine, map[string]planted{}} }
 
-// logged makes an image with keys 0 to 19 and two batches in its log. applied is the model after
-// these batches.
+// logged returns an image with keys 0 to 19 and two batches in its log. applied includes these.
 func logged(t testing.TB, o Options) (im *image, applied model) {
 	o.Capacity, o.AtomicBatch = 20, 8
 	im = filled(t, openCPU(t), o, 20)
@@ -102,8 +101,8 @@ func logged(t testing.TB, o Options) (im *image, applied model) {
 	return im, applied
 }
 
-// Published batches are applied in their order, any number of times. A read-only opening of a pool
-// with such batches is refused.
+// Published batches are applied in their order, any number of times. A pool with such batches
+// cannot be opened for reading only.
 func TestReplay(t *testing.T) {
 	for _, o := range fixedPools {
 		im, applied := logged(t, o)
@@ -162,7 +161,7 @@ func TestRecordsOfNoSlot(t *testing.T) {
 	}
 }
 
-// A sum stays the same, however often its batch is applied.
+// Applying a batch repeatedly does not change its sums.
 func TestReplayOfSums(t *testing.T) {
 	im := filled(t, openCPU(t), Options{KeySize: 8, ValueSize: 8, Capacity: 20, AtomicBatch: 8}, 20)
 	im.markUnclean(t)
@@ -222,7 +221,7 @@ func TestReplayReadOnly(t *testing.T) {
 	must(t, x.Close())
 }
 
-// A closed pool has an empty log: batches from an older page are damage and are not applied.
+// A closed pool has an empty log. Batches from an older page are damage.
 func TestNoReplayOfClosed(t *testing.T) {
 	for _, o := range fixedPools {
 		im, _ := logged(t, o)
@@ -258,8 +257,8 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// A flip of any bit of the log makes published batches corrupt. A repair gives up the batches from
-// there on. Flips elsewhere do not matter.
+// If any bit of the log flips, published batches are corrupt. A repair drops the damaged batch and
+// all later ones. Flips outside the batches do not matter.
 func TestRedoFlips(t *testing.T) {
 	for _, o := range fixedPools {
 		im, applied := logged(t, o)
@@ -297,8 +296,8 @@ func TestRedoFlips(t *testing.T) {
 	}
 }
 
-// FuzzRedo overwrites words of a log with batches in it. Keys that no batch refers to stay
-// unchanged, and the pool opens, or opens with a repair.
+// FuzzRedo overwrites words of a log with batches in it. Keys outside the batches stay unchanged,
+// and the pool opens, possibly with a repair.
 func FuzzRedo(f *testing.F) {
 	im, _ := logged(f, fixedPools[1])
 	named := map[string]bool{}
@@ -335,8 +334,8 @@ func FuzzRedo(f *testing.F) {
 	})
 }
 
-// A call with more operations than fit the log is split into batches. A batch without capacity for
-// all its keys leaves the old contents.
+// A call with more operations than fit in the log is split into batches. A batch without capacity
+// for all its keys leaves the old contents.
 func TestAtomicBatches(t *testing.T) {
 	forEachWidth(t, Options{Capacity: 100, Size: 8 * mebibyte, AtomicBatch: 9}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
@@ -366,8 +365,10 @@ func TestAtomicBatches(t *testing.T) {
 
 func TestAtomicFull(t *testing.T) {
 	for _, o := range []Options{
-		{KeySize: 8, ValueSize: 8, Size: pool.DataStart + 8*pool.Page},                    // slots
-		{KeySize: 8, ValueSize: 3000, Capacity: 300, Size: pool.DataStart + 40*pool.Page}, // values
+		// too few slots
+		{KeySize: 8, ValueSize: 8, Size: pool.DataStart + 8*pool.Page},
+		// too little memory for values
+		{KeySize: 8, ValueSize: 3000, Capacity: 300, Size: pool.DataStart + 40*pool.Page},
 	} {
 		o.AtomicBatch = 8
 		im, err := formatted(t, openCPU(t), o, nil)
@@ -410,7 +411,7 @@ func TestAtomicFull(t *testing.T) {
 	}
 }
 
-// AtomicBatch has a maximum, and a GPU that refuses its options leaves no file.
+// AtomicBatch has a maximum. If a GPU refuses the options, Create leaves no file.
 func TestAtomicOptions(t *testing.T) {
 	o := Options{KeySize: 8, ValueSize: 8, Size: 16 << 20, AtomicBatch: maxAtomic + 1}
 	if _, err := Create(filepath.Join(t.TempDir(), "pool"), openCPU(t), o); !errors.Is(err, weft.ErrOptions) {
@@ -425,7 +426,7 @@ func TestAtomicOptions(t *testing.T) {
 	}
 }
 
-// A copy of an index with a log larger than the largest batch has a log for the largest batch.
+// If an index has a log larger than the largest batch, its copy has a log for the largest batch.
 func TestCopyOfLargestBatches(t *testing.T) {
 	dev := openCPU(t)
 	m, err := CreateMap[uint64, uint64](filepath.Join(memoryDir(t), "pool"), dev, Options{AtomicBatch: maxAtomic, AtomicTail: 1000})

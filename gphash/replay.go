@@ -6,10 +6,10 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// replay applies the batches that a crash has left in the redo log. It runs before slots are
-// inspected, because reserved slots still say that they are being written. A crash may interrupt
-// replay, and it then starts again. A read-only pool is refused, since half of a batch may be
-// applied.
+// replay applies the batches that a crash left in the redo log. It runs before slots are inspected,
+// because slots that a batch reserved are still in state writing. If a crash interrupts replay, the
+// next opening starts it again. A read-only pool with such batches is refused, since a batch may be
+// partly applied.
 func (e *engine) replay(report *Report, repair bool) error {
 	if e.redo == nil {
 		return nil
@@ -43,7 +43,6 @@ func (e *engine) replay(report *Report, repair bool) error {
 	return nil
 }
 
-// reapply applies a batch, durably.
 func (e *engine) reapply(b *redoBatch) error {
 	if b.flags&flagWipe != 0 {
 		e.wipe()
@@ -60,7 +59,6 @@ func (e *engine) reapply(b *redoBatch) error {
 	return nil
 }
 
-// isControl reports whether word at of the pool is the control word of a slot.
 func (t *table) isControl(at uint64) bool {
 	for _, l := range t.live {
 		if at >= l.base && at < l.base+t.bucketWords<<l.bits {

@@ -11,25 +11,24 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// Growth (section 3.2.3). A new top level is zeroed, durably, before the superblock names it; the
-// same write of the superblock closes the bottom level. Then the keys of the bottom level move up,
-// each by an insertion above and a tombstone below. The next write of the superblock drops the
-// level. After a crash between any two stores the pool shows what is left to do: nothing before the
-// first write of the superblock, and after it to drain the closed level from its beginning.
+// Growth (section 3.2.3). A new top level is zeroed, durably, before the superblock refers to it.
+// The same write of the superblock closes the bottom level. Then the keys of the bottom level move
+// up: each is inserted above and then marked as a tombstone below. The next write of the superblock
+// drops the bottom level. A crash may come between any two stores. Before the first write of the
+// superblock it leaves nothing to do. After that write, the closed level must be drained from its
+// beginning.
 //
-// If keys move alongside batches, the new level is also zeroed alongside them, before it is needed
-// (nextlevel.go).
+// In mode Beside earlier batches zero the new level before it is needed (nextlevel.go).
 //
-// Levels do not move during an iteration. The bottom level then stays closed, with its keys, and
-// one more level takes new ones.
+// Keys do not move during an iteration. The bottom level then stays closed, with its keys, and one
+// more level is added for new keys.
 
-// unitsOf returns the number of units of the pool that a level takes.
 func (t *table) unitsOf(l level) uint64 {
 	words := t.bucketWords << l.bits
 	return (words + t.values.unit - 1) / t.values.unit
 }
 
-// grow adds a level because a key finds no slot, with now keys in the index.
+// grow adds a level because a key found no slot. keys is the number of keys in the index.
 func (e *engine) grow(keys uint64) error {
 	t := e.table
 	if slots := t.slotsIn(t.live); float64(keys) < t.minGrowLoad()*float64(slots) {
@@ -38,7 +37,6 @@ func (e *engine) grow(keys uint64) error {
 	return e.addLevel()
 }
 
-// addLevel adds a level and closes the lowest open one.
 func (e *engine) addLevel() error {
 	t := e.table
 	top := level{bits: t.live[0].bits + 1}
@@ -54,9 +52,10 @@ func (e *engine) addLevel() error {
 	}
 	next, open := e.next, t.openLevels()
 	closing := open[len(open)-1]
-	err := e.zeroNext(math.MaxUint64) // durable before the superblock: Commit fences
+	// commitTwice makes the zeros durable before the superblock refers to them
+	err := e.zeroNext(math.MaxUint64)
 	if err == nil {
-		err = e.sendSpace() // before a change takes the units for values
+		err = e.sendSpace() // so that no change takes the level's units for values
 	}
 	if err == nil {
 		err = e.setLevels(append([]level{next.level}, t.live...), t.closed+1, func(s *pool.Superblock) {
@@ -73,9 +72,10 @@ func (e *engine) addLevel() error {
 	return nil
 }
 
-// setLevels replaces the levels; the last `closed` ones of live are closed. A device that works on
-// the pool gets them before the superblock names them, since it may lack the memory. On an error
-// the old levels stay. Lookups find every key by either set, and nothing changes in between.
+// setLevels replaces the levels. The last closed levels of live are closed. A GPU that works on the
+// pool gets the levels before the superblock is written, since it may lack the memory. On an error
+// the old levels stay. Lookups find every key with the old and with the new levels, and no change
+// runs in between.
 func (e *engine) setLevels(live []level, closed int, update func(*pool.Superblock)) (err error) {
 	t := e.table
 	liveBefore, closedBefore := t.live, t.closed
@@ -92,7 +92,7 @@ func (e *engine) setLevels(live []level, closed int, update func(*pool.Superbloc
 	return err
 }
 
-// fetchSpace and sendSpace call those of the device that works on the pool, if any.
+// fetchSpace and sendSpace call the methods of the accelerator, if the engine has one.
 func (e *engine) fetchSpace() error {
 	if e.accel == nil {
 		return nil
@@ -107,8 +107,8 @@ func (e *engine) sendSpace() error {
 	return e.accel.sendSpace()
 }
 
-// commitTwice changes both copies of the superblock. If one stayed as it was, damage of the other
-// would bring back dropped levels, or lose one with its keys.
+// commitTwice updates both copies of the superblock. If one copy stayed unchanged, damage to the
+// other copy would bring back dropped levels, or lose a level with its keys.
 func (e *engine) commitTwice(change func(*pool.Superblock)) error {
 	if err := e.pool.Commit(change); err != nil {
 		return err
@@ -116,8 +116,8 @@ func (e *engine) commitTwice(change func(*pool.Superblock)) error {
 	return e.pool.Commit(func(*pool.Superblock) {})
 }
 
-// minGrowLoad returns the load below which no table of random keys fills up: a half if a key has 16
-// candidate slots, which bear .9 and more.
+// minGrowLoad returns the load below which random keys always find slots. It is a half for keys
+// with at least 16 candidate slots, which reach loads of .9 and more, and otherwise a quarter.
 func (t *table) minGrowLoad() float64 {
 	if uint64(t.hashes*(len(t.live)-t.closed))*t.slots < 16 {
 		return 1. / 4
@@ -125,7 +125,6 @@ func (t *table) minGrowLoad() float64 {
 	return 1. / 2
 }
 
-// clearWords writes zeros, on all cores.
 func (e *engine) clearWords(lo, hi uint64) error {
 	if e.accel != nil {
 		return e.accel.clearWords(lo, hi)
@@ -136,7 +135,6 @@ func (e *engine) clearWords(lo, hi uint64) error {
 	return nil
 }
 
-// slotsIn returns the number of slots of levels.
 func (t *table) slotsIn(levels []level) (slots uint64) {
 	for _, l := range levels {
 		slots += t.slots << l.bits
@@ -144,9 +142,9 @@ func (t *table) slotsIn(levels []level) (slots uint64) {
 	return slots
 }
 
-// drain moves up the keys of at least the given number of buckets of the closed levels, or of all.
-// It drops the levels that are empty. crowded reports that a key has found no slot above. drain
-// does nothing during an iteration.
+// drain moves up the keys of buckets buckets of the closed levels, or of all that are left. It
+// drops levels that become empty. crowded reports that a key found no slot above. During an
+// iteration drain does nothing.
 func (e *engine) drain(ctx context.Context, buckets uint64) (crowded bool, err error) {
 	t := e.table
 	if t.closed > 0 {
@@ -181,16 +179,16 @@ func (e *engine) drain(ctx context.Context, buckets uint64) (crowded bool, err e
 // drainPiece is the number of buckets drained between two checks of the context.
 const drainPiece = 1 << 16
 
-// errHeld: an iteration has begun, on a device that does not exclude iterations meanwhile.
+// errHeld reports that an iteration began during a move of keys. A GPU does not exclude iterations.
 var errHeld = errors.New("levels are read")
 
-// moveUp moves the keys of buckets [lo,hi) of the lowest level. Keys stay in their region, so
-// threads in different regions do not conflict. It returns false if a key has found no slot.
+// moveUp moves the keys of buckets [lo,hi) of the lowest level to levels above. Keys stay in their
+// region, so threads in different regions do not conflict. ok is false if a key found no slot.
 func (e *engine) moveUp(bottom level, lo, hi uint64) (ok bool, err error) {
 	if e.accel != nil {
 		return e.accel.moveUp(lo, hi)
 	}
-	per := uint64(1) << (bottom.bits - bottom.regions()) // buckets per region
+	per := uint64(1) << (bottom.bits - bottom.regions()) // number of buckets per region
 	first, end := lo/per, (hi+per-1)/per
 	var crowded atomic.Bool
 	e.Device.Parallel(int(end-first), 1, func(from, to int) {
@@ -207,8 +205,7 @@ func (e *engine) moveUp(bottom level, lo, hi uint64) (ok bool, err error) {
 	return !crowded.Load(), nil
 }
 
-// moveBucket moves the keys of a bucket to open levels. It returns false if one finds no slot
-// there.
+// moveBucket moves the keys of a bucket to open levels. It returns false if a key finds none.
 func (t *table) moveBucket(bucket uint64, key []byte) bool {
 	for slot := range t.slots {
 		at := slotRef{bucket, slot}
@@ -228,7 +225,7 @@ func (t *table) moveBucket(bucket uint64, key []byte) bool {
 	return true
 }
 
-// vacantSlot returns a free slot for a key in the emptiest of its buckets in open levels.
+// vacantSlot returns a free slot for a key, in the open candidate bucket with the most free slots.
 func (t *table) vacantSlot(it *item) (at slotRef, old control, ok bool) {
 	maxFree := 0
 	t.eachBucket(it.hash, func(bucket uint64, open bool) bool {
@@ -240,7 +237,7 @@ func (t *table) vacantSlot(it *item) (at slotRef, old control, ok bool) {
 	return at, old, ok
 }
 
-// freeSlots returns the number of free slots of a bucket, and the first of them.
+// freeSlots returns the number of free slots in a bucket, and the first one with its control word.
 func (t *table) freeSlots(bucket uint64) (n int, first slotRef, old control) {
 	for slot := range t.slots {
 		at := slotRef{bucket, slot}
@@ -254,7 +251,7 @@ func (t *table) freeSlots(bucket uint64) (n int, first slotRef, old control) {
 	return n, first, old
 }
 
-// dropLevel removes a level without keys from the pool.
+// dropLevel removes the empty bottom level from the pool.
 func (e *engine) dropLevel(l level) error {
 	t := e.table
 	if err := e.fetchSpace(); err != nil {

@@ -14,20 +14,20 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// serialHost is a host of one core, for domains, which run one thread at a time.
+// serialHost is a host with one core, for domains, which run one thread at a time.
 type serialHost struct{ device.Host }
 
 func (serialHost) Properties() device.Properties                { return device.Properties{Units: 1} }
 func (serialHost) Close() error                                 { return nil }
 func (serialHost) Parallel(n, grain int, body func(lo, hi int)) { body(0, n) }
 
-// growth is a trial with an index that grows, in a pool with a superblock.
+// growth is a trial of an index that grows, in a pool with a superblock.
 type growth struct {
 	*trial
 	policy *policy
 }
 
-// growthUnit is the allocation unit of its pool in words: levels begin at pages.
+// growthUnit is the allocation unit of the trial's pool in words. Levels must begin at pages.
 const growthUnit = pool.Page / pm.Word
 
 func newGrowth(seed uint64) *growth {
@@ -62,8 +62,7 @@ func newGrowth(seed uint64) *growth {
 	return g
 }
 
-// reopen opens what a crash has left of a pool. With resume it may also finish a resize in
-// progress.
+// reopen opens a pool that a crash has left. With resume it may also finish a resize in progress.
 func (tr *trial) reopen(m *pm.Memory, resume bool) (*table, *Report) {
 	p, err := pool.OpenMemory(m)
 	if err != nil {
@@ -83,7 +82,6 @@ func (tr *trial) reopen(m *pm.Memory, resume bool) (*table, *Report) {
 	return e.table, report
 }
 
-// openPolicy opens a pool for work.
 func (g *growth) openPolicy(p *pool.Pool) *policy {
 	e, _, err := recoverPool(ctx, p, serialHost{}, OpenOptions{})
 	if err != nil {
@@ -93,10 +91,11 @@ func (g *growth) openPolicy(p *pool.Pool) *policy {
 	return &policy{e, e, Resize(g.rng.IntN(2))}
 }
 
-// run runs batches of a few operations; each drains a bucket or two.
+// run runs batches of a few operations. Each batch drains one or two buckets.
 func (g *growth) run() {
 	g.d.Step = func() {
-		if g.rng.IntN(max(1, g.d.Dirty()/4)) == 0 { // one more of many makes little difference
+		// if many words are dirty, one more hardly matters
+		if g.rng.IntN(max(1, g.d.Dirty()/4)) == 0 {
 			g.d.Crash(g.rng, g.maxImages, g.checkImage)
 		}
 	}
@@ -114,7 +113,6 @@ func (g *growth) run() {
 	}
 }
 
-// zeroBuckets zeroes a bucket of the next level.
 func (g *growth) zeroBuckets() error {
 	if g.policy.resize == Stop || g.shape.records() {
 		return nil
@@ -127,7 +125,7 @@ func (g *growth) zeroBuckets() error {
 	return g.policy.zeroNext(1)
 }
 
-// change runs one operation, and grows the index for it if necessary.
+// change runs one operation and grows the index if necessary.
 func (g *growth) change(i int) {
 	kind, next := op.Put, g.shape.value(g.rng)
 	if g.rng.IntN(6) == 0 {
@@ -152,7 +150,7 @@ func (g *growth) change(i int) {
 	g.possible[i] = [][]byte{next}
 }
 
-// exploreGrowth runs programs, from a seed on, until about states images have been checked.
+// exploreGrowth runs programs, from seed from on, until about states images have been checked.
 func exploreGrowth(from uint64, states int, change func(*growth)) (images, resizes int, failed string) {
 	for seed := from; images < states; seed++ {
 		g := newGrowth(seed)
@@ -168,7 +166,7 @@ func exploreGrowth(from uint64, states int, change func(*growth)) (images, resiz
 	return images, resizes, ""
 }
 
-// A crash at any point of a growth, even in a write of the superblock, loses nothing and leaves no
+// A crash at any point of a growth, even in a write of the superblock, loses no key and leaves no
 // key twice. The next opening continues the growth.
 func TestCrashesInGrowth(t *testing.T) {
 	conformance.SkipRaced(t, serialized)
@@ -208,7 +206,7 @@ func TestGrowthMutants(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// seed 34 finds the first mutant
+			// seed 34 detects the first mutant
 			images, _, failed := exploreGrowth(33, 400_000, change)
 			if failed == "" {
 				t.Fatalf("not found in %d images", images)
@@ -218,8 +216,7 @@ func TestGrowthMutants(t *testing.T) {
 	}
 }
 
-// The number of units of levels stays right while an index grows, compacts records, and is opened
-// again.
+// The count of units in levels stays correct while an index grows, compacts and is opened again.
 func TestUnitsOfLevels(t *testing.T) {
 	forEachWidth(t, Options{Capacity: 20, Levels: 2, Slots: 4, Hashes: 2}, func(t *testing.T, im *image) {
 		count := func(x *Index) {

@@ -19,7 +19,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// strs makes an index of byte strings.
+// strs creates an index of byte strings.
 func strs(t testing.TB, o Options) *Strings {
 	t.Helper()
 	if o.Size == 0 {
@@ -31,7 +31,7 @@ func strs(t testing.TB, o Options) *Strings {
 	return x
 }
 
-// fixed makes an index of byte strings of one length.
+// fixed creates an index of byte strings of one length.
 func fixed(t testing.TB, key, value int) *Index {
 	t.Helper()
 	x, err := Create(filepath.Join(memoryDir(t), "pool"), openCPU(t), Options{KeySize: key, ValueSize: value, Size: 8 << 20})
@@ -40,7 +40,7 @@ func fixed(t testing.TB, key, value int) *Index {
 	return x
 }
 
-// saver is the method set that both share.
+// saver is implemented by Index and Strings.
 type saver interface {
 	Save(context.Context, io.Writer) (int, error)
 	Load(context.Context, io.Reader) (int, error)
@@ -56,8 +56,8 @@ func saved(t testing.TB, x saver) []byte {
 	return b.Bytes()
 }
 
-// Saved byte strings load into another pool, whatever its options, and Load reads nothing after
-// them.
+// Saved byte strings can be loaded into another pool with other options. Load stops at the end of
+// the stream.
 func TestSaveStrings(t *testing.T) {
 	m := model{}
 	for i := range 3000 {
@@ -85,7 +85,7 @@ func TestSaveStrings(t *testing.T) {
 	must(t, y.Check(ctx))
 }
 
-// The format is fixed.
+// The format of saved streams does not change.
 func TestSavedBytes(t *testing.T) {
 	x := strs(t, Options{})
 	_, err := x.Put(ctx, BytesOf("key"), BytesOf("a value"))
@@ -96,7 +96,8 @@ func TestSavedBytes(t *testing.T) {
 	}
 }
 
-// Indexes load each other's pairs if the lengths fit, and nothing of a frame with other lengths.
+// Index and Strings load pairs of the other type if the lengths fit. Frames with other lengths are
+// refused.
 func TestLoadOfOtherLengths(t *testing.T) {
 	x := fixed(t, 8, 16)
 	for i := range 100 {
@@ -142,7 +143,7 @@ func TestLoadOfOtherLengths(t *testing.T) {
 	}
 }
 
-// A GPU's index is saved and loaded like any other.
+// An index on a GPU is saved and loaded like any other.
 func TestSaveOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -167,7 +168,7 @@ func TestSaveOnGPU(t *testing.T) {
 	}
 }
 
-// A flip of any bit, and any truncation, is ErrFormat.
+// A stream with any flipped bit, or of any truncated length, returns ErrFormat.
 func TestLoadOfDamagedStrings(t *testing.T) {
 	x := strs(t, Options{})
 	_, err := x.Put(ctx, BytesOf("a", "key"), BytesOf("value", ""))
@@ -190,7 +191,7 @@ func TestLoadOfDamagedStrings(t *testing.T) {
 	}
 }
 
-// Lengths that claim to be huge take no memory.
+// A stream that states huge lengths causes no large allocation.
 func TestLoadOfHugeLengths(t *testing.T) {
 	x := strs(t, Options{})
 	file := saved(t, x)[:20]
@@ -211,7 +212,7 @@ func TestLoadOfHugeLengths(t *testing.T) {
 	}
 }
 
-// A page larger than a frame may be becomes several frames.
+// A page that exceeds the maximum size of a frame is saved as several frames.
 func TestSaveOfLargeRows(t *testing.T) {
 	was := core.PageBytes
 	core.PageBytes = 1 << 28
@@ -230,7 +231,7 @@ func TestSaveOfLargeRows(t *testing.T) {
 	m.equalStrings(t, y)
 }
 
-// A full pool keeps its contents, and Load returns how many operations have run.
+// A full pool keeps its contents, and Load returns the number of operations that ran.
 func TestLoadIntoFullPool(t *testing.T) {
 	x := strs(t, Options{Size: 68 << 20})
 	var keys, values Bytes

@@ -17,8 +17,8 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// loading is a map with a Compact that also begins to load the cache, if any. The operations after
-// it meet a cache that is being filled.
+// loading is a map with a Compact that also starts to load the cache, if the map has one. Later
+// operations then run while the cache is being filled.
 type loading[K weft.Key, V weft.Value] struct{ *Map[K, V] }
 
 func (m loading[K, V]) Compact(ctx context.Context) error {
@@ -30,13 +30,13 @@ func (m loading[K, V]) Compact(ctx context.Context) error {
 	}))
 }
 
-// scheduled is a map that is checked between batches.
+// scheduled is a map that tests check between batches.
 type scheduled[K weft.Key, V weft.Value] struct{ loading[K, V] }
 
-// CheckInvariants reads all of the pool.
+// CheckInvariants runs Check, which reads the whole pool.
 func (m scheduled[K, V]) CheckInvariants() error { return m.Check(ctx) }
 
-// programs returns the programs of an index that begins with few or with many buckets.
+// programs returns programs for an index that begins with few or with many buckets.
 func programs[K weft.Key, V weft.Value](t *testing.T, m dst.Mode[Options]) dst.Config[K, V] {
 	cfg := dst.Maps(func(dev device.Device, s dst.Shape) (scheduled[K, V], error) {
 		types := core.MapTypes[K, V]()
@@ -59,14 +59,14 @@ func programs[K weft.Key, V weft.Value](t *testing.T, m dst.Mode[Options]) dst.C
 	return cfg
 }
 
-// keysMakeWay runs lookups alongside changes, in an index that needs every slot.
+// keysMakeWay runs lookups alongside changes in an index that is almost full.
 var keysMakeWay = dst.Shape{Name: "keys make way", Capacity: 10, Keys: 60, Hot: 40, Batches: 14, Streams: 3,
 	Kinds: []weft.OpKind{weft.OpPutNew, weft.OpGet, weft.OpPutNew, weft.OpGet, weft.OpGet, weft.OpDelete, weft.OpGet, weft.OpPut, weft.OpGet, weft.OpGet}}
 
 var twoSlots = dst.Mode[Options]{Arch: 80, Name: "2 slots", Options: Options{Slots: 2, Hashes: 2, Levels: 2}}
 
-// Under any schedule of their threads, the results of a batch match some serial order of its
-// operations, alongside other batches and a resize.
+// Under any schedule of threads, the results of a batch match a serial order of its operations,
+// alongside other batches and a resize.
 func TestSchedules(t *testing.T) {
 	dst.Explore(t, twoSlots, programs[uint64, uint64](t, twoSlots).Updating())
 	stop := dst.Mode[Options]{Arch: 80, Name: "stop,mirror,rounds", Options: Options{Slots: 4, Hashes: 2, Levels: 2, Resize: Stop, Mirror: true}}
@@ -86,14 +86,14 @@ func TestSchedules(t *testing.T) {
 	dst.Explore(t, values, programs[uint64, uint64](t, values))
 }
 
-// Each mutant of lookups is found.
+// The tests detect each mutant of lookups.
 func TestLookupMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
 	for _, m := range []struct {
 		name, pattern, with string
-		from                uint64 // a seed shortly before one that finds it
+		from                uint64 // a seed shortly before the first one that detects the mutant
 	}{
 		// see pick
 		{"a value may be read before the control word of its slot, by other lanes", `bar\.warp\.sync [^;]*;`, "", 167},
@@ -116,14 +116,14 @@ func TestLookupMutants(t *testing.T) {
 // withValues is an index with a cache of values.
 var withValues = dst.Mode[Options]{Arch: 80, Name: "2 slots,mirror,values", Options: Options{Slots: 2, Hashes: 2, Levels: 2, Mirror: true, Cache: .6}}
 
-// Changes that bypass the cache are detected.
+// The tests detect changes that bypass the cache.
 func TestChangesPastTheCache(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
 	cfg := programs[uint32, uint64](t, withValues)
 	cached := unsafe.Offsetof(changeParams{}.table) + unsafe.Offsetof(tableRef{}.cached)
-	cfg.First, cfg.Seeds, cfg.NoShrink = 29, 100, true // found by 30
+	cfg.First, cfg.Seeds, cfg.NoShrink = 29, 100, true // seed 30 detects it
 	cfg.Rewrite = mutate.Replace(t, "change", fmt.Sprintf(`ld\.param\.u64 (%%rd\d+), \[%%rd\d+\+%d\]`, cached), "mov.u64 $1, 0")
 	f, tried := dst.Find(cfg)
 	if f == nil {

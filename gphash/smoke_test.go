@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Every operation runs once, with each kind of data in a GPU's memory, in a pool that grows. One
-// pair of widths suffices, since kernels get them as numbers, plus byte strings.
+// Every operation runs once, with all kinds of mirrors and caches, in a pool that grows. Kernels
+// receive widths as parameters, so one pair of widths and byte strings suffice.
 func TestSmoke(t *testing.T) { smokeAll(t, devicetest.Open(t)) }
 
 func smokeAll(t *testing.T, dev device.Device) {
@@ -40,8 +40,7 @@ func smokeMap(t *testing.T, dev device.Device, o Options) {
 	})
 }
 
-// smokeIndex also opens an existing index, looks hot keys up, and gives warps several operations
-// each.
+// smokeIndex also opens an existing index, looks up hot keys, and runs several operations per warp.
 func smokeIndex(t *testing.T, dev device.Device, o Options) {
 	path := filepath.Join(memoryDir(t), "pool")
 	o.KeySize, o.ValueSize = 13, 130
@@ -81,7 +80,7 @@ func smokeIndex(t *testing.T, dev device.Device, o Options) {
 	must(t, x.Close())
 }
 
-// smokeStrings makes keys of any length move for each other, and grows.
+// smokeStrings makes keys of any length move, and makes the index grow.
 func smokeStrings(t *testing.T, dev device.Device, o Options) {
 	o.KeySize, o.ValueSize, o.Slots, o.Size = 0, 0, 2, 8<<20
 	x, err := CreateStrings(filepath.Join(memoryDir(t), "pool"), dev, o)

@@ -8,62 +8,63 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// Durability is the kind of failure that stores survive. 0: nothing is guaranteed to outlive the
-// process.
+// Durability is the kind of failure that acknowledged changes survive. Durability 0 guarantees
+// nothing beyond the end of the process.
 type Durability int
 
 // Durabilities of an index.
 const (
-	// Process: what a call has done when it returns outlives the process, however that ends. A pool
-	// in a file system in memory does not outlive the machine.
+	// Process guarantees that acknowledged changes outlive the process, however the process ends. A
+	// pool in a file system in memory does not outlive the machine.
 	Process Durability = Durability(pool.Process)
-	// PMem: it survives a power failure, too. The memory is persistent by itself, and stores are
-	// written back to it out of the caches of the CPU. For a character device (devdax) the system
-	// reports that; otherwise the opener of the pool asserts it.
+	// PMem guarantees that acknowledged changes also survive a power failure. The memory itself is
+	// persistent, and stores are written back from the CPU's caches. For a character device
+	// (devdax) the system reports that the memory is persistent. Otherwise the caller must assert
+	// it.
 	PMem Durability = Durability(pool.PMem)
 )
 
 // String returns the name of the durability.
 func (d Durability) String() string { return pool.Durability(d).String() }
 
-// MarshalText returns the name, or [weft.ErrOptions] for an invalid value.
+// MarshalText returns the name of the durability, or [weft.ErrOptions] for an invalid value.
 func (d Durability) MarshalText() ([]byte, error) { return pool.Durability(d).MarshalText() }
 
-// UnmarshalText parses a name in upper or lower case, so flag.TextVar accepts a Durability.
+// UnmarshalText parses a name in upper or lower case, so that flag.TextVar accepts a Durability.
 func (d *Durability) UnmarshalText(text []byte) error {
 	return (*pool.Durability)(d).UnmarshalText(text)
 }
 
-// Stats describe an index at a moment without changes in flight.
+// Stats describes an index at a moment without changes in flight.
 type Stats struct {
 	Keys  int `json:"keys"`
-	Slots int `json:"slots"` // of all levels
-	// slots of deleted keys, reusable by the next batch
+	Slots int `json:"slots"` // slots in all levels
+	// slots of deleted keys, which the next batch may reuse
 	Tombs      int     `json:"tombs"`
 	LoadFactor float64 `json:"load_factor"` // Keys/Slots
-	Levels     int     `json:"levels"`      // including draining ones
-	Draining   int     `json:"draining"`    // levels being drained
-	// levels drained since the pool was opened
+	Levels     int     `json:"levels"`      // number of levels, including draining ones
+	Draining   int     `json:"draining"`    // number of levels being drained
+	// number of levels drained since the pool was opened
 	Resizes int `json:"resizes"`
-	// batches with operations rerun for lack of space, since the pool was opened
+	// number of batches, since the pool was opened, with operations rerun for lack of space
 	Retries    int `json:"retries"`
 	PoolBytes  int `json:"pool_bytes"`
 	LevelBytes int `json:"level_bytes"`
-	ValueBytes int `json:"value_bytes"` // units of values
-	RedoBytes  int `json:"redo_bytes"`  // log of atomic batches
-	// units without values that belong to no level
+	ValueBytes int `json:"value_bytes"` // size of the units with values
+	RedoBytes  int `json:"redo_bytes"`  // size of the log for atomic batches
+	// size of the units that hold neither values nor levels
 	FreeBytes int `json:"free_bytes"`
 
-	// The cache of a GPU: its size, and the share of the bucket or value reads of lookups that it
-	// has served since it was loaded.
+	// CacheBytes is the size of the GPU's cache. CacheHitRate is the share of lookups' reads of
+	// buckets or values that the cache has served since it was loaded.
 	CacheBytes   int     `json:"cache_bytes,omitempty"`
 	CacheHitRate float64 `json:"cache_hit_rate,omitempty"`
 }
 
-// Stats returns statistics. It waits for the writer lock.
+// Stats returns statistics of the index. It waits for the writer lock.
 func (x *Index) Stats(ctx context.Context) (Stats, error) { return stats(ctx, x.core, x.engine) }
 
-// Stats returns statistics. It waits for the writer lock.
+// Stats returns statistics of the map. It waits for the writer lock.
 func (m *Map[K, V]) Stats(ctx context.Context) (Stats, error) { return stats(ctx, m.core, m.engine) }
 
 func stats(ctx context.Context, t *core.Table, e *engine) (s Stats, err error) {
@@ -96,8 +97,8 @@ func stats(ctx context.Context, t *core.Table, e *engine) (s Stats, err error) {
 	return s, err
 }
 
-// Durability returns the durability that the pool has been granted.
+// Durability returns the durability that the pool provides.
 func (x *Index) Durability() Durability { return Durability(x.engine.pool.Durability()) }
 
-// Durability returns the durability that the pool has been granted.
+// Durability returns the durability that the pool provides.
 func (m *Map[K, V]) Durability() Durability { return Durability(m.engine.pool.Durability()) }

@@ -13,17 +13,17 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Strings is a persistent hash index from byte strings of any length to byte strings of any length:
-// keys of 1 to 4,096 bytes, values of up to 65,536, or either of one length. A batch has them in
-// columns, [Bytes]. Keys or values of other lengths return [device.ErrInvalid], which names the
-// first, and change nothing.
+// Strings is a persistent hash index between byte strings of variable length: keys of 1 to 4,096
+// bytes, and values of up to 65,536 bytes. Either keys or values may have a fixed length instead.
+// Methods take the keys and the values of a batch as columns of type [Bytes]. If a key or value has
+// a forbidden length, they return [device.ErrInvalid] with the first such row and change nothing.
 type Strings struct {
 	core   *core.Table
 	engine *engine
 }
 
-// CreateStrings is [Create] for an index of byte strings with KeySize or ValueSize, or both, 0: of
-// any length.
+// CreateStrings creates a pool in a new file and opens an empty index of byte strings in the pool.
+// At least one of o.KeySize and o.ValueSize must be 0, which allows any length. See [Create].
 func CreateStrings(path string, dev device.Device, o Options) (*Strings, error) {
 	t, e, err := create(path, dev, &o, byteStrings, true)
 	if err != nil {
@@ -32,8 +32,8 @@ func CreateStrings(path string, dev device.Device, o Options) (*Strings, error) 
 	return &Strings{t, e}, nil
 }
 
-// OpenStrings is [Open] for an index of byte strings of any length. It returns [weft.ErrFormat] if
-// the pool's keys and values have one length each.
+// OpenStrings opens the index of byte strings in a pool. It returns [weft.ErrFormat] if both keys
+// and values of the pool have a fixed length. See [Open] for recovery and the other errors.
 func OpenStrings(ctx context.Context, path string, dev device.Device, o OpenOptions) (*Strings, *Report, error) {
 	t, e, report, err := open(ctx, path, dev, o, byteStrings, true, batch.Widths{})
 	if err != nil {
@@ -42,7 +42,7 @@ func OpenStrings(ctx context.Context, path string, dev device.Device, o OpenOpti
 	return &Strings{t, e}, report, nil
 }
 
-// batch makes columns of keys and, for operations that store values, of values.
+// batch returns a batch of byte strings. values is nil if the operations store no values.
 func (x *Strings) batch(kind op.Kind, method string, keys *Bytes, values *Bytes, kinds []weft.OpKind, columns batch.Columns) (*batch.Batch, error) {
 	b := &batch.Batch{N: keys.Len(), Kind: kind, Columns: columns}
 	if kinds != nil {
@@ -70,7 +70,6 @@ func (x *Strings) batch(kind op.Kind, method string, keys *Bytes, values *Bytes,
 	return b, nil
 }
 
-// change runs a batch.
 func (x *Strings) change(ctx context.Context, kind op.Kind, method string, keys, values *Bytes, ok []bool) (delta int, err error) {
 	b, err := x.batch(kind, method, keys, values, nil, batch.Columns{batch.OK: batch.Optional(ok)})
 	if err != nil {
@@ -79,19 +78,21 @@ func (x *Strings) change(ctx context.Context, kind op.Kind, method string, keys,
 	return x.core.Change(ctx, method, b)
 }
 
-// Put inserts pairs or replaces values, and counts the keys that were new. Of several pairs of a
-// key the last one wins. When Put returns, the pairs are as durable as [Strings.Durability] says.
+// Put inserts pairs or replaces the values of existing keys, and returns the number of new keys. If
+// a key occurs in several pairs, the last pair wins. When Put returns, the pairs have the
+// durability that [Strings.Durability] reports.
 func (x *Strings) Put(ctx context.Context, keys, values Bytes) (inserted int, err error) {
 	return x.change(ctx, op.Put, "Put", &keys, &values, nil)
 }
 
-// PutNew inserts the pairs with absent keys and counts them. Of several pairs of a key it takes the
-// first. ok, if not nil, reports which were inserted.
+// PutNew inserts the pairs with absent keys and returns their number. If a key occurs in several
+// pairs, the first pair is inserted. ok, if not nil, reports which pairs were inserted.
 func (x *Strings) PutNew(ctx context.Context, keys, values Bytes, ok []bool) (inserted int, err error) {
 	return x.change(ctx, op.PutNew, "PutNew", &keys, &values, ok)
 }
 
-// Update is [Index.Update].
+// Update replaces the values of existing keys and returns the number of pairs with an existing key.
+// See [Index.Update].
 func (x *Strings) Update(ctx context.Context, keys, values Bytes, found []bool) (updated int, err error) {
 	b, err := x.batch(op.Put, "Update", &keys, &values, nil, batch.Columns{batch.OK: batch.Optional(found)})
 	if err != nil {
@@ -100,13 +101,14 @@ func (x *Strings) Update(ctx context.Context, keys, values Bytes, found []bool) 
 	return x.core.Replace(ctx, "Update", b)
 }
 
-// Delete removes keys and counts those that existed. deleted, if not nil, reports which.
+// Delete removes keys and returns the number of keys that existed. deleted, if not nil, reports
+// which keys existed.
 func (x *Strings) Delete(ctx context.Context, keys Bytes, deleted []bool) (n int, err error) {
 	delta, err := x.change(ctx, op.Delete, "Delete", &keys, nil, deleted)
 	return -delta, err
 }
 
-// Contains counts the keys that exist. found, if not nil, reports which.
+// Contains returns the number of keys that exist. found, if not nil, reports which keys exist.
 func (x *Strings) Contains(ctx context.Context, keys Bytes, found []bool) (hits int, err error) {
 	b, err := x.batch(op.Get, "Contains", &keys, nil, nil, batch.Columns{batch.OK: batch.Optional(found)})
 	if err != nil {
@@ -115,10 +117,10 @@ func (x *Strings) Contains(ctx context.Context, keys Bytes, found []bool) (hits 
 	return x.core.Get(ctx, "Contains", nil, b)
 }
 
-// Get looks keys up and appends their values to values, one row per key, which is empty for an
-// absent key. It counts the keys that exist. found, if not nil, reports which. If the values take
-// more than half of the host's free memory it returns [device.ErrMemory]. On an error values stays
-// unchanged.
+// Get looks up keys and returns the number of keys that exist. It appends one row per key to
+// values, which is empty for an absent key. found, if not nil, reports which keys exist. If the
+// values take more than half of the host's free memory, Get returns [device.ErrMemory]. On an error
+// values stays unchanged.
 func (x *Strings) Get(ctx context.Context, keys Bytes, values *Bytes, found []bool) (hits int, err error) {
 	records := make([]uint64, keys.Len())
 	b, err := x.batch(op.Get, "Get", &keys, nil, nil, batch.Columns{batch.OK: batch.Optional(found), batch.Out: batch.Output(records)})
@@ -145,10 +147,11 @@ func (x *Strings) Get(ctx context.Context, keys Bytes, values *Bytes, found []bo
 	return hits, nil
 }
 
-// Apply runs a mixed batch of OpGet, OpPut, OpPutNew, OpUpdate and OpDelete in its order. values
-// holds the values of operations that store one; other rows are ignored. If results is not nil,
-// Apply appends a row for each operation: what Get and PutNew have found; all others are empty. ok,
-// if not nil, reports what was found, inserted, updated and deleted.
+// Apply runs a mixed batch of OpGet, OpPut, OpPutNew, OpUpdate and OpDelete in the order of its
+// rows. values holds the values of operations that store one; other rows are ignored. If results is
+// not nil, Apply appends one row per operation: the existing value for OpGet, and for OpPutNew if
+// it finds its key. All other rows of results are empty. ok, if not nil, reports which keys were
+// found, inserted, updated or deleted.
 func (x *Strings) Apply(ctx context.Context, kinds []weft.OpKind, keys, values Bytes, results *Bytes, ok []bool) error {
 	if err := checkKinds(kinds); err != nil {
 		return err
@@ -171,17 +174,17 @@ func (x *Strings) Apply(ctx context.Context, kinds []weft.OpKind, keys, values B
 	return err
 }
 
-// KeySize returns the length of keys in bytes; 0 if it is variable.
+// KeySize returns the length of keys in bytes, or 0 if the length varies.
 func (x *Strings) KeySize() int { return int(x.engine.keySize) }
 
-// ValueSize returns the length of values in bytes; 0 if it is variable.
+// ValueSize returns the length of values in bytes, or 0 if the length varies.
 func (x *Strings) ValueSize() int { return int(x.engine.valueSize) }
 
-// Len returns the number of keys. It never waits.
+// Len returns the number of keys. It never waits for a running batch.
 func (x *Strings) Len() int { return x.core.Len() }
 
-// All iterates over the pairs, in no order. Both slices are valid for one iteration of the loop. A
-// pair that does not change meanwhile is seen exactly once.
+// All iterates over the pairs in no particular order. Both slices are valid for one iteration of
+// the loop. A pair that does not change during the iteration is returned exactly once.
 func (x *Strings) All(ctx context.Context) iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) {
 		for p := range x.Pages(ctx) {
@@ -194,10 +197,11 @@ func (x *Strings) All(ctx context.Context) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// StringsPage is some pairs of an index. It is valid for one iteration of the loop.
+// StringsPage is a part of an index's pairs. It is valid for one iteration of the loop.
 type StringsPage struct{ Keys, Values Bytes }
 
-// Pages iterates as All does. An error comes with the last, empty page.
+// Pages iterates over the pairs in pages; see [Strings.All] for the guarantees. If the iteration
+// fails, the last page is empty and comes with the error.
 func (x *Strings) Pages(ctx context.Context) iter.Seq2[StringsPage, error] {
 	return func(yield func(StringsPage, error) bool) {
 		ended := false
@@ -211,7 +215,6 @@ func (x *Strings) Pages(ctx context.Context) iter.Seq2[StringsPage, error] {
 	}
 }
 
-// inOrder returns a column with contiguous rows as Bytes.
 func inOrder(c *batch.Column, n int) Bytes {
 	b := Bytes{make([]uint64, n+1), *c.Data}
 	for i := range n {
@@ -220,21 +223,22 @@ func inOrder(c *batch.Column, n int) Bytes {
 	return b
 }
 
-// Clear removes everything. A crash during it may leave some pairs, unless batches are atomic.
+// Clear removes all pairs. If the process crashes during Clear, pairs may remain, unless the pool
+// has Options.AtomicBatch.
 func (x *Strings) Clear(ctx context.Context) error { return x.core.Clear(ctx) }
 
-// Compact finishes a resize, and compacts records until no further unit can be freed.
+// Compact finishes a resize, and then compacts records until no more units can be freed.
 func (x *Strings) Compact(ctx context.Context) error { return x.core.Compact(ctx) }
 
-// Check reads the whole index, including records and checksums, and returns the first damage as
-// [weft.ErrCorrupt].
+// Check reads the whole index, including records and checksums. It returns the first damage that it
+// finds as [weft.ErrCorrupt].
 func (x *Strings) Check(ctx context.Context) error { return x.core.Check(ctx) }
 
-// Stats returns statistics. It waits for the writer lock.
+// Stats returns statistics of the index. It waits for the writer lock.
 func (x *Strings) Stats(ctx context.Context) (Stats, error) { return stats(ctx, x.core, x.engine) }
 
-// Durability returns the durability that the pool has been granted.
+// Durability returns the durability that the pool provides.
 func (x *Strings) Durability() Durability { return Durability(x.engine.pool.Durability()) }
 
-// Close closes the pool. It is idempotent; later calls return [weft.ErrClosed].
+// Close closes the pool. Closing it again does nothing. Other calls then return [weft.ErrClosed].
 func (x *Strings) Close() error { return x.core.Close() }

@@ -17,8 +17,8 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// stringsAsMap is an index of byte strings as a map of integers, each encoded as a string of some
-// length. Batches of streams run as batches of the host, in order.
+// stringsAsMap adapts an index of byte strings to a map of integers. It encodes each integer as a
+// string, with varying lengths. Batches of streams run as host batches, in order.
 type stringsAsMap struct{ *Strings }
 
 func keyString(k uint64) []byte {
@@ -43,7 +43,7 @@ func valueStrings(vals []uint64) (b Bytes) {
 	return b
 }
 
-// integers decodes strings; empty ones become 0.
+// integers decodes strings. Empty strings become 0.
 func integers(b *Bytes, of func(uint64) []byte, to []uint64) error {
 	for i := range b.Len() {
 		if to[i] = 0; len(b.Row(i)) > 0 {
@@ -107,7 +107,7 @@ func (m stringsAsMap) Pages(ctx context.Context) iter.Seq2[weft.Page[uint64, uin
 	}
 }
 
-// on runs a batch of a stream as one of the host.
+// on runs a batch of a stream as a host batch.
 func (m stringsAsMap) on(s *device.Stream, keys, vals device.Slice[uint64], ok device.Slice[bool], run func(keys, vals []uint64, ok []bool) error) error {
 	k, v, o := make([]uint64, keys.Len()), make([]uint64, vals.Len()), make([]bool, ok.Len())
 	if err := keys.CopyTo(ctx, s, k); err != nil {
@@ -157,10 +157,9 @@ func (m stringsAsMap) ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind],
 
 func (m stringsAsMap) Sync(ctx context.Context) error { return m.core.Sync(ctx) }
 
-// CheckInvariants reads all of the pool.
+// CheckInvariants runs Check, which reads the whole pool.
 func (m stringsAsMap) CheckInvariants() error { return m.Check(ctx) }
 
-// stringPrograms returns the programs of byte strings.
 func stringPrograms(t *testing.T, m dst.Mode[Options]) dst.Config[uint64, uint64] {
 	cfg := dst.Maps(func(dev device.Device, s dst.Shape) (stringsAsMap, error) {
 		o := m.Options
@@ -178,8 +177,8 @@ func stringPrograms(t *testing.T, m dst.Mode[Options]) dst.Config[uint64, uint64
 	return cfg
 }
 
-// Under any schedule of their threads, the results of a batch on byte strings match some serial
-// order of its operations.
+// Under any schedule of threads, the results of a batch on byte strings match a serial order of its
+// operations.
 func TestStringsSchedules(t *testing.T) {
 	for _, m := range []dst.Mode[Options]{
 		{Arch: 80, Name: "2 slots", Options: Options{Slots: 2, Hashes: 2, Levels: 2}},
@@ -190,7 +189,7 @@ func TestStringsSchedules(t *testing.T) {
 	}
 }
 
-// Claims of slots without an atomic compare-and-swap are detected.
+// The tests detect claims of slots without an atomic compare-and-swap.
 func TestStringsClaims(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

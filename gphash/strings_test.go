@@ -17,7 +17,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// equalStrings fails unless an index holds the pairs of the model.
+// equalStrings fails unless an index holds exactly the pairs of the model.
 func (m model) equalStrings(t testing.TB, x *Strings) {
 	t.Helper()
 	got, n := model{}, 0
@@ -33,15 +33,15 @@ func (m model) equalStrings(t testing.TB, x *Strings) {
 	}
 }
 
-// stringSource makes byte strings of any length, or of a fixed one.
+// stringSource generates byte strings of varying or fixed length.
 type stringSource struct {
 	rng       *rand.Rand
-	key, size int // of keys and values; 0: any
+	key, size int // lengths of keys and values; 0 if they vary
 	keys      uint64
-	got       Bytes // results of Get, reused
+	got       Bytes // reused for the results of Get
 }
 
-// randomKey returns one of l.keys keys, each with a length of its own.
+// randomKey returns one of l.keys keys. Each key has another length.
 func (l *stringSource) randomKey() []byte {
 	n := l.rng.Uint64N(l.keys)
 	size := l.key
@@ -76,15 +76,14 @@ func (l *stringSource) rows(n int, row func() []byte) (b Bytes) {
 	return b
 }
 
-// onDevices runs a test of byte strings on the CPU and, with less data by the factor scale, on a
-// simulated GPU.
+// onDevices runs a test of byte strings on the CPU and on a simulated GPU. On the GPU the amount of
+// data is divided by scale.
 func onDevices(t *testing.T, test func(t *testing.T, dev device.Device, scale int)) {
 	t.Run("cpu", func(t *testing.T) { test(t, openCPU(t), 1) })
 	t.Run("simulated", func(t *testing.T) { test(t, simulated(t), 8) })
 }
 
-// simulated opens a simulated GPU. All cores of the host place records for it, even for small
-// batches.
+// simulated opens a simulated GPU. All cores of the host write records for it.
 func simulated(t *testing.T) device.Device {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -95,14 +94,14 @@ func simulated(t *testing.T) device.Device {
 	return devicetest.OpenSim(t, nil)
 }
 
-// An index of byte strings takes batches of any kind through growth. It is the same after it has
-// been closed and opened again, on either device.
+// An index of byte strings accepts batches of any kind while it grows. It has the same contents
+// after it has been closed and opened again, on either device.
 func TestStrings(t *testing.T) {
 	smallParts(t)
 	type shape struct{ key, value, levels, slots, hashes int }
 	shapes := []shape{{0, 0, 2, 8, 2}, {0, 12, 1, 16, 2}, {8, 0, 2, 8, 2}, {30, 0, 4, 4, 2}, {0, 0, 2, 2, 2}}
 	if conformance.Raced {
-		shapes = shapes[:2] // with the same code as the others
+		shapes = shapes[:2] // the other shapes use the same code
 	}
 	for i, size := range shapes {
 		for _, resize := range []Resize{Beside, Stop} {
@@ -136,7 +135,8 @@ func stringsOn(t *testing.T, dev, other device.Device, o Options, rounds, n int)
 	must(t, err)
 	l, want := &stringSource{rand.New(rand.NewPCG(1, uint64(o.KeySize))), o.KeySize, o.ValueSize, uint64(20 * n), Bytes{}}, model{}
 	for i := range rounds {
-		stringBatches(t, l, x, want, n+i%3*n*4) // one of these is large enough for all cores
+		// one of these batches is large enough for all cores
+		stringBatches(t, l, x, want, n+i%3*n*4)
 		must(t, x.LoadCache(ctx))
 		must(t, x.Check(ctx))
 	}
@@ -200,7 +200,7 @@ func stringBatches(t testing.TB, l *stringSource, x *Strings, want model, n int)
 
 	keys = l.rows(n, l.randomKey)
 	for i := range l.got.Offsets[:cap(l.got.Offsets)] {
-		l.got.Offsets[:cap(l.got.Offsets)][i] = 1 << 40 // reused memory contains anything
+		l.got.Offsets[:cap(l.got.Offsets)][i] = 1 << 40 // reused memory may have any contents
 	}
 	got := l.got
 	got.Reset()
@@ -254,7 +254,6 @@ func stringBatches(t testing.TB, l *stringSource, x *Strings, want model, n int)
 	}
 }
 
-// filledStrings returns an empty index.
 func filledStrings(t *testing.T, dev device.Device, o Options) *Strings {
 	t.Helper()
 	if o.Size == 0 {
@@ -358,7 +357,7 @@ func stringLengths(t *testing.T, dev device.Device, scale int) {
 	must(t, x.Check(ctx))
 }
 
-// Pools of byte strings and other pools do not open as each other.
+// A pool of byte strings cannot be opened as an index of fixed lengths, and vice versa.
 func TestStringsAreNoIndex(t *testing.T) {
 	dev, dir := openCPU(t), t.TempDir()
 	for _, o := range []Options{{KeySize: 8, ValueSize: 8}, {KeySize: 129}, {ValueSize: maxValue + 1}, {KeySize: -1}} {
@@ -387,7 +386,7 @@ func TestStringsAreNoIndex(t *testing.T) {
 	}
 }
 
-// If a batch finds no space, it still returns the results of the operations that succeeded.
+// If a batch finds no space, it still returns the results of operations that succeeded.
 func TestStringsFull(t *testing.T) { onDevices(t, stringsFull) }
 
 func stringsFull(t *testing.T, dev device.Device, _ int) {
@@ -443,7 +442,7 @@ func stringsAtomicFull(t *testing.T, dev device.Device, _ int) {
 	}
 	want.equalStrings(t, x)
 	must(t, x.Check(ctx))
-	for i := range 4 { // each is a batch, and the next one can use what it frees
+	for i := range 4 { // each Put is a batch, and the next one can reuse the memory that it frees
 		_, err := x.Delete(ctx, BytesOf(fmt.Sprint(i)), nil)
 		must(t, err)
 		delete(want, fmt.Sprint(i))
@@ -455,7 +454,7 @@ func stringsAtomicFull(t *testing.T, dev device.Device, _ int) {
 	must(t, x.Check(ctx))
 }
 
-// recordBytes returns the bytes of units with records, and of the records in use.
+// recordBytes returns the size of units with records, and the size of the records in use.
 func recordBytes(v *values) (units, used uint64) {
 	for i := range v.space.owner {
 		if e := v.space.owner[i].extent.Load(); e != nil {
@@ -468,8 +467,8 @@ func recordBytes(v *values) (units, used uint64) {
 	return units, used
 }
 
-// Memory depends on the contents and on what one batch has replaced, not on the history: the same
-// keys get values of ever other lengths.
+// Memory use depends only on the contents and on the values that one batch has replaced. The test
+// replaces the values of the same keys by values of other lengths.
 func TestStringMemoryIsBounded(t *testing.T) { onDevices(t, stringMemoryIsBounded) }
 
 func stringMemoryIsBounded(t *testing.T, dev device.Device, scale int) {
@@ -479,7 +478,7 @@ func stringMemoryIsBounded(t *testing.T, dev device.Device, scale int) {
 	maxUsed := uint64(0)
 	for b := range 300 / scale {
 		var keys, values Bytes
-		bytes := 0 // of existing records, and of those replaced by the last call
+		bytes := 0 // size of existing records and of those that the last call replaced
 		record := func(key string, value string) { bytes += len(key) + len(value) + 24 }
 		size := 1 << rng.IntN(13)
 		for i := range 400 / scale {
@@ -521,8 +520,7 @@ func stringMemoryIsBounded(t *testing.T, dev device.Device, scale int) {
 	want.equalStrings(t, x)
 }
 
-// Memory left over by records of some sizes becomes available to records of other sizes, small and
-// large.
+// Records of any size can use memory that records of other sizes leave, small and large.
 func TestGather(t *testing.T) { onDevices(t, freesRuns) }
 
 func freesRuns(t *testing.T, dev device.Device, scale int) {
@@ -565,7 +563,7 @@ func freesRuns(t *testing.T, dev device.Device, scale int) {
 		if t.Logf("round %d, values of %d bytes: the pool is full with %d keys, at %.2f", round, n, x.Len(), share); share < .75 {
 			t.Errorf("values of %d bytes: the pool is full when %.2f of it are taken", n, share)
 		}
-		var deleted Bytes // nine of ten, at random
+		var deleted Bytes // nine of ten keys, at random
 		for k := range want {
 			if rng.IntN(10) > 0 {
 				deleted.Append([]byte(k))
@@ -578,7 +576,7 @@ func freesRuns(t *testing.T, dev device.Device, scale int) {
 	}
 }
 
-// Free but scattered units are compacted for large records.
+// Free units that are not contiguous are compacted for large records.
 func TestGatherRuns(t *testing.T) { onDevices(t, freesLongRuns) }
 
 func freesLongRuns(t *testing.T, dev device.Device, scale int) {
@@ -595,7 +593,7 @@ func freesLongRuns(t *testing.T, dev device.Device, scale int) {
 	}
 	_, err := x.Put(ctx, keys, values)
 	must(t, err)
-	var gone Bytes // all of every second unit
+	var gone Bytes // all keys in every second unit
 	v := x.engine.values
 	for k := range want {
 		it := x.engine.item([]byte(k))

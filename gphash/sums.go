@@ -11,30 +11,28 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// Sums. A slot emptied by damage, or a page of an older state of the pool, looks like what
-// operations write. So Close stores the number of keys and two sums. The first one, over slots with
-// keys, covers the places of the slots, their tags and the places of their values. The second one
-// covers the checksums of the values. Sums do not depend on the order, so each core computes a
-// part. They are sums modulo 2^64 of hashes with the seed of the pool. They exclude the versions of
-// slots, which differ if a key gets the same value again.
+// Sums detect damage that looks like the effect of operations, such as a slot emptied by damage, or
+// a page in an older state. Close stores the number of keys and two sums. The first sum covers, for
+// all slots with keys, the places of the slots, their tags and the places of their values. The
+// second sum covers the checksums of the values. The order of terms does not matter, so each core
+// computes a part. The sums are taken modulo 2^64 over hashes with the seed of the pool. They
+// exclude the versions of slots, which differ if a key gets the same value again.
 //
-// Opening a pool reads all slots in any case, and compares their number and sum. Verification of
-// values also compares the sum over their checksums. After a crash no sums exist.
+// Opening a pool reads all slots anyway, and compares the number of keys and the first sum. Opening
+// with Verify also compares the second sum. After a crash the pool has no stored sums.
 
-// slotSum returns what a slot adds to the sum over slots.
 func (t *table) slotSum(at slotRef, c control) uint64 {
 	h := hash.Uint64(t.control(at), t.seed[0])
 	return hash.Uint64(hash.Uint64(h^c.block(), t.seed[1])^t.mem.Load(t.tag(at)), t.seed[0])
 }
 
-// valueSum returns what the value at a block adds to the sum over values. at is the word of its
-// checksum.
+// valueSum returns the term of a value in the sum over values. at is the word with its checksum.
 func (t *table) valueSum(block, at uint64) uint64 {
 	return hash.Uint64(hash.Uint64(block, t.seed[1])^t.mem.Load(at), t.seed[0])
 }
 
-// checksumAt returns the word with the checksum of a value. ok is false if no value begins at the
-// block.
+// checksumAt returns the index of the word with a value's checksum. ok is false if none begins
+// there.
 func (v *values) checksumAt(block uint64) (at uint64, ok bool) {
 	if v.records {
 		return block, v.isBlock(block)
@@ -43,8 +41,8 @@ func (v *values) checksumAt(block uint64) (at uint64, ok bool) {
 	return v.first + unit*v.unit + i, ok
 }
 
-// contents reads all slots on all cores, and computes what Close stores. Slots without a value,
-// which only damage leaves, add nothing to the sum over values.
+// contents reads all slots on all cores and computes the number and the sums that Close stores.
+// Slots without a value, which only damage leaves, add nothing to the sum over values.
 func (e *engine) contents() (c pool.Contents) {
 	var mu sync.Mutex
 	for _, l := range e.live {
@@ -62,8 +60,8 @@ func (e *engine) contents() (c pool.Contents) {
 	return c
 }
 
-// summer is one core's part of contents. Checksums are scattered over the pool, so they are
-// prefetched some slots before they are read.
+// summer computes one core's part of contents. Checksums are scattered over the pool, so summer
+// prefetches them several slots before it reads them.
 type summer struct {
 	*table
 	pool.Contents
@@ -86,7 +84,8 @@ func (s *summer) addBucket(bucket uint64) {
 	}
 }
 
-// addValue prefetches the checksum of a value, and first reads the pending ones if they are many.
+// addValue adds a value to the pending ones and prefetches its checksum. If the pending values are
+// too many, it first adds them to the sum.
 func (s *summer) addValue(block, at uint64) {
 	if s.n == len(s.values) {
 		s.flush()
@@ -105,8 +104,8 @@ func (s *summer) flush() {
 	s.n = 0
 }
 
-// savedContents returns what the pool held when it was closed. ok is false if that is unknown or
-// the pool has changed since it was opened.
+// savedContents returns the contents that the last Close stored. ok is false if none are stored, or
+// if the pool has changed since it was opened.
 func (e *engine) savedContents() (c pool.Contents, ok bool) {
 	if e.changed.Load() {
 		return c, false
@@ -114,14 +113,15 @@ func (e *engine) savedContents() (c pool.Contents, ok bool) {
 	return e.pool.Contents()
 }
 
-// saveContents makes the pool store its contents on Close. No operation is running. Error: weft's
-// ErrCorrupt, if slots have lost keys while the pool was open; the next Open then finds that, too.
+// saveContents makes the pool store its contents on Close. No operation may be running. It returns
+// weft's ErrCorrupt if slots have lost keys while the pool was open; the next Open then reports
+// that, too.
 func (e *engine) saveContents() error {
 	if e.pool.ReadOnly() {
 		return nil
 	}
 	if c, ok := e.savedContents(); ok {
-		e.pool.SetContents(c) // not recomputed, since that would accept damage
+		e.pool.SetContents(c) // recomputed contents would include damage
 		return nil
 	}
 	c, live := e.contents(), e.Parts().(*parts).counters.Live
@@ -137,17 +137,17 @@ func (e *engine) saveContents() error {
 // Close implements core.Engine.
 func (e *engine) Close() error { return e.saveContents() }
 
-// slotsDiffer is damage that a GPU without Verify leaves to Check.
+// slotsDiffer describes damage that a GPU without Verify detects only in Check.
 const slotsDiffer = "the slots are not those that the pool had when it was closed"
 
-// compare checks the result of an inspection against the contents when the pool was closed.
+// compare compares the result of an inspection with the contents that Close stored.
 func (in *inspection) compare(saved pool.Contents) {
 	in.Compared = true
-	found := in.Keys + in.Damaged // damaged slots may have had keys
+	found := in.Keys + in.Damaged // damaged slots may have held keys
 	switch {
 	case found < saved.Keys:
 		in.addLoss(saved.Keys-found, "the pool had %d keys when it was closed, and has %d", saved.Keys, in.Keys)
-	case in.Damaged > 0: // explains why sums differ
+	case in.Damaged > 0: // damaged slots explain different sums
 	case found > saved.Keys:
 		in.addLoss(found-saved.Keys, "the pool had %d keys when it was closed, and has %d", saved.Keys, in.Keys)
 	case in.sums.Slots != saved.Slots:
@@ -157,7 +157,6 @@ func (in *inspection) compare(saved pool.Contents) {
 	}
 }
 
-// addLoss counts damage that lies in no slot.
 func (in *inspection) addLoss(n uint64, format string, args ...any) {
 	in.Damaged += n
 	if len(in.Damage) < damageListed {

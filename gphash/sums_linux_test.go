@@ -31,8 +31,8 @@ var damagedPools = map[string]Options{
 	"atomic records":   {AtomicBatch: 20},
 }
 
-// twoStates makes an image of a closed pool, and returns its bytes after the Close before that. All
-// keys had other values then, and some keys were different.
+// twoStates returns an image of a closed pool, and its bytes in an older closed state. In that
+// state all keys had other values, and some keys were different.
 func twoStates(t *testing.T, dev device.Device, o Options) (im *image, before []byte) {
 	t.Helper()
 	o.Capacity, o.Size = 120, pool.DataStart+120*pool.Page
@@ -40,7 +40,7 @@ func twoStates(t *testing.T, dev device.Device, o Options) (im *image, before []
 	must(t, err)
 	for version := range uint64(2) {
 		x := im.mustOpen(t, OpenOptions{})
-		// a value may reuse the place of an earlier one of the same key
+		// a value may reuse the memory of an earlier value of the same key
 		for round := range uint64(3) {
 			im.replace(t, x, &o, int(version)*10, 100, 3*version+round)
 		}
@@ -52,7 +52,7 @@ func twoStates(t *testing.T, dev device.Device, o Options) (im *image, before []
 			}
 			_, err := deleteRows(x, keys)
 			must(t, err)
-			// frees what the previous batch has deleted
+			// frees memory that the previous batch has deleted
 			_, err = deleteRows(x, BytesOf(denseKey(o.KeySize, 1000)))
 			must(t, err)
 		}
@@ -81,7 +81,7 @@ func (im *image) replace(t *testing.T, x *Index, o *Options, lo, hi int, version
 	}
 }
 
-// pageDamage are ways to damage a page of an image; before is the page in an older state.
+// pageDamage are ways to damage a page of an image. before is the page in an older state.
 var pageDamage = map[string]func(rng *rand.Rand, im *image, before []byte, page []byte){
 	"zeroed": func(_ *rand.Rand, _ *image, _ []byte, page []byte) { clear(page) },
 	"ones":   func(_ *rand.Rand, _ *image, _ []byte, page []byte) { copy(page, bytes.Repeat([]byte{255}, len(page))) },
@@ -110,9 +110,9 @@ func (im *image) isReadable(t *testing.T, x *Index) bool {
 	return x.Len() == len(im.want) && maps.Equal(im.read(t, x), im.want)
 }
 
-// Any page of a closed pool is damaged in any way. Opening with Verify, for changing or for
-// reading, returns an error, or the index gives right answers. Opening without Verify gives the
-// right keys, none of them from an older state; it does not check values.
+// A page of a closed pool is damaged. If it is opened with Verify, for changing or for reading,
+// Open returns an error or the index returns right answers. If it is opened without Verify, the
+// keys are right and none is from an older state. Values are not checked then.
 func TestDamagedPages(t *testing.T) {
 	dev := openCPU(t)
 	for name, o := range damagedPools {
@@ -120,7 +120,8 @@ func TestDamagedPages(t *testing.T) {
 			im, before := twoStates(t, dev, o)
 			found := map[string]int{}
 			for kind, spoil := range pageDamage {
-				rng := rand.New(rand.NewPCG(5, 6)) // of its own: the order of kinds is random
+				// one generator per kind, since the order of kinds is random
+				rng := rand.New(rand.NewPCG(5, 6))
 				for at := 0; at < len(im.bytes); at += pool.Page {
 					if at == pool.Page {
 						at = pool.DataStart / 2
@@ -174,7 +175,7 @@ func TestDamagedPagesOnGPU(t *testing.T) {
 				pageDamage[kind](rng, far, before[at:][:pool.Page], far.bytes[at:][:pool.Page])
 				for _, open := range []OpenOptions{{}, {Verify: true}, {Mirror: true}} {
 					if kind != "zeroed" && !open.Verify && name != "records" {
-						continue // the device does not check that
+						continue // the device does not check values without Verify
 					}
 					if _, _, err := far.open(open); !errors.Is(err, weft.ErrCorrupt) {
 						t.Errorf("%s: %s, %+v: %v", name, kind, open, err)
@@ -196,7 +197,7 @@ func TestDamagedPagesOnGPU(t *testing.T) {
 	}
 }
 
-// A repair opens a pool that has lost keys, and reports them; what it leaves is consistent.
+// A repair opens a pool that has lost keys and counts them. The remaining contents are consistent.
 func TestRepairOfLostKeys(t *testing.T) {
 	im, _ := twoStates(t, openCPU(t), damagedPools["keys of 8 bytes"])
 	tb := im.table(t)
@@ -224,8 +225,8 @@ func TestRepairOfLostKeys(t *testing.T) {
 	}
 }
 
-// Check and the next Open find damage done while no caller changes the pool: closing the pool
-// does not accept it. Keys lost while the pool is changed are found when it is closed.
+// Check and the next Open detect damage that occurs while the pool is open and unchanged. Close
+// then does not accept the damage. If keys are lost while the pool is changed, Close detects that.
 func TestDamageWhileOpen(t *testing.T) {
 	for _, change := range []bool{false, true} {
 		o := damagedPools["keys of 8 bytes"]
@@ -247,7 +248,7 @@ func TestDamageWhileOpen(t *testing.T) {
 	}
 }
 
-// A pool that was not closed has no sums, and its report says so.
+// A pool that was not closed has no sums. Its report says that nothing was compared.
 func TestComparedAfterACrash(t *testing.T) {
 	dev, path := openCPU(t), filepath.Join(t.TempDir(), "pool")
 	x, err := Create(path, dev, Options{KeySize: 8, ValueSize: 8, Capacity: 10})
@@ -271,7 +272,7 @@ func TestComparedAfterACrash(t *testing.T) {
 	must(t, x.Close())
 }
 
-// Pools of format 1.0 open, and have this version after a Close.
+// Pools of format 1.0 can be opened. Closing them stores the current version.
 func TestOlderVersion(t *testing.T) {
 	dev := openCPU(t)
 	for name, sizes := range map[string][2]int{"fixed": {8, 20}, "killed": {24, 8}, "strings": {0, 0}, "atomic": {8, 8}} {
@@ -281,7 +282,7 @@ func TestOlderVersion(t *testing.T) {
 		must(t, err)
 		content, err := io.ReadAll(z)
 		must(t, errors.Join(err, f.Close()))
-		// its boot is unknown: in memory, it is this one
+		// without a boot id, a pool in memory belongs to the current boot
 		path := filepath.Join(memoryDir(t), "pool")
 		must(t, os.WriteFile(path, content, 0o600))
 		p := &killPlan{Path: path, KeySize: sizes[0], ValueSize: sizes[1]}
@@ -307,9 +308,9 @@ func TestOlderVersion(t *testing.T) {
 	}
 }
 
-// A power failure leaves each page of a file in its state at some time. Such a pool only opens with
-// Repair; otherwise Open returns [ErrPowerLost]. After a repair it has keys that it once had, each
-// with a value that it once had, and it behaves like any pool.
+// A power failure leaves each page of a file in a state from some point in time. Such a pool can
+// only be opened with Repair; otherwise Open returns [ErrPowerLost]. After a repair the pool has
+// keys that it once had, each with a value that the key once had, and works like any pool.
 func TestPowerLost(t *testing.T) {
 	boot := pool.Boot
 	defer func() { pool.Boot = boot }()
@@ -359,7 +360,7 @@ func TestPowerLost(t *testing.T) {
 			}
 			x, report, err := p.tryRecover(dev, OpenOptions{Repair: true})
 			if errors.Is(err, weft.ErrCorrupt) {
-				seen["corrupt"]++ // the log of batches, or a superblock
+				seen["corrupt"]++ // the log of batches or a superblock is damaged
 				continue
 			}
 			must(t, err)
@@ -398,7 +399,7 @@ func TestPowerLost(t *testing.T) {
 	}
 }
 
-// createAny creates an index of keys and values of any lengths.
+// createAny creates an index with keys and values of fixed or variable length.
 func createAny(path string, dev device.Device, o Options) (*Index, error) {
 	if o.KeySize > 0 && o.ValueSize > 0 {
 		return Create(path, dev, o)

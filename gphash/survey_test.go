@@ -17,8 +17,8 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// twins plants a second copy of keys in another candidate slot: with the same value, as a crash
-// leaves a key that moves, or with an unused value.
+// twins stores second copies of keys in other candidate slots. With shared, a copy has the same
+// value, as after a crash during a move. Otherwise it has an unused value.
 func twins(t *testing.T, content []byte, keys model, shared bool) (n uint64) {
 	t.Helper()
 	p, err := pool.OpenMemory(pm.New(content, nil))
@@ -44,15 +44,16 @@ func twins(t *testing.T, content []byte, keys model, shared bool) (n uint64) {
 			}
 			tb.publish(to, was, &it, block)
 			n++
-			return n%3 == 0 // some have more than one
+			return n%3 == 0 // several of them have more than one copy
 		})
 	}
 	markUnclean(t, pm.New(content, nil))
 	return n
 }
 
-// A key in more than one slot, as during a move, stays in the one that a search finds first, even
-// in a drained level. With different values it is damage. A GPU finds both as the host does.
+// If a key is in several slots with one value, as during a move, the slot that a search finds first
+// remains. It may be in a drained level. With different values this is damage. A GPU finds both
+// like the host.
 func TestTwinsOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -115,8 +116,8 @@ func openTwins(t *testing.T, dev device.Device, content []byte, want model, o Op
 	return *report
 }
 
-// Without memory for a mirror that was not requested, a GPU inspects the slots in the pool, with
-// the same result.
+// If memory for a mirror is lacking and the options request none, a GPU inspects the slots in the
+// pool, with the same result.
 func TestInspectionWithoutMirror(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

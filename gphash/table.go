@@ -6,31 +6,30 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// table is the index as operations see it: levels of buckets in the memory of a pool.
+// table is the index that operations use: levels of buckets in the memory of a pool.
 type table struct {
 	layout
 	hasher
 	mem    *pm.Memory
 	hashes int
-	// live are the levels from the top down. The last ones may be closed: they are being drained
-	// and accept no new keys. Searches begin with them, so a key that moves up meanwhile is seen on
-	// at least one side.
+	// live holds the levels from the top down. The last closed levels are being drained and accept
+	// no new keys. Searches begin with these levels, so a search always finds a key that is moving
+	// up.
 	live   []level
 	closed int
 	values *values
-	// nil: each operation of a batch is done or not
+	// nil if batches are not atomic
 	redo *redoLog
 }
 
 // openLevels returns the levels that accept new keys, from the top down; drainingLevels returns the
-// others.
+// other levels.
 func (t *table) openLevels() []level     { return t.live[:len(t.live)-t.closed] }
 func (t *table) drainingLevels() []level { return t.live[len(t.live)-t.closed:] }
 
-// item is a key in the form that slots hold.
 type item struct {
-	key []byte // nil: any key with this tag, if the tag is a hash
-	// the key, or the hash of a key that does not fit a word
+	key []byte // nil matches any key with the same tag, if tags are hashes
+	// the key itself, or its hash if the key does not fit in a word
 	tag  uint64
 	hash uint64
 }
@@ -43,8 +42,7 @@ func (t *table) item(key []byte) item {
 	return item{key, tailWord(key), h}
 }
 
-// holds reports whether the slot has the key. The answer is only valid while the control word stays
-// the same.
+// holds reports whether a slot holds a key. The result is valid until the control word changes.
 func (t *table) holds(at slotRef, c control, it *item) bool {
 	switch {
 	case t.mem.Load(t.tag(at)) != it.tag || !t.values.isBlock(c.block()):
@@ -75,8 +73,9 @@ func (t *table) buckets(l level, h uint64, to []uint64) []uint64 {
 }
 
 // eachBucket calls f with the candidate buckets of a key until f returns false. Levels that are
-// drained come first. The others follow in the order of validity (section 3.2.2): a key is valid in
-// the highest level, there in the lowest bucket, there in the lowest slot.
+// being drained come first. The other buckets follow in the order of validity (section 3.2.2): if a
+// key has several slots, the valid slot is in the highest level, there in the lowest bucket, and
+// there at the lowest index.
 func (t *table) eachBucket(h uint64, f func(bucket uint64, open bool) bool) {
 	var memory [maxHashes]uint64
 	for _, l := range t.drainingLevels() {
@@ -95,10 +94,10 @@ func (t *table) eachBucket(h uint64, f func(bucket uint64, open bool) bool) {
 	}
 }
 
-// find returns the valid slot of a key, and the slot's control word. Most slots have another tag
-// and are skipped without reading their state. If the tag matches, it is read again after the
-// control word. A record of another key may have replaced the key's record meanwhile; then the
-// control word has changed.
+// find returns the valid slot of a key and the slot's control word. Most slots have another tag and
+// are skipped before their state is read. If the tag matches, it is read again after the control
+// word. In pools with records, another key's record may have replaced the record meanwhile. Then
+// the control word has changed, and find reads both again.
 func (t *table) find(it *item) (at slotRef, c control, ok bool) {
 	t.eachBucket(it.hash, func(bucket uint64, _ bool) bool {
 		for slot := range t.slots {
@@ -123,8 +122,8 @@ func (t *table) find(it *item) (at slotRef, c control, ok bool) {
 	return at, c, ok
 }
 
-// get reads the value of a key into buf, unless that is nil. It retries if the slot has changed
-// meanwhile, since the slot may then have held another key.
+// get finds a key and reads its value into buf, unless buf is nil. It retries if the slot has
+// changed meanwhile, since the slot may then hold another key.
 func (t *table) get(it *item, buf []byte) (value []byte, ok bool) {
 	for {
 		at, c, ok := t.find(it)
@@ -138,7 +137,7 @@ func (t *table) get(it *item, buf []byte) (value []byte, ok bool) {
 	}
 }
 
-// get reads a value into buf, unless that is nil.
+// get reads the value at a block into buf, unless buf is nil.
 func (v *values) get(block uint64, buf []byte) []byte {
 	switch {
 	case buf == nil:
@@ -150,9 +149,9 @@ func (v *values) get(block uint64, buf []byte) []byte {
 	return buf
 }
 
-// probe is the result of a search for a key, or for a free slot for it.
+// probe is the result of a search for a key. If the key is absent, it has a free slot for the key.
 type probe struct {
-	at          slotRef // of the key
+	at          slotRef // slot of the key
 	control     control
 	ok          bool // the key exists
 	free        slotRef
@@ -160,8 +159,8 @@ type probe struct {
 	hasFree     bool // a free slot exists
 }
 
-// probe looks for a key at all candidates. If the key is absent, probe looks for a free slot in the
-// bucket that has most of them (section 3.1).
+// probe searches all candidate buckets for a key. If the key is absent, probe looks for a free slot
+// in the candidate bucket with the most free slots (section 3.1).
 func (t *table) probe(it *item) (p probe) {
 	if p.at, p.control, p.ok = t.find(it); !p.ok {
 		p.free, p.freeControl, p.hasFree = t.vacantSlot(it)
@@ -169,7 +168,7 @@ func (t *table) probe(it *item) (p probe) {
 	return p
 }
 
-// keyAt is keyOf for keys of any length, found in their records by the control word.
+// keyAt returns the key of a slot. In pools with records it reads the record that c refers to.
 func (t *table) keyAt(at slotRef, c control, key []byte) []byte {
 	if t.records() {
 		return t.values.appendKey(c.block(), key[:0])
@@ -177,8 +176,8 @@ func (t *table) keyAt(at slotRef, c control, key []byte) []byte {
 	return t.keyOf(at, key)
 }
 
-// itemToMove returns the key of a slot as far as a move to another slot requires it: a record goes
-// with the control word.
+// itemToMove returns the key of a slot for a move to another slot. In pools with records the hash
+// suffices, since the control word refers to the record.
 func (t *table) itemToMove(at slotRef, key []byte) item {
 	if t.records() {
 		h := t.mem.Load(t.tag(at))
@@ -187,7 +186,7 @@ func (t *table) itemToMove(at slotRef, key []byte) item {
 	return t.item(t.keyOf(at, key))
 }
 
-// keyOf reads the key of a slot that no other thread may change.
+// keyOf reads the key of a slot in a pool without records. No other thread may change the slot.
 func (t *table) keyOf(at slotRef, key []byte) []byte {
 	if t.keyWords > 0 {
 		t.mem.Read(t.key(at), key)

@@ -24,7 +24,7 @@ var (
 	trapLimit  = flag.Duration("trap-limit", 2*time.Minute, "after which a writer that loses its GPU has to say where it waits, and fails")
 )
 
-// trap is a kernel that waits for some microseconds and then loses the device.
+// trap is a kernel that waits for a given number of microseconds and then loses the device.
 var trap = device.Image{Name: "trap", Targets: []device.Target{{Arch: 80, Params: map[string]int{"wait": 8}, PTX: `
 .version 7.0
 .target sm_80
@@ -50,7 +50,7 @@ OVER:
 }
 `}}}
 
-// gpuToLose returns the GPU to lose: a simulated one if tests run on the CPU.
+// gpuToLose returns the name of the GPU to lose. It is a simulated GPU if tests run on the CPU.
 func gpuToLose() string {
 	if choice := os.Getenv(devicetest.Variable); choice != "" && choice != "cpu" {
 		return choice
@@ -58,8 +58,8 @@ func gpuToLose() string {
 	return "sim:1"
 }
 
-// trapped is a writer. A kernel traps alongside its batches, and the writer goes on in its process
-// and closes the pool.
+// trapped runs a writer. A kernel traps alongside its batches, and the writer continues in the same
+// process and closes the pool.
 func trapped(p *killPlan) error {
 	dev, _, err := auto.Open(gpuToLose())
 	if err != nil {
@@ -100,7 +100,7 @@ func trapped(p *killPlan) error {
 	}
 	fmt.Println("check", 0)
 	err = x.Check(ctx)
-	if errors.Is(err, device.ErrLost) && !lost { // lost after the last batch
+	if errors.Is(err, device.ErrLost) && !lost { // the trap came after the last batch
 		err = x.Check(ctx)
 	}
 	if err != nil {
@@ -114,8 +114,8 @@ func trapped(p *killPlan) error {
 	return nil
 }
 
-// A kernel traps on the GPU at any time. Everything acknowledged before and after is there, and
-// each key of the interrupted batch is as before or after one of its operations.
+// A kernel traps on the GPU at any time. All operations acknowledged before and after are done.
+// Each key of the interrupted batch is as before the batch or after one of its operations.
 func TestTrap(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -142,7 +142,7 @@ func TestTrap(t *testing.T) {
 		cmd.Stderr = &stacks
 		must(t, cmd.Start())
 		limit := time.AfterFunc(*trapLimit, func() { cmd.Process.Signal(syscall.SIGQUIT) })
-		// in case it does not react to the signal
+		// if the process does not react to the signal
 		hang := time.AfterFunc(*trapLimit+10*time.Second, func() { cmd.Process.Kill() })
 		last, output := "", "nothing"
 		for lines := bufio.NewScanner(out); lines.Scan(); {

@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Updates change existing keys only, and the last update of a key wins.
+// Updates change only existing keys, and the last update of a key wins.
 func TestUpdate(t *testing.T) {
 	for name, c := range map[string]struct {
 		dev    func(testing.TB) device.Device

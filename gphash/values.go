@@ -10,38 +10,38 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// values is the memory of values. Values lie in units of the pool. A unit starts with a word for
-// each of its values, a checksum and the length, and the values follow. So a value of 128 bytes is
-// one line of memory, and is read without its checksum unless it is verified. Records contain these
-// words themselves, and are allocated like other values; see records.go.
+// values manages the memory of values. Values lie in units of the pool. A unit starts with one word
+// per value, which holds its checksum and length, and the values follow. So a value of 128 bytes is
+// one line of memory, and a lookup does not read its checksum. Records contain their checksums and
+// lengths themselves, and are allocated like other values; see records.go.
 //
-// The pool does not store which memory is free. What control words refer to is in use, and the rest
-// is free. Opening a pool computes that, so it cannot be wrong.
+// The pool does not store which memory is free. Values that control words refer to are in use, and
+// all other memory is free. Opening a pool computes the free memory, so a crash cannot make it
+// wrong.
 type values struct {
 	unitLayout
-	records bool // keys have records here, of any length
-	// layouts of units by class; values of one length have one class
+	records bool // keys and values lie here together, as records
+	// unit layouts by class; values of one length have one class
 	classes []unitLayout
 	mem     *pm.Memory
 	first   uint64 // first word of unit 0
-	// number of words from first on at which a value may begin without leaving the pool
+	// number of words, from first on, where a value may begin without leaving the pool
 	span         uint64
 	space        space
-	regions      []region // by the first bits of a hash
-	singleWriter bool     // a single writer is at work, which may allocate from any part
+	regions      []region // by the first bits of the hash
+	singleWriter bool     // the only writer at work may allocate from any region
 }
 
-// unitLayout is the layout of the values of a unit, in words.
+// unitLayout is the layout of a unit of values. Its sizes are in words, except size.
 type unitLayout struct {
-	unit    uint64 // words of a unit
-	size    uint64 // bytes of a value
-	words   uint64 // words of a value
-	perUnit uint64 // values in a unit
+	unit    uint64 // words per unit
+	size    uint64 // bytes per value
+	words   uint64 // words per value
+	perUnit uint64 // values per unit
 	offset  uint64 // words before the first value
 }
 
-// largeWords is the alignment of large values, in words: 128 bytes.
-const largeWords = 16
+const largeWords = 16 // alignment of large values: 128 bytes
 
 func newUnitLayout(unit, size uint64) unitLayout {
 	l := unitLayout{unit: unit, size: size, words: pm.WordsOf(int(size))}
@@ -54,15 +54,14 @@ func newUnitLayout(unit, size uint64) unitLayout {
 	return l
 }
 
-// end returns the word after the last unit.
 func (v *values) end() uint64 { return v.first + uint64(len(v.space.owner))*v.unit }
 
 // isBlock reports whether a value may begin at a block. Operations write no other block to control
-// words, but another program may have since the pool was opened. Such a slot has no key, for all
-// operations.
+// words, but another program may have changed the file since the pool was opened. All operations
+// treat a slot with such a block as free of keys.
 func (v *values) isBlock(block uint64) bool { return block-v.first < v.span }
 
-// newValues returns memory for values of a size, or for records if size is 0.
+// newValues returns empty values of size bytes each, or empty records if size is 0.
 func newValues(mem *pm.Memory, first, unit, size uint64) *values {
 	v := &values{unitLayout: newUnitLayout(unit, size), records: size == 0, mem: mem, first: first}
 	v.classes = []unitLayout{v.unitLayout}
@@ -73,7 +72,7 @@ func newValues(mem *pm.Memory, first, unit, size uint64) *values {
 	v.space.high = len(v.space.owner)
 	v.span = v.end() - v.first - max(v.words, 1) + 1
 	if v.records {
-		v.span = v.end() - v.first // record reports where one ends
+		v.span = v.end() - v.first // method record checks where a record ends
 	}
 	v.regions = make([]region, 1<<maxRegionBits)
 	for i := range v.regions {
@@ -82,20 +81,21 @@ func newValues(mem *pm.Memory, first, unit, size uint64) *values {
 	return v
 }
 
-// checksumWord returns the word of a value at a block, of a key with this hash.
+// checksumWord returns the word that stores the length and checksum of a value. The checksum covers
+// the block and the hash of the key.
 func (v *values) checksumWord(block, hash uint64, value []byte) uint64 {
 	return uint64(len(value))<<32 | uint64(crc32.Checksum(value, castagnoli)^placeSum(block, hash))
 }
 
-// placeSum returns the part of a checksum that depends on the place and the key.
+// placeSum returns the part of a checksum that depends on the block and the key.
 func placeSum(block, hash uint64) uint32 {
 	return uint32((hash ^ block*0x9e3779b97f4a7c15) * 0xd1b54a32d192ed03 >> 32)
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// locate returns the unit and the index of the value that begins at a word. ok is false if none
-// does. For records that share units, unit is the first of these.
+// locate returns the unit and the index in the unit of the value at a block. ok is false if no
+// value begins there. If its class uses several units together, unit is the first one.
 func (v *values) locate(block uint64) (unit, i uint64, ok bool) {
 	class, ok := v.classAt(block)
 	if !ok || block < v.first || block >= v.end() {
@@ -107,7 +107,7 @@ func (v *values) locate(block uint64) (unit, i uint64, ok bool) {
 	return unit, i, ok && unit+v.unitsOf(l) <= uint64(len(v.space.owner))
 }
 
-// classAt returns the class of the value at a block. ok is false if none lies there.
+// classAt returns the class of the value at a block. ok is false if no value begins there.
 func (v *values) classAt(block uint64) (class int, ok bool) {
 	if !v.records {
 		return 0, true
@@ -119,8 +119,8 @@ func (v *values) classAt(block uint64) (class int, ok bool) {
 	return class, true
 }
 
-// unitsOf returns the number of consecutive units that hold values of a layout: one, except for
-// large records, since one unit would fit only few.
+// unitsOf returns the number of consecutive units that a layout uses together. It is one, except
+// for large records, since one unit would fit only few of them.
 func (v *values) unitsOf(l *unitLayout) uint64 { return l.unit / v.unit }
 
 // index returns the index of the value that begins at a word of a unit. ok is false if none does.
@@ -131,7 +131,6 @@ func (l *unitLayout) index(at uint64) (i uint64, ok bool) {
 	return (at - l.offset) / l.words, true
 }
 
-// write writes a value and its checksum.
 func (v *values) write(block, hash uint64, value []byte) {
 	unit, i, _ := v.locate(block)
 	v.mem.Write(block, value)
@@ -140,8 +139,8 @@ func (v *values) write(block, hash uint64, value []byte) {
 
 func (v *values) read(block uint64, value []byte) { v.mem.Read(block, value) }
 
-// intact reports whether a value is what has been written for a key with this hash. It reads the
-// value into a buffer, which it grows as necessary.
+// intact reports whether the checksum of a value is correct for a key with this hash. It reads the
+// value into buffer, which grows if necessary.
 func (v *values) intact(block, hash uint64, buffer *[]byte) bool {
 	if v.records {
 		return v.intactRecord(block, hash, buffer)
@@ -156,12 +155,12 @@ func (v *values) intact(block, hash uint64, buffer *[]byte) bool {
 
 // ---- the units ------------------------------------------------------------------
 
-// space allocates units: to levels from the beginning of the pool, to values from its end.
+// space allocates units: to levels from the beginning of the pool, and to values from its end.
 type space struct {
 	mu     sync.Mutex
 	owner  []unitOwner
-	high   int // no unit from this one on is free
-	levels int // units that belong to levels
+	high   int // no free unit has this index or a higher one
+	levels int // number of units that belong to levels
 }
 
 type unitOwner struct {
@@ -171,7 +170,7 @@ type unitOwner struct {
 
 func (o *unitOwner) free() bool { return !o.isLevel && o.extent.Load() == nil }
 
-// allocValues takes n units in a row for values, with the first at a multiple of n.
+// allocValues takes n consecutive units for values. The first one is a multiple of n.
 func (s *space) allocValues(e *extent, n int) (unit uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +188,6 @@ func (s *space) allocValues(e *extent, n int) (unit uint64, ok bool) {
 	return 0, false
 }
 
-// areFree reports whether n units in a row exist and are free.
 func (s *space) areFree(at, n int) bool {
 	for i := range n {
 		if at+i >= len(s.owner) || !s.owner[at+i].free() {
@@ -199,7 +197,6 @@ func (s *space) areFree(at, n int) bool {
 	return true
 }
 
-// allocLevel takes n units in a row for a level.
 func (s *space) allocLevel(n uint64) (first uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +214,6 @@ func (s *space) allocLevel(n uint64) (first uint64, ok bool) {
 	return 0, false
 }
 
-// freeUnits returns the number of free units.
 func (s *space) freeUnits() (n uint64) {
 	for i := range s.owner {
 		if s.owner[i].free() {
@@ -227,8 +223,8 @@ func (s *space) freeUnits() (n uint64) {
 	return n
 }
 
-// markLevel marks units as those of a level. The caller holds the mutex, or no other thread is at
-// work.
+// markLevel marks units as units of a level. The caller holds the mutex, unless no other thread is
+// at work.
 func (s *space) markLevel(first, n uint64) {
 	for i := range n {
 		s.owner[first+i].isLevel = true
@@ -236,8 +232,8 @@ func (s *space) markLevel(first, n uint64) {
 	s.levels += int(n)
 }
 
-// extent returns the extent of n units, and makes one with newExtent if they have none. If one of
-// the units belongs to another extent, it returns that. Several cores may call it at once.
+// extentAt returns the extent of n units. If the units have none, it makes one with newExtent. If
+// one of the units belongs to another extent, it returns that extent. Several cores may call it.
 func (s *space) extentAt(unit, n uint64, newExtent func() *extent) *extent {
 	e := s.owner[unit].extent.Load()
 	if e == nil {
@@ -269,15 +265,16 @@ func (s *space) releaseUnits(first, n uint64) {
 
 // ---- the values of a unit ---------------------------------------------------------
 
-// extent is a unit of values, or several units in a row.
+// extent is a unit of values, or several consecutive units that a class of large records uses
+// together.
 type extent struct {
-	unit          uint64 // the first one
+	unit          uint64 // first unit
 	class         int
 	layout        *unitLayout
 	used          []uint64 // a bit per value
-	nFree         uint64   // free values
-	firstFreeWord int      // first word of used that may have a zero bit
-	region        *region  // owner, which allocates from it; nil if none are free
+	nFree         uint64   // number of free values
+	firstFreeWord int      // index of the first word of used that may have a zero bit
+	region        *region  // region that allocates from the extent; nil if no value is free
 }
 
 func (v *values) newExtent(class int) *extent {
@@ -289,7 +286,7 @@ func (v *values) newExtent(class int) *extent {
 	return e
 }
 
-// mark marks a value as in use, and reports whether it was free.
+// mark marks a value as in use and reports whether it was free.
 func (e *extent) mark(i uint64) (wasFree bool) {
 	if atomic.OrUint64(&e.used[i/64], 1<<(i%64))>>(i%64)&1 != 0 {
 		return false
@@ -298,7 +295,7 @@ func (e *extent) mark(i uint64) (wasFree bool) {
 	return true
 }
 
-// alloc finds a free value; at least one exists.
+// alloc takes a free value. At least one value must be free.
 func (e *extent) alloc() (i uint64) {
 	for e.used[e.firstFreeWord] == ^uint64(0) {
 		e.firstFreeWord++
@@ -315,16 +312,15 @@ func (e *extent) free(i uint64) {
 	e.nFree++
 }
 
-// region is the memory from which one writer at a time allocates values. It also keeps what the
-// next batch may reuse.
+// region is memory from which one writer at a time allocates values. It also records the memory and
+// slots that the next batch may reuse.
 type region struct {
 	values  *values
-	extents [][]*extent // with free values, by class
-	stale   []uint64    // replaced values
+	extents [][]*extent // extents with free values, by class
+	stale   []uint64    // blocks of replaced and deleted values
 	tombs   []uint64    // control words of deleted slots
 }
 
-// extentsOf returns the extents of a class.
 func (r *region) extentsOf(class int) *[]*extent {
 	if r.extents == nil {
 		r.extents = make([][]*extent, len(r.values.classes))
@@ -332,15 +328,14 @@ func (r *region) extentsOf(class int) *[]*extent {
 	return &r.extents[class]
 }
 
-// region returns the region of a hash: all keys of a region of every level share one.
+// regionOf returns the region of values for a hash. All keys in one region of a level share it.
 func (v *values) regionOf(h uint64, bits uint) *region { return &v.regions[v.regionIndex(h, bits)] }
 
-// regionIndex returns the index of that region.
 func (v *values) regionIndex(h uint64, bits uint) uint64 {
 	return h >> (64 - bits) << (maxRegionBits - bits)
 }
 
-// emptyCopy returns empty values with the same levels, before any value is marked as in use.
+// emptyCopy returns values with the same levels in which no value is marked as in use.
 func (v *values) emptyCopy() *values {
 	clone := newValues(v.mem, v.first, v.unit, v.size)
 	for i := range v.space.owner {
@@ -350,8 +345,7 @@ func (v *values) emptyCopy() *values {
 	return clone
 }
 
-// distributeUnits distributes the units with free values to the regions, once all values in use
-// have been marked.
+// distributeUnits assigns the units with free values to regions. All values in use must be marked.
 func (v *values) distributeUnits(bits uint) {
 	for i := range v.space.owner {
 		if e := v.space.owner[i].extent.Load(); e != nil && e.unit == uint64(i) && e.nFree > 0 {
@@ -360,7 +354,7 @@ func (v *values) distributeUnits(bits uint) {
 	}
 }
 
-// alloc returns memory for a value of a class.
+// alloc returns memory for a value of a class, or errNoSpace.
 func (r *region) alloc(class int) (block uint64, err error) {
 	v, list := r.values, r.extentsOf(class)
 	if len(*list) == 0 {
@@ -381,14 +375,13 @@ func (r *region) alloc(class int) (block uint64, err error) {
 	return v.first + e.unit*v.unit + e.layout.offset + i*e.layout.words, nil
 }
 
-// allocUnits returns an unused unit.
 func (v *values) allocUnits(class int) (e *extent, ok bool) {
 	e = v.newExtent(class)
 	e.unit, ok = v.space.allocValues(e, int(v.unitsOf(e.layout)))
 	return e, ok
 }
 
-// stealUnits returns a unit with free values from another region, when no unit is free.
+// stealUnits returns an extent with free values from another region. It is used if no unit is free.
 func (v *values) stealUnits(class int) (*extent, bool) {
 	for i := range v.regions {
 		list := v.regions[i].extentsOf(class)
@@ -407,14 +400,14 @@ func (r *region) addExtent(e *extent) {
 	*list = append(*list, e)
 }
 
-// addStale and addTomb record what the next batch may reuse.
+// addStale records a replaced value and addTomb a deleted slot, which the next batch may reuse.
 func (r *region) addStale(block uint64)  { r.stale = append(r.stale, block) }
 func (r *region) addTomb(control uint64) { r.tombs = append(r.tombs, control) }
 
-// free frees the memory of a value, and its unit if that becomes empty. A region keeps its last
-// unit, unless the units hold records. No writer is at work except r's, and that one only if it has
-// just taken the memory. A block that is not a value in use was written by another program: nothing
-// is freed.
+// free frees the memory of a value. If the value's unit becomes empty, free releases the unit, too.
+// A region keeps its last unit, unless the units hold records. No writer may be at work except the
+// one that uses r, and only for memory that it has just taken. If block is not a value in use,
+// another program wrote it, and free does nothing.
 func (r *region) free(block uint64) {
 	v := r.values
 	e, i, ok := v.valueInUse(block)
@@ -422,7 +415,7 @@ func (r *region) free(block uint64) {
 		return
 	}
 	if v.records {
-		v.mem.Store(block, 0) // freed memory must not pass for a record of any key
+		v.mem.Store(block, 0) // freed memory must not look like a record
 	}
 	if e.free(i); e.region == nil {
 		r.addExtent(e)
@@ -433,7 +426,7 @@ func (r *region) free(block uint64) {
 	}
 }
 
-// valueInUse returns the value in use that begins at a block. ok is false if none does.
+// valueInUse returns the value in use at a block. ok is false if no such value begins there.
 func (v *values) valueInUse(block uint64) (e *extent, i uint64, ok bool) {
 	if v.isBlock(block) {
 		e = v.space.owner[(block-v.first)/v.unit].extent.Load()
@@ -447,7 +440,7 @@ func (v *values) valueInUse(block uint64) (e *extent, i uint64, ok bool) {
 
 func (v *values) releaseUnits(e *extent) { v.space.releaseUnits(e.unit, v.unitsOf(e.layout)) }
 
-// releaseEmptyUnits frees the units without values in use, which regions keep one each of.
+// releaseEmptyUnits frees all units without values in use, even the one that each region keeps.
 func (v *values) releaseEmptyUnits() {
 	for i := range v.regions {
 		for class, list := range v.regions[i].extents {
@@ -462,8 +455,9 @@ func (v *values) releaseEmptyUnits() {
 	}
 }
 
-// recycle frees what has been deleted and replaced before this batch. No writer is at work. If a
-// crash keeps a tombstone, recovery frees it again.
+// recycle frees values and slots that earlier batches deleted or replaced. It returns the number of
+// slots. No writer may be at work. If a crash undoes the freeing of a slot, recovery frees the slot
+// again.
 func (v *values) recycle() (tombs int) {
 	for i := range v.regions {
 		r := &v.regions[i]
@@ -476,7 +470,6 @@ func (v *values) recycle() (tombs int) {
 	return tombs
 }
 
-// freeTombs frees the deleted slots and returns their number.
 func (r *region) freeTombs() (n int) {
 	for _, at := range r.tombs {
 		c := control(r.values.mem.Load(at))
@@ -487,8 +480,7 @@ func (r *region) freeTombs() (n int) {
 	return n
 }
 
-// freeValues returns how many values of a class fit the free memory, apart from the given number of
-// units.
+// freeValues returns how many values of a class fit the free memory, without reserved units.
 func (v *values) freeValues(class int, reserved uint64) (n uint64) {
 	for i := range v.regions {
 		for _, e := range *v.regions[i].extentsOf(class) {

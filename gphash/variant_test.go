@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/variant"
 )
 
-// varied is a test that opens its indexes as a variant.
+// varied is a test that opens its indexes with a variant.
 type varied struct {
 	testing.TB
 	as variant.GPHash
@@ -18,7 +18,7 @@ type varied struct {
 
 func (t varied) Context() context.Context { return variant.Context(t.TB.Context(), t.as) }
 
-// Without fences a crash loses acknowledged operations: the variant removes them from all kernels.
+// If a variant removes the fences from all kernels, a crash loses acknowledged operations.
 func TestWithoutFences(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -30,7 +30,7 @@ func TestWithoutFences(t *testing.T) {
 	t.Logf("found after %d images: %.100s", images, failed)
 }
 
-// Launches have the shape that the context gives, or else that of the index.
+// Launches have the shape that the context gives, or otherwise the default shape.
 func TestShapes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -1,12 +1,13 @@
-// Package arena stores byte strings, items, by the million. A word identifies each item: it holds
-// short items and leads to the others. Tables find an item by a 64-bit key.
+// Package arena stores byte strings, called items, by the million. A word identifies each item: it
+// contains a short item, or refers to a longer one. Tables find an item by a 64-bit key.
 //
-// The word of an item of up to [MaxShort] bytes is its bytes in the low 56 bits, the first byte
-// lowest, and its length above them. The word of a longer item is the bit [Long] and its place in
+// The word of an item of up to [MaxShort] bytes has the bytes in its low 56 bits, the first byte
+// lowest, and the length above. The word of a longer item is the bit [Long] and the item's place in
 // an [Arena].
 //
-// The key is [Mix] of the word, or of the item's hash with the bit Long set. Mix is a bijection, so
-// a short item has a key that no other item has. Two long ones may have the same.
+// The key of a short item is [Mix] of its word. The key of a long item is Mix of its hash with the
+// bit Long set. Mix is a bijection, so no other item has the key of a short item. Two long items
+// may have the same key.
 package arena
 
 import (
@@ -21,18 +22,19 @@ import (
 )
 
 const (
-	// minChunk and maxChunk bound the size of an arena's chunks in bytes. The first are small
-	// because most inputs are. Later ones are large because each may have an unused end.
+	// minChunk and maxChunk are the limits for the size of an arena's chunks in bytes. The first
+	// chunks are small, since most inputs are small. Later chunks are large, since each may have an
+	// unused end.
 	minChunk = 4 << 10
 	maxChunk = 4 << 20
-	// An item larger than maxChunk/bigShare gets a chunk of its own.
+	// An item larger than maxChunk/bigShare gets a separate chunk.
 	bigShare = 8
 )
 
-// Arena stores the bytes of long items, each after its length as a varint. A place in it is the
-// chunk's number in bits 32 to 62 and an offset below.
+// Arena stores the bytes of long items, each after its length as a varint. The place of an item has
+// the chunk's number in bits 32 to 62 and the offset in the chunk below.
 type Arena struct {
-	// Pool allocates the chunks. Its Free ends the arena. Nil: the Go heap.
+	// Pool allocates the chunks, or nil for the Go heap. Freeing the pool ends the arena.
 	Pool *hostmem.Pool
 
 	mu     sync.Mutex
@@ -43,7 +45,8 @@ type Arena struct {
 // Bytes returns the size of the arena's memory, including unused ends of chunks.
 func (a *Arena) Bytes() int64 { return a.size.Load() }
 
-// addChunk adds a chunk. Safe for concurrent use, but not with [Arena.At].
+// addChunk adds a chunk. Several goroutines may call it at once, but not while another calls
+// [Arena.At].
 func (a *Arena) addChunk(chunk []byte) (number int) {
 	a.size.Add(int64(len(chunk)))
 	a.mu.Lock()
@@ -52,7 +55,7 @@ func (a *Arena) addChunk(chunk []byte) (number int) {
 	return len(a.chunks) - 1
 }
 
-// At returns the item of a word that [Writer.Put] has returned.
+// At returns the item for a word that [Writer.Put] returned.
 func (a *Arena) At(word uint64) []byte {
 	b := a.chunks[word&^Long>>32][uint32(word):]
 	n, k := uint64(b[0]), 1
@@ -62,12 +65,12 @@ func (a *Arena) At(word uint64) []byte {
 	return b[k : k+int(n)]
 }
 
-// Address returns the address that At reads first, for prefetching.
+// Address returns the address of the first byte that At reads. Use it for prefetching.
 func (a *Arena) Address(word uint64) unsafe.Pointer {
 	return unsafe.Pointer(&a.chunks[word&^Long>>32][uint32(word)])
 }
 
-// Writer appends items to an arena. Each goroutine has its own.
+// Writer appends items to an arena. Each goroutine must use a separate Writer.
 type Writer struct {
 	arena  *Arena
 	number int
@@ -75,10 +78,10 @@ type Writer struct {
 	used   int
 }
 
-// NewWriter returns a writer to a.
+// NewWriter returns a writer that appends to a.
 func NewWriter(a *Arena) Writer { return Writer{arena: a} }
 
-// Size returns the number of bytes of an arena that an item takes.
+// Size returns the number of bytes that a long item takes in an arena.
 func Size(item []byte) int {
 	n := 1 + len(item)
 	for k := len(item); k >= 0x80; k >>= 7 {
@@ -87,7 +90,7 @@ func Size(item []byte) int {
 	return n
 }
 
-// Put copies an item and returns its word.
+// Put copies a long item to the arena and returns its word.
 func (w *Writer) Put(item []byte) uint64 {
 	if n := len(item); n < 0x80 && w.used+n < len(w.chunk) && uint64(w.used) <= math.MaxUint32 {
 		to := w.chunk[w.used : w.used+1+n]
@@ -114,7 +117,6 @@ func (w *Writer) Put(item []byte) uint64 {
 	return wordOf(w.number, off)
 }
 
-// newChunk begins another chunk, with room for size bytes.
 func (w *Writer) newChunk(size int) {
 	w.chunk = w.arena.Pool.Make(w.chunkSize(size))
 	w.number = w.arena.addChunk(w.chunk)
@@ -125,15 +127,16 @@ func (w *Writer) chunkSize(size int) int {
 	return max(min(2*len(w.chunk), maxChunk), minChunk, size)
 }
 
-// Reserve returns a writer for items of size bytes together, as [Size] counts them. It may be used
-// concurrently with w and others.
+// Reserve reserves size bytes for items, as [Size] counts them, and returns a writer for these
+// items. The returned writer may be used concurrently with w and other writers.
 func (w *Writer) Reserve(size int) Writer {
 	switch {
-	// offsets have 32 bits, so Put makes chunks for more
+	// offsets have 32 bits, so Put must create several chunks
 	case size == 0 || uint64(size) > math.MaxUint32:
 		return Writer{arena: w.arena}
 	case w.used+size <= len(w.chunk):
-	case size > w.chunkSize(0)/bigShare: // otherwise more than a quarter of a chunk might stay free
+	// a new shared chunk could leave more than a quarter of the current one unused
+	case size > w.chunkSize(0)/bigShare:
 		chunk := w.arena.Pool.Make(size)
 		return Writer{arena: w.arena, number: w.arena.addChunk(chunk), chunk: chunk}
 	default:
@@ -144,10 +147,10 @@ func (w *Writer) Reserve(size int) Writer {
 	return part
 }
 
-// Split returns a writer for the next size bytes of a writer of Reserve. It may be used
-// concurrently with w.
+// Split returns a writer for the next size bytes of a reservation. It may be used concurrently with
+// w.
 func (w *Writer) Split(size int) Writer {
-	if len(w.chunk)-w.used < size { // Reserve made no room: Put makes chunks
+	if len(w.chunk)-w.used < size { // Reserve reserved no memory, so Put creates chunks
 		return Writer{arena: w.arena}
 	}
 	part := Writer{arena: w.arena, number: w.number, chunk: w.chunk[:w.used+size], used: w.used}
@@ -155,8 +158,8 @@ func (w *Writer) Split(size int) Writer {
 	return part
 }
 
-// MaxGrowth returns the maximum growth of an arena by a reservation for items of size bytes
-// together, in any number of parts: three quarters of all chunks but the last are used.
+// MaxGrowth returns the maximum growth of the arena if size bytes are reserved in any number of
+// parts. All chunks but the last are at least three quarters full.
 func (w *Writer) MaxGrowth(size int) int64 {
 	if w.used+size <= len(w.chunk) {
 		return 0
@@ -164,8 +167,8 @@ func (w *Writer) MaxGrowth(size int) int64 {
 	return int64(size)*4/3 + int64(max(w.chunkSize(0), min(maxChunk, 3*size)))
 }
 
-// wordOf returns the word of a place. It panics if the place exceeds the bits, because the word
-// would be another item's.
+// wordOf returns the word of a place. It panics if the place has too many bits, because its word
+// would refer to another item.
 func wordOf(number, off int) uint64 {
 	if uint64(off) > math.MaxUint32 || uint64(number) >= Long>>32 {
 		panic(fmt.Sprintf("arena: no word for offset %d of chunk %d", off, number))

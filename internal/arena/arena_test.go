@@ -64,14 +64,14 @@ func TestKeys(t *testing.T) {
 		}
 		seen[key] = item
 	}
-	// Under any hash, a short item has a key of its own.
+	// Whatever Hash returns, no other item has the key of a short item.
 	h.Hash = func([]byte) uint64 { return Pack([]byte("a")) ^ h.Seed }
 	if h.Key([]byte("a")) == h.Key([]byte("a long one")) {
 		t.Error("a short and a long item have one key")
 	}
 }
 
-// Reserved parts hold their items, and an arena grows by at most the estimate.
+// Items fit in their reserved parts, and an arena grows by at most MaxGrowth.
 func TestReserve(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var a Arena
@@ -141,7 +141,7 @@ func TestReserveMoreThanAWordCanSay(t *testing.T) {
 	}
 }
 
-// Writers that are cut from one of Reserve share its room, and no more.
+// Writers that Split returns share the memory of the reservation, and no more.
 func TestCut(t *testing.T) {
 	for _, sizes := range [][]int{{0}, {10, 0, 20}, {1 << 20, 5, 1 << 20}} {
 		var a Arena

@@ -6,20 +6,20 @@ import (
 )
 
 const (
-	// MaxShort is the maximum length of items that are stored in their word.
+	// MaxShort is the maximum length of a short item, which its word contains.
 	MaxShort = 7
-	// Long is set in the words of longer items, and in the hashes mixed to their keys.
+	// Long is set in the words of long items, and in their hashes before Mix.
 	Long = 1 << 63
 )
 
 // Hasher computes the keys of items.
 type Hasher struct {
-	Hash func([]byte) uint64 // of items longer than MaxShort
-	Seed uint64              // of short items; below Long
+	Hash func([]byte) uint64 // hash of items longer than MaxShort
+	Seed uint64              // mixed into the keys of short items; less than Long
 }
 
-// NewHasher seeds both kinds of keys from the run's random source, so that an input that makes
-// tables slow cannot be prepared.
+// NewHasher returns a Hasher with random seeds. So an attacker cannot prepare an input that makes
+// tables slow.
 func NewHasher() Hasher {
 	seed := maphash.MakeSeed()
 	return Hasher{
@@ -28,7 +28,7 @@ func NewHasher() Hasher {
 	}
 }
 
-// Short returns the key of a short item with a word.
+// Short returns the key of the short item with the given word.
 func (h *Hasher) Short(word uint64) uint64 { return Mix(word ^ h.Seed) }
 
 // Long returns the key of a long item.
@@ -47,7 +47,7 @@ func Pack(item []byte) uint64 {
 	n := uint(len(item))
 	var x uint64
 	switch {
-	case n >= 4: // two loads that overlap
+	case n >= 4: // two overlapping loads
 		x = uint64(binary.LittleEndian.Uint32(item)) | uint64(binary.LittleEndian.Uint32(item[n-4:]))<<(8*(n-4))
 	case n > 0:
 		x = uint64(item[0]) | uint64(item[n/2])<<(8*(n/2)) | uint64(item[n-1])<<(8*(n-1))
@@ -55,16 +55,16 @@ func Pack(item []byte) uint64 {
 	return x | uint64(n)<<56
 }
 
-// Unpack appends the bytes of a short item's word to dst.
+// Unpack appends the bytes of a short item to dst, given the item's word.
 func Unpack(dst []byte, word uint64) []byte {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], word)
 	return append(dst, b[:b[MaxShort]]...)
 }
 
-// Mix is a bijection. Its high and low bits both depend on all bits of x. It is two multiplications
-// by odd numbers and three shifts, as in the finalizers of MurmurHash3 and SplitMix64, with the
-// constants of the latter.
+// Mix is a bijection that makes high and low bits depend on all bits of x. It consists of two
+// multiplications by odd numbers and three shifts, as in the finalizers of MurmurHash3 and
+// SplitMix64. It uses the constants of SplitMix64.
 func Mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9

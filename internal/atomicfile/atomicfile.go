@@ -1,7 +1,7 @@
 // Package atomicfile writes files that get their names once they are complete.
 //
-// Until then the name keeps the file that it had, and a failed write leaves no trace. Devices,
-// pipes and descriptors such as /dev/stdout hold nothing to keep, so they are written directly.
+// Until then an existing file keeps its name, and a failed write leaves no trace. Devices, pipes
+// and descriptors such as /dev/stdout have no content to keep, so they are written directly.
 package atomicfile
 
 import (
@@ -15,17 +15,18 @@ import (
 	"syscall"
 )
 
-// File is a file under construction. Each File ends with Commit or Abort.
+// File is a file under construction. The caller ends it with Commit or Abort.
 type File struct {
 	*os.File
-	target string      // final name; empty for a file that is written directly
-	old    fs.FileInfo // the file that has that name; nil for none
-	temp   string      // name until Commit; empty for none
+	target string      // final name; empty if the file is written directly
+	old    fs.FileInfo // existing file with that name; nil if none
+	temp   string      // name until Commit; empty if none
 	ended  bool
 }
 
-// Create begins a file. It follows symbolic links, even to a target that does not exist, and makes
-// the temporary file in the folder of the target. Opening a named pipe waits for its reader.
+// Create begins a file. It follows symbolic links, even to a target that does not exist, and
+// creates the temporary file in the folder of the target. If name is a named pipe, Create waits for
+// a reader.
 func Create(name string) (*File, error) {
 	target, err := Resolve(name)
 	if err != nil {
@@ -45,7 +46,7 @@ func Create(name string) (*File, error) {
 	case err != nil:
 		return nil, err
 	default:
-		// A file that the user may not write is not replaced, though its folder would allow it.
+		// Do not replace a file without write permission, even if the folder would allow it.
 		direct, err := os.OpenFile(target, os.O_WRONLY, 0)
 		if err != nil {
 			return nil, err
@@ -65,7 +66,7 @@ func Create(name string) (*File, error) {
 	return f, err
 }
 
-// WriteFile writes a whole file.
+// WriteFile writes content to a file and commits it.
 func WriteFile(name string, content []byte) error {
 	f, err := Create(name)
 	if err != nil {
@@ -78,9 +79,9 @@ func WriteFile(name string, content []byte) error {
 	return f.Commit()
 }
 
-// Commit gives the file its name, with the mode and, if the system allows it, the owner of the file
-// that it replaces. The content is synced first. A rename may reach the disk before unsynced
-// content does, and after a power failure neither file would exist.
+// Commit gives the file its final name. The file also gets the mode of the file that it replaces
+// and, if the system allows it, the owner. Commit syncs the content first. Otherwise the rename
+// could reach the disk before the content, and a power failure would leave neither file.
 func (f *File) Commit() (err error) {
 	if f.target == "" {
 		f.ended = true
@@ -118,13 +119,13 @@ func (f *File) Abort() {
 		return
 	}
 	f.ended = true
-	f.Close() // Commit may have closed it
+	f.Close() // may be closed already by Commit
 	if f.temp != "" {
 		os.Remove(f.temp)
 	}
 }
 
-// resemble gives the file the owner and the mode of another one.
+// resemble sets the owner and the mode of f to those of another file.
 func (f *File) resemble(old fs.FileInfo) error {
 	keepOwner(f.File, old)
 	info, err := f.Stat()
@@ -134,11 +135,12 @@ func (f *File) resemble(old fs.FileInfo) error {
 	return f.Chmod(old.Mode().Perm())
 }
 
-// maxLinks bounds a chain of symbolic links, as Linux does.
+// maxLinks is the maximum length of a chain of symbolic links, as in Linux.
 const maxLinks = 40
 
-// Resolve returns the name at the end of a chain of symbolic links, whether or not such a file
-// exists. It stops at a descriptor, since what /dev/fd/1 leads to is open already.
+// Resolve returns the name at the end of a chain of symbolic links, whether or not a file of that
+// name exists. It stops at a descriptor such as /dev/fd/1, since the file of a descriptor is
+// already open.
 func Resolve(name string) (string, error) {
 	for range maxLinks {
 		if _, ok := descriptor(name); ok {
@@ -163,29 +165,27 @@ func Resolve(name string) (string, error) {
 	return "", &fs.PathError{Op: "open", Path: name, Err: syscall.ELOOP}
 }
 
-// IsDescriptor reports whether name stands for a descriptor of this process, as /dev/fd/1 does.
+// IsDescriptor reports whether name refers to a descriptor of this process, as /dev/fd/1 does.
 func IsDescriptor(name string) bool {
 	_, ok := descriptor(name)
 	return ok
 }
 
-// folder returns the part of name before its last element. Unlike filepath.Dir it cleans nothing,
-// because link/.. is not the folder that holds link.
+// folder returns the part of name before its last element. Unlike filepath.Dir it does not clean
+// the path, because link/.. need not be the folder that contains link.
 func folder(name string) string {
 	dir, _ := filepath.Split(name)
 	return dir
 }
 
-// tempName returns an unused name in the folder of target.
 func tempName(target string) string {
 	return fmt.Sprintf("%s.weft-%016x", folder(target), rand.Uint64())
 }
 
-// visible makes a temporary file with a name.
 func visible(target string, mode fs.FileMode) (*os.File, string, error) {
 	name := tempName(target)
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
-	// the folder refuses it, not the target
+	// the error concerns the folder, not target
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return nil, "", fmt.Errorf("make a file in %s: %w", cmp.Or(folder(target), "."), path.Err)
 	}

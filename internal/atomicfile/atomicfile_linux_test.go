@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Without /proc a nameless file cannot get a name, so Create makes named ones.
+// Without /proc a nameless file cannot get a name, so Create creates named files.
 func TestWithoutProc(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may change its root")
@@ -34,7 +34,7 @@ func TestWithoutProc(t *testing.T) {
 	}
 }
 
-// A file that cannot be renamed over is refused before anything is written.
+// Create refuses a file that a rename could not replace, before anything is written.
 func TestReplaceable(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "a")
@@ -60,7 +60,7 @@ func TestReplaceable(t *testing.T) {
 	}
 }
 
-// The error says that the folder, not the file, refuses a new file.
+// If a folder does not allow a new file, the error names the folder instead of the file.
 func TestFolderErrors(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{filepath.Join(dir, "none", "x"), "none/x"} {

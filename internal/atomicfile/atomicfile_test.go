@@ -33,7 +33,7 @@ func want(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// A file appears with Commit, in one piece, and not after Abort.
+// A file appears with Commit, complete, and does not appear after Abort.
 func TestFile(t *testing.T) {
 	dir := t.TempDir()
 	name, link := filepath.Join(dir, "a"), filepath.Join(dir, "link")
@@ -98,7 +98,7 @@ func TestErrors(t *testing.T) {
 	want(t, dir, nil)
 }
 
-// Resolve does not clean the folder of a link: link/.. is where the link leads.
+// Resolve does not clean paths: link/.. is the parent of the link's target.
 func TestResolve(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755))

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// temporary makes a nameless file, which disappears with its process however that ends. It makes a
-// named one where the file system has no nameless files. It also does so without /proc, which
-// linkTemporary uses to find the file.
+// temporary creates a nameless file, which disappears when its process ends for any reason. If the
+// file system does not support nameless files, it creates a named file. It also does so without
+// /proc, which linkTemporary needs.
 func temporary(target string, mode fs.FileMode) (*os.File, string, error) {
 	dir := cmp.Or(folder(target), ".")
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, uint32(mode.Perm()))
@@ -26,13 +26,12 @@ func temporary(target string, mode fs.FileMode) (*os.File, string, error) {
 		}
 		f.Close()
 	}
-	return visible(target, mode) // reports what is wrong with the folder, too
+	return visible(target, mode) // also returns errors that concern the folder
 }
 
-// inProc returns a name of an open file.
+// inProc returns a path in /proc for an open file.
 func inProc(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 
-// linkTemporary gives a nameless file a name.
 func linkTemporary(f *os.File, name string) error {
 	err := unix.Linkat(unix.AT_FDCWD, inProc(f), unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW)
 	if err != nil {
@@ -41,8 +40,8 @@ func linkTemporary(f *os.File, name string) error {
 	return nil
 }
 
-// replaceable returns an error if a rename over a writable file would fail. Callers check it before
-// the work that such a failure would waste.
+// replaceable returns an error if a rename could not replace a writable file. Callers check it
+// early, since the rename would only fail after all data is written.
 func replaceable(target string, info fs.FileInfo, user int) error {
 	var attributes unix.Statx_t
 	if unix.Statx(unix.AT_FDCWD, target, 0, 0, &attributes) == nil && attributes.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
@@ -59,7 +58,8 @@ func replaceable(target string, info fs.FileInfo, user int) error {
 	return nil
 }
 
-// keepOwner gives f the owner of old, or at least its group, as far as the system allows.
+// keepOwner sets the owner and group of f to those of old. If the system forbids that, it sets only
+// the group, if possible.
 func keepOwner(f *os.File, old fs.FileInfo) {
 	info, err := f.Stat()
 	if err != nil {
@@ -70,13 +70,13 @@ func keepOwner(f *os.File, old fs.FileInfo) {
 		return
 	}
 	if f.Chown(int(was.Uid), int(was.Gid)) != nil {
-		_ = f.Chown(-1, int(was.Gid)) // a file of ours in the old group is the best possible
+		_ = f.Chown(-1, int(was.Gid)) // sets only the group; if that fails, too, f keeps its owner
 	}
 }
 
 var descriptors = regexp.MustCompile(`^/(?:dev|proc/(?:self|thread-self|([0-9]+)))/fd/([0-9]+)$`)
 
-// descriptor returns the descriptor of this process that name stands for.
+// descriptor returns the descriptor of this process that name refers to.
 func descriptor(name string) (n int, ok bool) {
 	m := descriptors.FindStringSubmatch(filepath.Clean(name))
 	if m == nil || m[1] != "" && m[1] != strconv.Itoa(os.Getpid()) {
@@ -86,8 +86,8 @@ func descriptor(name string) (n int, ok bool) {
 	return n, err == nil
 }
 
-// openDescriptor duplicates a descriptor. Both share the position, so a file that a shell opened to
-// append is appended to.
+// openDescriptor duplicates a descriptor. Both share the file position, so output is appended to a
+// file that a shell opened to append.
 func openDescriptor(n int, name string) (*os.File, error) {
 	fd, err := unix.FcntlInt(uintptr(n), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {

@@ -14,50 +14,49 @@ import (
 
 // Config configures a [Reclaimer].
 type Config struct {
-	// Slots is the maximum number of running blocks. Further blocks wait for those before them.
-	// Default: the maximum of the device, 32 per multiprocessor. All slots are read before an epoch
-	// ends, so kernels with few blocks and many groups per block should set it.
+	// Slots is the maximum number of running blocks. Further blocks wait for a slot. The default is
+	// the maximum of the device, 32 per multiprocessor. A block reads all slots before it ends an
+	// epoch, so kernels with few blocks and many groups per block should set Slots.
 	Slots int
-	// Nodes is the number of nodes, with numbers below it. MaxNodes is the maximum to which
-	// [Reclaimer.Grow] may raise it. Default: Nodes.
+	// Nodes is the number of nodes. Node numbers are below it. MaxNodes is the limit for
+	// [Reclaimer.Grow]. Its default is Nodes.
 	Nodes, MaxNodes int
-	// Bag is the number of nodes per epoch that a block has in shared memory: the Size of its
-	// EpochBags. Default 128.
+	// Bag is the number of nodes per epoch that a block keeps in shared memory: the Size of its
+	// EpochBags. The default is 128.
 	Bag int
 	// Collect launches a kernel of the structure that calls epoch_collect for n stacks.
 	Collect func(s *device.Stream, r Ref, stacks device.Ptr, n int) error
 }
 
 const (
-	blocksPerUnit  = 32 // per multiprocessor
+	blocksPerUnit  = 32 // default slots per multiprocessor
 	defaultBag     = 128
-	firstEpoch     = 4 // so that the third before it is a valid epoch
+	firstEpoch     = 4 // the epoch three earlier must be valid
 	noNode         = ^uint32(0)
 	linkSize       = 4
 	slotSize       = 8
-	blockStateSize = 32 // per slot: what a block has left, beside nodes
-	bagsPerSlot    = 4  // per slot
-	stacks         = 32 // per bag and per pin
+	blockStateSize = 32 // bytes per slot for the state that a block leaves, except for nodes
+	bagsPerSlot    = 4  // number of bags per slot
+	stacks         = 32 // number of stacks per bag and per pin
 	controlSize    = int(unsafe.Sizeof(Control{}))
 	bagStacks      = len(Control{}.Bags) * stacks
 	bagsOffset     = device.Ptr(unsafe.Offsetof(Control{}.Bags))
 )
 
-// A Reclaimer is the memory by which blocks agree when a node is free. One goroutine at a time
-// calls its methods. All but Ref are called while no launch that retires nodes is under way, or are
-// ordered after it on its stream.
+// Reclaimer manages the memory by which blocks agree when a node is free. Only one goroutine at a
+// time may call its methods. Call methods other than Ref only while no launch retires nodes, or on
+// the stream of such launches.
 type Reclaimer struct {
 	dev   device.Device
 	cfg   Config
-	words device.Buffer // control, slots, what blocks have left, and its nodes
+	words device.Buffer // control, slots, states of blocks, and nodes that blocks leave
 	links device.Range
 
 	pins  []*Pin                 // oldest first
-	spare []device.Slice[uint32] // stacks of released pins, empty
+	spare []device.Slice[uint32] // empty stacks of released pins
 }
 
-// New makes a reclaimer. It submits the initialization of memory to a stream. It returns errors of
-// allocation.
+// New creates a reclaimer. It allocates memory and submits the initialization to stream s.
 func New(s *device.Stream, cfg Config) (_ *Reclaimer, err error) {
 	dev := s.Device()
 	if cfg.Slots <= 0 {
@@ -69,7 +68,7 @@ func New(s *device.Stream, cfg Config) (_ *Reclaimer, err error) {
 	cfg.MaxNodes = max(cfg.MaxNodes, cfg.Nodes, 1)
 	r := &Reclaimer{dev: dev, cfg: cfg}
 	defer func() {
-		if err != nil { // submitted work may use it
+		if err != nil { // submitted work may use the memory
 			err = errors.Join(err, s.Sync(context.Background()), r.Close())
 		}
 	}()
@@ -97,7 +96,7 @@ func New(s *device.Stream, cfg Config) (_ *Reclaimer, err error) {
 	return r, nil
 }
 
-// Grow allocates memory for the links of that many nodes. Work may be under way.
+// Grow allocates memory for the links of nodes nodes. Launches may run meanwhile.
 func (r *Reclaimer) Grow(nodes int) error {
 	if nodes*linkSize <= r.links.Mapped() {
 		return nil
@@ -111,8 +110,7 @@ func (r *Reclaimer) Grow(nodes int) error {
 func (r *Reclaimer) announced() device.Ptr  { return r.words.Ptr + device.Ptr(controlSize) }
 func (r *Reclaimer) blockState() device.Ptr { return r.announced() + device.Ptr(r.cfg.Slots*slotSize) }
 
-// Ref returns the parameter of kernels: the twin of EpochRef. It is valid until the next Pin or
-// Release.
+// Ref returns the kernel parameter (twin: EpochRef). It is valid until the next Pin or Release.
 func (r *Reclaimer) Ref() Ref {
 	ref := Ref{
 		Control: r.words.Ptr, Announced: r.announced(), Links: r.links.Ptr(), Left: r.blockState(),
@@ -124,30 +122,30 @@ func (r *Reclaimer) Ref() Ref {
 	return ref
 }
 
-// Collect frees retired nodes, or passes them to the newest pin, after all launches that retire.
-// The bags are empty then, except for spare nodes of blocks.
+// Collect frees retired nodes, or moves them to the newest pin. Submit it after all launches that
+// retire nodes. It empties the bags, except for free nodes that blocks keep.
 func (r *Reclaimer) Collect(s *device.Stream) error {
 	return r.cfg.Collect(s, r.Ref(), r.words.Ptr+bagsOffset, bagStacks)
 }
 
-// Counters count nodes and epochs. They are exact while no launch is under way.
+// Counters contains counts of nodes and epochs. The counts are exact if no launch is running.
 type Counters struct {
-	Epoch    uint64 // begins at 4
-	Advanced uint64 // epochs that have ended
-	Retired  uint64 // nodes, since the beginning
+	Epoch    uint64 // current epoch; begins at 4
+	Advanced uint64 // number of epochs that have ended
+	Retired  uint64 // nodes retired since the beginning
 	Freed    uint64 // retired nodes that were freed
 	Held     uint64 // retired nodes that pins keep
 }
 
-// Pending returns the number of nodes that wait for the end of epochs.
+// Pending returns the number of retired nodes that wait for the end of epochs.
 func (c Counters) Pending() uint64 { return c.Retired - c.Freed - c.Held }
 
-// Bytes returns the size of the memory for reclamation itself.
+// Bytes returns the size of the memory that the reclaimer itself uses.
 func (r *Reclaimer) Bytes() int {
 	return r.words.Size + r.links.Mapped() + (len(r.pins)+len(r.spare))*stacks*linkSize
 }
 
-// Counters reads the counters after the work submitted to a stream.
+// ReadCounters returns the counters after the work submitted to a stream.
 func (r *Reclaimer) ReadCounters(ctx context.Context, s *device.Stream) (Counters, error) {
 	var c Control
 	head := unsafe.Slice((*byte)(unsafe.Pointer(&c)), bagsOffset)
@@ -155,8 +153,8 @@ func (r *Reclaimer) ReadCounters(ctx context.Context, s *device.Stream) (Counter
 	return Counters{Epoch: c.Epoch, Advanced: c.Advanced, Retired: c.Retired, Freed: c.Freed, Held: c.Held}, err
 }
 
-// Close frees the memory. Launches that use it have completed. Pins that have not ended become
-// invalid.
+// Close frees the memory. All launches that use it must have completed. Pins that have not ended
+// become invalid.
 func (r *Reclaimer) Close() (err error) {
 	if r.words.Size > 0 {
 		err = r.dev.Free(r.words)
@@ -175,14 +173,14 @@ func (r *Reclaimer) Close() (err error) {
 	return err
 }
 
-// A Pin keeps retired nodes until it is released.
+// Pin keeps retired nodes until it is released.
 type Pin struct {
 	r      *Reclaimer
-	stacks device.Slice[uint32] // nodes that were retired while this was the newest pin
+	stacks device.Slice[uint32] // nodes retired while this was the newest pin
 }
 
-// Pin makes a pin after the work submitted to the stream. Launches after that, with a new Ref, free
-// no node anymore.
+// Pin creates a pin that begins after the work submitted to the stream. Later launches must use a
+// new Ref. They free no retired node before the pin is released.
 func (r *Reclaimer) Pin(s *device.Stream) (*Pin, error) {
 	p := &Pin{r: r}
 	if n := len(r.spare); n > 0 {
@@ -200,8 +198,8 @@ func (r *Reclaimer) Pin(s *device.Stream) (*Pin, error) {
 	return p, nil
 }
 
-// Release ends a pin. The pin before it keeps what it kept, or that is freed. If the launch fails,
-// the pin remains.
+// Release ends a pin. Its nodes go to the pin before it, or are freed if it was the oldest. If the
+// launch fails, the pin remains.
 func (p *Pin) Release(s *device.Stream) error {
 	r := p.r
 	i := slices.Index(r.pins, p)

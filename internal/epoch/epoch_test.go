@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// TestBegin checks that the memory begins as kernels expect it, and grows in place.
+// TestBegin checks that the memory has the initial state that kernels expect, and grows in place.
 func TestBegin(t *testing.T) {
 	simulated, err := sim.Open(nil)
 	if err != nil {

@@ -6,13 +6,16 @@ import (
 )
 
 const (
-	// leastPart is the number of rows that it pays to give a core.
+	// leastPart is the minimum number of rows in a part. For smaller parts, distribution costs more
+	// than it gains.
 	leastPart = 1 << 12
-	// partsPerCore exceeds 1, so that cores with fast parts do not wait for the slowest part.
+	// partsPerCore is greater than 1, so that cores that finish early take further parts instead of
+	// waiting.
 	partsPerCore = 4
 )
 
-// Deal cuts sorted rows between keys, into some parts for each core: rows [lo,hi).
+// Deal divides sorted rows into several parts per core and calls part for each range [lo,hi). Rows
+// with equal keys stay in one part.
 func Deal[K cpu.Key](dev device.Host, items []cpu.Item[K], part func(lo, hi int)) {
 	parts := partsPerCore * dev.Properties().Units
 	size := max(leastPart, (len(items)+parts-1)/parts)

@@ -1,4 +1,4 @@
-// Package inorder holds what structures of ordered key arrays share: the layout of their memory.
-// For engines on a CPU with immutable generations it cuts sorted batches into parts, and searches
-// for many keys side by side.
+// Package inorder contains code shared by structures that store keys in sorted arrays: the layout
+// of their memory, and helpers for engines on a CPU with immutable generations. The helpers divide
+// sorted batches into parts and search for many keys at once.
 package inorder

@@ -10,27 +10,27 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Engine is a [cpu.Engine] whose generations do not change once they are seen: lookups run beside
-// changes, and a snapshot is a lease. A structure embeds it.
+// Engine is a [cpu.Engine] with generations that do not change once readers can see them. So
+// lookups run alongside changes, and a snapshot is only a lease. Structures embed an Engine.
 type Engine[K cpu.Key] struct {
 	cpu.Engine
-	Flip   K // turns keys into unsigned numbers in order, and back, by exclusive or
+	Flip   K // keys xor Flip are unsigned numbers in the same order
 	Sorter cpu.Sorter[K]
 }
 
-// Caps implements [core.Engine]. A delete needs memory, as every change does.
+// Caps implements [core.Engine]. Deletes may overflow, since every change allocates memory.
 func (e *Engine[K]) Caps() core.Caps {
 	return core.Caps{ConcurrentReads: true, DeletesMayOverflow: true, Updates: true}
 }
 
-// Pin implements [core.Versioner]: a generation never changes.
+// Pin implements [core.Versioner]. It does nothing, since a generation never changes.
 func (e *Engine[K]) Pin(context.Context) (version uint64, err error) { return 0, nil }
 
 // Unpin implements [core.Versioner].
 func (e *Engine[K]) Unpin(context.Context, uint64) error { return nil }
 
-// Whole implements Change of [core.Engine]: it applies all of a batch, or nothing. It calls ranges
-// for a batch of ranges to delete, and change for operations on keys.
+// Whole implements Change of [core.Engine] for an engine that applies a batch as a whole or not at
+// all. It calls ranges if the batch deletes ranges, and otherwise change.
 func (e *Engine[K]) Whole(ctx context.Context, s *device.Stream, b *batch.Batch, ranges, change func(context.Context, *batch.Batch) error) (done int, failed []uint32, err error) {
 	if err := cpu.SyncStream(s); err != nil || b.N == 0 {
 		return 0, nil, err
@@ -44,9 +44,10 @@ func (e *Engine[K]) Whole(ctx context.Context, s *device.Stream, b *batch.Batch,
 	return b.N, nil, nil
 }
 
-// Gone returns the spans of the pairs to delete. find locates the spans of some ranges on one core,
-// in order and without overlaps. The batch's Counts receive the number of pairs of each range. A
-// pair of several ranges counts for the first.
+// Gone returns the spans of the pairs that a batch of ranges deletes. find computes the spans of
+// the ranges from to to-1 on one core. The result is in order and without overlaps. Gone stores the
+// number of pairs in each range in the batch's Counts. A pair in several ranges counts for the
+// first one.
 func (e *Engine[K]) Gone(ctx context.Context, b *batch.Batch, find func(w *cpu.Watch, from, to int, spans []core.Span) (ran, hits int)) ([]core.Span, error) {
 	spans := make([]core.Span, b.N)
 	done, _, err := e.RunLookup(ctx, b.N, func(w *cpu.Watch, from, to int) (ran, hits int) { return find(w, from, to, spans) })

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Search and Gallop find what a binary search does, in arrays of every size of a last node and of
+// Search and Gallop agree with a binary search, in arrays with every size of a last node and with
 // several levels.
 func TestSearch(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
@@ -40,7 +40,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// Deal cuts between keys and leaves nothing out.
+// Deal keeps rows with equal keys together and omits no row.
 func TestDeal(t *testing.T) {
 	items := make([]cpu.Item[uint32], 50_000)
 	for i := range items {

@@ -8,25 +8,25 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Layout gives the offsets of arrays in a block of memory: ascending keys, their values, and the
-// index of the keys. The arrays follow each other, the same on every device (twin:
-// sorted/array.cuh). Offsets depend on the number of pairs that fit in the memory, array lengths on
-// the number of pairs.
-type Layout struct{ Key, Val int } // bytes of a key and of a value
+// Layout computes the offsets of arrays in a block of memory: the ascending keys, their values, and
+// the index of the keys. The layout is the same on every device (twin: sorted/array.cuh). Offsets
+// depend on the number of pairs that fit in the memory. Array lengths depend on the number of
+// pairs.
+type Layout struct{ Key, Val int } // sizes in bytes of a key and of a value
 
-// align is the alignment of arrays.
 const align = 256
 
 // TallyBytes is the size of the counters (core.Tally) after the arrays.
 const TallyBytes = 32
 
-// Aligned returns the size of an array, rounded up to where the next one may begin.
+// Aligned rounds the size of an array up to the offset where the next array may begin.
 func Aligned(bytes int) int { return (bytes + align - 1) &^ (align - 1) }
 
-// ValsAt returns the offset of the values in memory for room pairs. Keys begin at 0.
+// ValsAt returns the offset of the values in memory for room pairs. The offset of the keys is 0.
 func (l Layout) ValsAt(room int) int { return Aligned(room * l.Key) }
 
-// IndexAt returns the offset of a level of the index. Level MostLevels is the end of the index.
+// IndexAt returns the offset of a level of the index in memory for room pairs. For level MostLevels
+// it returns the end of the index.
 func (l Layout) IndexAt(room, level int) int {
 	at := l.ValsAt(room) + Aligned(room*l.Val)
 	for range level {
@@ -36,7 +36,8 @@ func (l Layout) IndexAt(room, level int) int {
 	return at
 }
 
-// Pairs returns the first n keys and values in memory for room pairs. K and V have the widths of l.
+// Pairs returns the first n keys and values in memory for room pairs. K and V must have the sizes
+// in l.
 func Pairs[K, V uint32 | uint64](l Layout, mem []byte, room, n int) (keys Keys[K], vals []V) {
 	if n == 0 {
 		return Keys[K]{}, nil
@@ -49,8 +50,8 @@ func Pairs[K, V uint32 | uint64](l Layout, mem []byte, room, n int) (keys Keys[K
 	return keys, vals
 }
 
-// Check verifies the first n keys in memory for room pairs: they ascend, and each level of the
-// index holds the last keys of the nodes below. Otherwise it returns op.ErrCorrupt.
+// Check verifies the first n keys in memory for room pairs. The keys must ascend, and each level of
+// the index must hold the last keys of the nodes below it. Otherwise Check returns op.ErrCorrupt.
 func Check[K uint32 | uint64](l Layout, mem []byte, room, n int) error {
 	keys := batch.View[K](mem[:n*l.Key])
 	for i := 1; i < n; i++ {

@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Pairs in memory of any size do not overlap, index included, and Check finds each key and each
-// number of the index that differs.
+// Arrays of keys, values and index do not overlap in memory of any size. Check detects a change of
+// any key and of any number in the index.
 func TestLayout(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	for _, room := range []int{1, 15, 16, 300, 5000} {
@@ -30,7 +30,8 @@ func TestLayout(t *testing.T) {
 			for _, level := range append(keys.Index, keys.Keys) {
 				for i := range level {
 					level[i] ^= 1 << 40
-					fits := i+1 == n && n%Fan != 0 // the last key is larger, and in no index
+					// a larger last key is legal, and no index has it
+					fits := i+1 == n && n%Fan != 0
 					if err := Check[uint64](l, bytes, room, n); !fits && !errors.Is(err, op.ErrCorrupt) {
 						t.Fatalf("%d pairs in memory for %d: number %d of %d is another: %v", n, room, i, len(level), err)
 					}

@@ -8,25 +8,25 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Fan is the number of keys of a level that one of the next level stands for, the last of
-// them: a node. FanBits are its bits.
+// Fan is the number of keys in a node. A node is a group of consecutive keys in a level; the next
+// level holds the last key of each node. FanBits is log2 of Fan.
 const (
 	FanBits = 4
 	Fan     = 1 << FanBits
 )
 
-// MostLevels is the number of levels of an index, at most: of 1<<36 keys.
+// MostLevels is the maximum number of levels in an index. It suffices for fewer than 1<<36 keys.
 const MostLevels = 8
 
-// Keys are unsigned numbers in ascending order, and an index of them: levels, number i of each
-// being number 16*i+15 of the one below, the first of which is the keys; up to a level of
-// fewer than 16.
+// Keys holds unsigned numbers in ascending order, and their index. The first level of the index is
+// built from the keys, and each further level from the one below. Key i of a level is key 16*i+15
+// of the level below. The last level has fewer than 16 keys.
 type Keys[K uint32 | uint64] struct {
 	Keys  []K
-	Index [][]K // from the lowest
+	Index [][]K // levels, the lowest first
 }
 
-// Fill fills the index.
+// Fill computes the index.
 func (a *Keys[K]) Fill(dev device.Host) {
 	below := a.Keys
 	for _, level := range a.Index {
@@ -39,15 +39,17 @@ func (a *Keys[K]) Fill(dev device.Host) {
 	}
 }
 
-// Searched is how many keys are searched side by side: their memory is on its way at once.
+// Searched is the number of keys that a core searches for at once, so that it loads their nodes in
+// parallel.
 const Searched = 16
 
-// Places are numbers of keys: of the first that is not smaller than another key.
+// Places holds the result of a search for several keys: for each, the index of the first key that
+// is not smaller.
 type Places [Searched]int
 
-// Search finds the places of keys: how many are smaller than each, of which exclusive or with
-// flip makes unsigned numbers. All go down the index in step, a node at a time, while the nodes
-// that they look at next are on their way.
+// Search finds the places of keys. The place of a key is the number of smaller keys in a. Keys are
+// compared after exclusive or with flip. The searches descend together, one node per level, and
+// prefetch the nodes of the next level.
 func (a *Keys[K]) Search(keys []K, flip K, at *Places) {
 	var key [Searched]K
 	for i, k := range keys {
@@ -60,10 +62,10 @@ func (a *Keys[K]) Search(keys []K, flip K, at *Places) {
 	descend(a.Keys, key[:n], at)
 }
 
-// cached is the number of keys of a level that lie in a core's cache.
+// cached is the maximum number of keys in a level that needs no prefetching, since it lies in a
+// core's cache.
 const cached = 1 << 13
 
-// descend goes down one level of keys.
 func descend[K uint32 | uint64](level, keys []K, at *Places) {
 	if len(level) > cached {
 		var nodes [Searched]unsafe.Pointer
@@ -78,10 +80,11 @@ func descend[K uint32 | uint64](level, keys []K, at *Places) {
 	}
 }
 
-// node returns the number of keys of a level that are smaller than key. All keys before node number
-// at are smaller, and all keys after that node are not. A node without a key in the level above is
-// the last one, and not full. So 15 comparisons decide, and a search makes four of them, without a
-// branch on their results.
+// node returns the number of keys in a level that are smaller than key. at is the index of the node
+// that contains the boundary: all keys before the node are smaller, and all keys after it are not.
+// The last node may be incomplete; then no key of the level above stands for it. In a complete node
+// the last key need not be compared, so a binary search makes four comparisons, without a branch on
+// their results.
 func node[K uint32 | uint64](level []K, at int, key K) int {
 	at <<= FanBits
 	if at+Fan > len(level) {
@@ -98,14 +101,13 @@ func node[K uint32 | uint64](level []K, at int, key K) int {
 	return at + n
 }
 
-// smaller is 1 if a is smaller than b, else 0.
 func smaller[K uint32 | uint64](a, b K) int {
 	_, less := bits.Sub64(uint64(a), uint64(b), 0)
 	return int(less)
 }
 
-// Gallop finds the place of a key in sorted ones, from a place on that it is not before: in
-// steps that double.
+// Gallop returns the index of the first key in sorted keys that is not smaller than key. The index
+// is at least from. Gallop searches from there in steps that double.
 func Gallop[K uint32 | uint64](in []K, from int, key K) int {
 	step := 1
 	for from+step <= len(in) && in[from+step-1] < key {

@@ -1,5 +1,6 @@
-// Package op defines operations: the types of keys and values, the kinds of operations, and their
-// errors. Package weft gives these names to users; the packages below weft use them from here.
+// Package op defines the types of keys and values, the kinds of operations, and the errors of
+// structures. Package weft exports these names to users. The packages below weft use them from
+// here.
 package op
 
 import (
@@ -20,37 +21,37 @@ type Value interface {
 	~uint32 | ~uint64 | ~int32 | ~int64 | ~int | ~uint | ~float32 | ~float64
 }
 
-// Kind is the kind of an operation. Kernels and files contain the numbers.
+// Kind is the kind of an operation. Kernels and files contain these numbers.
 type Kind uint8
 
-// The kinds of operations of a mixed batch.
+// Kinds of operations that a mixed batch may contain.
 const (
-	Get    Kind = iota // look the key up
+	Get    Kind = iota // look up the key
 	Put                // insert the pair or replace the value; in a multimap, add the pair
 	PutNew             // insert the pair if the key is absent
 	Delete             // remove the key; in a multimap, its first pair
 
-	// DeleteAll removes all pairs of the key, one after another: concurrent
-	// operations may see it with some of them gone. Multimaps only.
+	// DeleteAll removes all pairs of the key one after another. Concurrent operations may see only
+	// a part of them. Multimaps only.
 	DeleteAll
 
-	// The reductions insert the pair, or combine its value with the stored one. Maps only.
+	// Reductions insert the pair, or combine its value with the existing value. Maps only.
 	Sum // integers wrap
-	Min // the smaller by the type of the values; NaN, if one of them is
+	Min // the smaller value in the order of its type; NaN if one value is NaN
 	Max
-	And // bit by bit; integers only
+	And // bitwise; integers only
 	Or
 
-	_ // the result of kernels for a kind that a structure lacks
+	_ // result of kernels for a kind that the structure does not support
 
-	Update // replace the value of a present key; only structures that support it
+	Update // replace the value of an existing key; only structures that support it
 
-	// Lookups and changes of ordered maps only, in batches of one kind.
-	Rank        // how many keys are smaller
-	Select      // the pair at a place in the order of the keys
-	Successor   // the first pair with a larger key
-	Predecessor // the last pair with a smaller key
-	DeleteRange // remove the pairs of a range
+	// Lookups and changes of ordered maps, only in batches of one kind.
+	Rank        // return the number of smaller keys
+	Select      // return the pair at an index in the order of the keys
+	Successor   // return the first pair with a larger key
+	Predecessor // return the last pair with a smaller key
+	DeleteRange // remove the pairs in a range of keys
 )
 
 // String returns the name of the operation.
@@ -64,43 +65,44 @@ func (k Kind) String() string {
 // MarshalText returns the name of the operation, or ErrOptions if k is not a known kind.
 func (k Kind) MarshalText() ([]byte, error) { return kinds.Text(k) }
 
-// UnmarshalText reads a name, in upper or lower case, so flag.TextVar takes a Kind.
+// UnmarshalText parses a name in upper or lower case, so that flag.TextVar accepts a Kind.
 func (k *Kind) UnmarshalText(text []byte) error { return kinds.Read(k, text) }
 
 var kinds = enum.Names[Kind]{Type: "weft.OpKind", Err: ErrOptions, Names: []string{"Get", "Put", "PutNew", "Delete", "DeleteAll", "Sum", "Min", "Max", "And", "Or", "", "Update", "Rank", "Select", "Successor", "Predecessor", "DeleteRange"}}
 
-// Reduces reports whether the operation combines values.
+// Reduces reports whether the operation combines its value with an existing one.
 func (k Kind) Reduces() bool { return k >= Sum && k <= Or }
 
 // Inserts reports whether the operation may need memory for a pair.
 func (k Kind) Inserts() bool { return k == Put || k == PutNew || k.Reduces() }
 
-// Errors of structures, wrapped with the structure and the method.
+// Errors of structures. Methods wrap them with the names of the structure and the method.
 var (
-	// ErrClosed: the structure, its device, or the stream of the call has been closed.
+	// ErrClosed reports that the structure, its device, or the stream of the call has been closed.
 	ErrClosed = errors.New("closed")
-	// ErrFull: some keys of the batch overflow a structure of fixed size. The other keys were
-	// processed.
+	// ErrFull reports that keys of the batch overflow a structure of fixed size. The other keys
+	// were processed.
 	ErrFull = errors.New("full")
-	// ErrOptions: the options of a constructor contradict themselves or ask
-	// for more than the structure can hold.
+	// ErrOptions reports options of a constructor that contradict each other or exceed the limits
+	// of the structure.
 	ErrOptions = errors.New("invalid options")
-	// ErrFormat: the stream passed to Load was not written by Save, is damaged, or holds pairs of
-	// other types.
+	// ErrFormat reports that the stream passed to Load was not written by Save, is damaged, or
+	// holds pairs of other types.
 	ErrFormat = errors.New("invalid stream")
-	// ErrCorrupt: a structure breaks its own invariants.
+	// ErrCorrupt reports that a structure violates its invariants.
 	ErrCorrupt = errors.New("corrupt")
 )
 
-// PartialError is weft.PartialError, which documents it, for the packages below package weft. Both
-// have the same fields, and errors.As finds either in a chain that has this one.
+// PartialError is the twin of weft.PartialError for packages that weft imports. Both types have the
+// same fields, and errors.As finds either type in a chain that contains this one. See
+// weft.PartialError for the fields.
 type PartialError struct {
 	Done, Failed int
 	Rows         []int
 	Err          error
 }
 
-// Error describes how far the call came and why it stopped.
+// Error describes how many operations were run and why the call stopped.
 func (e *PartialError) Error() string {
 	if e.Failed > 0 {
 		return fmt.Sprintf("%d operations tried, %d failed: %v", e.Done, e.Failed, e.Err)
@@ -108,11 +110,11 @@ func (e *PartialError) Error() string {
 	return fmt.Sprintf("%d operations done: %v", e.Done, e.Err)
 }
 
-// Unwrap returns the cause.
+// Unwrap returns the error that stopped the call.
 func (e *PartialError) Unwrap() error { return e.Err }
 
-// As implements the method that errors.As looks for. It sets a target that is a pointer to a type
-// with the same fields, such as that of package weft.
+// As implements the method that errors.As calls. It sets target if target points to a pointer to a
+// type with the same fields, such as weft.PartialError.
 func (e *PartialError) As(target any) bool {
 	to, is := reflect.ValueOf(target).Elem(), reflect.ValueOf(e)
 	if to.Kind() != reflect.Pointer || !is.CanConvert(to.Type()) {
@@ -122,8 +124,8 @@ func (e *PartialError) As(target any) bool {
 	return true
 }
 
-// Cause returns the cause of a PartialError, and other errors unchanged. A caller uses it if it ran
-// only a part of its own caller's request, so that the row numbers have no meaning there.
+// Cause returns the cause of a PartialError, and any other error unchanged. Use it if the row
+// numbers in the PartialError do not match the rows of the caller's own batch.
 func Cause(err error) error {
 	if p := (*PartialError)(nil); errors.As(err, &p) {
 		return p.Err
@@ -131,8 +133,8 @@ func Cause(err error) error {
 	return err
 }
 
-// Partial returns a PartialError of the first done operations of a batch; rows lists those that
-// overflowed.
+// Partial returns the error of a batch that stopped after done operations. rows lists the
+// operations that overflowed.
 func Partial(done int, rows []int, err error) *PartialError {
 	return &PartialError{Done: done, Failed: len(rows), Rows: rows, Err: err}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Kernels and files refer to the kinds by number.
+// The numbers of the kinds never change, since kernels and files contain them.
 func TestKinds(t *testing.T) {
 	for number, want := range []struct {
 		kind    Kind
@@ -25,7 +25,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// public has the fields of a PartialError, as the type of package weft does.
+// public has the fields of a PartialError, like weft.PartialError.
 type public struct {
 	Done, Failed int
 	Rows         []int
@@ -38,7 +38,7 @@ type other struct{ Done int }
 
 func (*other) Error() string { return "" }
 
-// errors.As finds a PartialError as a type that has its fields, and as no other.
+// errors.As finds a PartialError as a type with the same fields, and as no other type.
 func TestPartialErrorAs(t *testing.T) {
 	rows := []int{1, 3}
 	err := fmt.Errorf("linear: Put: %w", errors.Join(ErrFormat, Partial(7, rows, ErrFull)))
@@ -49,7 +49,7 @@ func TestPartialErrorAs(t *testing.T) {
 	if !errors.As(err, &own) || own.Done != 7 {
 		t.Errorf("%+v", own)
 	}
-	p.Done = 8 // it is the same error, not a copy
+	p.Done = 8 // both point to the same error
 	if own.Done != 8 {
 		t.Error("a copy")
 	}
@@ -66,7 +66,7 @@ func TestPartialErrorAs(t *testing.T) {
 	}
 }
 
-// A PartialError reports how far a call came and wraps the cause.
+// A PartialError reports the numbers of operations and wraps the cause.
 func TestPartialError(t *testing.T) {
 	for want, p := range map[string]*PartialError{
 		"7 operations done: closed":          {Done: 7, Err: ErrClosed},

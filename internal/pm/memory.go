@@ -1,7 +1,7 @@
-// Package pm is memory that outlives the process: the words of a mapped file, the operations on
-// them, and the order in which a crash may have kept their values. All writes to such memory go
-// through the methods of [Memory]. Tests replace the memory by a [Domain] that records, word by
-// word, what a crash at this point could leave.
+// Package pm provides memory that outlives the process: the words of a mapped file, with operations
+// that control the order in which a crash keeps stores. All writes to such memory go through the
+// methods of [Memory]. Tests replace the memory by a [Domain] that records, for each word, the
+// values that a crash could leave.
 package pm
 
 import (
@@ -14,20 +14,21 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// Word is the unit of Memory in bytes. A crash leaves each word as it was before or after a store,
+// Word is the unit of Memory in bytes. After a crash a word has its value before or after a store,
 // never a mixture.
 const Word = 8
 
-// Memory is an array of words. Load, Store and CompareAndSwap access words that several threads
-// share. Write, Read and Clear are for words that one thread owns or that do not change.
+// Memory is an array of words. Several threads may access a word at once by Load, Store and
+// CompareAndSwap. Use Write, Read and Clear only for words that one thread owns or that do not
+// change.
 type Memory struct {
 	words  []uint64
 	domain Domain
-	// nil: stores survive without a write-back
+	// nil if stores survive without being written back
 	persist Persist
 }
 
-// Domain stands in for the memory in tests.
+// Domain replaces the memory in tests.
 type Domain interface {
 	Load(at uint64) uint64
 	Store(at, v uint64)
@@ -35,25 +36,25 @@ type Domain interface {
 	Fence()
 }
 
-// New returns the memory of a mapped file with a length that is a multiple of [Word]. With a
-// domain, all accesses go to d, and mapped only gives the length.
+// New returns the memory of a mapped file. The length of mapped must be a multiple of [Word]. If d
+// is not nil, all accesses go to d, and only the length of mapped is used.
 func New(mapped []byte, d Domain) *Memory {
 	return &Memory{words: batch.View[uint64](mapped), domain: d}
 }
 
-// NewPersistent returns memory that survives a power failure. Stores are written back out of the
-// caches at once, and Fence waits for the write-backs.
+// NewPersistent returns memory that survives a power failure. Stores start to write back their
+// cache lines at once, and Fence waits for the write-backs.
 func NewPersistent(mapped []byte, p Persist) *Memory {
 	return &Memory{words: batch.View[uint64](mapped), persist: p}
 }
 
-// Bytes returns the memory itself, for a device that works on it too.
+// Bytes returns the memory itself, so that a device can also work on it.
 func (m *Memory) Bytes() []byte { return device.Bytes(m.words) }
 
 // Words returns the number of words.
 func (m *Memory) Words() uint64 { return uint64(len(m.words)) }
 
-// Load reads a word. It is ordered with all other Loads and Stores.
+// Load reads a word atomically. All Loads and Stores are ordered.
 func (m *Memory) Load(at uint64) uint64 {
 	if m.domain != nil {
 		return m.domain.Load(at)
@@ -61,7 +62,7 @@ func (m *Memory) Load(at uint64) uint64 {
 	return atomic.LoadUint64(&m.words[at])
 }
 
-// Store writes a word. It is ordered with all other Loads and Stores.
+// Store writes a word atomically. All Loads and Stores are ordered.
 func (m *Memory) Store(at, v uint64) {
 	m.store(at, v)
 	m.writeBack(at, at+1)
@@ -75,14 +76,14 @@ func (m *Memory) store(at, v uint64) {
 	atomic.StoreUint64(&m.words[at], v)
 }
 
-// writeBack starts the write-back of words [lo,hi) after a store to them.
+// writeBack starts to write back words [lo,hi) if the memory is persistent.
 func (m *Memory) writeBack(lo, hi uint64) {
 	if m.persist != nil {
 		m.persist.WriteBack(m.words[lo:hi])
 	}
 }
 
-// CompareAndSwap writes v if the word is old, and reports whether it did.
+// CompareAndSwap writes v if the word equals old, and reports whether it did.
 func (m *Memory) CompareAndSwap(at, old, v uint64) bool {
 	if m.domain != nil {
 		return m.domain.CompareAndSwap(at, old, v)
@@ -94,7 +95,7 @@ func (m *Memory) CompareAndSwap(at, old, v uint64) bool {
 	return swapped
 }
 
-// At returns the address of a word, for prefetches, or nil if there is a domain.
+// At returns the address of a word for prefetching, or nil if the memory has a domain.
 func (m *Memory) At(at uint64) unsafe.Pointer {
 	if m.domain != nil {
 		return nil
@@ -102,12 +103,12 @@ func (m *Memory) At(at uint64) unsafe.Pointer {
 	return unsafe.Pointer(&m.words[at])
 }
 
-// Fence orders the stores of this thread: a crash that keeps a store after the fence keeps all
-// stores before it.
+// Fence orders the stores of this thread: if a crash keeps a store after the fence, it keeps all
+// stores before the fence.
 //
-// A file in the page cache keeps what the process has stored when the process ends, so only the
-// order of the stores counts. That order holds already: each store of this package is atomic, or
-// lies between two atomic ones. In persistent memory, Fence waits for the write-backs.
+// When a process ends, the page cache keeps all its stores to a file, so only the order of the
+// stores matters. Fence need not enforce the order, since each store of this package is atomic or
+// lies between two atomic stores. In persistent memory, Fence waits for the write-backs.
 func (m *Memory) Fence() {
 	switch {
 	case m.domain != nil:
@@ -117,7 +118,7 @@ func (m *Memory) Fence() {
 	}
 }
 
-// Write writes b to the words from at on. The rest of the last word becomes zero.
+// Write writes b to the words from at on. It fills the rest of the last word with zeros.
 func (m *Memory) Write(at uint64, b []byte) {
 	whole := len(b) / Word
 	if m.domain == nil {
@@ -135,7 +136,7 @@ func (m *Memory) Write(at uint64, b []byte) {
 	m.writeBack(at, at+WordsOf(len(b)))
 }
 
-// Read reads len(b) bytes from word at on.
+// Read reads len(b) bytes from the words from at on.
 func (m *Memory) Read(at uint64, b []byte) {
 	if m.domain == nil {
 		copy(b, device.Bytes(m.words[at:at+WordsOf(len(b))]))
@@ -148,7 +149,7 @@ func (m *Memory) Read(at uint64, b []byte) {
 	}
 }
 
-// Equal reports whether the bytes from word at on are b.
+// Equal reports whether the words from at on contain the bytes b.
 func (m *Memory) Equal(at uint64, b []byte) bool {
 	if m.domain == nil {
 		return bytes.Equal(b, device.Bytes(m.words[at : at+WordsOf(len(b))])[:len(b)])
@@ -170,5 +171,5 @@ func (m *Memory) Clear(lo, hi uint64) {
 	}
 }
 
-// WordsOf returns the number of words that size bytes take.
+// WordsOf returns the number of words for size bytes.
 func WordsOf(size int) uint64 { return uint64(size+Word-1) / Word }

@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/pm/pmtest"
 )
 
-// Bytes of any length read back as written, in memory and in a domain, and nothing is written
-// beyond their last word.
+// Bytes of any length read back as written, in memory and in a domain. Nothing is written after
+// their last word.
 func TestBytes(t *testing.T) {
 	const words = 64
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -8,21 +8,21 @@ import (
 )
 
 // Persist makes stores survive a power failure. WriteBack starts to write back the cache lines that
-// hold the words, and Fence waits for all write-backs that this thread has started.
+// hold the words. Fence waits for all write-backs that this thread has started.
 //
-// Between the two a goroutine may move to another core. It may also fence what other goroutines
-// have written, if it has waited for them. DC CVAP waits here by itself. On x86-64 the locked
+// A goroutine may move to another core between the two calls. A goroutine may also fence the writes
+// of other goroutines that it has waited for. DC CVAP waits in WriteBack already. On x86-64 locked
 // instructions wait, and schedulers and goroutines synchronize with these. Source: Intel 64 and
 // IA-32 Architectures Software Developer's Manual, volume 2, CLWB: "ordered only by store-fencing
-// operations", which includes them.
+// operations", which include locked instructions.
 type Persist interface {
 	WriteBack(words []uint64)
 	Fence()
 }
 
 // HostPersist returns the Persist of this machine. If the persistence domain includes the caches,
-// nothing is written back. Error: device.ErrUnsupported, if the CPU has no instruction for
-// write-backs.
+// WriteBack does nothing. HostPersist returns device.ErrUnsupported if the CPU has no instruction
+// for write-backs.
 func HostPersist(domainHasCaches bool) (Persist, error) {
 	switch {
 	case machine.fence != nil && domainHasCaches:
@@ -33,9 +33,8 @@ func HostPersist(domainHasCaches bool) (Persist, error) {
 	return nil, fmt.Errorf("%w: the CPU does not write lines of its caches back: %s", device.ErrUnsupported, machine.name)
 }
 
-// instructions are the persistence instructions of a CPU.
 type instructions struct {
-	name      string  // the one that writes lines back, or why the CPU has none
+	name      string  // instruction that writes back lines, or why the CPU has none
 	line      uintptr // bytes per line
 	writeBack func(first unsafe.Pointer, lines, line uintptr)
 	fence     func()
@@ -59,8 +58,7 @@ func (flushAndFence) WriteBack(words []uint64) {
 
 func (flushAndFence) Fence() { machine.fence() }
 
-// lines returns the start of the first cache line that holds some of the words, and the number of
-// such lines.
+// lines returns the address of the first cache line that holds the words, and the number of lines.
 func lines(words []uint64, line uintptr) (first unsafe.Pointer, n uintptr) {
 	at := uintptr(unsafe.Pointer(&words[0]))
 	before := at % line

@@ -2,10 +2,10 @@ package pm
 
 import "unsafe"
 
-// instructionsOfCPU returns the best instruction that the CPU has. CLWB leaves lines in the caches,
-// CLFLUSHOPT does not, and CLFLUSH waits for each line.
+// instructionsOfCPU returns the best instructions of the CPU. CLWB keeps lines in the caches,
+// CLFLUSHOPT removes them, and CLFLUSH also waits for each line.
 func instructionsOfCPU() instructions {
-	const line = 64 // of all CPUs built so far
+	const line = 64 // same on all CPUs so far
 	var features uint32
 	if highest, _, _, _ := cpuid(0, 0); highest >= 7 {
 		_, features, _, _ = cpuid(7, 0)

@@ -10,12 +10,12 @@ import (
 	"unsafe"
 )
 
-// Each instruction evicts exactly the lines that it is given, so reading those takes longer. CLWB
-// may leave them in the caches.
+// Each instruction evicts exactly the given lines, so reading these lines takes longer. CLWB may
+// leave the lines in the caches.
 //
-// All lines fit the first-level cache, compared with which memory takes tens of times as long. The
-// minimum of many rounds is a round without disturbance. Each round reads every other line only, so
-// the test notices lines that an instruction leaves out.
+// All lines fit in the first-level cache, and reading them from memory takes tens of times as long.
+// The test takes the minimum over many rounds, which excludes disturbed rounds. Each round reads
+// only every other line, so the test detects lines that an instruction does not evict.
 func TestInstructions(t *testing.T) {
 	const rounds, slower = 200, 4
 	c := newChase(t)
@@ -45,8 +45,8 @@ func TestInstructions(t *testing.T) {
 
 const lineBytes, lineWords, chased = 64, 64 / Word, 256
 
-// chase is memory in which each line holds the position of the next one, so each read waits for the
-// one before.
+// chase is memory in which each line holds the position of the next line, so each read waits for
+// the one before.
 type chase struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -75,8 +75,8 @@ func (c *chase) read(first int, evict func()) time.Duration {
 		c.words[word(i)] = uint64(word(i + 1))
 	}
 	evict()
-	// Loads wait for locked instructions, and these wait for CLFLUSHOPT; loads do not wait for
-	// SFENCE.
+	// Loads wait for locked instructions, and locked instructions wait for CLFLUSHOPT. Loads do not
+	// wait for SFENCE.
 	c.fence.Add(1)
 	start, at := time.Now(), uint64(word(0))
 	for range order {
@@ -89,7 +89,8 @@ func (c *chase) read(first int, evict func()) time.Duration {
 	return elapsed
 }
 
-// BenchmarkWriteBack measures the write-back of lines just stored to, and the fence after it.
+// BenchmarkWriteBack measures the write-back of lines that were just stored to, and the fence after
+// it.
 func BenchmarkWriteBack(b *testing.B) {
 	memory := make([]byte, 64<<20)
 	for name, writeBack := range map[string]func(first unsafe.Pointer, lines, line uintptr){"CLFLUSH": clflush, "CLFLUSHOPT": clflushopt, "CLWB": clwb} {

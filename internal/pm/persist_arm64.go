@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// instructionsOfCPU returns DC CVAP (to the point of persistence), which CPUs have since Armv8.2.
+// instructionsOfCPU returns DC CVAP (to the point of persistence), which CPUs support since
+// Armv8.2.
 func instructionsOfCPU() instructions {
 	if !cpu.ARM64.HasDCPOP {
 		return instructions{name: "it has no DC CVAP (FEAT_DPB)", fence: storeFence}
@@ -14,11 +15,11 @@ func instructionsOfCPU() instructions {
 	return instructions{"DC CVAP", dataLine(), cvap, storeFence}
 }
 
-// dataLine returns the size in bytes of the smallest line of all data caches.
+// dataLine returns the smallest line size of all data caches, in bytes.
 func dataLine() uintptr
 
-// cvap waits for the write-backs that it starts. The barrier that does so works for its own core
-// only, and a scheduler issues none.
+// cvap writes back lines and waits for them. It waits itself, since the barrier only works for its
+// own core, and a scheduler issues none.
 //
 //go:noescape
 func cvap(first unsafe.Pointer, lines, line uintptr)

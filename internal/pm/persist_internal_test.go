@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// lines returns the cache lines of the given words and no others.
+// lines returns the cache lines that hold the given words, and no others.
 func TestLines(t *testing.T) {
 	memory := make([]uint64, 100)
 	for uintptr(unsafe.Pointer(&memory[0]))%128 != 0 {

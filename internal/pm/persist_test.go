@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/internal/pm/pmtest"
 )
 
-// Every store to persistent memory is written back in full, and a fence waits for it.
+// Every store to persistent memory is written back completely, and a fence waits for it.
 func TestPersistent(t *testing.T) {
 	const words = 64
 	for name, store := range map[string]func(m *pm.Memory){
@@ -37,7 +37,7 @@ func TestPersistent(t *testing.T) {
 	}
 }
 
-// An operation that changes nothing writes nothing back.
+// An operation that changes no word writes back no word.
 func TestPersistentIdle(t *testing.T) {
 	mapped := make([]byte, 64)
 	c := pmtest.NewCaches(mapped)

@@ -7,11 +7,10 @@ import (
 	"sync"
 )
 
-// Boot returns the boot id of the running system, or zero if the system has none. Each start of the
-// machine has another id. Tests replace Boot.
+// Boot returns the boot id of the running system, or zero if the system has none. The id is
+// different after each start of the machine. Tests replace Boot.
 var Boot = sync.OnceValue(func() BootID { return bootIn("/proc/sys/kernel/random/boot_id") })
 
-// bootIn reads the id from a file that holds it as a UUID.
 func bootIn(name string) BootID {
 	text, err := os.ReadFile(name)
 	if err != nil {

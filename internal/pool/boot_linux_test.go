@@ -11,15 +11,15 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// setBoot simulates another start of the machine for the rest of a test.
+// setBoot simulates another start of the machine until the test ends.
 func setBoot(t *testing.T, id BootID) {
 	was := Boot
 	Boot = func() BootID { return id }
 	t.Cleanup(func() { Boot = was })
 }
 
-// newAbandonedPool makes a pool in dir during boot id, leaves it without closing it, and returns
-// its path.
+// newAbandonedPool creates a pool in dir during boot id and does not close it. It returns the
+// pool's path.
 func newAbandonedPool(t *testing.T, dir string, id BootID) string {
 	t.Helper()
 	setBoot(t, id)
@@ -34,14 +34,15 @@ func newAbandonedPool(t *testing.T, dir string, id BootID) string {
 	return path
 }
 
-// A pool that was open when the machine stopped opens on request only, until it has been verified.
-// A pool of an unknown boot counts as such, except in memory, which does not survive the machine.
+// If a pool was open when the machine stopped, it opens only with Salvage, until it has been
+// verified. The same holds for a pool with an unknown boot, except in memory, which does not
+// survive the machine.
 func TestPowerLost(t *testing.T) {
 	first, second := BootID{1}, BootID{2}
 	for _, tt := range []struct {
 		name         string
 		was, now     BootID
-		disk, memory bool // expected: power was lost
+		disk, memory bool // expected results of PowerLost
 	}{
 		{"the same boot", first, first, false, false},
 		{"another boot", first, second, true, true},
@@ -52,7 +53,7 @@ func TestPowerLost(t *testing.T) {
 		for dir, want := range map[string]bool{t.TempDir(): tt.disk, tmpfs(t): tt.memory} {
 			path := newAbandonedPool(t, dir, tt.was)
 			setBoot(t, tt.now)
-			for range 2 { // a refusal changes nothing
+			for range 2 { // a refused opening changes nothing
 				for _, readOnly := range []bool{true, false} {
 					p, err := Open(path, readOnly)
 					if errors.Is(err, ErrPowerLost) != want || !want && err != nil {
@@ -66,7 +67,7 @@ func TestPowerLost(t *testing.T) {
 			if !want {
 				continue
 			}
-			for range 2 { // nor does a salvage without verification
+			for range 2 { // opening with Salvage changes nothing without ClearPowerLost
 				p, err := OpenWith(path, false, Requirements{Salvage: true})
 				if err != nil || !p.PowerLost() || p.WasClean() {
 					t.Fatalf("%s, salvaged: %v", tt.name, err)
@@ -91,7 +92,7 @@ func TestPowerLost(t *testing.T) {
 	}
 }
 
-// A closed pool survives another start of the machine, and so does persistent memory.
+// A closed pool survives another start of the machine, and so does a pool in persistent memory.
 func TestPowerNotLost(t *testing.T) {
 	path := newAbandonedPool(t, t.TempDir(), BootID{1})
 	setBoot(t, BootID{2})
@@ -123,7 +124,7 @@ func TestBootIn(t *testing.T) {
 	}
 }
 
-// Contents last until the pool is opened for changing, even by a version without the field.
+// Contents are valid until the pool is opened for changing, even by a version without the field.
 func TestContents(t *testing.T) {
 	path := newClosedPool(t)
 	p := mustOpen(t, path, false)
@@ -152,7 +153,8 @@ func TestContents(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	patch(t, path, func(mapped []byte) { // what version 1.0 leaves after opening and closing it
+	// as version 1.0 leaves the pool after opening and closing it
+	patch(t, path, func(mapped []byte) {
 		for i := range 2 {
 			b := (*block)(mapped[i*copyB:])
 			le.PutUint64(b[40:], le.Uint64(b[40:])+2)
@@ -179,7 +181,7 @@ func TestMinorVersions(t *testing.T) {
 	}
 }
 
-// The error names the kind of a file that is not a pool.
+// If a file is not a pool, the error names its kind.
 func TestNamesWhatItIs(t *testing.T) {
 	dir := t.TempDir()
 	pad := bytes.Repeat([]byte{0, 1, 2, 0xff}, 4<<10)
@@ -218,8 +220,9 @@ func TestNamesWhatItIs(t *testing.T) {
 	}
 }
 
-// A pool under construction is not in its directory, and a killed process leaves nothing there.
-// Where files need names, the next Create of the pool removes what killed processes have left.
+// A pool under construction has no name in its directory, and a killed process leaves nothing
+// there. If the file system requires names, the next Create of the pool removes the files of killed
+// processes.
 func TestKilledCreate(t *testing.T) {
 	for _, dir := range []string{t.TempDir(), tmpfs(t)} {
 		path := filepath.Join(dir, "pool")

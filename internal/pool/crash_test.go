@@ -45,8 +45,8 @@ func (d *stores) Fence() {
 	d.pending = nil
 }
 
-// forEachCrash calls check with the memory that each possible crash would leave now. It visits all
-// of them if few stores may be lost, and many random ones otherwise.
+// forEachCrash calls check with the memory that each possible crash would leave now. If too many
+// crashes are possible, it visits many random ones instead.
 func (d *stores) forEachCrash(rng *rand.Rand, check func(crashed *stores)) (states int) {
 	const maxExhaustive, maxSampled = 10, 2000
 	n := 1 << min(len(d.pending), maxExhaustive+1)
@@ -78,8 +78,8 @@ func (d *stores) forEachCrash(rng *rand.Rand, check func(crashed *stores)) (stat
 	return n
 }
 
-// A crash at any point up to the next commit but one leaves the old superblock or the new one. With
-// the new one it leaves everything stored before it.
+// A crash during a commit leaves the old superblock or the new one. With the new one it also leaves
+// everything stored before it.
 func TestCrashInCommit(t *testing.T) {
 	const data = DataStart/pm.Word + 100
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -89,7 +89,8 @@ func TestCrashInCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	states := 0
-	legal := map[uint64]Superblock{2: p.Superblock()} // by generation: what a crash may leave
+	// by generation: superblock that a crash may leave
+	legal := map[uint64]Superblock{2: p.Superblock()}
 	explore := func() {
 		states += d.forEachCrash(rng, func(left *stores) {
 			reopened, err := OpenMemory(memoryOf(left))
@@ -134,5 +135,5 @@ func TestCrashInCommit(t *testing.T) {
 
 var length = make([]byte, testSize)
 
-// memoryOf returns the memory of a domain; of the mapped bytes only the length matters.
+// memoryOf returns the memory of a domain, with the length of test pools.
 func memoryOf(d *stores) *pm.Memory { return pm.New(length, d) }

@@ -17,24 +17,24 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Create makes a pool of size bytes, a multiple of [Page], and opens it. It fills in a zero UUID,
-// time or seed of first, and sets Size, Generation, Clean and UncleanOpens.
+// Create creates a pool of size bytes, a multiple of [Page], and opens it. If first has no UUID,
+// time or seed, Create chooses them. It sets Size, Generation, Clean and UncleanOpens.
 //
-// The file appears under its name once it is complete, with all blocks allocated and both
-// superblocks on the disk. Only its owner has access. If the process is killed earlier, nothing
-// remains. File systems without nameless files, such as network file systems, are an exception: a
-// file .NAME.*.tmp remains there until the next Create of that name. Errors: weft's ErrOptions,
-// fs.ErrExist (nothing is ever replaced, not even a link), and errors of the system, such as
-// unix.ENOSPC of a full file system.
+// The file gets its name once it is complete, with all blocks allocated and both superblocks on the
+// disk. Only its owner has access. If the process is killed earlier, nothing remains. On file
+// systems without nameless files, such as network file systems, a file .NAME.*.tmp may remain until
+// the next Create of that name. Create returns weft's ErrOptions, fs.ErrExist, and errors of the
+// system, such as unix.ENOSPC if the file system is full. It never replaces a file or a link.
 //
-// On a device of persistent memory (devdax) the pool takes all of the device. Create then grants
-// PMem or returns [ErrNotDurable]. If the device has a pool already, it returns fs.ErrExist.
+// On a device of persistent memory (devdax) the pool takes the whole device. Create then provides
+// PMem or returns [ErrNotDurable]. If the device already contains a pool, Create returns
+// fs.ErrExist.
 func Create(path string, first *Superblock, size int64) (*Pool, error) {
 	return CreateWith(path, first, size, Requirements{})
 }
 
-// CreateWith is Create with requirements. Error: [ErrNotDurable], with the condition of [PMem] that
-// is not met.
+// CreateWith creates a pool that meets requirements. It returns [ErrNotDurable] with the condition
+// of [PMem] that is not met. See [Create].
 func CreateWith(path string, first *Superblock, size int64, req Requirements) (*Pool, error) {
 	s := *first
 	s.Size = uint64(max(size, 0))
@@ -49,7 +49,6 @@ func CreateWith(path string, first *Superblock, size int64, req Requirements) (*
 	return p, nil
 }
 
-// setDefaults sets random or current values for the identity fields that the caller left zero.
 func setDefaults(s *Superblock) {
 	if s.UUID == [16]byte{} {
 		rand.Read(s.UUID[:])
@@ -74,7 +73,7 @@ func create(path string, s *Superblock, req Requirements) (*Pool, error) {
 	case err == nil && stat.Mode()&fs.ModeCharDevice != 0:
 		return createOnDevice(path, s, req)
 	case err == nil:
-		return nil, fs.ErrExist // early, before blocks are allocated; publish decides
+		return nil, fs.ErrExist // detected before blocks are allocated; link detects it later
 	}
 	p, err := createUnnamed(path, s, req)
 	if errors.Is(err, errNeedsName) {
@@ -83,16 +82,18 @@ func create(path string, s *Superblock, req Requirements) (*Pool, error) {
 	return p, err
 }
 
-// errNeedsName means that the file system has no nameless files, or cannot name them later.
+// errNeedsName reports that the file system does not support nameless files, or cannot name them
+// later.
 var errNeedsName = errors.New("a file needs a name from the beginning")
 
-// beforeLink runs when a pool is complete except for its name. Tests wait there.
+// beforeLink runs when a pool is complete except for its name. Tests replace it.
 var beforeLink = func() {}
 
 // useUnnamed enables nameless files. Tests turn it off.
 var useUnnamed = true
 
-// createUnnamed makes a pool in a nameless file and names it once complete (O_TMPFILE, open(2)).
+// createUnnamed creates a pool in a nameless file and links the file when the pool is complete
+// (O_TMPFILE, open(2)).
 func createUnnamed(path string, s *Superblock, req Requirements) (*Pool, error) {
 	if !useUnnamed {
 		return nil, errNeedsName
@@ -102,7 +103,7 @@ func createUnnamed(path string, s *Superblock, req Requirements) (*Pool, error) 
 		if errors.Is(err, ErrNotDurable) {
 			return nil, err
 		}
-		return nil, errNeedsName // a file with a name meets any other error again
+		return nil, errNeedsName // other errors occur again with a named file
 	}
 	self := fmt.Sprintf("/proc/self/fd/%d", f.fd())
 	if _, err := os.Lstat(self); err != nil {
@@ -121,7 +122,7 @@ func createUnnamed(path string, s *Superblock, req Requirements) (*Pool, error) 
 	})
 }
 
-// createNamed makes a pool in a temporary file with another name.
+// createNamed creates a pool in a temporary file with another name.
 func createNamed(path string, s *Superblock, req Requirements) (*Pool, error) {
 	removeStale(path)
 	f, temp, err := openTemporary(path, req)
@@ -132,8 +133,8 @@ func createNamed(path string, s *Superblock, req Requirements) (*Pool, error) {
 	return f.formatAndLink(s, path, func() error { return os.Link(temp, path) })
 }
 
-// openTemporary opens a new hidden file in the folder of path. A concurrent removeStale may remove
-// it before it is locked; openTemporary then retries.
+// openTemporary creates a hidden file in the folder of path. A concurrent removeStale may remove
+// the file before it is locked; then openTemporary retries.
 func openTemporary(path string, req Requirements) (f *file, temp string, err error) {
 	dir, base := filepath.Split(path)
 	for range 100 {
@@ -156,12 +157,12 @@ func openTemporary(path string, req Requirements) (f *file, temp string, err err
 }
 
 // removeStale removes temporary files of processes that were killed while they created path. Files
-// of live processes are locked and stay.
+// of running processes are locked and stay.
 func removeStale(path string) {
 	dir, base := filepath.Split(path)
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
-		return // creating a file reports the error
+		return // creating the file returns the error
 	}
 	for _, e := range entries {
 		random, hidden := strings.CutPrefix(e.Name(), "."+base+".")
@@ -183,8 +184,8 @@ func removeStale(path string) {
 	}
 }
 
-// formatAndLink makes a pool of an empty file, which link then names. link links the file,
-// since a link, unlike a rename, never replaces an existing file.
+// formatAndLink makes an empty file a pool and calls link to name the file. It uses a link, since a
+// rename could replace an existing file.
 func (f *file) formatAndLink(s *Superblock, path string, link func() error) (*Pool, error) {
 	p, err := f.format(s)
 	if err == nil {
@@ -203,7 +204,6 @@ func (f *file) formatAndLink(s *Superblock, path string, link func() error) (*Po
 	return p, nil
 }
 
-// format makes a pool of an empty file.
 func (f *file) format(s *Superblock) (*Pool, error) {
 	size := int64(s.Size)
 	if err := f.allocate(size); err != nil {
@@ -223,7 +223,7 @@ func (f *file) format(s *Superblock) (*Pool, error) {
 	return p, f.sync()
 }
 
-// Remove undoes Create: it removes a file, or erases the superblocks of a device.
+// Remove removes a pool: it removes the file, or erases the superblocks of a device.
 func Remove(path string) error {
 	stat, err := os.Lstat(path)
 	if err != nil || stat.Mode()&fs.ModeCharDevice == 0 {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A pool larger than the disk is an error of Create, and nothing of it remains.
+// If a pool is larger than the disk, Create returns an error and leaves no file.
 func TestFullDisk(t *testing.T) {
 	for _, dir := range []string{t.TempDir(), tmpfs(t)} {
 		path := filepath.Join(dir, "pool")
@@ -32,7 +32,7 @@ func TestLimitedFile(t *testing.T) {
 	checkDirectory(t, path)
 }
 
-// A small tmpfs holds one pool to its last page, and refuses a second one.
+// A small tmpfs fits one pool up to its last page, and refuses a second one.
 func TestSmallTmpfs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
 	attributes := &syscall.SysProcAttr{
@@ -65,12 +65,11 @@ func onSmallSystem(path string) error {
 		return fmt.Errorf("filling the rest: %w", err)
 	}
 	for at := DataStart; at < 6<<20; at++ {
-		p.Bytes()[at] = 1 // would kill the process without a page
+		p.Bytes()[at] = 1 // kills the process if the page is missing
 	}
 	return p.Close()
 }
 
-// tmpfs returns a directory on a tmpfs.
 func tmpfs(t *testing.T) string {
 	t.Helper()
 	var system unix.Statfs_t
@@ -85,7 +84,7 @@ func tmpfs(t *testing.T) string {
 	return dir
 }
 
-// sparse makes a pool without its zero blocks, as some ways of copying leave it.
+// sparse creates a pool with holes instead of zero blocks, as in copies of pools.
 func sparse(t *testing.T, dir string) string {
 	t.Helper()
 	_, mapped := newFormatted(t)
@@ -115,8 +114,8 @@ func allocated(t *testing.T, path string) int64 {
 	return info.Allocated
 }
 
-// A file with holes gets its blocks when it is opened for changing. Opening it for reading fails
-// where a read would take memory.
+// When a file with holes is opened for changing, its missing blocks are allocated. Opening it for
+// reading fails if reading a hole would take memory.
 func TestHoles(t *testing.T) {
 	path := sparse(t, t.TempDir())
 	mustOpen(t, path, true).Close()
@@ -144,7 +143,7 @@ func TestHolesOnTmpfs(t *testing.T) {
 	mustOpen(t, path, true)
 }
 
-// A pool on huge pages consists of whole ones.
+// The size of a pool on huge pages must be a multiple of their size.
 func TestHugePages(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
 	attributes := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
@@ -184,7 +183,7 @@ func onHugePages(path string) error {
 	return p.Close()
 }
 
-// A signal during a call is not an error.
+// retry repeats a call that a signal interrupts.
 func TestRetry(t *testing.T) {
 	answers := []error{unix.EINTR, unix.EINTR, unix.EIO, nil}
 	if err := retry(func() error { err := answers[0]; answers = answers[1:]; return err }); err != unix.EIO || len(answers) != 1 {
@@ -192,7 +191,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// Network file systems and file systems in user space grant nothing.
+// Network file systems and file systems in user space provide no durability.
 func TestDurabilityOn(t *testing.T) {
 	for system, want := range map[int64]Durability{
 		unix.TMPFS_MAGIC: Process, unix.EXT4_SUPER_MAGIC: Process, unix.HUGETLBFS_MAGIC: Process, unix.XFS_SUPER_MAGIC: Process,
@@ -204,7 +203,7 @@ func TestDurabilityOn(t *testing.T) {
 	}
 }
 
-// A pool that takes several steps to allocate has all its blocks too.
+// All blocks of a pool are allocated, even if that takes several steps.
 func TestLargerThanAStep(t *testing.T) {
 	path := filepath.Join(tmpfs(t), "pool")
 	p, err := Create(path, sample(), allocStep+Page)

@@ -16,17 +16,18 @@ import (
 )
 
 // Open opens a pool for changing, or for reading alongside other readers. A pool opened for
-// changing counts as unclean until it is closed.
+// changing is marked as unclean until it is closed.
 //
-// Open allocates the missing blocks of a file with holes. On tmpfs or hugetlbfs it refuses to open
-// such a file for reading, since there a read of a hole takes memory too.
+// If the file has holes, Open allocates the missing blocks. If such a file is on tmpfs or
+// hugetlbfs, Open does not open it for reading, since reading a hole takes memory there.
 //
-// Errors: [ErrLocked]; [ErrVersion]; [ErrPowerLost]; weft's ErrFormat and ErrCorrupt, with what is
-// wrong with each copy of the superblock; and errors of the system.
+// Open returns [ErrLocked], [ErrVersion], [ErrPowerLost], weft's ErrFormat and ErrCorrupt, and
+// errors of the system. ErrFormat and ErrCorrupt describe the damage to each copy of the
+// superblock.
 func Open(path string, readOnly bool) (*Pool, error) { return OpenWith(path, readOnly, Requirements{}) }
 
-// OpenWith is Open with requirements. Error: [ErrNotDurable], with the condition of [PMem] that is
-// not met.
+// OpenWith opens a pool that meets requirements. It returns [ErrNotDurable] with the condition of
+// [PMem] that is not met. See [Open].
 func OpenWith(path string, readOnly bool, req Requirements) (*Pool, error) {
 	p, err := open(path, readOnly, req)
 	if err != nil {
@@ -52,13 +53,12 @@ func open(path string, readOnly bool, req Requirements) (*Pool, error) {
 	return p, nil
 }
 
-// openPool opens the pool in the file.
 func (f *file) openPool(readOnly bool, req Requirements) (*Pool, error) {
 	stat, err := f.stat()
 	if err != nil {
 		return nil, err
 	}
-	if f.device { // a device cannot be read, only mapped
+	if f.device { // a device can only be mapped
 		if err := f.mapFile(); err != nil {
 			return nil, err
 		}
@@ -92,9 +92,9 @@ func (f *file) openPool(readOnly bool, req Requirements) (*Pool, error) {
 	return p, p.markUnclean()
 }
 
-// powerLost reports whether an unclean pool was open when the machine stopped. Stores fenced in
-// persistent memory survive that. File systems in memory do not, so a pool of unknown boot there
-// belongs to this boot.
+// powerLost reports whether an unclean pool was open when the machine stopped. In persistent
+// memory, fenced stores survive that, so the result is false. File systems in memory do not survive
+// it, so a pool with an unknown boot belongs to the current one.
 func (f *file) powerLost(s *Superblock) bool {
 	now := Boot()
 	switch {
@@ -111,24 +111,21 @@ func (f *file) inMemory() bool {
 	return f.system.Type == unix.TMPFS_MAGIC || uint32(f.system.Type) == unix.HUGETLBFS_MAGIC
 }
 
-// attach attaches a file to the pool.
 func (p *Pool) attach(f *file) {
 	p.file, p.mapped, p.readOnly = f, f.mapped, f.readOnly
 	p.durability = f.durability()
 }
 
-// durability returns the durability that the file grants.
 func (f *file) durability() Durability {
 	switch {
 	case f.persist != nil:
 		return PMem
 	case f.device:
-		return None // asked for, and refused
+		return None // PMem was required and refused
 	}
 	return durabilityOn(int64(f.system.Type))
 }
 
-// memory returns the memory of the mapped file.
 func (f *file) memory() *pm.Memory {
 	if f.persist != nil {
 		return pm.NewPersistent(f.mapped, f.persist)
@@ -136,7 +133,7 @@ func (f *file) memory() *pm.Memory {
 	return pm.New(f.mapped, nil)
 }
 
-// ReadAt reads the file, or its mapping.
+// ReadAt reads the file, or the mapped memory if the file is mapped.
 func (f *file) ReadAt(b []byte, at int64) (int, error) {
 	if f.mapped != nil {
 		return bytes.NewReader(f.mapped).ReadAt(b, at)
@@ -144,7 +141,6 @@ func (f *file) ReadAt(b []byte, at int64) (int, error) {
 	return f.f.ReadAt(b, at)
 }
 
-// readCopies reads both copies of the superblock into private memory.
 func readCopies(r io.ReaderAt) (copies [2]Copy) {
 	for i := range copies {
 		c := &copies[i]
@@ -155,23 +151,22 @@ func readCopies(r io.ReaderAt) (copies [2]Copy) {
 	return copies
 }
 
-// file is an open, locked file.
 type file struct {
 	f        *os.File
 	id       fileID
 	readOnly bool
-	device   bool  // a character device of memory
-	size     int64 // in bytes
+	device   bool  // the file is a character device of memory
+	size     int64 // size in bytes
 	mapped   []byte
 	system   unix.Statfs_t
-	persist  pm.Persist // nil: PMem is not granted
+	persist  pm.Persist // nil without PMem
 }
 
-// openFile opens and locks a file and finds out what it grants. It does not follow links.
+// openFile opens and locks a file and reads its attributes. It does not follow symbolic links.
 func openFile(path string, flags int, readOnly bool, req Requirements) (*file, error) {
 	if flags&unix.O_CREAT != 0 && req.PMem {
 		if _, err := domainOf(nil, req); err != nil {
-			return nil, err // before the file exists
+			return nil, err // before the file is created
 		}
 	}
 	f, err := openPath(path, flags)
@@ -190,7 +185,7 @@ func openFile(path string, flags int, readOnly bool, req Requirements) (*file, e
 	return l, nil
 }
 
-// openPath opens a file. Its error names the kind of anything else.
+// openPath opens a regular file or a character device. For other kinds its error names the kind.
 func openPath(path string, flags int) (*os.File, error) {
 	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err == nil {
@@ -210,7 +205,6 @@ func openPath(path string, flags int) (*os.File, error) {
 	return nil, fmt.Errorf("%w: %s, and no pool", op.ErrFormat, kindOf(stat.Mode))
 }
 
-// kindOf names the kind of a file that is not regular.
 func kindOf(mode uint32) string {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFDIR:
@@ -225,7 +219,6 @@ func kindOf(mode uint32) string {
 	return "no regular file"
 }
 
-// readAttributes reads size, file system and durability of the file from the system.
 func (f *file) readAttributes(req Requirements) error {
 	if err := retry(func() error { return unix.Fstatfs(f.fd(), &f.system) }); err != nil {
 		return err
@@ -242,10 +235,10 @@ func (f *file) readAttributes(req Requirements) error {
 	return f.setPersist(stat, req)
 }
 
-// fileID identifies a file under all of its names, or a device, with inode 0.
+// fileID identifies a file under all of its names. For a device, inode is 0.
 type fileID struct{ device, inode uint64 }
 
-// opened counts the openings of each file in this process: n readers, or writer.
+// opened counts the openings of each file in this process: the number of readers, or writer.
 var opened struct {
 	sync.Mutex
 	files map[fileID]int
@@ -253,7 +246,7 @@ var opened struct {
 
 const writer = -1
 
-// lock locks the file against other processes and within this one.
+// lock locks the file against other processes and against other openings in this process.
 func (f *file) lock() error {
 	stat, err := f.stat()
 	if err != nil {
@@ -262,7 +255,7 @@ func (f *file) lock() error {
 	switch stat.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 		f.id = fileID{uint64(stat.Dev), stat.Ino}
-	case unix.S_IFCHR: // flock treats each name of a device as another file
+	case unix.S_IFCHR: // flock treats each name of a device as a separate file
 		f.device, f.id = true, fileID{device: uint64(stat.Rdev)}
 	default:
 		return fmt.Errorf("%w: %s, and no pool", op.ErrFormat, kindOf(stat.Mode))
@@ -289,8 +282,8 @@ func (f *file) lock() error {
 	return nil
 }
 
-// close unmaps and unlocks the file. It unlocks explicitly, because a process being forked at this
-// moment may keep the file, and so the lock, open a little longer.
+// close unmaps, unlocks and closes the file. It unlocks explicitly, because a process that is being
+// forked may keep the file open, and so the lock, slightly longer.
 func (f *file) close() error {
 	opened.Lock()
 	defer opened.Unlock()
@@ -314,7 +307,7 @@ func (f *file) stat() (*unix.Stat_t, error) {
 	return &stat, err
 }
 
-// sync writes the file to its disk. A device has none.
+// sync writes the file to its disk. For a device it does nothing.
 func (f *file) sync() error {
 	if f.device {
 		return nil
@@ -322,7 +315,7 @@ func (f *file) sync() error {
 	return retry(func() error { return unix.Fdatasync(f.fd()) })
 }
 
-// mapFile maps the file. A device chooses addresses that suit its huge pages.
+// mapFile maps the file at an address that the system chooses, to suit the huge pages of a device.
 func (f *file) mapFile() error {
 	protection := unix.PROT_READ
 	if !f.readOnly {
@@ -341,18 +334,19 @@ func (f *file) mapFile() error {
 	return nil
 }
 
-// allocStep is the number of bytes allocated per call. A signal makes tmpfs undo the call that it
-// interrupts, and Go sends itself signals.
+// allocStep is the number of bytes to allocate per call. If a signal interrupts a call, tmpfs
+// undoes the call, and Go sends itself signals. So long calls might never complete.
 const allocStep = 64 << 20
 
-// allocate gives the file size bytes, all in blocks of its own.
+// allocate allocates blocks for size bytes of the file.
 func (f *file) allocate(size int64) error {
 	stat, err := f.stat()
 	if err != nil {
 		return err
 	}
 	missing, free := size-stat.Blocks*512, int64(f.system.Bavail)*int64(f.system.Bsize)
-	// 0: no limit. Do not fill a disk to find out that it is too small.
+	// Blocks is 0 if the size is not limited. Check first, since otherwise a disk that is too small
+	// would be filled.
 	if f.system.Blocks > 0 && missing > free {
 		return fmt.Errorf("%w: %d bytes wanted, %d free", unix.ENOSPC, missing, free)
 	}
@@ -366,7 +360,6 @@ func (f *file) allocate(size int64) error {
 	return nil
 }
 
-// fillHoles allocates the missing blocks of the file.
 func (f *file) fillHoles(stat *unix.Stat_t, readOnly bool) error {
 	switch {
 	case stat.Blocks*512 >= stat.Size:
@@ -380,7 +373,7 @@ func (f *file) fillHoles(stat *unix.Stat_t, readOnly bool) error {
 	return nil
 }
 
-// retry repeats do while a signal interrupts it.
+// retry calls do until no signal interrupts it.
 func retry(do func() error) error {
 	for {
 		if err := do(); err != unix.EINTR {

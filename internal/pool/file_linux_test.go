@@ -103,7 +103,7 @@ func TestCreateOpenClose(t *testing.T) {
 	}
 }
 
-// Create draws the fields that the caller leaves zero.
+// Create sets fields that the caller leaves zero.
 func TestCreateFills(t *testing.T) {
 	var last Superblock
 	for i := range 2 {
@@ -124,7 +124,7 @@ func TestCreateFills(t *testing.T) {
 	}
 }
 
-// Create replaces nothing.
+// Create does not replace an existing file or link.
 func TestCreateOverSomething(t *testing.T) {
 	path := newClosedPool(t)
 	was, err := os.ReadFile(path)
@@ -169,7 +169,7 @@ func writeFile(t *testing.T, path string, content []byte) string {
 	return path
 }
 
-// Only regular files open, under their own names.
+// Open opens only regular files, and only under their own names.
 func TestOpenSomethingElse(t *testing.T) {
 	path := newClosedPool(t)
 	dir := filepath.Dir(path)
@@ -245,7 +245,7 @@ func TestReadersAcrossProcesses(t *testing.T) {
 	mustOpen(t, path, false)
 }
 
-// What a killed process has stored and committed remains, and the pool is unclean.
+// After a process is killed, all that it has stored and committed remains, and the pool is unclean.
 func TestKill(t *testing.T) {
 	path := newClosedPool(t)
 	for round := range uint64(5) {
@@ -294,7 +294,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// A pool with a feature that readers need not support opens for reading.
+// A pool with an unknown feature in Features.ReadOnly can be opened for reading.
 func TestUnknownForReading(t *testing.T) {
 	path := newClosedPool(t)
 	patch(t, path, func(mapped []byte) {
@@ -307,7 +307,6 @@ func TestUnknownForReading(t *testing.T) {
 	mustOpen(t, path, true)
 }
 
-// patch changes the bytes of a file directly.
 func patch(t *testing.T, path string, change func(mapped []byte)) {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -318,8 +317,8 @@ func patch(t *testing.T, path string, change func(mapped []byte)) {
 	writeFile(t, path, content)
 }
 
-// A file of another length is refused before it is mapped, at every boundary near the ends. A
-// missing page would kill the process.
+// A file of a wrong length, near any boundary, is refused before it is mapped. A missing page would
+// kill the process.
 func TestTruncated(t *testing.T) {
 	path := newClosedPool(t)
 	whole, err := os.ReadFile(path)
@@ -351,9 +350,10 @@ func TestTruncated(t *testing.T) {
 	mustOpen(t, path, false)
 }
 
-// If one copy in a file is damaged, the other one counts, and opening makes both whole.
+// If one copy of the superblock is damaged, the other copy is used, and opening the pool repairs
+// both.
 func TestDamagedFile(t *testing.T) {
-	path := newClosedPool(t) // generation 3, in A, is the clean one
+	path := newClosedPool(t) // generation 3, in copy A, is marked as clean
 	patch(t, path, func(mapped []byte) { mapped[100] ^= 1 })
 	info, err := Inspect(path)
 	if err != nil || info.Err != nil || info.Current != 1 || !errors.Is(info.Copies[0].Err, op.ErrCorrupt) || info.Copies[1].Err != nil || info.Copies[1].Superblock.Generation != 2 {
@@ -363,7 +363,7 @@ func TestDamagedFile(t *testing.T) {
 	if p.WasClean() || p.Superblock().UncleanOpens != 1 || p.StaleCopyErr() != nil {
 		t.Errorf("clean %v, %+v, %v", p.WasClean(), p.Superblock(), p.StaleCopyErr())
 	}
-	info, err = Inspect(path) // alongside the writer
+	info, err = Inspect(path) // while the writer has it open
 	if err != nil || info.Err != nil || info.Copies[0].Err != nil || info.Copies[1].Err != nil || info.Allocated < info.Size {
 		t.Errorf("Inspect after opening: %v, %+v", err, info)
 	}

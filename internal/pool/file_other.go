@@ -10,23 +10,23 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Create fails: pools are files of Linux.
+// Create returns an error, since pools require Linux.
 func Create(path string, _ *Superblock, _ int64) (*Pool, error) {
 	return nil, unsupported("create", path)
 }
 
-// Open fails: pools are files of Linux.
+// Open returns an error, since pools require Linux.
 func Open(path string, _ bool) (*Pool, error) { return nil, unsupported("open", path) }
 
-// Inspect fails: pools are files of Linux.
+// Inspect returns an error, since pools require Linux.
 func Inspect(path string) (Info, error) { return Info{}, unsupported("inspect", path) }
 
-// CreateWith fails: pools are files of Linux.
+// CreateWith returns an error, since pools require Linux.
 func CreateWith(path string, _ *Superblock, _ int64, _ Requirements) (*Pool, error) {
 	return nil, unsupported("create", path)
 }
 
-// OpenWith fails: pools are files of Linux.
+// OpenWith returns an error, since pools require Linux.
 func OpenWith(path string, _ bool, _ Requirements) (*Pool, error) {
 	return nil, unsupported("open", path)
 }

@@ -13,44 +13,45 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Major counts formats that older programs cannot read, Minor those that they can.
+// Major is the number of the current format. Programs with another Major cannot read it. Minor
+// counts its compatible extensions.
 const (
 	Major = 1
 	Minor = 1 // 1.1 adds Boot and Contents to the superblock
 )
 
-// All versions keep the magic, the marker, the length, the place of the generation and the
-// checksums. They show whether the block is intact before the version says what it means.
+// All versions have the magic, the marker, the length, the offset of the generation and the
+// checksums in common. So a program can tell whether the block is intact before it interprets the
+// version.
 const (
 	magic     = "WEFTPOOL"
-	marker    = 0x01020304 // as a little-endian number
+	marker    = 0x01020304 // stored as a little-endian number
 	blockSize = Page
 	sumsAt    = blockSize - 16
 	sumsKind  = 1 // CRC32C and mix
 	copyB     = DataStart / 2
 )
 
-// AtomicBatches is a feature, one of Features.Incompat: batches go through a redo log in area 0.
-// The log may hold batches that have not been applied.
+// AtomicBatches is a bit of Features.Incompat. Batches of such a pool go through a redo log in area
+// 0. The log may hold batches that have not been applied.
 const AtomicBatches = 1 << 1
 
-// known are the features that this version supports.
 var known = Features{Incompat: Records | AtomicBatches}
 
-// wire is a superblock on file, little-endian and without gaps. The rest of the block up to the
-// checksums is zero. Copy A holds odd generations and copy B even ones, so a copy in the wrong
-// place is not a superblock.
+// wire is a superblock as stored in a file, little-endian and without gaps. The rest of the block
+// up to the checksums is zero. Copy A holds odd generations and copy B even ones, so parse detects
+// a copy in the wrong place.
 type wire struct {
 	Magic          [8]byte
 	Major, Minor   uint16
-	Length         uint32 // of the block, in bytes
+	Length         uint32 // length of the block in bytes
 	Marker         uint32
 	Sums           uint32 // kind of checksums
 	Features       Features
 	Clean          uint32
 	Generation     uint64
 	UUID           [16]byte
-	Created        int64 // nanoseconds since 1970; 0 is unknown
+	Created        int64 // nanoseconds since 1970; 0 if unknown
 	Tool           [32]byte
 	Geometry       Geometry
 	Size           uint64
@@ -67,8 +68,7 @@ var le = binary.LittleEndian
 // block is a copy of the superblock as stored in the pool.
 type block [blockSize]byte
 
-// encode writes s over the superblock in the block, or over zeros. It keeps what later minor
-// versions store in the rest of the block.
+// encode writes s to the block. It keeps data of later minor versions in the rest of the block.
 func (b *block) encode(s *Superblock) {
 	w := wire{
 		Major: Major, Minor: max(Minor, le.Uint16(b[10:])), Length: blockSize, Marker: marker, Sums: sumsKind,
@@ -82,7 +82,7 @@ func (b *block) encode(s *Superblock) {
 		w.Clean = 1
 	}
 	if _, err := binary.Encode(b[:], le, &w); err != nil {
-		panic(err) // the block is larger than wire, which has constant size
+		panic(err) // wire has constant size and fits in a block
 	}
 	b.writeChecksums()
 }
@@ -96,7 +96,8 @@ func (w *wire) superblock() Superblock {
 	}
 }
 
-// writeChecksums writes the checksums: CRC32C, four zero bytes, and mix over everything before it.
+// writeChecksums writes the checksums of the block: CRC32C, four zero bytes, and mix of all bytes
+// before it.
 func (b *block) writeChecksums() {
 	le.PutUint64(b[sumsAt:], uint64(b.crc()))
 	le.PutUint64(b[sumsAt+8:], b.mix())
@@ -106,7 +107,8 @@ func (b *block) crc() uint32 { return crc32.Checksum(b[:sumsAt], castagnoli) }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// mix is unrelated to a CRC, which is linear: each finds damage that the other overlooks.
+// mix is the second checksum. It is not linear, unlike a CRC, so each of the two detects damage
+// that the other misses.
 func (b *block) mix() (h uint64) {
 	for at := 0; at < sumsAt+8; at += 8 {
 		h = hash.Uint64(h^le.Uint64(b[at:]), magicSeed)
@@ -114,11 +116,11 @@ func (b *block) mix() (h uint64) {
 	return h
 }
 
-// 2^64 divided by the golden ratio. Without it, zeros would hash to zero.
+// magicSeed is 2^64 divided by the golden ratio. A seed of 0 would hash zeros to zero.
 const magicSeed = 0x9e3779b97f4a7c15
 
-// parse returns the superblock in a copy (0: A, 1: B) if the copy is whole. The superblock may
-// still be illegal, or of an unknown version.
+// parse returns the superblock in a copy (0: A, 1: B) if the copy is whole. It does not check the
+// fields or the version.
 func (b *block) parse(copy int) (Superblock, error) {
 	generation := le.Uint64(b[40:])
 	switch {
@@ -145,8 +147,8 @@ func (b *block) parse(copy int) (Superblock, error) {
 	return w.superblock(), nil
 }
 
-// checkSupported returns why this package cannot work with the superblock s that parse has read, in
-// a pool of size bytes.
+// checkSupported returns an error if this package does not support the superblock s in a pool of
+// size bytes. parse has read s from b.
 func (b *block) checkSupported(s *Superblock, size uint64) error {
 	major, minor := le.Uint16(b[8:]), le.Uint16(b[10:])
 	if major != Major {
@@ -158,7 +160,7 @@ func (b *block) checkSupported(s *Superblock, size uint64) error {
 	if err := s.Check(size); err != nil {
 		return err
 	}
-	// A block of a known version has exactly one form: its gaps hold no data.
+	// A block of a known version has exactly one form, since its gaps hold no data.
 	fields := *s
 	if minor == 0 {
 		fields.Boot, fields.Contents = BootID{}, Contents{}
@@ -173,9 +175,9 @@ func (b *block) checkSupported(s *Superblock, size uint64) error {
 	return nil
 }
 
-// Check returns the first illegal field of a superblock in a pool of size bytes, with its numbers,
-// as weft's ErrCorrupt. If it returns nil, levels and areas lie within the pool after the
-// superblocks and do not overlap. Sums of their offsets and lengths do not overflow.
+// Check returns weft's ErrCorrupt with the first illegal field of a superblock in a pool of size
+// bytes. If it returns nil, levels and areas lie within the pool after the superblocks and do not
+// overlap. Sums of their offsets and lengths do not overflow.
 func (s *Superblock) Check(size uint64) error {
 	if err := s.validate(size); err != nil {
 		return fmt.Errorf("%w: superblock: %w", op.ErrCorrupt, err)
@@ -185,16 +187,17 @@ func (s *Superblock) Check(size uint64) error {
 
 // Copy is the content of one copy of the superblock.
 type Copy struct {
-	Superblock Superblock // zero unless the copy is whole
-	// Err says why the copy is not whole, or why this package cannot work with the current copy.
+	Superblock Superblock // zero if the copy is not whole
+	// Err describes why the copy is not whole. For the current copy it may also describe why this
+	// package does not support it.
 	Err error
 
 	block block
 }
 
-// chooseCopy parses both copies and returns the current one, which has the higher generation, or
-// -1. If that copy is whole but unacceptable, the older one does not replace it, because the pool
-// has moved on since.
+// chooseCopy parses both copies and returns the index of the current one, which has the higher
+// generation, or -1. If the current copy is whole but not supported, chooseCopy does not return the
+// older one, since the pool has changed since then.
 func chooseCopy(copies *[2]Copy, size uint64) (int, error) {
 	current := -1
 	for i := range copies {
@@ -214,8 +217,8 @@ func chooseCopy(copies *[2]Copy, size uint64) (int, error) {
 	return current, c.Err
 }
 
-// noCopyErr returns why a file of size bytes has no whole copy of the superblock: it is not a pool,
-// or it is damaged.
+// noCopyErr returns an error for a file of size bytes without a whole copy of the superblock. The
+// error says whether the file is damaged or not a pool.
 func noCopyErr(copies *[2]Copy, size uint64) error {
 	first := copies[0].block[:min(size, blockSize)]
 	foreign := errors.Is(copies[0].Err, op.ErrFormat) || size < blockSize
@@ -232,7 +235,7 @@ func noCopyErr(copies *[2]Copy, size uint64) error {
 	return fmt.Errorf("%w: neither copy of the superblock is whole: A: %w; B: %w", op.ErrCorrupt, copies[0].Err, copies[1].Err)
 }
 
-// contentOf names a kind of file by its first bytes, or returns "" for an unknown one.
+// contentOf returns the kind of a file with the given first bytes, or "" if the kind is unknown.
 func contentOf(first []byte) string {
 	for _, kind := range []struct{ begins, name string }{
 		{"PAR1", "a Parquet file"}, {"ARROW1", "an Arrow file"}, {"\x1f\x8b", "a gzip file"}, {"\x28\xb5\x2f\xfd", "a Zstandard file"},
@@ -251,16 +254,17 @@ func contentOf(first []byte) string {
 	return ""
 }
 
-// Errors of this package, wrapped with the file and the details.
+// Errors of this package. Functions wrap them with the file and the details.
 var (
-	// ErrVersion: this program does not support the version of the pool.
+	// ErrVersion reports a pool in a version that this program does not support.
 	ErrVersion = errors.New("unknown version")
-	// ErrLocked: the pool is open already, in this process or in another one.
+	// ErrLocked reports that the pool is already open, in this process or in another one.
 	ErrLocked = errors.New("locked")
-	// ErrReadOnly: the pool was opened for reading, or can only be opened for reading.
+	// ErrReadOnly reports that the pool was opened for reading, or can only be opened for reading.
 	ErrReadOnly = errors.New("read-only")
-	// ErrPowerLost: the pool was open when the machine stopped, in memory that is not persistent.
+	// ErrPowerLost reports that the pool was open when the machine stopped, and that its memory is
+	// not persistent.
 	ErrPowerLost = errors.New("power lost")
-	// ErrNotDurable: the pool cannot provide the durability asked for.
+	// ErrNotDurable reports that the pool cannot provide the required durability.
 	ErrNotDurable = errors.New("not durable")
 )

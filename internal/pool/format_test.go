@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// The format of version 1.1 is fixed: the offsets of the fields, by hand, and the checksums of the
-// sample.
+// The format of version 1.1 does not change: the test has the offsets of the fields and the
+// checksums of a sample.
 func TestLayout(t *testing.T) {
 	if size := binary.Size(wire{}); size != 1192 || size > sumsAt {
 		t.Fatalf("a superblock has %d bytes", size)
@@ -37,8 +37,8 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// If any bit of one copy flips, the other copy counts and is unchanged. If the same bit flips in
-// both, no pool is found.
+// If any bit of one copy flips, the other copy is used and stays unchanged. If the same bit flips
+// in both copies, no pool is found.
 func TestFlippedBits(t *testing.T) {
 	p, mapped := newFormatted(t)
 	if err := p.Commit(func(s *Superblock) { s.Epoch = 6 }); err != nil {
@@ -69,7 +69,7 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// Each checksum finds damage that the other one would miss.
+// Each checksum detects damage that the other one would miss.
 func TestEachChecksum(t *testing.T) {
 	for name, forge := range map[string]func(*block){
 		"CRC":  func(b *block) { le.PutUint64(b[sumsAt+8:], b.mix()) },
@@ -94,7 +94,7 @@ func TestEachChecksum(t *testing.T) {
 	}
 }
 
-// A commit after damage makes the other copy whole again.
+// A commit replaces a damaged copy.
 func TestDamageIsOverwritten(t *testing.T) {
 	p, mapped := newFormatted(t)
 	for i := range mapped[:blockSize] {
@@ -113,7 +113,7 @@ func TestDamageIsOverwritten(t *testing.T) {
 	}
 }
 
-// A copy in the place of the other one is not valid, so generations stay unique.
+// A copy in the place of the other one is not valid, so that generations stay unique.
 func TestMisplacedCopy(t *testing.T) {
 	p, mapped := newFormatted(t)
 	copy(mapped[:blockSize], mapped[copyB:])
@@ -146,7 +146,8 @@ func rewrite(mapped []byte, change func(*wire), raw func(*block)) {
 	b.writeChecksums()
 }
 
-// hostile are superblocks with valid checksums and illegal content; the error contains why.
+// hostile are superblocks with valid checksums and illegal contents. Their errors contain the
+// reasons.
 var hostile = map[string]struct {
 	reason string
 	is     error
@@ -221,8 +222,8 @@ func useAllLevels(w *wire) {
 	w.Areas, w.Bottom, w.Top = [8]Area{}, 0, MaxLevels-1
 }
 
-// Valid checksums do not make places outside of the pool legal, and the intact older copy does not
-// hide them.
+// Valid checksums do not make extents outside the pool legal, and the intact older copy is not used
+// instead.
 func TestHostile(t *testing.T) {
 	for name, h := range hostile {
 		p, mapped := newFormatted(t)
@@ -233,7 +234,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// If one copy is no superblock at all, the other copy counts, and the error says why.
+// If one copy is not a superblock at all, the other copy is used, and the error gives the reason.
 func TestNoSuperblock(t *testing.T) {
 	for reason, raw := range map[string]func(*block){
 		"it begins with":    func(b *block) { b[7]++ },
@@ -260,7 +261,7 @@ func TestNoSuperblock(t *testing.T) {
 	}
 }
 
-// Every gap is checked: no bit of the block is free.
+// Every gap is checked: each bit of the block has one legal value.
 func TestCanonical(t *testing.T) {
 	for _, at := range []int{132, 204, 184 + 24*31 + 20, 1192, 2000, sumsAt - 1} {
 		p, mapped := newFormatted(t)
@@ -297,7 +298,7 @@ func TestLaterMinor(t *testing.T) {
 	}
 }
 
-// The lowest levels may be draining, except the top.
+// The lowest levels may be draining, but not the top level.
 func TestDraining(t *testing.T) {
 	for draining := range 4 {
 		s := sample()

@@ -9,9 +9,9 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// FuzzSuperblock reads any two blocks, with valid checksums, as those of a pool. An accepted
-// superblock keeps all promises of Check, as arithmetic without overflow finds them. It encodes to
-// the same block again.
+// FuzzSuperblock reads any two blocks, with valid checksums, as the copies of a pool. An accepted
+// superblock satisfies the conditions of Check, computed here without overflow. It encodes to the
+// same block again.
 func FuzzSuperblock(f *testing.F) {
 	var b block
 	b.encode(sample())
@@ -61,7 +61,7 @@ func FuzzSuperblock(f *testing.F) {
 	})
 }
 
-// checkDisjoint fails if places of a superblock overlap or leave the pool.
+// checkDisjoint fails if extents of a superblock overlap or leave the pool.
 func checkDisjoint(t *testing.T, s *Superblock, size int64) {
 	var ends [][2]*big.Int
 	add := func(offset, length uint64) {
@@ -99,7 +99,7 @@ func checkDisjoint(t *testing.T, s *Superblock, size int64) {
 	}
 }
 
-// checkCommit fails if an accepted superblock cannot be that of a pool.
+// checkCommit fails if a pool cannot commit an accepted superblock.
 func checkCommit(t *testing.T, s *Superblock) {
 	p, err := Format(pm.New(make([]byte, s.Size), nil), s)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Inspect reads both superblocks of a file, even of an open pool, and writes nothing. It fails if
-// the file cannot be read; Info reports what is wrong with the content. A copy may look torn if the
-// pool is being changed.
+// Inspect reads both superblocks of a file, even of an open pool, and writes nothing. It returns an
+// error only if the file cannot be read. Damage is described in Info. While the pool is being
+// changed, a copy may look torn.
 func Inspect(path string) (Info, error) {
 	f, err := openPath(path, unix.O_RDONLY)
 	if err != nil {
@@ -38,7 +38,7 @@ func inspect(f *file) (info Info, err error) {
 		return info, fmt.Errorf("%w: %s, and no pool", op.ErrFormat, kindOf(stat.Mode))
 	}
 	err = f.readAttributes(Requirements{})
-	refused := errors.Is(err, ErrNotDurable) // no reason not to read it
+	refused := errors.Is(err, ErrNotDurable) // the file can still be read
 	if err != nil && !refused {
 		return info, err
 	}

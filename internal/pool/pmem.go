@@ -7,53 +7,52 @@ import (
 	"strings"
 )
 
-// Domain is how far a store must travel to survive a power failure.
+// Domain is the part of a machine that a store must reach to survive a power failure.
 type Domain string
 
-// The domains of persistent memory.
+// Domains of persistent memory.
 const (
-	CPUCache Domain = "cpu_cache" // into the caches (eADR)
-	// out of the caches; the host must write lines back
+	CPUCache Domain = "cpu_cache" // stores survive once they are in the caches (eADR)
+	// stores survive once they have left the caches, so the host must write back cache lines
 	MemoryController Domain = "memory_controller"
-	// into the caches, which the device's Global Persistent Flush empties
+	// stores survive in the caches, which Global Persistent Flush of the device writes back
 	CXL Domain = "cxl"
 )
 
-// Requirements are the conditions of an opening: the requested durability, the processors that
-// store to the pool, and what the operator asserts.
+// Requirements are the conditions for opening a pool: the required durability, the processors that
+// store to the pool, and the operator's assertions.
 type Requirements struct {
-	// PMem is required, of a file too. A device is granted PMem or refused in any case.
+	// PMem requires PMem of a file. For a device PMem is always required.
 	PMem bool
-	GPU  bool // a GPU stores to the pool, besides the host
-	// Salvage allows opening a pool that was open when the machine stopped: see [Pool.PowerLost].
+	GPU  bool // a GPU stores to the pool, too
+	// Salvage allows opening a pool that was open when the machine stopped; see [Pool.PowerLost].
 	Salvage  bool
 	Asserted Assertions
 }
 
-// Assertions is what the operator vouches for because the system does not report it.
+// Assertions are conditions that the operator guarantees because the system does not report them.
 type Assertions struct {
-	Persistent bool // what has left the CPU's caches survives, in any memory
-	// stores of the GPU bypass the CPU's caches: DDIO is off at its root port
-	DDIOOff               bool
-	GlobalPersistentFlush bool // the CXL device, its host and its power supply have it
+	Persistent bool // data outside the CPU's caches survives a power failure, in any memory
+	// stores of the GPU bypass the CPU's caches, since DDIO is off at the GPU's root port
+	DDIOOff bool
+	// the CXL device, its host and its power supply support Global Persistent Flush
+	GlobalPersistentFlush bool
 }
 
-// sysfs is the root of the system's descriptions of devices.
 var sysfs = "/sys"
 
-// notDurable returns an error with the reason why PMem is not granted.
 func notDurable(reason string, args ...any) (Domain, error) {
 	return "", fmt.Errorf("%w: %s", ErrNotDurable, fmt.Sprintf(reason, args...))
 }
 
-// deviceOf returns the directory of a character device under sysfs.
+// deviceOf returns the directory in sysfs that describes a character device.
 func deviceOf(major, minor uint32) string {
 	return filepath.Join(sysfs, "dev", "char", fmt.Sprintf("%d:%d", major, minor))
 }
 
-// checkPMem returns the persistence domain of a character device, from the files under sysfs. The
-// device must be memory (devdax), in a region that reports its domain. Stores of a GPU must not
-// stop in a cache outside of the domain, since nothing would write them back from there.
+// checkPMem returns the persistence domain of a character device, as sysfs reports it. The device
+// must be memory (devdax) in a region that reports its domain. Stores of a GPU must not stay in a
+// cache outside the domain, since nothing would write them back.
 func checkPMem(major, minor uint32, req Requirements) (Domain, error) {
 	at, err := filepath.EvalSymlinks(deviceOf(major, minor))
 	if err != nil {
@@ -87,7 +86,6 @@ func checkPMem(major, minor uint32, req Requirements) (Domain, error) {
 	return notDurable("the system tells no persistence domain: the memory is volatile, or the platform does not say")
 }
 
-// linkBase returns the base name of the target of a device's link, or "".
 func linkBase(device, link string) string {
 	target, err := os.Readlink(filepath.Join(device, link))
 	if err != nil {

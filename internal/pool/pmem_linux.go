@@ -14,10 +14,10 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// setPersist checks whether fenced stores to a file survive a power failure, if requirements demand
-// that. A device always requires it. Only the memory of a device (devdax) reports its persistence.
+// setPersist checks whether fenced stores to a file survive a power failure, if this is required.
+// For a device it is always required. Only the memory of a device (devdax) reports its persistence.
 // A file would need MAP_SYNC, and GPUs cannot map such files, because drivers must not pin their
-// pages for long. Error: [ErrNotDurable], with the condition that is not met.
+// pages for long. setPersist returns [ErrNotDurable] with the condition that is not met.
 func (f *file) setPersist(stat *unix.Stat_t, req Requirements) error {
 	if !req.PMem && !f.device {
 		return nil
@@ -32,8 +32,9 @@ func (f *file) setPersist(stat *unix.Stat_t, req Requirements) error {
 	return err
 }
 
-// domainOf returns the domain of a file's memory; a nil stat is a file that does not exist yet.
-// What the system reports of a device takes precedence over assertions.
+// domainOf returns the persistence domain of a file's memory. stat is nil if the file does not
+// exist yet. If the system reports the domain of a device, the report takes precedence over
+// assertions.
 func domainOf(stat *unix.Stat_t, req Requirements) (Domain, error) {
 	if stat != nil && stat.Mode&unix.S_IFMT == unix.S_IFCHR {
 		domain, err := checkPMem(unix.Major(uint64(stat.Rdev)), unix.Minor(uint64(stat.Rdev)), req)
@@ -50,7 +51,8 @@ func domainOf(stat *unix.Stat_t, req Requirements) (Domain, error) {
 	return MemoryController, nil
 }
 
-// deviceSize returns the size of a device's memory, as sysfs reports it.
+// deviceSize returns the size of a device's memory, as sysfs reports it, rounded down to whole
+// pages.
 func deviceSize(stat *unix.Stat_t) (int64, error) {
 	name := filepath.Join(deviceOf(unix.Major(uint64(stat.Rdev)), unix.Minor(uint64(stat.Rdev))), "size")
 	text, err := os.ReadFile(name)
@@ -64,7 +66,6 @@ func deviceSize(stat *unix.Stat_t) (int64, error) {
 	return size / Page * Page, nil
 }
 
-// createOnDevice makes a pool of all the memory of a device.
 func createOnDevice(path string, s *Superblock, req Requirements) (*Pool, error) {
 	f, err := openFile(path, unix.O_RDWR, false, req)
 	if err != nil {
@@ -100,8 +101,8 @@ func (f *file) formatDevice(s *Superblock) (*Pool, error) {
 	return p, nil
 }
 
-// erase prepares used memory for Format. It clears the superblocks first, and then the levels and
-// areas.
+// erase zeroes the superblocks and then the levels and areas, so that Format can use memory with
+// other contents.
 func erase(m *pm.Memory, s *Superblock) {
 	for i := range 2 {
 		m.Clear(wordOf(i), wordOf(i)+blockSize/pm.Word)

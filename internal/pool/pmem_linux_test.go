@@ -20,7 +20,8 @@ import (
 
 var persistent = Requirements{PMem: true, Asserted: Assertions{Persistent: true}}
 
-// A pool in a file is PMem if the requirements ask for it and assert that its memory is persistent.
+// A pool in a file provides PMem if the requirements demand it and assert that the memory is
+// persistent.
 func TestAsserted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
 	for reason, req := range map[string]Requirements{
@@ -53,8 +54,8 @@ func TestAsserted(t *testing.T) {
 	}
 }
 
-// fakeZeroDevice describes /dev/zero as a device of persistent memory. Each mapping of it is memory
-// of its own.
+// fakeZeroDevice describes /dev/zero in sysfs as a device of persistent memory. Each mapping of it
+// is separate memory.
 func fakeZeroDevice(t *testing.T, domain, size string) {
 	setSysfs(t, fakeSysfs(t, map[string]string{
 		"dev/char/1:5":                       "-> ../../devices/region0/dax0.0",
@@ -67,7 +68,7 @@ func fakeZeroDevice(t *testing.T, domain, size string) {
 
 const zeroDevice = "/dev/zero"
 
-// retryLocked repeats do while another process has the device locked.
+// retryLocked calls do until no other process has locked the device.
 func retryLocked(do func() error) (err error) {
 	for range 100 {
 		if err = do(); !errors.Is(err, ErrLocked) {
@@ -78,7 +79,7 @@ func retryLocked(do func() error) (err error) {
 	return err
 }
 
-// A pool on a character device takes all its memory, and is granted PMem or refused.
+// A pool on a character device takes the whole device. It provides PMem or is refused.
 func TestCharacterDevice(t *testing.T) {
 	const size = testSize + 3*Page
 	fakeZeroDevice(t, "memory_controller", fmt.Sprintln(size+1)) // rounded down
@@ -130,7 +131,7 @@ func TestCharacterDevice(t *testing.T) {
 			t.Errorf("domain %q on terms %+v: %v", domain, req, err)
 		}
 	}
-	// The requirements apply even if PMem is not requested, because the device would be PMem.
+	// Requirements apply even without Requirements.PMem, because a device must provide PMem.
 	gpu := Requirements{GPU: true}
 	for what, do := range map[string]func() error{
 		"CreateOn": func() error { _, err := CreateWith(zeroDevice, sample(), testSize, gpu); return err },
@@ -156,7 +157,7 @@ func TestCharacterDevice(t *testing.T) {
 	}
 }
 
-// fakeDeviceFile opens a file that passes for a device.
+// fakeDeviceFile opens a file that is treated as a device.
 func fakeDeviceFile(t *testing.T, path string) *file {
 	t.Helper()
 	f, err := openFile(path, unix.O_RDWR|unix.O_CREAT, false, persistent)
@@ -167,13 +168,13 @@ func fakeDeviceFile(t *testing.T, path string) *file {
 	return f
 }
 
-// counted is a pm.Persist that counts.
+// counted is a pm.Persist that counts calls.
 type counted struct{ words, fences int }
 
 func (c *counted) WriteBack(words []uint64) { c.words += len(words) }
 func (c *counted) Fence()                   { c.fences++ }
 
-// A pool on a device reads back, and replaces anything except a pool.
+// A pool on a device reads back, and replaces any contents except a pool.
 func TestDevice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "device")
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -221,7 +222,7 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// A crash while a pool replaces another one leaves the old one, none, or the new one with empty
+// A crash while a pool replaces another one leaves the old one, no pool, or the new one with empty
 // levels.
 func TestEraseCrash(t *testing.T) {
 	const words = testSize / pm.Word

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// fakeSysfs makes a tree like sysfs: each file with its content, each link ("-> ") with its target.
+// fakeSysfs creates a directory tree like sysfs. Values are contents of files, or targets of links
+// after "-> ".
 func fakeSysfs(t *testing.T, tree map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -32,14 +33,13 @@ func fakeSysfs(t *testing.T, tree map[string]string) string {
 	return root
 }
 
-// setSysfs sets sysfs to root until the test ends.
 func setSysfs(t *testing.T, root string) {
 	saved := sysfs
 	sysfs = root
 	t.Cleanup(func() { sysfs = saved })
 }
 
-// checkPMem accepts the right devices and regions, and requires the right assertions.
+// checkPMem accepts only the right devices and regions, and requires the right assertions.
 func TestCheckPMem(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("sysfs has colons in its names, and is Linux's")
@@ -53,7 +53,7 @@ func TestCheckPMem(t *testing.T) {
 			"dev/char/252:3":               "-> ../../" + at + "/dax0.0",
 			at + "/dax0.0/subsystem":       "-> /sys/bus/dax",
 			at + "/dax0.0/driver":          "-> /sys/bus/dax/drivers/" + driver,
-			"devices/persistence_domain.x": "cpu_cache", // of another name
+			"devices/persistence_domain.x": "cpu_cache", // file of another name
 		}
 		for i := 0; i < len(files); i += 2 {
 			tree[files[i]] = files[i+1]
@@ -91,7 +91,7 @@ func TestCheckPMem(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q, %q", c.name, is, err, c.want, c.why)
 		}
 	}
-	// The root itself may be a link, and directories above it do not count.
+	// The root itself may be a link, and directories above it are ignored.
 	root := fakeSysfs(t, device(nd, "device_dax"))
 	link := filepath.Join(t.TempDir(), "sys")
 	if err := errors.Join(os.Symlink(root, link), os.WriteFile(filepath.Join(filepath.Dir(root), "persistence_domain"), []byte("cpu_cache"), 0o600)); err != nil {

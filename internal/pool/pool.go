@@ -1,35 +1,35 @@
-// Package pool is the file of a persistent index: its format and its life cycle. The package does
-// not interpret the contents of the levels.
+// Package pool implements the file of a persistent index: its format, and how it is created, opened
+// and closed. The package does not interpret the contents of the levels.
 //
 // A pool is one file of constant size, mapped into memory. It begins with two copies of a
-// superblock, a checksummed block of 4 KiB each, in two different pages of 2 MiB. A change goes to
-// the older copy, under the next generation, so a crash in the midst of it leaves the newer one.
-// All numbers are offsets into the file, never addresses. A pool may be mapped anywhere, and
-// nothing read from it is trusted before [Superblock.Check].
+// superblock, each a checksummed block of 4 KiB in a separate page of 2 MiB. A change overwrites
+// the older copy with the next generation, so a crash during the change leaves the other copy
+// intact. All numbers are offsets into the file, never addresses, so a pool may be mapped anywhere.
+// Callers use numbers from the file only after [Superblock.Check].
 //
 // # What can go wrong with a file
 //
-// A store to a mapped page that the file system has no memory for kills the process. So all blocks
-// are allocated when the pool is made, where a full file system is an error. They are allocated
-// again on opening a file with holes, which copies of pools may have.
+// If the file system has no memory for a mapped page, a store to the page kills the process. So all
+// blocks are allocated when the pool is created, where a full file system causes an error. Copies
+// of pools may have holes. When such a file is opened, the missing blocks are allocated.
 //
-// Two processes in one pool would destroy it. An open pool is therefore locked, exclusively or
-// shared among readers. Within the process a list of open pools refuses a second opening, because
-// locks that belong to processes do not. The locks are advisory: truncating the file of an open
-// pool kills the process that has it open.
+// Two processes that change one pool would destroy it. So an open pool is locked, exclusively or
+// shared among readers. Locks that belong to processes do not prevent a second opening in one
+// process, so the process also keeps a list of open pools. The locks are advisory: truncating the
+// file of an open pool kills the process that has it open.
 //
 // # Persistent memory
 //
-// A pool on a character device (devdax) takes all of its memory. sysfs reports its size and
-// persistence domain. Without a file system, nothing distinguishes old contents from memory that
-// was never written. So a pool is made by zeroing both superblocks first and writing them last. Its
-// memory writes back what is stored (pm.NewPersistent), unless the domain includes the caches.
+// A pool on a character device (devdax) takes the whole device. sysfs reports the size and the
+// persistence domain of the device. Without a file system, old contents look like memory that was
+// never written. So creating a pool zeroes both superblocks first and writes them last. Stores are
+// written back from the caches (pm.NewPersistent), unless the domain includes the caches.
 //
 // # Checking a private copy
 //
-// The superblock is read into private memory and checked there before anything is mapped, so a
-// concurrent change of the file changes no decision. [Superblock.Check] is the contract: after it,
-// arithmetic on levels and areas cannot leave the pool.
+// Open reads the superblock into private memory and checks it there before it maps the file. So a
+// concurrent change of the file does not affect the result. After [Superblock.Check], arithmetic on
+// levels and areas cannot leave the pool.
 package pool
 
 import (
@@ -47,49 +47,49 @@ type Durability int
 
 // Durabilities of a pool.
 const (
-	None    Durability = iota // nothing is guaranteed to outlive the process
-	Process                   // stores outlive the process, however it ends
-	PMem                      // stores that were fenced survive a power failure
+	None    Durability = iota // stores may be lost at the end of the process
+	Process                   // stores survive the process, however it ends
+	PMem                      // fenced stores survive a power failure
 )
 
 var durabilities = enum.Names[Durability]{Type: "gphash.Durability", Names: []string{"none", "process", "pmem"}, Err: op.ErrOptions}
 
-// String returns the name used in messages.
+// String returns the name of the durability for messages.
 func (d Durability) String() string { return durabilities.String(d) }
 
-// MarshalText returns String, or weft.ErrOptions for an invalid value.
+// MarshalText returns the name of the durability, or weft.ErrOptions for an invalid value.
 func (d Durability) MarshalText() ([]byte, error) { return durabilities.Text(d) }
 
-// UnmarshalText parses a name in upper or lower case, so flag.TextVar accepts it.
+// UnmarshalText parses a name in upper or lower case, so that flag.TextVar accepts a Durability.
 func (d *Durability) UnmarshalText(text []byte) error { return durabilities.Read(d, text) }
 
 // Pool is an open pool.
 type Pool struct {
 	memory     *pm.Memory
-	file       storage // nil without a file
+	file       storage // nil if the pool has no file
 	durability Durability
 
 	readOnly, wasClean bool
 	powerLost          bool
-	initial            Superblock // as found when the pool was opened
+	initial            Superblock // superblock when the pool was opened
 
 	mu       sync.Mutex // guards the fields below
-	contents *Contents  // contents for Close to store
-	mapped   []byte     // nil without a file
-	last     Superblock // the current one
-	stored   block      // its block, with fields unknown to this version
-	staleErr error      // why the other copy is not whole
+	contents *Contents  // contents that Close stores
+	mapped   []byte     // nil if the pool has no file
+	last     Superblock // current superblock
+	stored   block      // block of the current superblock, including fields unknown to this version
+	staleErr error      // why the other copy of the superblock is not whole
 	closed   bool
 }
 
-// storage holds the memory of a pool.
+// storage is the file of a pool.
 type storage interface {
 	sync() error
-	close() error // unmaps and unlocks
+	close() error // unmaps, unlocks and closes
 }
 
-// Format makes a pool of zeroed memory. It writes the first superblock to both copies, with Size
-// set to that of the memory. Errors: weft's ErrOptions.
+// Format creates a pool in zeroed memory. It writes the first superblock to both copies and sets
+// Size to the size of the memory. It returns weft's ErrOptions if the superblock is illegal.
 func Format(m *pm.Memory, first *Superblock) (*Pool, error) {
 	p := &Pool{memory: m, last: *first, wasClean: true}
 	p.last.Size, p.last.Clean, p.last.UncleanOpens, p.last.Generation = m.Words()*pm.Word, false, 0, 0
@@ -102,8 +102,8 @@ func Format(m *pm.Memory, first *Superblock) (*Pool, error) {
 	return p, nil
 }
 
-// OpenMemory returns the pool in a memory. It chooses between the copies of the superblock as Open
-// does, and writes nothing. Errors are those of Open.
+// OpenMemory opens the pool in m and writes nothing. It chooses a copy of the superblock and
+// returns errors as Open does.
 func OpenMemory(m *pm.Memory) (*Pool, error) {
 	if m.Words()*pm.Word < DataStart {
 		return nil, fmt.Errorf("%w: %d bytes, superblocks take %d", op.ErrCorrupt, m.Words()*pm.Word, DataStart)
@@ -120,7 +120,8 @@ func OpenMemory(m *pm.Memory) (*Pool, error) {
 	return p, nil
 }
 
-// poolOf returns a pool of size bytes with the current copy, and without memory yet.
+// poolOf returns a pool of size bytes with the current copy of the superblock. The pool has no
+// memory yet.
 func poolOf(copies *[2]Copy, size uint64) (*Pool, error) {
 	i, err := chooseCopy(copies, size)
 	if err != nil {
@@ -130,41 +131,40 @@ func poolOf(copies *[2]Copy, size uint64) (*Pool, error) {
 	return &Pool{last: c.Superblock, initial: c.Superblock, stored: c.block, wasClean: c.Superblock.Clean, staleErr: copies[1-i].Err}, nil
 }
 
-// wordOf returns the first word of copy A (0) or B (1).
 func wordOf(copy int) uint64 { return uint64(copy) * copyB / pm.Word }
 
-// Memory returns the words of the pool. Callers must not store to the words of a pool opened for
-// reading, nor touch any words after Close.
+// Memory returns the words of the pool. Callers must not store to a pool opened for reading, and
+// must not use the memory after Close.
 func (p *Pool) Memory() *pm.Memory { return p.memory }
 
-// Bytes returns the mapped file, for registering it with a device. It is nil without a file and
-// after Close.
+// Bytes returns the mapped file, so that the caller can register it with a device. It returns nil
+// if the pool has no file or is closed.
 func (p *Pool) Bytes() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.mapped
 }
 
-// Durability returns the durability that has been granted.
+// Durability returns the durability that the pool provides.
 func (p *Pool) Durability() Durability { return p.durability }
 
 // ReadOnly reports whether the pool was opened for reading.
 func (p *Pool) ReadOnly() bool { return p.readOnly }
 
-// WasClean reports whether the pool was new or had been closed. If not, its levels must be
-// recovered.
+// WasClean reports whether the pool was new or closed when it was opened. If it was not, its levels
+// must be recovered.
 func (p *Pool) WasClean() bool { return p.wasClean }
 
-// Contents returns what the last Close stored about the pool. ok is false if the pool was not
-// closed, or was closed by a version of this package that stores nothing.
+// Contents returns the contents that the last Close stored. ok is false if the pool was not closed,
+// or was closed by a version of this package that stores none.
 func (p *Pool) Contents() (c Contents, ok bool) { return p.initial.contentsAtClose() }
 
-// PowerLost reports whether the pool was open when the machine stopped, which [Requirements]
-// allowed.
+// PowerLost reports whether the pool was open when the machine stopped. Open returns such a pool
+// only with Requirements.Salvage.
 func (p *Pool) PowerLost() bool { return p.powerLost }
 
-// ClearPowerLost ends PowerLost, once the caller has verified the contents of the pool. Without it,
-// the next Open fails with the loss again.
+// ClearPowerLost ends the state PowerLost. Call it after verifying the contents of the pool.
+// Without this call, the next Open returns ErrPowerLost again.
 func (p *Pool) ClearPowerLost() error {
 	if !p.powerLost {
 		return nil
@@ -179,8 +179,8 @@ func (p *Pool) ClearPowerLost() error {
 	return p.sync()
 }
 
-// SetContents makes Close store c, for [Pool.Contents]. The caller must not change the pool
-// afterwards.
+// SetContents sets the contents that Close stores for [Pool.Contents]. The caller must not change
+// the pool afterwards.
 func (p *Pool) SetContents(c Contents) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,22 +194,22 @@ func (p *Pool) Superblock() Superblock {
 	return p.last
 }
 
-// StaleCopyErr returns why the older copy of the superblock is not whole. A crash in the midst of a
-// Commit and damage look the same. The next Commit overwrites that copy.
+// StaleCopyErr returns why the older copy of the superblock is not whole. The cause may be damage
+// or a crash during a Commit. The next Commit overwrites that copy.
 func (p *Pool) StaleCopyErr() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.staleErr
 }
 
-// Commit changes the superblock. A crash leaves the old one or the new one, and with the new one
-// everything stored to the pool before. Identity, geometry and size cannot change; Commit sets the
-// generation.
+// Commit changes the superblock. A crash leaves the old superblock or the new one. If it leaves the
+// new one, it also leaves everything stored to the pool before. Identity, geometry and size must
+// not change. Commit sets the generation.
 //
-// The older copy still stands in for a damaged newer one. Where that must not happen,
-// because what it refers to is about to be used for something else, commit twice.
+// If the new copy is damaged later, Open uses the older copy. If memory that only the older copy
+// refers to is about to be reused, commit twice.
 //
-// Errors, with nothing changed: weft's ErrOptions if the superblock would be illegal,
+// On an error nothing changes. Commit returns weft's ErrOptions if the superblock would be illegal,
 // [ErrReadOnly], and weft's ErrClosed.
 func (p *Pool) Commit(change func(*Superblock)) error {
 	p.mu.Lock()
@@ -229,10 +229,10 @@ func (p *Pool) Commit(change func(*Superblock)) error {
 }
 
 // store writes a superblock to the older copy, which becomes the current one. It writes only the
-// words that differ. These need no order among themselves, because the checksums are wrong until
-// the last word is there. A fence before the words orders them after what the superblock refers to.
-// A fence after them orders them before the next superblock, which goes to the copy that this one
-// supersedes.
+// words that differ. These may reach memory in any order, because the checksums are wrong until all
+// words are there. The first fence makes the data that the superblock refers to durable before the
+// superblock. The last fence makes the superblock durable before the next store overwrites the
+// other copy.
 func (p *Pool) store(next Superblock) error {
 	next.Generation = p.last.Generation + 1
 	if next.Clean && p.contents != nil {
@@ -259,7 +259,7 @@ func (p *Pool) store(next Superblock) error {
 	return nil
 }
 
-// markUnclean marks a newly opened pool as unclean, until it is closed.
+// markUnclean marks a newly opened pool as unclean until it is closed.
 func (p *Pool) markUnclean() error {
 	if err := p.Commit(func(s *Superblock) {
 		if !s.Clean {
@@ -272,16 +272,16 @@ func (p *Pool) markUnclean() error {
 	}); err != nil {
 		return err
 	}
-	// The mark reaches the disk before any change. After a power failure the pool does not look
-	// clean.
+	// The mark reaches the disk before any change, so that the pool is not clean after a power
+	// failure.
 	return p.sync()
 }
 
-// Close marks the pool clean, unmaps the memory and closes the file. It returns the first error but
-// closes the file in any case. A second Close does nothing.
+// Close marks the pool as clean, unmaps the memory and closes the file. It closes the file even if
+// an earlier step fails, and returns the first error. A second Close does nothing.
 func (p *Pool) Close() error { return p.finish(true) }
 
-// Abandon closes the pool without the mark, as the end of the process would.
+// Abandon closes the pool without marking it as clean, like the end of the process.
 func (p *Pool) Abandon() error { return p.finish(false) }
 
 func (p *Pool) finish(clean bool) (first error) {
@@ -304,7 +304,8 @@ func (p *Pool) finish(clean bool) (first error) {
 	return first
 }
 
-// markClean marks the pool after everything else is on the disk. A failed write leaves it unclean.
+// markClean marks the pool as clean after all other data is on the disk. If a write fails, the pool
+// stays unclean.
 func (p *Pool) markClean() error {
 	if err := p.sync(); err != nil {
 		return err

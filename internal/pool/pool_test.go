@@ -12,13 +12,13 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// testSize is the size of the pools here: three levels and two areas fit.
+// testSize is the size of test pools: three levels and two areas fit.
 const testSize = DataStart + 32*Page
 
-// boot is the boot id of all tests that do not set their own.
+// boot is the boot id of tests that set no other one.
 var boot = BootID{0xb0, 7}
 
-// sample returns a superblock with something in every field.
+// sample returns a superblock with a value in every field.
 func sample() *Superblock {
 	s := &Superblock{
 		UUID: [16]byte{1, 2, 3, 15: 16}, Created: time.Unix(1_700_000_000, 123_456_789).UTC(), Tool: "weft 1.2.3",
@@ -83,7 +83,7 @@ func TestCommit(t *testing.T) {
 	}
 }
 
-// A refused change changes nothing.
+// A refused commit changes nothing.
 func TestCommitRefuses(t *testing.T) {
 	for name, change := range map[string]func(*Superblock){
 		"geometry": func(s *Superblock) { s.Geometry.Seed[1]++ }, "size": func(s *Superblock) { s.Size += Page },
@@ -158,7 +158,7 @@ func TestNoTime(t *testing.T) {
 // disk is a file with a sync that fails.
 type disk struct {
 	p      *Pool
-	synced []bool // whether the superblock was clean, at each sync
+	synced []bool // whether the superblock was clean at each sync
 	fails  int    // number of the sync that fails
 	closed int
 }
@@ -175,8 +175,8 @@ func (d *disk) sync() error {
 
 func (d *disk) close() error { d.closed++; return nil }
 
-// The clean mark comes after what it vouches for, and the mark of an opened pool before; a sync
-// lies between. A failing disk leaves the pool unclean, and closed.
+// The clean mark is written after a sync of the data. The mark of an opened pool is synced before
+// any change. If a disk fails, the pool is left unclean, and closed.
 func TestDiskFails(t *testing.T) {
 	for fails, want := range map[int][]bool{0: {false, false, true}, 1: {false}, 2: {false, false}, 3: {false, false, true}} {
 		p, _ := newFormatted(t)

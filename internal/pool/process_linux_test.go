@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tests that need another process start this binary with a role.
+// A test that needs another process starts this binary with a role.
 const role, rolePath = "WEFT_POOL_ROLE", "WEFT_POOL_PATH"
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		p, err := Open(path, true)
 		fmt.Println("opened:", err)
 		sleep(p)
-	case "create", "create named": // makes a pool except for its name, and waits
+	case "create", "create named": // creates a pool except for its name, and waits
 		useUnnamed = os.Getenv(role) == "create"
 		beforeLink = func() {
 			fmt.Println("made")
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 		}
 		_, err := Create(path, sample(), testSize)
 		fmt.Println(err)
-	case "limited": // may not write beyond 5 MiB of a file
+	case "limited": // cannot write beyond 5 MiB of a file
 		signal.Ignore(unix.SIGXFSZ)
 		limit := unix.Rlimit{Cur: 5 << 20, Max: 5 << 20}
 		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
@@ -55,21 +55,21 @@ func TestMain(m *testing.M) {
 		}
 		_, err := Create(path, sample(), 8<<20)
 		fmt.Println(errors.Is(err, unix.EFBIG), err)
-	case "small": // on a file system of 10 MiB of its own
+	case "small": // uses a new file system of 10 MiB
 		fmt.Println(onSmallSystem(path))
-	case "huge": // with a file system of huge pages of its own
+	case "huge": // uses a new file system of huge pages
 		fmt.Println(onHugePages(path))
 	}
 }
 
-// sleep waits for the end of the process with a pool open. With select {} the runtime would detect
-// a deadlock and exit in programs without cgo.
+// sleep waits until the process ends, with a pool open. With select {} the runtime would detect a
+// deadlock and exit in programs without cgo.
 func sleep(p *Pool) {
 	time.Sleep(time.Hour)
 	runtime.KeepAlive(p)
 }
 
-// start starts this binary with a role, and returns its first line.
+// start starts this binary with a role, and returns the first line of its output.
 func start(t *testing.T, as, path string, attributes *syscall.SysProcAttr) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])

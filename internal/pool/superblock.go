@@ -7,59 +7,60 @@ import (
 )
 
 // DataStart is the offset in bytes of levels and areas. The two copies of the superblock lie before
-// it, each alone in a page of 2 MiB. So damage to one huge page cannot reach both.
+// it in separate pages of 2 MiB, so damage to one huge page cannot affect both copies.
 const DataStart = 4 << 20
 
-// Page is the unit of offsets and lengths within a pool, in bytes.
+// Page is the unit of offsets and lengths in a pool, in bytes.
 const Page = 4096
 
-// Limits of a pool. A file cannot be trusted: code computes with the numbers of a superblock only
+// Limits of a pool. A file may contain any numbers, so code uses the numbers of a superblock only
 // after [Superblock.Check].
 const (
-	MaxLevels = 31       // of the table's 32; the last one stays free
-	maxWays   = 32       // slots of a bucket, hash locations: lanes of a warp
+	MaxLevels = 31       // levels of a pool; the last of the 32 table entries stays unused
+	maxWays   = 32       // slots per bucket, and hash locations; a warp has as many lanes
 	maxKey    = 128      // bytes
 	maxValue  = 64 << 10 // bytes
 	maxUnit   = 1 << 28  // words
 	maxSize   = 1 << 48
 	maxTool   = 32      // bytes
-	maxCount  = 1 << 62 // generations, epochs, openings: they never wrap
+	maxCount  = 1 << 62 // generations, epochs and openings, which therefore never wrap
 )
 
-// Geometry is the immutable shape of a pool.
+// Geometry is the immutable layout of a pool.
 type Geometry struct {
-	KeySize, ValueSize uint32 // bytes; 0: variable length, which requires the feature Records
+	KeySize, ValueSize uint32 // bytes; 0 is a variable length, which requires the feature Records
 	Slots              uint32 // slots per bucket
-	Hashes             uint32 // locations of a key in each level
-	Levels             uint32 // levels that share keys
+	Hashes             uint32 // hash locations of a key per level
+	Levels             uint32 // number of levels that accept new keys
 	HashID             uint32 // SipHash or FastHash
-	Unit               uint32 // words that levels and values allocate at a time
+	Unit               uint32 // allocation unit of levels and values, in words
 	_                  uint32
 	Seed               [2]uint64
 }
 
-// The hashes of keys.
+// Hash functions for keys.
 const (
-	// SipHash-1-3, keyed by the seed: without the seed an attacker cannot flood a bucket
+	// SipHash-1-3 with the seed as its key; without the seed an attacker cannot choose keys that
+	// collide
 	SipHash  = 1
-	FastHash = 2 // for keys that no attacker chooses
+	FastHash = 2 // use only if no attacker chooses keys
 )
 
-// Records is the incompatible feature of pools with keys or values of variable length. Slots then
-// refer to records.
+// Records is a bit of Features.Incompat. Slots of such a pool refer to records, since keys or
+// values have a variable length.
 const Records = 1 << 0
 
 // LevelState is the state of a level.
 type LevelState uint32
 
-// The states of levels.
+// States of levels.
 const (
-	Free     LevelState = iota // no level: offset and length are zero
+	Free     LevelState = iota // unused; offset and length are zero
 	Live                       // holds keys
-	Draining                   // accepts no new keys; its keys move to the levels above
+	Draining                   // accepts no new keys; its keys are moving to the levels above
 )
 
-// String returns the name used in messages.
+// String returns the name of the state for messages.
 func (s LevelState) String() string {
 	if names := [...]string{"free", "live", "draining"}; s < LevelState(len(names)) {
 		return names[s]
@@ -74,64 +75,64 @@ type Level struct {
 	_              uint32
 }
 
-// Area is a part of the pool besides the levels: values or records. The index defines the use of
-// each one.
+// Area is a part of the pool outside the levels. The index determines the use of each area.
 type Area struct {
 	Offset, Length uint64 // bytes, multiples of Page; zero if unused
 	// Used is the number of bytes from the beginning that may have been written. It is committed
-	// before they are written. Otherwise a batch could overwrite values that a crash has made the
-	// pool forget.
+	// before these bytes are written. Otherwise, after a crash, a batch could overwrite values
+	// because the pool does not count them as used.
 	Used uint64
 }
 
-// Features are bits for properties of a pool that some versions of this package do not support.
+// Features are bits for properties of a pool that not all versions of this package support.
 type Features struct {
 	Compat   uint32 // versions without support may read and write the pool
-	ReadOnly uint32 // … may only read it
-	Incompat uint32 // … must not open it
+	ReadOnly uint32 // versions without support may only read it
+	Incompat uint32 // versions without support must not open it
 }
 
-// Superblock is the description of a pool, except for the contents of its levels.
+// Superblock describes a pool, except for the contents of its levels.
 type Superblock struct {
 	Features Features
 	UUID     [16]byte
-	Created  time.Time // to the nanosecond, UTC
-	Tool     string    // what made the pool; at most 32 bytes of printable ASCII
+	Created  time.Time // UTC, with nanoseconds
+	Tool     string    // program that created the pool; at most 32 bytes of printable ASCII
 	Geometry Geometry
-	Size     uint64 // of the pool in bytes
+	Size     uint64 // size of the pool in bytes
 
-	Levels      [32]Level // by number: level i has 2^i buckets of some unit
-	Top, Bottom uint32    // range of levels that lookups search, by number
+	Levels      [32]Level // level i has 2^i buckets
+	Top, Bottom uint32    // numbers of the highest and the lowest level in use
 	Areas       [8]Area
 
 	Epoch        uint64
 	Clean        bool   // the last writer closed the pool
 	Boot         BootID // boot of the system that last opened the pool for changing
 	Contents     Contents
-	UncleanOpens uint64 // number of openings without a Close before
+	UncleanOpens uint64 // number of openings of an unclean pool
 
-	Generation uint64 // of this superblock; the copy with the higher one is current
+	Generation uint64 // number of this superblock; the copy with the higher number is current
 }
 
-// BootID identifies one run of an operating system; zero is unknown.
+// BootID identifies one run of an operating system. Zero means unknown.
 type BootID [16]byte
 
-// Contents are what Close found in a pool. A version of this package without the field copies it
-// unchanged, so Contents are valid for one generation of the superblock only.
+// Contents describes the contents of a pool when it was closed. Versions of this package that do
+// not support the field copy it unchanged. So it is valid only if its Generation equals that of the
+// superblock.
 type Contents struct {
-	Generation uint64 // of the superblock that they belong to
+	Generation uint64 // generation of the superblock that it belongs to
 	Keys       uint64
-	Slots      uint64 // a sum over the slots that hold keys
-	Values     uint64 // a sum over the checksums of their values
+	Slots      uint64 // sum over the slots that hold keys
+	Values     uint64 // sum over the checksums of values
 }
 
-// contentsAtClose returns what Close found in the pool, if no writer has opened it since.
+// contentsAtClose returns the contents that Close stored, if no writer has opened the pool since.
 func (s *Superblock) contentsAtClose() (c Contents, ok bool) {
 	return s.Contents, s.Clean && s.Contents.Generation == s.Generation
 }
 
-// validate returns what is wrong with a superblock of a pool of size bytes. The error has no
-// sentinel, since that depends on the origin of the superblock.
+// validate returns an error if the superblock is illegal in a pool of size bytes. The caller wraps
+// the error, since its kind depends on the origin of the superblock.
 func (s *Superblock) validate(size uint64) error {
 	for _, check := range []func(uint64) error{s.validateSize, s.validateGeometry, s.validateIdentity, s.validateExtents, s.validateLevels} {
 		if err := check(size); err != nil {
@@ -155,7 +156,7 @@ func (s *Superblock) validateSize(size uint64) error {
 
 func (s *Superblock) validateGeometry(uint64) error {
 	g := &s.Geometry
-	size := uint32(1) // min size of keys and values
+	size := uint32(1) // minimum size of keys and values
 	if s.Features.Incompat&Records != 0 {
 		size = 0
 		if g.KeySize > 0 && g.ValueSize > 0 {
@@ -189,7 +190,7 @@ func (s *Superblock) validateIdentity(uint64) error {
 	return nil
 }
 
-// nanoseconds and date convert between a time and its form on file; zero is no time.
+// nanoseconds and date convert between a time and its stored form. Zero means no time.
 func nanoseconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// module is the path of the module that tool looks for.
 const module = "github.com/weftgo/weft"
 
-// toolVersion returns the version of this module as superblocks store it: "weft v1.2.3", or "weft
-// (devel)" in a program built without a version. info is nil in a program built without modules.
+// toolVersion returns the version of this module for superblocks: "weft v1.2.3", or "weft (devel)"
+// if the program has no version. info is nil if the program was built without modules.
 func toolVersion(info *debug.BuildInfo) string {
 	version := "(devel)"
 	if info != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A pool records the version that made it, cut to the size of the field.
+// A pool stores the version of the module that created it, truncated to the size of the field.
 func TestTool(t *testing.T) {
 	mod := func(version string) debug.Module { return debug.Module{Path: module, Version: version} }
 	other := debug.Module{Path: "example.org/other", Version: "v9.9.9"}

@@ -1,4 +1,5 @@
-// Package seal writes streams in parts, each followed by its CRC. All saved structures use it.
+// Package seal writes streams in parts, each followed by its CRC. All saved structures use this
+// format.
 package seal
 
 import (
@@ -8,10 +9,10 @@ import (
 	"io"
 )
 
-// Castagnoli is the polynomial of all checksums.
+// Castagnoli is the CRC-32 table for all checksums.
 var Castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Writer writes a stream until an error, which it keeps.
+// Writer writes a stream. After the first error, which Err holds, it writes nothing more.
 type Writer struct {
 	Err error
 	to  *bufio.Writer
@@ -20,7 +21,7 @@ type Writer struct {
 // NewWriter returns a writer with a buffer of size bytes.
 func NewWriter(to io.Writer, size int) Writer { return Writer{to: bufio.NewWriterSize(to, size)} }
 
-// Sealed writes the parts, followed by one CRC over all of them.
+// Sealed writes the parts, followed by one CRC of all parts.
 func (w *Writer) Sealed(parts ...[]byte) {
 	var crc uint32
 	for _, p := range parts {
@@ -30,14 +31,14 @@ func (w *Writer) Sealed(parts ...[]byte) {
 	w.Plain(binary.LittleEndian.AppendUint32(nil, crc))
 }
 
-// Plain writes a part without a CRC: the part carries a checksum of its own.
+// Plain writes data without a CRC. Use it for data that contains a checksum.
 func (w *Writer) Plain(b []byte) {
 	if w.Err == nil {
 		_, w.Err = w.to.Write(b)
 	}
 }
 
-// Flush ends the stream and returns the first error.
+// Flush writes the buffered data and returns the first error of the stream.
 func (w *Writer) Flush() error {
 	if w.Err == nil {
 		w.Err = w.to.Flush()

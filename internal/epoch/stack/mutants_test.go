@@ -6,7 +6,7 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// mutants lists ways to break reclamation, by replacing a pattern in the PTX of kernels.
+// mutants lists mutants of reclamation. Each replaces a pattern in the PTX of kernels.
 var mutants = []struct{ name, kernels, pattern, with string }{
 	{"a block frees its nodes one epoch early", "run", `sub\.s64 (%rd\d+), (%rd\d+), (%rd\d+);(\s+)min\.u64 (%rd\d+), %rd\d+, 3;`,
 		"sub.s64 $1, $2, $3;${4}add.s64 $1, $1, 1;${4}min.u64 $5, $1, 3;"},
@@ -27,15 +27,15 @@ var mutants = []struct{ name, kernels, pattern, with string }{
 	{"what pins kept is not freed", "collect", `st\.release\.gpu\.global\.b32`, "ld.global.u32 %r1, [%rd1]; //"},
 }
 
-// rare lists the mutants that few schedules find, with the first seed to try. Earlier ones find
-// nothing.
+// rare lists the mutants that few schedules detect, with the first seed to try. Earlier seeds
+// detect nothing.
 var rare = map[string]uint64{
 	"announcements and reads have no common order":     2900,
 	"an epoch begins without what was before it":       4750,
 	"nodes in device memory are freed one epoch early": 450,
 }
 
-// TestMutantsAreFound checks that the schedules find each mutant.
+// TestMutantsAreFound checks that the schedules detect each mutant.
 func TestMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

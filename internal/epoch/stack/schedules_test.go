@@ -21,8 +21,8 @@ var (
 	first    = flag.Uint64("epoch.first", 0, "seed of the first of them: with -epoch.programs=1, replays one")
 )
 
-// program runs a few launches, two at a time on streams of their own, with pins between them. The
-// seed decides everything. It returns the report of the last check and the number of launches.
+// program runs a few launches, two at a time on separate streams, with pins between them. The seed
+// determines all choices. It returns the report of the last check and the number of launches.
 func program(ctx context.Context, seed uint64, rewrite func(file, ptx string) string) (r Report, launches int, err error) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	opts := sim.Options{Seed: seed, Scheduler: sim.Random, Sequential: rng.IntN(4) == 0, Rewrite: rewrite, Memory: 1 << 22, Budget: 1 << 20}
@@ -81,8 +81,8 @@ func program(ctx context.Context, seed uint64, rewrite func(file, ptx string) st
 	return r, launches, errors.Join(streams[0].Close(), streams[1].Close(), x.Close())
 }
 
-// round runs a launch on each stream, and sometimes another one after it, with blocks that take
-// slots of the first.
+// round runs a launch on each stream, and sometimes a second one with blocks that take slots of the
+// first.
 func (x *Stack) round(rng *rand.Rand, dev device.Device, streams []*device.Stream) error {
 	n := len(streams) + rng.IntN(2)
 	for i := range n {
@@ -97,9 +97,9 @@ func (x *Stack) round(rng *rand.Rand, dev device.Device, streams []*device.Strea
 	return dev.Sync(context.Background())
 }
 
-// TestSchedules checks that, under any schedule of blocks of overlapping launches and weak memory,
-// no node is reused while a block is in it, and none is lost. A long run: go test -run
-// TestSchedules -epoch.programs=170000.
+// TestSchedules runs overlapping launches under any schedule and weak memory. No node may be reused
+// while a block reads it, and none may be lost. A long run: go test -run TestSchedules
+// -epoch.programs=170000.
 func TestSchedules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

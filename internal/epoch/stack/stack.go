@@ -1,7 +1,7 @@
 // Package stack is the smallest structure that needs package epoch. It is a stack (Treiber, 1986)
-// that kernels push, pop and walk, with nodes that are freed and reused in the same launch. It
-// exists only to test reclamation. As soon as a node is reused while a block is in it, a pop
-// removes the wrong node, and a walk reads a free one.
+// that kernels push, pop and walk. Nodes are freed and reused in the same launch. The package
+// exists only to test reclamation. If a node is reused while a block reads it, a pop removes the
+// wrong node, or a walk reads a free node.
 package stack
 
 import (
@@ -15,36 +15,37 @@ import (
 
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type weft::EpochRef=internal/epoch.Ref stack.cu
 
-// Options set the size of a stack.
+// Options sets the size of a stack.
 type Options struct {
 	Nodes  int
-	Values int  // that can be pushed until it is closed
+	Values int  // maximum number of pushes before Close
 	Slots  int  // see epoch.Config
-	Large  bool // bags of 128 nodes in shared memory instead of 2
+	Large  bool // bags hold 128 nodes in shared memory instead of 2
 }
 
-// Stack is a stack. It is used by one goroutine at a time.
+// Stack is a stack in device memory. Only one goroutine may use it at a time.
 type Stack struct {
 	opts    Options
 	stream  *device.Stream
-	run     [2]device.Kernel // with small bags, and with large ones
+	run     [2]device.Kernel // with small bags and with large bags
 	collect device.Kernel
 	epochs  *epoch.Reclaimer
 
-	nodes  device.Slice[uint64]
-	words  device.Slice[uint32] // counts, head, then used by node, then seen by value
-	values int                  // pushed so far
+	nodes device.Slice[uint64]
+	// counts, head, then flags of used nodes, then flags of values that were seen
+	words  device.Slice[uint32]
+	values int // values pushed so far
 }
 
 const (
-	smallBag, largeBag = 2, 128 // nodes (stack.cu)
+	smallBag, largeBag = 2, 128 // nodes per bag (stack.cu)
 
 	headWord  = 4 // after Counts
 	headWords = 32
 	noNode    = ^uint32(0)
 )
 
-// New makes an empty stack.
+// New creates an empty stack.
 func New(ctx context.Context, dev device.Device, opts Options) (_ *Stack, err error) {
 	x := &Stack{opts: opts}
 	defer func() {
@@ -95,16 +96,16 @@ func (x *Stack) launchCollect(s *device.Stream, r epoch.Ref, stacks device.Ptr, 
 	return device.Launch(s, x.collect, device.Dim{X: (n + 31) / 32}, device.Dim{X: 32}, &p)
 }
 
-// Load describes a launch: in each of Groups groups, every thread walks, pushes or pops.
+// Load describes a launch. In each of Groups groups, every thread walks, pushes or pops.
 type Load struct {
 	Blocks, Threads, Groups int
-	Walk                    int  // nodes
-	Linger                  int  // reads before a walk
-	Readers                 int  // blocks that only walk
-	Ends                    bool // groups end before the next one begins
+	Walk                    int  // number of nodes in a walk
+	Linger                  int  // number of reads before a walk
+	Readers                 int  // number of blocks that only walk
+	Ends                    bool // a group ends before the next one begins
 }
 
-// Run submits a launch.
+// Run submits a launch to a stream.
 func (x *Stack) Run(s *device.Stream, l Load) error {
 	n := l.Blocks * l.Threads * l.Groups
 	if x.values+n > x.opts.Values {
@@ -129,13 +130,12 @@ func (x *Stack) Run(s *device.Stream, l Load) error {
 // Report is the result of Check.
 type Report struct {
 	Pushed, Popped int
-	Refused        int // pushes that found no node
-	Used           int // nodes
+	Refused        int // pushes that found no free node
+	Used           int // nodes in use
 	epoch.Counters
 }
 
-// Check returns an error if a node was used while it was free, or if one is lost. No launch is
-// under way.
+// Check returns an error if a free node was used, or if a node is lost. No launch may be running.
 func (x *Stack) Check(ctx context.Context) (r Report, err error) {
 	words, nodes := make([]uint32, headWords+x.opts.Nodes), make([]uint64, x.opts.Nodes)
 	if err := errors.Join(
@@ -171,7 +171,7 @@ func (x *Stack) Check(ctx context.Context) (r Report, err error) {
 	return r, nil
 }
 
-// Close frees the memory. No launch is under way.
+// Close frees the memory. No launch may be running.
 func (x *Stack) Close() (err error) {
 	if x.epochs != nil {
 		err = x.epochs.Close()

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/epoch"
 )
 
-// open opens the GPU of the environment, or a simulated one.
+// open opens the GPU that the environment selects, or a simulated one.
 func open(t *testing.T) device.Device {
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); !ok {
@@ -61,8 +61,8 @@ func sizes(dev device.Device) (l Load, nodes, launches int) {
 	return Load{Blocks: 3, Threads: 96, Groups: 12, Walk: 2, Readers: 1}, 1 << 12, 6
 }
 
-// TestMemoryIsFlat checks that retired memory is reused by the launch itself and by the next one,
-// with bags of any size. No collection is needed, and the number of waiting nodes does not grow.
+// TestMemoryIsFlat checks that the same launch and the next one reuse retired memory, with bags of
+// any size. No Collect is needed for that, and the number of waiting nodes must not grow.
 func TestMemoryIsFlat(t *testing.T) {
 	dev := open(t)
 	for _, large := range []bool{false, true} {
@@ -99,8 +99,8 @@ func TestMemoryIsFlat(t *testing.T) {
 	}
 }
 
-// TestPins checks that a pin keeps what is retired while it lasts, and that the pin before it takes
-// that over. Everything must be freed when the last one ends, in any order.
+// TestPins checks that a pin keeps nodes retired before its end, and that the pin before it then
+// keeps them. When the last pin ends, in any order, all nodes must be freed.
 func TestPins(t *testing.T) {
 	dev := open(t)
 	load := Load{Blocks: 2, Threads: 32, Groups: 8, Walk: 1}
@@ -151,8 +151,8 @@ func TestPins(t *testing.T) {
 	}
 }
 
-// TestAllocationFails checks that neither a reclaimer nor a pin is made without memory, and that
-// nothing leaks.
+// TestAllocationFails checks that creating a reclaimer or a pin without memory fails, and that no
+// memory leaks.
 func TestAllocationFails(t *testing.T) {
 	dev := devicetest.Checked(t, must(sim.Open(nil)))
 	for after := range 4 {

@@ -11,20 +11,20 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// Caches implements pm.Persist. It records, word by word, what a power failure would leave: the
-// words that were written back and then fenced. A fence waits for the write-backs of all threads,
-// so only single-threaded tests find a missing fence.
+// Caches implements pm.Persist. It records for each word the value that a power failure would
+// leave: the last value that was written back and then fenced. A fence completes the write-backs of
+// all threads, so only single-threaded tests detect a missing fence.
 type Caches struct {
 	words []uint64
 
 	mu       sync.Mutex
 	durable  []uint64
-	inFlight []change // write-backs in flight, with the values that they write
-	Written  int      // words written back
+	inFlight []change // write-backs in flight, with their values
+	Written  int      // number of words written back
 	Fences   int
 }
 
-// NewCaches returns the caches of a memory with contents that are durable as they are.
+// NewCaches returns the caches of mapped memory. The current contents are durable.
 func NewCaches(mapped []byte) *Caches {
 	words := batch.View[uint64](mapped)
 	return &Caches{words: words, durable: slices.Clone(words)}
@@ -55,15 +55,14 @@ func (c *Caches) Fence() {
 	c.inFlight = c.inFlight[:0]
 }
 
-// Durable returns what a power failure would leave now.
+// Durable returns the memory that a power failure would leave now.
 func (c *Caches) Durable() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return device.Bytes(slices.Clone(c.durable))
 }
 
-// CheckDurable returns an error that names a stored word that would not survive a power failure
-// now.
+// CheckDurable returns an error if a power failure now would lose a store.
 func (c *Caches) CheckDurable() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,12 +1,12 @@
-// Package pmtest computes what a crash may leave of memory that outlives the process. A [Domain]
-// stands in for that memory, and [Kernels] records what kernels on the simulator store there. Both
-// keep, word by word, the stores that have not been fenced. At any point [Images.Crash] enumerates
-// the images that a crash could leave. Threads on a Domain are switched at every access, in an
-// order given by a seed. Threads of kernels are switched by the scheduler of the simulator.
+// Package pmtest computes what a crash may leave in memory that outlives the process. A [Domain]
+// replaces that memory, and [Kernels] records the stores of kernels on the simulator. Both keep all
+// stores that have not been fenced, word by word. At any point [Images.Crash] enumerates the images
+// that a crash could leave. A Domain switches threads at every access, in an order that a seed
+// determines. The scheduler of the simulator switches threads of kernels.
 //
-// The model is hostile. Each word that a thread has stored since its last fence may have any value
-// that it had meanwhile, whatever became of the others. Only the order of the values of one word is
-// kept.
+// The model is hostile. If a thread has stored to a word since its last fence, a crash may leave
+// any value of the word since then, independent of other words. Only the order of the values of one
+// word is kept.
 package pmtest
 
 import (
@@ -17,19 +17,19 @@ import (
 // Domain implements pm.Domain.
 type Domain struct {
 	Images
-	thread   int        // the running thread; its stores carry this number
+	thread   int        // running thread; its stores have this number
 	pending  [][]uint64 // by thread: words stored since its last fence
-	yields   []func()   // by thread: lets another thread run
-	accesses int        // accesses so far
+	yields   []func()   // by thread: function that lets another thread run
+	accesses int        // number of accesses so far
 
-	// Step, if not nil, is called after every access that may change what a crash leaves.
+	// Step, if not nil, is called after every access that may change the images.
 	Step func()
-	// Mutant, if not nil, may change what an access stores. By returning true it leaves the access
-	// out: a load then returns New, and a compare-and-swap succeeds.
+	// Mutant, if not nil, may change the value that an access stores. If it returns true, the
+	// access is omitted: a load then returns New, and a compare-and-swap succeeds.
 	Mutant func(a *Access) bool
 }
 
-// New returns a domain of zero words, all of them durable.
+// New returns a domain for the given number of threads. All words are zero and durable.
 func New(words uint64, threads int) *Domain {
 	return &Domain{Images: newImages(words), pending: make([][]uint64, threads)}
 }
@@ -38,14 +38,14 @@ func New(words uint64, threads int) *Domain {
 type Access struct {
 	Kind     Kind
 	At       uint64
-	Old, New uint64 // value compared with; value stored
+	Old, New uint64 // value to compare with; value to store
 	Thread   int
 }
 
 // Kind is the kind of an access.
 type Kind uint8
 
-// The kinds of accesses.
+// Kinds of accesses.
 const (
 	Load Kind = iota
 	Store
@@ -53,8 +53,8 @@ const (
 	Fence
 )
 
-// Site returns the place of an access, for use in a Mutant: the function that called the memory,
-// such as "gphash.(*table).get", and the line.
+// Site returns the place of an access, for use in a Mutant. The place is the function that called
+// the memory, such as "gphash.(*table).get", and its line.
 func Site() (function string, line int) {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
@@ -69,8 +69,7 @@ func Site() (function string, line int) {
 	}
 }
 
-// beginAccess lets another thread run before an access, and reports whether to leave the access
-// out.
+// beginAccess lets another thread run before an access. It reports whether to omit the access.
 func (d *Domain) beginAccess(a *Access) bool {
 	if d.yields != nil {
 		d.yields[d.thread]()
@@ -128,7 +127,7 @@ func (d *Domain) write(at, v uint64) {
 	}
 }
 
-// Fence implements pm.Domain: it makes the stores of this thread durable.
+// Fence implements pm.Domain. It makes the stores of this thread durable.
 func (d *Domain) Fence() {
 	if d.inCrash {
 		d.Images.Fence()

@@ -13,8 +13,8 @@ func images(d *Domain, limit int) map[[2]uint64]bool {
 	return found
 }
 
-// A crash leaves each word as it was at its last fence or with any later value, independently of
-// the other words.
+// After a crash each word has its value at its last fence or any later value, independent of other
+// words.
 func TestCrash(t *testing.T) {
 	d := New(8, 2)
 	checkImages := func(when string, want ...[2]uint64) {
@@ -53,7 +53,7 @@ func TestCrash(t *testing.T) {
 	checkImages("both fences", [2]uint64{2, 8})
 }
 
-// Stores to an image are discarded with the image. RevertRandom discards some of them earlier.
+// Stores to an image are discarded with the image. RevertRandom discards a part of them earlier.
 func TestLook(t *testing.T) {
 	d, rng := New(64, 1), rand.New(rand.NewPCG(1, 1))
 	d.Store(0, 1)
@@ -71,7 +71,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// If there are more images than wanted, the sample includes those in which most words are new.
+// If more images are possible than requested, the sample includes images in which most words are
+// new.
 func TestSamples(t *testing.T) {
 	d, rng := New(64, 1), rand.New(rand.NewPCG(1, 1))
 	for at := range uint64(40) {
@@ -95,7 +96,8 @@ func TestRun(t *testing.T) {
 	orders := map[uint64]bool{}
 	for seed := range uint64(200) {
 		d := New(8, 2)
-		add := func() { d.Store(0, d.Load(0)+1) } // loses one if another thread runs in between
+		// an increment is lost if another thread runs between load and store
+		add := func() { d.Store(0, d.Load(0)+1) }
 		d.Run(rand.New(rand.NewPCG(seed, 1)), add, add)
 		orders[d.Load(0)] = true
 	}
@@ -104,7 +106,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A mutant leaves stores out and changes others. A site is a function of a package.
+// A mutant omits stores and changes others. Site returns a function with its package.
 func TestMutant(t *testing.T) {
 	d := New(8, 1)
 	d.Mutant = func(a *Access) bool {

@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 )
 
-// Explore runs program with seeds 1, 2, … on all cores, until about states crash images have been
-// checked or one was wrong. program returns the number of images that it checked, and what was
-// wrong.
+// Explore runs program with seeds 1, 2, … on all cores until about states crash images have been
+// checked or one of them was wrong. program returns the number of images that it checked, and a
+// description of the failure or "".
 func Explore(states int, program func(seed uint64) (images int, failed string)) (images int, failed string) {
 	type result struct {
 		images int
@@ -44,8 +44,8 @@ func Explore(states int, program func(seed uint64) (images int, failed string)) 
 	return images, failed
 }
 
-// NoFence returns a Mutant that leaves out one of the fences of a function, as named by [Site].
-// Number 0 is the fence that runs first.
+// NoFence returns a Mutant that omits one fence of a function; see [Site] for the function's name.
+// Fences are numbered from 0 in the order in which they first run.
 func NoFence(function string, number int) func(*Access) bool {
 	var lines []int
 	return func(a *Access) bool {

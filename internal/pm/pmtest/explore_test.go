@@ -18,7 +18,7 @@ func fences(m *pm.Memory) {
 	m.Fence()
 }
 
-// NoFence leaves out one fence of a function each time it runs, and no fence of other functions.
+// NoFence omits one fence of a function each time it runs, and no fence of other functions.
 func TestNoFence(t *testing.T) {
 	for number, want := range []int{2, 1, 0} {
 		d, n := New(8, 1), 0
@@ -39,7 +39,8 @@ func TestNoFence(t *testing.T) {
 	}
 }
 
-// Each program runs once, and none starts once there are enough images. A failure is reported.
+// Each program runs once, and no program starts after enough images have been checked. A failure is
+// reported.
 func TestExplore(t *testing.T) {
 	var mu sync.Mutex
 	ran := map[uint64]int{}

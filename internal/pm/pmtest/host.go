@@ -7,22 +7,23 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// Host implements pm.Domain. It is the memory of Kernels as the host uses it between launches,
-// after waiting for them. A crash may lose stores of the host, like those of kernels, until the
-// host fences. Fences of the host do not make stores of kernels durable.
+// Host implements pm.Domain for the host's accesses to the memory of Kernels, between launches that
+// it has waited for. A crash may lose stores of the host until the host fences. Fences of the host
+// do not make stores of kernels durable.
 type Host struct {
 	*Kernels
-	// Mutant, if not nil, may change what an access stores, or leave out a store or a fence by
-	// returning true.
+	// Mutant, if not nil, may change the value that an access stores. If it returns true, the store
+	// or fence is omitted.
 	Mutant func(a *Access) bool
 
 	mu sync.Mutex
-	// number of stores; their ids are negative, since the simulator numbers those of kernels from 0
+	// number of stores; their ids are negative, since the simulator numbers the stores of kernels
+	// from 0
 	stores  int
 	pending []uint64 // words stored since the last fence
 }
 
-// firstHostStore is the id of the first store of a host; -1 is the value that was durable before.
+// firstHostStore is the id of the host's first store. Id -1 is the initial durable value.
 const firstHostStore = -2
 
 // Load implements pm.Domain.
@@ -67,7 +68,7 @@ func (h *Host) Fence() {
 		h.makeDurable(at, func(store int) bool { return store <= firstHostStore })
 	}
 	h.pending = h.pending[:0]
-	_ = h.step() // a crash here loses no device
+	_ = h.step() // a crash here does not lose the device
 }
 
 func (h *Host) mutate(a *Access) bool { return h.Mutant != nil && h.Mutant(a) }

@@ -6,35 +6,35 @@ import (
 	"slices"
 )
 
-// Images is memory word by word: the current value of each word, and what a crash now could leave
-// of it. Inside the callback of Crash, Images is one such image. It then acts as the pm.Domain of
-// the code that recovers from the crash.
+// Images records for each word its current value and the values that a crash now could leave.
+// During the callback of Crash, Images is one crash image. It then serves as the pm.Domain for the
+// code that recovers from the crash.
 type Images struct {
-	pages   [][]uint64 // current values; nil: all zero
+	pages   [][]uint64 // current values; nil if all are zero
 	dirty   map[uint64]*history
-	chosen  []int    // by dirty word of an image: index of its value
-	undo    []change // while an image is in use
-	fences  []int    // len(undo) at each fence meanwhile
+	chosen  []int    // by dirty word of an image: index of its value in the history
+	undo    []change // old values of words that the current image has changed
+	fences  []int    // len(undo) at each fence
 	inCrash bool
 }
 
-// history is the values of a word since the last one that is certainly durable, which comes first.
+// history holds the values of a word since its last durable value, which comes first.
 type history struct {
 	values []uint64
-	stores []int        // store that wrote each value; the front end defines the ids
-	deps   []dependency // stores that must be durable before some of the values
+	// ids of the stores that wrote the values; Domain, Host and Kernels assign the ids
+	stores []int
+	deps   []dependency // stores that must be durable before values of this word
 }
 
-// dependency says that a value may only be durable if another word has the value of a given store,
+// dependency means that a value can be durable only if another word has the value of a given store
 // or a later one.
 type dependency struct {
-	value, store int // store of this word; store of the other word
+	value, store int // store to this word; store to the other word
 	at           uint64
 }
 
 type change struct{ at, v uint64 }
 
-// pageWords is the number of words of a page.
 const pageWords = 512
 
 func newImages(words uint64) Images {
@@ -49,10 +49,10 @@ func (m *Images) word(at uint64) *uint64 {
 	return &(*p)[at%pageWords]
 }
 
-// Word returns the value of a word, without an access.
+// Word returns the value of a word. It does not count as an access.
 func (m *Images) Word(at uint64) uint64 { return *m.word(at) }
 
-// Dirty returns the number of words that a crash may change.
+// Dirty returns the number of words that may have several values after a crash.
 func (m *Images) Dirty() int { return len(m.dirty) }
 
 // recordStore records a store that a crash may lose.
@@ -68,7 +68,7 @@ func (m *Images) recordStore(at, v uint64, store int) *history {
 	return h
 }
 
-// newest returns the index of the newest value written by the given stores, or 0.
+// newest returns the index of the newest value with a matching store, or 0.
 func (h *history) newest(match func(store int) bool) int {
 	for i := len(h.stores) - 1; i > 0; i-- {
 		if match(h.stores[i]) {
@@ -78,8 +78,8 @@ func (h *history) newest(match func(store int) bool) int {
 	return 0
 }
 
-// makeDurable makes some stores to a word durable, and so all stores to it before them. It also
-// makes durable what must be so before the newest of them.
+// makeDurable makes the matching stores to a word durable, and with them all earlier stores to the
+// word. It also makes the dependencies of the newest matching store durable.
 func (m *Images) makeDurable(at uint64, durable func(store int) bool) {
 	h := m.dirty[at]
 	if h == nil {
@@ -99,10 +99,10 @@ func (m *Images) makeDurable(at uint64, durable func(store int) bool) {
 	}
 }
 
-// Crash calls visit with the images that a crash could leave now, and returns their number. It
-// visits all images if they are no more than limit. Otherwise it visits only limit images: the
-// oldest, the newest, and random ones in which few, half or most of the words are new. Inside visit
-// the memory is the image, and stores are discarded with it.
+// Crash calls visit with the images that a crash could leave now, and returns their number. If more
+// than limit images are possible, it visits only limit of them: the oldest, the newest, and random
+// images with few, half or most of the words new. During visit the memory is the image. Stores in
+// visit are undone afterwards.
 func (m *Images) Crash(rng *rand.Rand, limit int, visit func()) (images int) {
 	if m.inCrash {
 		return 0
@@ -116,7 +116,7 @@ func (m *Images) Crash(rng *rand.Rand, limit int, visit func()) (images int) {
 		}
 	}
 	for i := range min(all, limit) {
-		// a few words of many are rarely all new or all old
+		// with one fixed share, images with only a few new or a few old words would be rare
 		newShare := [...]float64{.02, .5, .98}[rng.IntN(3)]
 		m.withImage(at, func(n int) int {
 			switch {
@@ -135,7 +135,7 @@ func (m *Images) Crash(rng *rand.Rand, limit int, visit func()) (images int) {
 	return min(all, limit)
 }
 
-// withImage calls visit with the image in which choose picks the value of each dirty word.
+// withImage calls visit with the image in which each dirty word has the value that choose selects.
 func (m *Images) withImage(at []uint64, choose func(values int) int, visit func()) {
 	m.chosen = m.chosen[:0]
 	for _, w := range at {
@@ -155,7 +155,7 @@ func (m *Images) withImage(at []uint64, choose func(values int) int, visit func(
 	m.inCrash = false
 }
 
-// enforceOrder makes words newer where the value of another word requires it.
+// enforceOrder replaces values by newer ones where the dependencies of other words require it.
 func (m *Images) enforceOrder(at []uint64) {
 	for changed := true; changed; {
 		changed = false
@@ -174,8 +174,8 @@ func (m *Images) enforceOrder(at []uint64) {
 	}
 }
 
-// RevertRandom, called inside visit, reverts a random part of the stores since the given point.
-// That simulates another crash of their writer.
+// RevertRandom reverts random stores since the given point, to simulate another crash of the code
+// that stores. Call it inside visit.
 func (m *Images) RevertRandom(rng *rand.Rand, since int) {
 	for i := len(m.undo) - 1; i >= since; i-- {
 		if rng.IntN(2) == 0 {
@@ -184,9 +184,9 @@ func (m *Images) RevertRandom(rng *rand.Rand, since int) {
 	}
 }
 
-// RevertUnfenced does the same for a writer that orders its stores by fences. The writer ends at a
-// random point. Later stores are reverted, and so are some of those that no fence before that point
-// has made durable.
+// RevertUnfenced reverts stores since the given point for code that orders its stores by fences. It
+// chooses a random end. It reverts all stores after the end, and random stores that no fence before
+// the end has made durable.
 func (m *Images) RevertUnfenced(rng *rand.Rand, since int) {
 	end := since + rng.IntN(len(m.undo)-since+1)
 	durable := since
@@ -202,8 +202,8 @@ func (m *Images) RevertUnfenced(rng *rand.Rand, since int) {
 	}
 }
 
-// NumStores returns the number of stores since the image was made, for RevertRandom and
-// RevertUnfenced.
+// NumStores returns the number of stores to the image so far. Pass an earlier result to
+// RevertRandom or RevertUnfenced.
 func (m *Images) NumStores() int { return len(m.undo) }
 
 // Load reads a word of the current image.
@@ -216,7 +216,7 @@ func (m *Images) Store(at, v uint64) {
 	*w = v
 }
 
-// CompareAndSwap writes a word of the current image if it is old.
+// CompareAndSwap writes a word of the current image if the word equals old.
 func (m *Images) CompareAndSwap(at, old, v uint64) bool {
 	if *m.word(at) != old {
 		return false
@@ -225,5 +225,5 @@ func (m *Images) CompareAndSwap(at, old, v uint64) bool {
 	return true
 }
 
-// Fence implements pm.Domain. Only RevertUnfenced uses its position.
+// Fence implements pm.Domain. It records a position for RevertUnfenced.
 func (m *Images) Fence() { m.fences = append(m.fences, len(m.undo)) }

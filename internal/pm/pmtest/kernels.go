@@ -8,37 +8,37 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// Kernels implements sim.Domain. It computes what a crash may leave of host memory that is mapped
+// Kernels implements sim.Domain. It computes what a crash may leave in host memory that is mapped
 // into a device and that kernels store to.
 //
-// A fence of system scope makes durable what precedes it in causality order: the stores of its
-// thread and what the thread has acquired from others. A release of system scope makes nothing
-// durable, but what precedes it is at least as durable as the value that it stores. Fences and
-// releases of a smaller scope order what threads of the device see of each other. They do not order
-// what a crash leaves. The two words of a 16-byte store are independent.
+// A fence of system scope makes all stores durable that precede it in causality order: the stores
+// of its thread and those that the thread has acquired from others. A release of system scope makes
+// no store durable. But if its value is durable, the stores that precede it are durable, too.
+// Fences and releases of a smaller scope order only what threads of the device see, not what a
+// crash leaves. The two words of a 16-byte store are independent.
 type Kernels struct {
 	Images
-	// Base is the address of the memory on the device; 0 until the device has mapped it.
+	// Base is the address of the memory on the device, or 0 until the device has mapped it.
 	Base device.Ptr
-	// Step, if not nil, is called after every store and every fence of system scope. Its error is a
-	// crash: the launch ends, and the device is lost.
+	// Step, if not nil, is called after every store and every fence of system scope. If it returns
+	// an error, the launch ends and the device is lost, which simulates a crash.
 	Step func() error
 
 	mapped   []byte
-	stores   int          // stores reported by the simulator
-	steps    int          // calls of Step, or places where Step would be called
-	nextDeps []dependency // dependencies of the next store, since it is a release
+	stores   int          // number of stores that the simulator has reported
+	steps    int          // number of calls of Step, made or omitted because Step is nil
+	nextDeps []dependency // dependencies of the next store, if it is a release
 }
 
-// NewKernels returns the domain of host memory with contents that are durable as they are.
+// NewKernels returns the domain of mapped host memory. The current contents are durable.
 func NewKernels(mapped []byte) *Kernels {
 	k := &Kernels{Images: newImages(uint64(len(mapped) / pm.Word)), mapped: mapped}
 	k.SyncFromHost()
 	return k
 }
 
-// SyncFromHost makes the current contents durable, whoever wrote them. The host calls it after it
-// has waited for its launches and written the memory itself.
+// SyncFromHost makes the current contents durable. Call it after the host has waited for its
+// launches and has written to the memory directly.
 func (k *Kernels) SyncFromHost() {
 	clear(k.dirty)
 	for at := range uint64(len(k.mapped) / pm.Word) {
@@ -46,10 +46,10 @@ func (k *Kernels) SyncFromHost() {
 	}
 }
 
-// Memory returns the current image, inside the callback of Crash.
+// Memory returns the current image. Call it only inside the callback of Crash.
 func (k *Kernels) Memory() *pm.Memory { return pm.New(k.mapped, &k.Images) }
 
-// Steps returns the number of points at which Step was called or would have been.
+// Steps returns the number of points at which Step was called, or would have been.
 func (k *Kernels) Steps() int { return k.steps }
 
 // Holds implements sim.Domain.

@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// publishing returns a kernel. Each thread has two words of the memory at %rd1, a value and a flag
-// memoryAt bytes before it. It also has two words of the device memory at %rd2: ready and done.
+// publishing returns a kernel. Each thread has two words in the memory at %rd1: a value, and a flag
+// memoryAt bytes before it. It also has two words in the device memory at %rd2: ready and done.
 func publishing(body string) string {
 	return strings.NewReplacer("value", "%rd3+64", "flag", "%rd3", "other", "%rd3+128", "ready", "%rd4", "done", "%rd4+8").Replace(`
 .version 8.3
@@ -39,7 +39,7 @@ func publishing(body string) string {
 }
 
 const (
-	publishers = 4  // threads
+	publishers = 4  // number of threads
 	memoryAt   = 64 // byte offset of the values
 )
 
@@ -52,8 +52,8 @@ func aligned(bytes int) []uint64 {
 	return words[:bytes/8]
 }
 
-// explore runs the kernel with a seed. It returns how many flags in possible crash images have no
-// value (broken), and how many flags there were.
+// explore runs the kernel with a seed. broken is the number of flags without a value in possible
+// crash images, and flags the number of all flags.
 func explore(t *testing.T, body string, blocks int, o sim.Options, check func(k *Kernels)) (broken, flags int) {
 	t.Helper()
 	words := aligned(256)
@@ -98,7 +98,7 @@ func explore(t *testing.T, body string, blocks int, o sim.Options, check func(k 
 						broken++
 					}
 				}
-				m.Store(i, 99) // a store that the image discards
+				m.Store(i, 99) // is discarded with the image
 			}
 		})
 		return nil
@@ -122,10 +122,10 @@ func explore(t *testing.T, body string, blocks int, o sim.Options, check func(k 
 }
 
 // A flag implies its value in two cases only. Either a thread that wrote or acquired the value
-// fences with system scope in between, or the flag is a release of that scope.
+// executes a fence of system scope in between, or the flag is a release of system scope.
 func TestPublish(t *testing.T) {
 	const value, flag = "st.relaxed.sys.global.u64 [value], 7;", "st.relaxed.sys.global.u64 [flag], 1;"
-	// The other block executes the fence; the threads synchronize by words of the device.
+	// The second block executes the fence. The threads synchronize by words of the device.
 	helped := func(first, second string) string {
 		return "@%p1 bra HELP;" + value + first + `
 WAIT:	ld.acquire.gpu.global.u64 %rd5, [done]; setp.eq.u64 %p2, %rd5, 0; @%p2 bra WAIT;` + flag + `
@@ -169,15 +169,14 @@ END:`
 	}
 }
 
-// A crash leaves only one value of a fenced word. After the host has waited, each word has one
-// value.
+// A crash leaves only one value of a fenced word. After SyncFromHost each word has one value.
 func TestSettle(t *testing.T) {
 	const body = "st.global.u64 [value], 6; fence.acq_rel.sys; st.global.u64 [value], 7; fence.acq_rel.sys; st.global.u64 [flag], 1;"
 	explore(t, body, 1, sim.Options{}, func(k *Kernels) {
 		if k.Dirty() != publishers {
 			t.Errorf("%d words may be lost, want %d", k.Dirty(), publishers)
 		}
-		k.mapped[0] = 5 // by the host
+		k.mapped[0] = 5 // written by the host
 		k.SyncFromHost()
 		if k.Dirty() != 0 || k.Word(0) != 5 {
 			t.Errorf("%d words may be lost, want none; word 0 is %d, want 5", k.Dirty(), k.Word(0))
@@ -185,7 +184,8 @@ func TestSettle(t *testing.T) {
 	})
 }
 
-// A release makes no more durable than it promises, and a later fence makes both durable.
+// If a released value is durable, all stores before the release are, too. A fence after the release
+// makes both durable.
 func TestRelease(t *testing.T) {
 	m := newImages(8)
 	m.recordStore(0, 1, 0)
@@ -203,7 +203,7 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// An error of Step is a crash.
+// If Step returns an error, the device is lost.
 func TestStepFails(t *testing.T) {
 	mapped := device.Bytes(make([]uint64, 8))
 	k, failed := NewKernels(mapped), errors.New("power failed")

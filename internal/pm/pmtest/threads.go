@@ -7,8 +7,9 @@ import (
 	"slices"
 )
 
-// Run runs threads, one access of one thread at a time, in an order that the seed decides. Mostly
-// the running thread goes on. Run returns when all threads have ended.
+// Run runs threads, one access at a time, in an order that rng determines. After an access the
+// running thread continues, or with probability 1/4 a random thread. Run returns when all threads
+// have ended.
 func (d *Domain) Run(rng *rand.Rand, threads ...func()) {
 	d.yields = make([]func(), len(threads))
 	next := make([]func() (struct{}, bool), len(threads))
