@@ -1,23 +1,23 @@
 package graph
 
-// blocks holds the counts of the blocks of a generation that the host keeps; the engine keeps the
-// free lists. The counts depend only on the changes, so every device puts blocks in the same
-// places.
+// blocks counts the blocks of a memory generation. The engine lists the free blocks. The counts
+// depend only on the changes, so every device places blocks at the same positions.
 type blocks struct {
-	free         [classes]int // on the stack of each class
+	free         [classes]int // free blocks of each class
 	allocated    [classes]int // blocks of each class, free or not
-	units        int          // units handed out, now or before
+	units        int          // units from which blocks have been made
 	used         int          // units of blocks in use by vertices
-	retiredUnits int          // units of blocks that only snapshots have
+	retiredUnits int          // units of blocks that only snapshots use
 	large        int          // units of blocks of largeClass and above that are not free
 }
 
-// largeClass is the first class with rows that several blocks of threads copy (kLargeClass in
+// largeClass is the first class with rows that several thread blocks copy (kLargeClass in
 // graph_few.cuh).
 const largeClass = 29
 
-// blockSource is the source of new blocks of a class. Block r is number top-1-r of the stack if r
-// is less than taken. The others begin at unit base, one after the other.
+// blockSource describes where the new blocks of a class come from. New block r is entry top-1-r of
+// the stack of free blocks if r is less than taken. The other new blocks lie one after the other
+// from unit base on.
 type blockSource struct {
 	top, taken int
 	base       int
@@ -27,7 +27,7 @@ func (p blockSource) fresh(class uint32, r int) uint32 {
 	return uint32(p.base + (r-p.taken)*unitsOf(class))
 }
 
-// blockSources returns the sources of the needed new blocks of each class.
+// blockSources returns the source of the new blocks of each class, and the new number of units.
 func (b *blocks) blockSources(needed *[classes]int) (from [classes]blockSource, units int) {
 	units = b.units
 	for c, n := range needed {
@@ -38,7 +38,7 @@ func (b *blocks) blockSources(needed *[classes]int) (from [classes]blockSource, 
 	return from, units
 }
 
-// countAllocated counts the blocks taken.
+// countAllocated counts the needed blocks as allocated. blockSources returned units.
 func (b *blocks) countAllocated(needed *[classes]int, units int) {
 	b.units = units
 	for c, n := range needed {
@@ -51,7 +51,7 @@ func (b *blocks) countAllocated(needed *[classes]int, units int) {
 	}
 }
 
-// countReleased counts blocks that have become free, and units that only snapshots have.
+// countReleased counts blocks that became free, and retired units, which only snapshots use.
 func (b *blocks) countReleased(released *[classes]int, retired int) {
 	for c, n := range released {
 		b.free[c] += n
@@ -64,7 +64,7 @@ func (b *blocks) countReleased(released *[classes]int, retired int) {
 	b.retiredUnits += retired
 }
 
-// releaseRetired counts a retired block of a snapshot as free.
+// releaseRetired counts a retired block as free.
 func (b *blocks) releaseRetired(class uint32) {
 	b.free[class]++
 	b.retiredUnits -= unitsOf(class)

@@ -12,47 +12,47 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Edges is a list of edges: edge i leads from From[i] to To[i], or lies between them. Both slices
-// have the same length.
+// Edges is a list of edges. Edge i leads from From[i] to To[i] in a directed graph, and connects
+// the two in an undirected graph. Both slices have the same length.
 type Edges struct {
-	// Vertices is the number of vertices. If 0, it is one more than the largest vertex of an edge.
+	// Vertices is the number of vertices. If it is 0, the number is one more than the largest
+	// vertex of an edge.
 	Vertices int
 	From, To []uint32
 }
 
-// Options configures the graph that a list of edges makes. The zero value and nil make a simple
-// undirected graph.
+// Options configures a graph. The zero value and nil configure a simple undirected graph.
 type Options struct {
-	// Directed keeps the direction of edges. Default: an edge is in the rows of both its ends, and
-	// one that the list has both ways is one edge.
+	// Directed keeps the direction of edges. By default an edge lies in the rows of both its ends,
+	// and edges from u to v and from v to u are one edge.
 	Directed bool
-	// SelfLoops keeps edges from a vertex to itself. Default: they are dropped.
+	// SelfLoops keeps edges from a vertex to itself. By default they are dropped.
 	SelfLoops bool
-	// Multi keeps repeated edges, in the order of the list: a multigraph. Default: the last one
-	// counts.
+	// Multi keeps repeated edges, in the order of the list, so that the graph is a multigraph. By
+	// default only the last of several equal edges is kept.
 	Multi bool
-	// MaxVertices bounds the vertices, so that one wrong number does not take all memory for their
-	// rows. Default 2^28; 2^32-1 at most.
+	// MaxVertices bounds the number of vertices, so that one wrong vertex number does not exhaust
+	// the memory. The default is 2^28, the maximum 2^32-1.
 	MaxVertices int
 }
 
 const (
-	// defaultVertices is the default of MaxVertices: rows of 2 GiB.
+	// defaultVertices is the default of MaxVertices. The offsets then take up to 2 GiB.
 	defaultVertices = 1 << 28
-	// maxVertices reserves one 32-bit number for "no vertex".
+	// maxVertices reserves one 32-bit number to mean "no vertex".
 	maxVertices = math.MaxUint32
-	// maxArcs is the maximum number of arcs that the sort can number.
+	// maxArcs is the maximum number of arcs, which the sort numbers with 32 bits.
 	maxArcs = math.MaxUint32
 )
 
-// Build makes a graph of a list of edges. A vertex beyond the limit returns weft.ErrOptions with
-// the position of the first edge with such a vertex. Build panics if From and To differ in length.
+// Build makes a graph from a list of edges. If a vertex is beyond the limit, it returns
+// weft.ErrOptions with the position of the edge. Build panics if From and To differ in length.
 func Build(ctx context.Context, dev device.Device, edges Edges, opts *Options) (*CSR, error) {
 	g, _, err := build[uint32](ctx, dev, edges, nil, opts)
 	return g, err
 }
 
-// build makes the rows and sorts weights, if given, into their order.
+// build makes the rows of a graph. It also returns the weights, if given, in the order of the rows.
 func build[W Weight](ctx context.Context, dev device.Device, edges Edges, weights []W, opts *Options) (*CSR, []W, error) {
 	if len(edges.From) != len(edges.To) {
 		panic(fmt.Sprintf("graph: build: %d edges come from vertices, and %d lead to some", len(edges.From), len(edges.To)))
@@ -84,17 +84,16 @@ func build[W Weight](ctx context.Context, dev device.Device, edges Edges, weight
 	return g, sorted, ctx.Err()
 }
 
-// builder builds one graph.
 type builder struct {
 	Options
 	host       device.Host
 	edges      Edges
 	n          int   // vertices
-	bits       int   // width of a number up to n, which is the source of dropped arcs
-	keptBefore []int // by range of the sorted arcs: the number of arcs kept before it
+	bits       int   // width of a number up to n; n is the source of dropped arcs
+	keptBefore []int // number of arcs kept before each range of grain sorted arcs
 }
 
-// checkVertices determines the number of vertices and checks the vertices of edges.
+// checkVertices checks the vertices of the edges and sets n and bits.
 func (b *builder) checkVertices() error {
 	if b.MaxVertices < 0 || b.MaxVertices > maxVertices {
 		return fmt.Errorf("%w: MaxVertices %d, want 1 to %d, or 0 for %d", weft.ErrOptions, b.MaxVertices, maxVertices, defaultVertices)
@@ -144,7 +143,7 @@ func (b *builder) remedy() string {
 	return "; MaxVertices allows more"
 }
 
-// arcs returns the number of arcs before any are dropped.
+// arcs returns the number of arcs before some are dropped.
 func (b *builder) arcs() int {
 	if b.Directed {
 		return len(b.edges.From)
@@ -152,8 +151,8 @@ func (b *builder) arcs() int {
 	return 2 * len(b.edges.From)
 }
 
-// keys returns the arcs as numbers in the order of rows. The arcs of an undirected edge are
-// adjacent, so arcs are in the order of the list.
+// keys returns the arcs as sort keys: the source in the high bits, the target in the low bits. The
+// arcs of edge i lie before the arcs of edge i+1.
 func (b *builder) keys() []uint64 {
 	keys := make([]uint64, b.arcs())
 	dropped := uint64(b.n) << b.bits
@@ -177,7 +176,7 @@ func (b *builder) keys() []uint64 {
 	return keys
 }
 
-// edgeOf returns the edge of an arc.
+// edgeOf returns the number of the edge that an arc belongs to.
 func (b *builder) edgeOf(arc uint32) int {
 	if b.Directed {
 		return int(arc)
@@ -185,7 +184,7 @@ func (b *builder) edgeOf(arc uint32) int {
 	return int(arc / 2)
 }
 
-// rows makes the rows of sorted arcs.
+// rows makes the rows from the sorted arcs.
 func (b *builder) rows(items []cpu.Item[uint64]) *CSR {
 	b.countKept(items)
 	total := b.keptBefore[len(b.keptBefore)-1]
@@ -195,7 +194,7 @@ func (b *builder) rows(items []cpu.Item[uint64]) *CSR {
 	mask := uint64(1)<<b.bits - 1
 	b.host.Parallel(len(items), grain, func(lo, hi int) {
 		at, nLoops, repeated := b.keptBefore[lo/grain], 0, false
-		last := -1 // the row before
+		last := -1 // row of the arc before
 		if lo > 0 {
 			last = int(items[lo-1].Key >> b.bits)
 		}
@@ -230,7 +229,7 @@ func (b *builder) rows(items []cpu.Item[uint64]) *CSR {
 	return g
 }
 
-// countKept counts the arcs to keep in each range of the arcs.
+// countKept sets keptBefore.
 func (b *builder) countKept(items []cpu.Item[uint64]) {
 	b.keptBefore = make([]int, (len(items)+grain-1)/grain+1)
 	b.host.Parallel(len(items), grain, func(lo, hi int) {
@@ -248,13 +247,13 @@ func (b *builder) countKept(items []cpu.Item[uint64]) {
 	}
 }
 
-// isKept reports whether an arc is in the graph: the last of equal ones is.
+// isKept reports whether arc i is kept. Without Multi only the last of equal arcs is kept.
 func (b *builder) isKept(items []cpu.Item[uint64], i int) bool {
 	key := items[i].Key
 	return key>>b.bits < uint64(b.n) && (b.Multi || i+1 == len(items) || items[i+1].Key != key)
 }
 
-// eachKept calls f for each arc that is kept, with its position in the rows.
+// eachKept calls f with the index of each kept arc in items, and its position in the rows.
 func (b *builder) eachKept(items []cpu.Item[uint64], f func(i, at int)) {
 	b.host.Parallel(len(items), grain, func(lo, hi int) {
 		at := b.keptBefore[lo/grain]

@@ -21,7 +21,7 @@ import (
 )
 
 // TestKernelsSimulated compares the kernels with the model on a simulated GPU, under random
-// schedules and weak memory. A data race is a fault there.
+// schedules and weak memory, where a data race is a fault.
 func TestKernelsSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -50,8 +50,8 @@ func TestKernelsSimulated(t *testing.T) {
 	}
 }
 
-// testKinds makes blocks process several tiles of arcs each, as for large batches, or several bins
-// of a small one.
+// testKinds makes a block process several tiles of arcs, as for large batches, or several bins of a
+// small batch.
 func testKinds(t testing.TB, dev device.Device, o Options, sorted bool) {
 	ctx := t.Context()
 	r := rand.New(rand.NewPCG(5, 5))
@@ -134,8 +134,8 @@ func sameBytes(t *testing.T, a, b *store) error {
 	return nil
 }
 
-// TestClasses checks that classes of blocks grow, and that classOf returns the smallest sufficient
-// one.
+// TestClasses checks that block classes grow, and that classOf returns the smallest sufficient
+// class.
 func TestClasses(t *testing.T) {
 	s := shape{}
 	for class := uint32(1); class < classes; class++ {
@@ -155,7 +155,7 @@ func TestClasses(t *testing.T) {
 }
 
 // TestVerticesOutOfRange checks that a vertex beyond the limit is an error with its position, and
-// that nothing has changed.
+// changes nothing.
 func TestVerticesOutOfRange(t *testing.T) {
 	dev := devicetest.Open(t)
 	ctx := t.Context()
@@ -246,15 +246,15 @@ func TestRefused(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestEntries checks that the work of one edge of a hub is measured by the entries of the hub, even
-// if a snapshot has its block.
+// TestEntries checks that the work for one edge of a hub is measured by all entries of the hub,
+// even while a snapshot uses its block.
 func TestEntries(t *testing.T) {
 	hub := shape{4}.classOf(1 << 20)
 	for _, retired := range []int{0, unitsOf(hub)} {
 		c := gpuChange{results: control{limbo: uint32(retired)}}
 		for group := range c.firsts {
 			if group > oldGroup+1 {
-				c.firsts[group] = 3 // blocks of a unit
+				c.firsts[group] = 3 // blocks of one unit
 			}
 			if group > oldGroup+int(hub) && retired == 0 || group > retiredGroup {
 				c.firsts[group]++
@@ -266,7 +266,7 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// hubAndPairs returns edges of a hub with many vertices, and of many pairs.
+// hubAndPairs returns the edges of a hub to n vertices, and many separate edges.
 func hubAndPairs(n uint32) (from, to []uint32) {
 	for i := range n {
 		from, to = append(from, 0, n+1+2*i), append(to, i+1, n+2+2*i)
@@ -302,7 +302,7 @@ func hub[W uint32 | uint64](t testing.TB, dev device.Device, n uint32, sorted bo
 	must(t, err)
 	must(t, g.Check(ctx))
 	degrees := make([]uint32, 3)
-	must(t, g.Degree(ctx, []uint32{0, 3 * n, 1 << 30}, degrees)) // the last one is no vertex
+	must(t, g.Degree(ctx, []uint32{0, 3 * n, 1 << 30}, degrees)) // the last is not a vertex
 	if inserted != int(2*n) || g.Vertices() != int(3*n)+1 || !slices.Equal(degrees, []uint32{n, 1, 0}) {
 		t.Fatalf("%d edges inserted, %d vertices, degrees %v", inserted, g.Vertices(), degrees)
 	}
@@ -311,7 +311,7 @@ func hub[W uint32 | uint64](t testing.TB, dev device.Device, n uint32, sorted bo
 	if !slices.EqualFunc(c.Weights(0), c.CSR.Neighbors(0), func(w W, v uint32) bool { return w == W(v) }) {
 		t.Fatalf("the hub's edges to %v have weights %v", c.CSR.Neighbors(0), c.Weights(0))
 	}
-	// One more edge of the hub, and one less, while a snapshot has its block.
+	// Insert and delete one edge of the hub while a snapshot uses its block.
 	before, err := g.Snapshot(ctx)
 	must(t, err)
 	defer before.Close()
@@ -321,7 +321,7 @@ func hub[W uint32 | uint64](t testing.TB, dev device.Device, n uint32, sorted bo
 		_, err = g.Delete(ctx, []uint32{0}, []uint32{2*n + 1}, nil)
 		must(t, err)
 	}
-	for v := range uint32(3) { // would be written where the snapshot reads
+	for v := range uint32(3) { // these rows would overwrite what the snapshot reads
 		_, err = g.Delete(ctx, []uint32{v + 1}, []uint32{0}, nil)
 		must(t, err)
 	}
@@ -344,7 +344,7 @@ func hub[W uint32 | uint64](t testing.TB, dev device.Device, n uint32, sorted bo
 	}
 }
 
-// rings changes all rows at once, there and back, while a snapshot reads their blocks.
+// rings replaces all rows twice while a snapshot reads their blocks.
 func rings[W uint32 | uint64](t testing.TB, dev device.Device, n uint32, sorted bool) {
 	ctx := t.Context()
 	g, err := NewWeightedGraph[W](dev, nil)
@@ -382,13 +382,12 @@ func rings[W uint32 | uint64](t testing.TB, dev device.Device, n uint32, sorted 
 	}
 }
 
-// gaps deletes most of the pairs, so that rows without edges lie between others, and checks the
-// rest.
+// gaps deletes most of the pairs, so that empty rows lie between other rows, and checks the graph.
 func gaps[W uint32 | uint64](t testing.TB, g *WeightedGraph[W], n uint32) {
 	var deleted, left []uint32
 	for i := range n {
 		if one := n + 1 + 2*i; i%6 == 0 {
-			left = append(left, one+1, one) // neighbors of one and of the other
+			left = append(left, one+1, one) // neighbors of both ends
 		} else {
 			deleted = append(deleted, one)
 		}
@@ -402,8 +401,8 @@ func gaps[W uint32 | uint64](t testing.TB, g *WeightedGraph[W], n uint32) {
 	}
 }
 
-// TestVerticesOfFullGraph deletes vertices of a graph with the maximum of vertices and all possible
-// edges. Numbers above them are no vertices.
+// TestVerticesOfFullGraph deletes vertices of a graph with the maximum number of vertices and all
+// possible edges. It also deletes numbers that are not vertices.
 func TestVerticesOfFullGraph(t *testing.T) { full(t, devicetest.Open(t)) }
 
 func full(t testing.TB, dev device.Device) {
@@ -434,7 +433,7 @@ func full(t testing.TB, dev device.Device) {
 	}
 }
 
-// TestBinOverflow inserts more edges of one vertex than a block can sort, and edges after them.
+// TestBinOverflow inserts more edges of one vertex than a block can sort, followed by other edges.
 func TestBinOverflow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -464,7 +463,7 @@ func TestBinOverflow(t *testing.T) {
 }
 
 // TestMemoryIsFlat checks that memory does not grow while the same edges are inserted and deleted
-// again and again, with a snapshot taken and closed in between. Most of it is freed in the end.
+// repeatedly, with a snapshot in between. Most of the memory is freed in the end.
 func TestMemoryIsFlat(t *testing.T) {
 	dev := devicetest.Open(t)
 	vertices, rounds := uint32(1000), 100
@@ -513,7 +512,7 @@ func TestMemoryIsFlat(t *testing.T) {
 	}
 }
 
-// TestOnDevice checks results on the device: edges, degrees and rows, as far as the slices reach.
+// TestOnDevice checks edges, degrees and rows in device memory, with slices that may be too short.
 func TestOnDevice(t *testing.T) {
 	dev := devicetest.Open(t)
 	ctx := t.Context()
@@ -599,7 +598,6 @@ func (p *player[W]) verticesOn(s *device.Stream) {
 	}
 }
 
-// hasOn looks up all edges and some absent ones.
 func (p *player[W]) hasOn(s *device.Stream, c *Weighted[W]) {
 	ctx := p.Context()
 	var from, to []uint32
@@ -627,7 +625,7 @@ func (p *player[W]) hasOn(s *device.Stream, c *Weighted[W]) {
 	}
 }
 
-// TestCheckFinds checks that Check finds violations of every rule.
+// TestCheckFinds checks that Check finds a violation of each rule.
 func TestCheckFinds(t *testing.T) {
 	host, err := cpu.Open(nil)
 	must(t, err)

@@ -9,11 +9,11 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Check verifies the graph. Neighbors ascend and are vertices, and in an undirected graph lie in
-// the rows of both ends with the same weight. Degrees and the numbers of edges agree. Every unit of
-// memory belongs to exactly one block: of a row, of a snapshot, or free. A violation returns
-// weft.ErrCorrupt. Check reads everything, on a GPU by a copy to the host. It is meant for tests
-// and suspicions.
+// Check verifies the graph and returns weft.ErrCorrupt if it is inconsistent. Neighbors must ascend
+// and be vertices. In an undirected graph an edge must lie in the rows of both ends with the same
+// weight. Degrees and counts must agree. Each unit of memory must belong to exactly one block: of a
+// row, of a snapshot, or free. Check reads all memory, and copies it to the host on a GPU. It is
+// meant for tests and for diagnosing faults.
 func (g *Graph) Check(ctx context.Context) error {
 	return wrap("Check", g.withExclusive(ctx, func() error {
 		v, free, retired, err := g.engine.image(ctx, g.currentView())
@@ -31,7 +31,7 @@ func (g *Graph) Check(ctx context.Context) error {
 type checker struct {
 	*store
 	*view
-	owned         []bool // by unit
+	owned         []bool // whether each unit belongs to a block found so far
 	used, retired int
 }
 
@@ -39,7 +39,7 @@ func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", weft.ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
-// markOwned records the owner of a block.
+// markOwned marks the units of a block as owned. It returns an error if one was owned before.
 func (c *checker) markOwned(block, class uint32, owner string) error {
 	if class >= classes {
 		return corrupt("a block of class %d, %s", class, owner)
@@ -127,8 +127,8 @@ func (c *checker) checkRows(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// checkReverse verifies that an edge is in the row of its other end, with parallel ones in the same
-// order.
+// checkReverse verifies that edge i of row r, from u to v, is in the row of v with the same weight.
+// Parallel edges must have the same order in both rows.
 func (c *checker) checkReverse(r row, i int, u, v uint32) error {
 	reverse := c.row(v)
 	first, _ := slices.BinarySearch(r.ids[:i+1], v)

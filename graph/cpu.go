@@ -14,17 +14,17 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// cpuEngine works on all cores of a host.
+// cpuEngine runs operations on all cores of a host.
 type cpuEngine struct {
 	*store
 	host    device.Host
 	sorter  cpu.Sorter[uint64]
-	stacks  [classes][]uint32 // free blocks
+	stacks  [classes][]uint32 // free blocks of each class
 	retired []retiredBlock
-	count   atomic.Uint64 // present vertices
+	count   atomic.Uint64 // number of present vertices
 }
 
-// rowGrain is the number of rows that a core takes at a time.
+// rowGrain is the number of rows that a core processes at a time.
 const rowGrain = 1 << 9
 
 func (e *cpuEngine) countPresent(context.Context) (uint64, error) { return e.count.Load(), nil }
@@ -45,13 +45,13 @@ func (e *cpuEngine) addCount(_ *device.Stream, to device.Slice[uint64], n uint64
 	return nil
 }
 
-// zero clears the new part of a buffer.
+// zero clears a buffer from a position on.
 func zero(b device.Buffer, from int) error {
 	clear(b.Host[from:])
 	return nil
 }
 
-// sort sorts arcs, stably.
+// sort sorts arcs stably.
 func (e *cpuEngine) sort(ctx context.Context, keys []uint64) ([]cpu.Item[uint64], error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -59,7 +59,7 @@ func (e *cpuEngine) sort(ctx context.Context, keys []uint64) ([]cpu.Item[uint64]
 	return e.sorter.Sort(ctx, e.host, keys, 0)
 }
 
-// vertexOf returns vertex i of a batch.
+// vertexOf returns vertex i of a batch, or i if the batch names no vertices.
 func vertexOf(vertices []uint32, i int) uint32 {
 	if vertices == nil {
 		return uint32(i)
@@ -235,7 +235,7 @@ func (e *cpuEngine) insertVertices(_ context.Context, _ *device.Stream, b *batch
 	return e.count.Load() - before, nil
 }
 
-// markLive marks a vertex as present. Several cores may call it at once.
+// markLive marks a vertex as present. Several cores may call it concurrently.
 func (e *cpuEngine) markLive(alive []uint32, u uint32) {
 	word, bit := &alive[u/32], uint32(1)<<(u%32)
 	if atomic.LoadUint32(word)&bit == 0 && atomic.OrUint32(word, bit)&bit == 0 {
@@ -274,8 +274,8 @@ func (e *cpuEngine) deleteVertices(ctx context.Context, _ *device.Stream, b *bat
 	return n, nil
 }
 
-// arcsTo returns the arcs from and to vertices. In an undirected graph it adds both directions of
-// each edge of the vertices; in a directed one it scans all rows.
+// arcsTo returns the keys of all arcs from and to the vertices in toDelete. In an undirected graph
+// it adds both directions of each edge. In a directed graph it scans all rows.
 func (e *cpuEngine) arcsTo(v *view, toDelete []uint32, w int) []uint64 {
 	isDeleted := func(u uint32) bool { return toDelete[u/32]>>(u%32)&1 != 0 }
 	parts := make([][]uint64, (v.vertices+rowGrain-1)/rowGrain)

@@ -12,22 +12,23 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// cpuChange is a batch of arcs in progress. Sorted by both ends, the arcs of a vertex form a
-// segment, and those of one edge are in batch order within it.
+// cpuChange is a running batch of arcs, sorted by both ends. The arcs from one vertex form a
+// segment. Within it the arcs of one edge are adjacent, in batch order.
 type cpuChange struct {
 	*cpuEngine
 	items    []cpu.Item[uint64]
-	bits     int // width of an end in the key of an item
+	bits     int // width of an end in a key
 	vertices int // number of records after the change
 
 	kind     op.Kind
-	kinds    []op.Kind // nil: all are of one kind
-	ok       []bool    // of the batch; may be nil
+	kinds    []op.Kind // nil if all operations are of the same kind
+	ok       []bool    // results of the batch; may be nil
 	weights  weights
-	arcShift uint32 // log2 of the arcs of an operation: 0 or 1
+	arcShift uint32 // log2 of the arcs per operation: 0 or 1
 
-	// nets has for each item the change of an edge, at its last arc. In a multigraph each arc that
-	// adds an edge has a change, and the last one that removes all.
+	// nets has an element per item. The last arc of each edge stores the effect of the batch on the
+	// edge. In a multigraph each arc that adds an edge stores an effect, and so does the last that
+	// removes edges.
 	nets     []net
 	segments []segment
 	changed  atomic.Uint64
@@ -35,7 +36,7 @@ type cpuChange struct {
 	loops    atomic.Int64
 }
 
-// net is the effect of a batch on an edge.
+// net is the effect of a batch on one edge.
 type net uint8
 
 const (
@@ -45,14 +46,14 @@ const (
 	netRemove
 )
 
-// segment is the effect of a batch on a vertex.
+// segment is the effect of a batch on one vertex.
 type segment struct {
 	vertex     uint32
-	first, end int // items
+	first, end int // range of items
 	degree     int // after the change
 	class      uint32
 	block      uint32
-	oldBlock   retiredBlock // its previous block
+	oldBlock   retiredBlock // previous block of the vertex
 }
 
 // change implements engine.
@@ -78,15 +79,15 @@ func (c *cpuChange) kindOf(operation uint32) op.Kind {
 	return c.kinds[operation]
 }
 
-// keys returns the arcs of a batch as keys. Arcs without a place in rows come after all others.
+// keys returns the arcs of a batch as sort keys. Arcs that belong in no row get the largest key.
 func (c *cpuChange) keys(b *batch.Batch) []uint64 {
 	from, to := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Keys2].Host)
-	var maxEnd atomic.Uint32 // of all vertices; maxPut: of those that get records
+	var maxEnd atomic.Uint32 // largest vertex plus 1; maxPut: of vertices that get records
 	var maxPut atomic.Uint32
 	c.host.Parallel(b.N, grain, func(lo, hi int) {
 		all, put := uint32(0), uint32(0)
 		for i := lo; i < hi; i++ {
-			if c.outOfRange(from[i], to[i]) { // of a deletion, which finds nothing
+			if c.outOfRange(from[i], to[i]) { // a deletion, which finds nothing
 				continue
 			}
 			all = max(all, from[i]+1, to[i]+1)
@@ -122,13 +123,13 @@ func (c *cpuChange) keys(b *batch.Batch) []uint64 {
 	return keys
 }
 
-// storeMax sets n to at least a value.
+// storeMax sets n to the maximum of n and to.
 func storeMax(n *atomic.Uint32, to uint32) {
 	for old := n.Load(); old < to && !n.CompareAndSwap(old, to); old = n.Load() {
 	}
 }
 
-// run changes the rows. It modifies nothing that readers use until it writes the records.
+// run changes the rows. Until it writes the records, it modifies nothing that readers use.
 func (c *cpuChange) run(ctx context.Context) error {
 	c.splitSegments()
 	v := c.currentView()
@@ -158,7 +159,8 @@ func (c *cpuChange) eachSegment(f func(*segment)) {
 	})
 }
 
-// splitSegments finds the segments. Dropped arcs belong to none: their operations did nothing.
+// splitSegments finds the segments. Dropped arcs have the largest key and belong to no segment.
+// Their operations did nothing, so splitSegments sets their results to false.
 func (c *cpuChange) splitSegments() {
 	n, _ := slices.BinarySearchFunc(c.items, ^uint64(0), func(x cpu.Item[uint64], k uint64) int {
 		if x.Key < k {
@@ -192,8 +194,9 @@ func (c *cpuChange) splitSegments() {
 	}
 }
 
-// resolve resolves the operations on each edge of a vertex and their outcomes. In a multigraph
-// insertions add to the existing edges, and a deletion removes all parallel edges.
+// resolve computes the results of the operations on a vertex, the effect on each edge, and the new
+// degree. In a multigraph an insertion always adds an edge, and a deletion removes all parallel
+// ones.
 func (c *cpuChange) resolve(v *view, s *segment) {
 	r := v.row(s.vertex)
 	changed, loops, at := uint64(0), 0, 0
@@ -242,8 +245,8 @@ func (c *cpuChange) resolve(v *view, s *segment) {
 	}
 }
 
-// resolveParallel resolves the arcs first to end-1 of parallel edges; existing is the number of
-// those in the row. It returns the change in their number.
+// resolveParallel resolves the operations on parallel edges, which are the arcs first to end-1.
+// existing is the number of these edges in the old row. It returns the change in that number.
 func (c *cpuChange) resolveParallel(first, end, existing int) (delta int) {
 	for i := end - 1; i >= first; i-- {
 		if c.kindOf(c.items[i].Row>>c.arcShift) != op.Put {
@@ -256,7 +259,7 @@ func (c *cpuChange) resolveParallel(first, end, existing int) (delta int) {
 	return delta
 }
 
-// assignBlocks assigns blocks to new rows.
+// assignBlocks allocates a block for each new row that needs one.
 func (c *cpuChange) assignBlocks() error {
 	var needed [classes]int
 	for i := range c.segments {
@@ -288,10 +291,10 @@ func (c *cpuChange) assignBlocks() error {
 	return nil
 }
 
-// write writes the new row of a vertex, and then its record.
+// write writes the new row of a vertex, followed by its record.
 func (c *cpuChange) write(v *view, s *segment) {
 	if int(s.vertex) >= v.vertices {
-		return // nothing was deleted from an absent vertex
+		return // nothing is deleted from a vertex without a record
 	}
 	var aligned [recordWords / 2]uint64
 	bytes := device.Bytes(aligned[:])
@@ -307,10 +310,10 @@ func (c *cpuChange) write(v *view, s *segment) {
 	copy(v.words(s.vertex), record)
 }
 
-// merge makes a row from an old one and the changes of its edges.
+// merge writes a row from the old row and the effects of the batch on its edges.
 func (c *cpuChange) merge(s *segment, old, to row) {
 	alive := batch.View[uint32](c.memory().alive.buf.Host)
-	from, n := 0, 0 // positions in the old row and in the new one
+	from, n := 0, 0 // positions in the old row and in the new row
 	copyUntil := func(end int) {
 		copy(to.ids[n:], old.ids[from:end])
 		to.weights.copy(n, old.weights, from, end-from)
@@ -348,7 +351,7 @@ func (c *cpuChange) merge(s *segment, old, to row) {
 	copyUntil(len(old.ids))
 }
 
-// releaseBlocks frees the previous blocks of rows, or retires them for snapshots.
+// releaseBlocks frees the previous blocks of the rows, or retires the blocks that a snapshot uses.
 func (c *cpuChange) releaseBlocks() {
 	newest, held := c.newestSnapshot()
 	var released [classes]int

@@ -11,11 +11,10 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// edgesAtOnce is the number of edges that a core looks up at a time. It prefetches all their
-// records, and then their rows.
+// edgesAtOnce is the number of edges that a core looks up at a time. The core first prefetches all
+// their records, and then their rows.
 const edgesAtOnce = 16
 
-// finder looks up edges.
 type finder struct {
 	*view
 	from, to []uint32
@@ -46,8 +45,8 @@ func (e *cpuEngine) find(_ context.Context, _ *device.Stream, v *view, b *batch.
 	return hits.Load(), nil
 }
 
-// prefetch prefetches the data for edges lo to hi-1: the records of their vertices and, for rows in
-// blocks, the lines at which a search begins.
+// prefetch prefetches the records for edges lo to hi-1. For rows in blocks it also prefetches the
+// two cache lines at which a search begins.
 func (f *finder) prefetch(lo, hi int) {
 	var records [edgesAtOnce]uint32
 	n := 0
@@ -60,7 +59,7 @@ func (f *finder) prefetch(lo, hi int) {
 	if n == 0 {
 		return
 	}
-	const shift = 5 // recordBytes
+	const shift = 5 // log2 of recordBytes
 	cpu.Prefetch(unsafe.Pointer(unsafe.SliceData(f.records.Host)), records[:n], shift)
 	var rows [edgesAtOnce]unsafe.Pointer
 	blocks := 0
@@ -70,7 +69,7 @@ func (f *finder) prefetch(lo, hi int) {
 			continue
 		}
 		at := int(words[recordBlock]) * f.unit()
-		const pair = 32 // entries of two lines
+		const pair = 32 // entries of two cache lines
 		if degree := int(words[recordDegree]); degree > pair {
 			at += (degree/2 - pair/2) * 4
 		}
@@ -80,10 +79,10 @@ func (f *finder) prefetch(lo, hi int) {
 	cpu.PrefetchPairs(rows[:blocks])
 }
 
-// findEdge looks up an edge.
+// findEdge looks up edge i and writes its results.
 func (f *finder) findEdge(i int) bool {
 	r := f.row(f.from[i])
-	at := upperBound(r.ids, f.to[i]) - 1 // the newest of parallel edges
+	at := upperBound(r.ids, f.to[i]) - 1 // the newest parallel edge
 	found := at >= 0 && r.ids[at] == f.to[i]
 	if f.ok != nil {
 		f.ok[i] = found
@@ -98,9 +97,9 @@ func (f *finder) findEdge(i int) bool {
 	return found
 }
 
-// upperBound returns how many of ascending numbers are no larger than v. It has no branch that
-// depends on a comparison. The position of an edge is unpredictable, and a mispredicted branch
-// would cost more than reading the row of a usual vertex.
+// upperBound returns the number of elements of ascending ids that are at most v. No branch depends
+// on a comparison: the position of an edge is unpredictable, and a mispredicted branch would cost
+// more than reading the row of a usual vertex.
 func upperBound(ids []uint32, v uint32) (at int) {
 	for n := len(ids); n > 0; {
 		half := (n + 1) / 2

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestUpperBound compares the search without branches with one that has them, also with parallel
-// edges.
+// TestUpperBound compares upperBound with a search that has branches, with parallel edges, too.
 func TestUpperBound(t *testing.T) {
 	var ids []uint32
 	for n := range 70 {

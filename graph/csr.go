@@ -13,26 +13,25 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// CSR is an immutable graph in compressed sparse rows. [Build] and [NewCSR] make it. Its rows are
-// slices without pointers, and it has no weights: few algorithms need them, and the others would be
-// compiled for each type of weight. [Weighted] adds weights, and [DeviceCSR] lies on a device.
+// CSR is an immutable graph in compressed sparse rows, without weights. [Build] and [NewCSR] make
+// one. Few algorithms need weights, and a type parameter would compile the others for each type.
+// [Weighted] adds weights. [DeviceCSR] is a CSR in device memory.
 type CSR struct {
-	offsets   []uint64 // of rows: one more than the number of vertices
+	offsets   []uint64 // starts of the rows, and the end of the last row
 	neighbors []uint32
 	loops     int
 	directed  bool
-	sorted    bool // rows ascend
-	simple    bool // no loops, and known to have no parallel edges
+	sorted    bool // whether each row ascends
+	simple    bool // whether rows certainly have neither loops nor parallel edges
 }
 
-// grain is the number of arcs or vertices that a core takes at a time: some 100 µs of work.
+// grain is the number of arcs or vertices that a core processes at a time, in about 100 µs.
 const grain = 1 << 15
 
-// NewCSR makes a graph of existing rows and keeps the slices. The neighbors of vertex v are
+// NewCSR makes a graph from existing rows and keeps the slices. The neighbors of vertex v are
 // neighbors[offsets[v]:offsets[v+1]]. An undirected graph must have each edge in the rows of both
-// its ends. [CSR.Check] verifies this, NewCSR does not. Offsets that do not ascend from 0 to the
-// number of neighbors, and neighbors that are no vertices, return weft.ErrOptions with their
-// position.
+// its ends. NewCSR does not verify this, but [CSR.Check] does. NewCSR returns weft.ErrOptions with
+// a position if offsets do not ascend from 0 to len(neighbors), or if a neighbor is not a vertex.
 func NewCSR(offsets []uint64, neighbors []uint32, directed bool) (*CSR, error) {
 	refuse := func(format string, args ...any) (*CSR, error) {
 		return nil, fmt.Errorf("graph: rows: %w: %s", weft.ErrOptions, fmt.Sprintf(format, args...))
@@ -72,11 +71,11 @@ func NewCSR(offsets []uint64, neighbors []uint32, directed bool) (*CSR, error) {
 	return g, nil
 }
 
-// Vertices returns the number of vertices, which are 0 to Vertices()-1.
+// Vertices returns the number of vertices, which are numbered from 0.
 func (g *CSR) Vertices() int { return len(g.offsets) - 1 }
 
-// Arcs returns the number of entries in all rows. A directed graph has one per edge. An undirected
-// graph has two per edge, but one per self loop.
+// Arcs returns the number of entries in all rows. A directed graph has one arc per edge. An
+// undirected graph has one arc per self loop and two per other edge.
 func (g *CSR) Arcs() int { return len(g.neighbors) }
 
 // Edges returns the number of edges.
@@ -90,34 +89,34 @@ func (g *CSR) Edges() int {
 // Loops returns the number of edges from a vertex to itself.
 func (g *CSR) Loops() int { return g.loops }
 
-// Directed reports whether edges lead one way only.
+// Directed reports whether edges lead only one way.
 func (g *CSR) Directed() bool { return g.directed }
 
-// Sorted reports whether the neighbors of each vertex ascend, as Build makes them.
+// Sorted reports whether the neighbors of each vertex ascend. They do after [Build].
 func (g *CSR) Sorted() bool { return g.sorted }
 
-// Simple reports whether no vertex is its own neighbor, and none twice that of another. It is false
-// for graphs with unsorted rows, whatever they hold.
+// Simple reports whether the graph has neither self loops nor parallel edges. If rows are not
+// sorted, Simple does not search for parallel edges and returns false.
 func (g *CSR) Simple() bool { return g.simple }
 
 // Degree returns the number of neighbors of a vertex, in a directed graph the out-degree. It panics
-// like a slice index if v is not a vertex.
+// if v is not a vertex.
 func (g *CSR) Degree(v uint32) int { return int(g.offsets[v+1] - g.offsets[v]) }
 
-// Neighbors returns the neighbors of a vertex. It panics like a slice index if v is not a vertex.
+// Neighbors returns the neighbors of a vertex. It panics if v is not a vertex.
 func (g *CSR) Neighbors(v uint32) []uint32 {
 	lo, hi := g.offsets[v], g.offsets[v+1]
 	return g.neighbors[lo:hi:hi]
 }
 
-// Offsets returns the positions in Targets at which the rows begin, and the end of the last one.
+// Offsets returns the index in Targets at which each row begins, followed by the end of the last.
 func (g *CSR) Offsets() []uint64 { return g.offsets }
 
 // Targets returns the neighbors of all vertices, row by row.
 func (g *CSR) Targets() []uint32 { return g.neighbors }
 
-// Has reports whether the graph has an edge from u to v, by a binary search if rows are sorted. It
-// is false for numbers that are no vertices.
+// Has reports whether the graph has an edge from u to v. It uses binary search if rows are sorted.
+// A number that is not a vertex has no edges.
 func (g *CSR) Has(u, v uint32) bool {
 	if uint64(u) >= uint64(g.Vertices()) {
 		return false
@@ -130,8 +129,8 @@ func (g *CSR) Has(u, v uint32) bool {
 	return found
 }
 
-// All iterates over the arcs: vertices and their neighbors, in order. It yields each edge of an
-// undirected graph twice.
+// All iterates over the arcs, as pairs of a vertex and its neighbor, in order. It yields each edge
+// of an undirected graph twice, but a self loop once.
 func (g *CSR) All() iter.Seq2[uint32, uint32] {
 	return func(yield func(u, v uint32) bool) {
 		for u := range uint32(g.Vertices()) {
@@ -144,8 +143,8 @@ func (g *CSR) All() iter.Seq2[uint32, uint32] {
 	}
 }
 
-// Check verifies what NewCSR assumes: rows of an undirected graph have each edge at both ends,
-// equally often. Otherwise it returns weft.ErrCorrupt with a vertex.
+// Check verifies that rows of an undirected graph have each edge at both ends, equally often. If
+// not, it returns weft.ErrCorrupt with a vertex.
 func (g *CSR) Check(ctx context.Context, dev device.Device) error {
 	host, err := hostOf(dev)
 	if err != nil || g.directed {
@@ -176,7 +175,7 @@ func (g *CSR) Check(ctx context.Context, dev device.Device) error {
 	return ctx.Err()
 }
 
-// hostOf returns a device as a host, on which Go code works.
+// hostOf returns dev as a host, or an error if dev cannot run Go code.
 func hostOf(dev device.Device) (device.Host, error) {
 	host, err := cpu.Host(dev, "graphs")
 	if err != nil {
@@ -185,8 +184,8 @@ func hostOf(dev device.Device) (device.Host, error) {
 	return host, nil
 }
 
-// minIndex is the smallest of the numbers that several cores add.
-type minIndex struct{ negated atomic.Int64 } // relative to the largest int64: 0 is none
+// minIndex is the minimum of indexes that several cores add.
+type minIndex struct{ negated atomic.Int64 } // the minimum less MaxInt64; 0 if none was added
 
 func (f *minIndex) add(i int) {
 	for {

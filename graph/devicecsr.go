@@ -10,14 +10,14 @@ import (
 )
 
 // DeviceCSR is a [CSR] in device memory, where kernels read it. [Graph.CSROn] and [CSR.Upload] make
-// it. It takes 8 bytes a vertex and 4 bytes an arc until Free.
+// one. It takes 8 bytes a vertex and 4 bytes an arc until Free.
 type DeviceCSR struct {
 	offsets   device.Slice[uint64]
 	neighbors device.Slice[uint32]
-	host      CSR // its properties, and on a device.Host its rows
+	host      CSR // properties of the graph, and on a device.Host also the rows
 }
 
-// Upload copies a graph to the device of a stream. Later work of the stream can use it.
+// Upload copies a graph to the device of a stream. Later work of the stream can read the copy.
 func (g *CSR) Upload(s *device.Stream) (*DeviceCSR, error) {
 	if s == nil {
 		return nil, wrap("Upload", fmt.Errorf("%w: no stream", device.ErrInvalid))
@@ -32,7 +32,7 @@ func (g *CSR) Upload(s *device.Stream) (*DeviceCSR, error) {
 	return d, nil
 }
 
-// makeCSR allocates a graph with the properties of another, except for its rows.
+// makeCSR allocates a graph on dev. It copies all properties of props except the rows.
 func makeCSR(dev device.Device, vertices, arcs int, props *CSR) (d *DeviceCSR, err error) {
 	d = &DeviceCSR{host: *props}
 	if d.offsets, err = device.Make[uint64](dev, vertices+1); err != nil {
@@ -45,12 +45,12 @@ func makeCSR(dev device.Device, vertices, arcs int, props *CSR) (d *DeviceCSR, e
 	return d, nil
 }
 
-// freeAfterError frees the remains after an error, when the stream is idle.
+// freeAfterError waits for the stream and frees a graph that was only partly made.
 func (d *DeviceCSR) freeAfterError(s *device.Stream) error {
 	return errors.Join(s.Sync(context.Background()), d.Free())
 }
 
-// Download copies the graph to host memory, after the earlier work of the stream.
+// Download waits for the earlier work of the stream and copies the graph to host memory.
 func (d *DeviceCSR) Download(ctx context.Context, s *device.Stream) (*CSR, error) {
 	if err := d.checkUsable(s); err != nil {
 		return nil, wrap("Download", err)
@@ -67,7 +67,7 @@ func (d *DeviceCSR) Download(ctx context.Context, s *device.Stream) (*CSR, error
 	return &g, nil
 }
 
-// checkUsable refuses a freed graph, and a stream of another device.
+// checkUsable returns an error if the graph is freed, or if the stream belongs to another device.
 func (d *DeviceCSR) checkUsable(s *device.Stream) error {
 	if d.freed() {
 		return fmt.Errorf("%w: the graph has been freed", device.ErrClosed)
@@ -75,11 +75,11 @@ func (d *DeviceCSR) checkUsable(s *device.Stream) error {
 	return (&batch.Batch{}).CheckDevice(d.Device(), s)
 }
 
-// freed reports whether Free has been called: every other graph has an offset.
+// freed reports whether Free has been called. Every other graph has at least one offset.
 func (d *DeviceCSR) freed() bool { return d.offsets.Len() == 0 }
 
-// Host returns the same memory as a [CSR] on a device.Host, nil on other devices. It must not be
-// used after Free.
+// Host returns the graph as a [CSR] that shares its memory. It returns nil unless the device is a
+// device.Host. The CSR must not be used after Free.
 func (d *DeviceCSR) Host() *CSR {
 	if !isHost(d.Device()) || d.freed() {
 		return nil
@@ -90,51 +90,50 @@ func (d *DeviceCSR) Host() *CSR {
 // Device returns the device of the graph.
 func (d *DeviceCSR) Device() device.Device { return d.offsets.Device() }
 
-// Vertices is [CSR.Vertices].
+// Vertices returns the number of vertices.
 func (d *DeviceCSR) Vertices() int { return max(0, d.offsets.Len()-1) }
 
-// Arcs is [CSR.Arcs].
+// Arcs returns the number of entries in all rows. See [CSR.Arcs].
 func (d *DeviceCSR) Arcs() int { return d.neighbors.Len() }
 
-// Edges is [CSR.Edges].
+// Edges returns the number of edges.
 func (d *DeviceCSR) Edges() int {
 	return edgesOf(d.host.directed, uint64(d.Arcs()), uint64(d.host.loops))
 }
 
-// Loops is [CSR.Loops].
+// Loops returns the number of edges from a vertex to itself.
 func (d *DeviceCSR) Loops() int { return d.host.loops }
 
-// Directed is [CSR.Directed].
+// Directed reports whether edges lead only one way.
 func (d *DeviceCSR) Directed() bool { return d.host.directed }
 
-// Sorted is [CSR.Sorted].
+// Sorted reports whether the neighbors of each vertex ascend.
 func (d *DeviceCSR) Sorted() bool { return d.host.sorted }
 
-// Simple is [CSR.Simple].
+// Simple reports whether the graph has neither self loops nor parallel edges. See [CSR.Simple].
 func (d *DeviceCSR) Simple() bool { return d.host.simple }
 
-// Offsets returns the positions in Targets at which the rows begin, and the end of the last one.
-// The slice belongs to the graph and must not be modified.
+// Offsets returns the index in Targets at which each row begins, followed by the end of the last
+// row. The slice belongs to the graph and must not be modified.
 func (d *DeviceCSR) Offsets() device.Slice[uint64] { return d.offsets.Sub(0, d.offsets.Len()) }
 
-// Targets returns the neighbors of all vertices, row by row. The slice belongs to the graph, as
-// that of Offsets.
+// Targets returns the neighbors of all vertices, row by row. The slice must not be modified.
 func (d *DeviceCSR) Targets() device.Slice[uint32] { return d.neighbors.Sub(0, d.neighbors.Len()) }
 
-// Free frees the memory. Work that uses it must have completed. Algorithms on the graph then return
-// device.ErrClosed. Free is idempotent.
+// Free frees the memory. Work that uses the graph must have completed. Later algorithms on the
+// graph return device.ErrClosed. Free is idempotent.
 func (d *DeviceCSR) Free() error {
 	d.host = CSR{directed: d.host.directed}
 	return errors.Join(d.offsets.Free(), d.neighbors.Free())
 }
 
-// DeviceWeighted is a [Weighted] in device memory.
+// DeviceWeighted is a DeviceCSR with a weight per arc.
 type DeviceWeighted[W Weight] struct {
 	*DeviceCSR
 	weights device.Slice[W]
 }
 
-// Upload is [CSR.Upload] with weights.
+// Upload copies a graph and its weights to the device of a stream. See [CSR.Upload].
 func (g *Weighted[W]) Upload(s *device.Stream) (*DeviceWeighted[W], error) {
 	rows, err := g.CSR.Upload(s)
 	if err != nil {
@@ -147,7 +146,7 @@ func (g *Weighted[W]) Upload(s *device.Stream) (*DeviceWeighted[W], error) {
 	return &DeviceWeighted[W]{rows, weights}, nil
 }
 
-// Download is [DeviceCSR.Download] with weights.
+// Download waits for the stream and copies the graph and its weights to host memory.
 func (d *DeviceWeighted[W]) Download(ctx context.Context, s *device.Stream) (*Weighted[W], error) {
 	g, err := d.DeviceCSR.Download(ctx, s)
 	if err != nil {
@@ -160,7 +159,7 @@ func (d *DeviceWeighted[W]) Download(ctx context.Context, s *device.Stream) (*We
 	return NewWeighted(g, weights), nil
 }
 
-// Host is [DeviceCSR.Host] with weights.
+// Host returns the graph as a [Weighted] that shares its memory. See [DeviceCSR.Host].
 func (d *DeviceWeighted[W]) Host() *Weighted[W] {
 	g := d.DeviceCSR.Host()
 	if g == nil {
@@ -169,21 +168,20 @@ func (d *DeviceWeighted[W]) Host() *Weighted[W] {
 	return NewWeighted(g, d.weights.Host())
 }
 
-// Weights returns the weights of all arcs, in the order of Targets. The slice belongs to the graph,
-// as that of Targets.
+// Weights returns the weights of all arcs, in the order of Targets. The slice must not be modified.
 func (d *DeviceWeighted[W]) Weights() device.Slice[W] { return d.weights.Sub(0, d.weights.Len()) }
 
-// Free is [DeviceCSR.Free].
+// Free frees the rows and the weights. See [DeviceCSR.Free].
 func (d *DeviceWeighted[W]) Free() error { return errors.Join(d.DeviceCSR.Free(), d.weights.Free()) }
 
-// CSROn is [Graph.CSR] in the memory of the graph's device, without a copy through the host. It
-// waits for the rows to be written.
+// CSROn returns an immutable copy of the graph on the same device, which the caller must free. The
+// rows are not copied through the host. CSROn waits until they are written. See [Graph.CSR].
 func (g *Graph) CSROn(ctx context.Context, s *device.Stream) (*DeviceCSR, error) {
 	d, _, err := exportCurrent[uint32](ctx, g.store, s, false)
 	return d, err
 }
 
-// CSROn is [Graph.CSROn] with weights.
+// CSROn returns an immutable copy of the graph with weights on the same device. See [Graph.CSROn].
 func (g *WeightedGraph[W]) CSROn(ctx context.Context, s *device.Stream) (*DeviceWeighted[W], error) {
 	d, weights, err := exportCurrent[W](ctx, g.store, s, true)
 	if err != nil {
@@ -192,13 +190,14 @@ func (g *WeightedGraph[W]) CSROn(ctx context.Context, s *device.Stream) (*Device
 	return &DeviceWeighted[W]{d, weights}, nil
 }
 
-// CSROn is [Graph.CSROn] of the snapshot, while updates continue.
+// CSROn returns an immutable copy of the snapshot on the same device, while updates continue. See
+// [Graph.CSROn].
 func (s *Snapshot) CSROn(ctx context.Context, stream *device.Stream) (*DeviceCSR, error) {
 	d, _, err := exportSnapshot[uint32](ctx, s, stream, false)
 	return d, err
 }
 
-// CSROn is [WeightedGraph.CSROn] of the snapshot.
+// CSROn returns an immutable copy of the snapshot and its weights. See [Graph.CSROn].
 func (s *WeightedSnapshot[W]) CSROn(ctx context.Context, stream *device.Stream) (*DeviceWeighted[W], error) {
 	d, weights, err := exportSnapshot[W](ctx, s.Snapshot, stream, true)
 	if err != nil {
@@ -223,7 +222,7 @@ func exportSnapshot[W Weight](ctx context.Context, snap *Snapshot, s *device.Str
 	return d, weights, wrap("CSROn", err)
 }
 
-// exportOn writes all rows to new memory and waits for that.
+// exportOn writes all rows to new device memory and waits until they are written.
 func exportOn[W Weight](ctx context.Context, g *store, v *view, s *device.Stream, arcs, loops uint64, weighted bool) (d *DeviceCSR, weights device.Slice[W], err error) {
 	if err := errors.Join((&batch.Batch{}).CheckDevice(g.dev, s), ctx.Err()); err != nil {
 		return nil, weights, err
@@ -254,7 +253,7 @@ func exportOn[W Weight](ctx context.Context, g *store, v *view, s *device.Stream
 	return d, weights, errors.Join(err, degrees.Free())
 }
 
-// writeRows submits writing rows with their degrees and offsets.
+// writeRows submits writing the degrees, the offsets and the rows of a batch of vertices.
 func (g *store) writeRows(s *device.Stream, v *view, b *batch.Batch) error {
 	if err := g.engine.degrees(context.Background(), s, v, b); err != nil {
 		return err

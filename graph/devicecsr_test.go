@@ -11,7 +11,6 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// sameCSR compares graphs.
 func sameCSR(t *testing.T, name string, got, want *CSR) {
 	t.Helper()
 	if !slices.Equal(got.offsets, want.offsets) || !slices.Equal(got.neighbors, want.neighbors) ||
@@ -28,7 +27,7 @@ func devices(t *testing.T, test func(t *testing.T, dev device.Device)) {
 	}
 }
 
-// TestUpload checks that an uploaded graph has all properties of the host's, and comes back
+// TestUpload checks that an uploaded graph has the properties of the original, and is downloaded
 // unchanged.
 func TestUpload(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
@@ -61,7 +60,7 @@ func TestUpload(t *testing.T) {
 	})
 }
 
-// TestCSROn checks that a graph and a snapshot export the same to the device and to the host.
+// TestCSROn checks that graphs and snapshots export the same rows to the device as to the host.
 func TestCSROn(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		ctx, s := t.Context(), devicetest.NewStream(t, dev)
@@ -108,8 +107,8 @@ func sameOn(t *testing.T, name string, s *device.Stream, want *Weighted[uint64],
 	must(t, d.Free())
 }
 
-// TestCSROnFails checks that running out of memory anywhere leaks nothing and leaves the graph
-// unchanged. So does a stream of another device.
+// TestCSROnFails checks that a lack of memory at any point leaks nothing and leaves the graph
+// unchanged. It checks the same for a stream of another device.
 func TestCSROnFails(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		ctx, s := t.Context(), devicetest.NewStream(t, dev)

@@ -6,19 +6,18 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// DeviceEdges is a list of edges in device memory: edge i leads from From[i] to To[i], or lies
-// between them. The caller owns the slices.
+// DeviceEdges is a list of edges in device memory. See [Edges]. The caller owns the slices.
 type DeviceEdges struct {
-	// Vertices is the number of vertices, as in [Edges].
+	// Vertices is the number of vertices. See [Edges.Vertices].
 	Vertices int
 	From, To device.Slice[uint32]
-	// Done marks the edges of the list that count: those that changed a graph, as written by
-	// [Graph.InsertOn] and [Graph.DeleteOn]. If empty, all edges count.
+	// Done selects the edges for which it is true. It may be the result of [Graph.InsertOn] or
+	// [Graph.DeleteOn], to select edges that changed a graph. If empty, Done selects all edges.
 	Done device.Slice[bool]
 }
 
-// Check returns device.ErrInvalid if the list does not lie on the given device. It panics if
-// lengths differ.
+// Check returns device.ErrInvalid if a slice lies on another device than dev. It panics if the
+// slices differ in length.
 func (e *DeviceEdges) Check(dev device.Device) error {
 	n := e.From.Len()
 	if e.To.Len() != n || e.Done.Len() != n && e.Done.Len() != 0 {
@@ -35,8 +34,8 @@ func (e *DeviceEdges) Check(dev device.Device) error {
 	return nil
 }
 
-// Host returns the edges that count, on a device.Host; it is empty on other devices. Without Done
-// it is the same memory.
+// Host returns the selected edges if they lie on a device.Host, and no edges otherwise. If Done is
+// empty, the result shares the memory of the list.
 func (e *DeviceEdges) Host() Edges {
 	list := Edges{Vertices: e.Vertices, From: e.From.Host(), To: e.To.Host()}
 	if done := e.Done.Host(); len(done) > 0 {

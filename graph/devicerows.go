@@ -7,14 +7,14 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// NewDeviceCSR makes a graph of rows that already lie on a device, and takes ownership: Free frees
-// them. Rows are those of [NewCSR], with the neighbors of each vertex in ascending order.
-// NewDeviceCSR verifies neither the order nor that neighbors are vertices; that takes a
+// NewDeviceCSR makes a graph from rows in device memory and takes ownership of them, so that Free
+// frees them. See [NewCSR] for the form of the rows. The neighbors of each vertex must also ascend.
+// NewDeviceCSR verifies neither the order nor that neighbors are vertices. To verify both, use
 // [DeviceCSR.Download] and NewCSR.
 //
-// Options describe the rows: without Multi they have no parallel edges, and without SelfLoops no
-// loops. With SelfLoops the graph must be directed, since the number of loops is unknown.
-// MaxVertices is not used. Invalid options and rows return weft.ErrOptions, and the caller keeps
+// Options describe the rows: without Multi the rows have no parallel edges, and without SelfLoops
+// no self loops. SelfLoops requires Directed, since the number of self loops is unknown.
+// MaxVertices is not used. Invalid options and rows return weft.ErrOptions; the caller still owns
 // the rows.
 func NewDeviceCSR(offsets device.Slice[uint64], neighbors device.Slice[uint32], opts *Options) (*DeviceCSR, error) {
 	var o Options
@@ -40,8 +40,8 @@ func NewDeviceCSR(offsets device.Slice[uint64], neighbors device.Slice[uint32], 
 	}}, nil
 }
 
-// NewDeviceWeighted returns a graph with the weights of its arcs, in the order of Targets, and
-// takes ownership of them. It panics if the numbers of weights and arcs differ.
+// NewDeviceWeighted adds weights to a graph and takes ownership of both. weights has the weight of
+// each arc, in the order of Targets. It panics if the numbers of weights and arcs differ.
 func NewDeviceWeighted[W Weight](d *DeviceCSR, weights device.Slice[W]) *DeviceWeighted[W] {
 	if weights.Len() != d.Arcs() {
 		panic(fmt.Sprintf("graph: %d weights of %d arcs", weights.Len(), d.Arcs()))

@@ -10,8 +10,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// TestNewDeviceCSR checks that valid rows on a device become a graph, and that invalid ones are
-// refused.
+// TestNewDeviceCSR checks that valid rows become a graph, and that invalid rows are refused.
 func TestNewDeviceCSR(t *testing.T) {
 	dev, other, ctx := devicetest.Open(t), devicetest.OpenCPU(t, 1), t.Context()
 	s, far := devicetest.NewStream(t, dev), devicetest.NewStream(t, other)
@@ -59,7 +58,7 @@ func TestNewDeviceCSR(t *testing.T) {
 		if recover() == nil {
 			t.Error("weights of other arcs are taken")
 		}
-		must(t, errors.Join(s.Sync(ctx), multi.Free())) // the copy to it is in progress
+		must(t, errors.Join(s.Sync(ctx), multi.Free())) // the copy to multi is in progress
 	}()
 	NewDeviceWeighted(multi, device.Slice[float32]{})
 }

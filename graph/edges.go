@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/internal/touched"
 )
 
-// Filter returns the edges of a list for which done is true. With the outcomes of an insertion or
-// deletion, these are the edges that changed the graph, each once. It panics if lengths differ.
+// Filter returns the edges for which done is true. If done is the result of an insertion or
+// deletion, these edges changed the graph. Filter panics if done is shorter than the list.
 func (e Edges) Filter(done []bool) Edges {
 	n := 0
 	for _, ok := range done[:len(e.From)] {
@@ -24,8 +24,8 @@ func (e Edges) Filter(done []bool) Edges {
 	return kept
 }
 
-// Endpoints returns the vertices at which the edges of a list begin and end, in ascending order,
-// each once. For the edges that changed a graph, these are the vertices with new rows.
+// Endpoints returns the vertices at the ends of the edges, in ascending order without duplicates.
+// If the edges changed a graph, these vertices have new rows.
 func (e Edges) Endpoints() []uint32 {
 	return touched.Ends(e.From, e.To, nil, math.MaxUint32+1)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// Build makes an immutable graph of two columns.
+// Build makes an immutable graph from two columns.
 func Example() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)
@@ -41,7 +41,7 @@ func Example() {
 	// 0→1 0→2 1→1 2→0
 }
 
-// If an edge has several weights, the last one counts.
+// If an edge has several weights, Build keeps the last.
 func ExampleBuildWeighted() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)
@@ -59,7 +59,7 @@ func ExampleBuildWeighted() {
 	// Output: [0 2] [5 2]
 }
 
-// Edges come and go, and a snapshot keeps the old ones.
+// A snapshot keeps the edges that the graph deletes later.
 func ExampleGraph() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)
@@ -100,8 +100,8 @@ func ExampleGraph() {
 	// neighbors of 0: [1 2 3] and then [1 3]
 }
 
-// All data stays on the device: a batch, which of its edges were new, the vertices that they touch,
-// and their degrees.
+// All data stays on the device: a batch, its new edges, their ends, and the degrees of these
+// vertices.
 func ExampleGraph_EndpointsOn() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil) // or a GPU

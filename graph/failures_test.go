@@ -47,7 +47,7 @@ type step struct {
 	model func(*model[uint32])
 }
 
-// star returns edges from a vertex to the next ones.
+// star returns n edges from a hub to the vertices that follow it.
 func star(n, hub, weight int) (from, to, weights []uint32) {
 	for i := range n {
 		from, to, weights = append(from, uint32(hub)), append(to, uint32(hub+1+i)), append(weights, uint32(i+weight))
@@ -55,7 +55,7 @@ func star(n, hub, weight int) (from, to, weights []uint32) {
 	return from, to, weights
 }
 
-// star applies one to a model.
+// star applies the edges of a star to the model.
 func (m *model[W]) star(kind weft.OpKind, n, hub, weight int) {
 	from, to, weights := star(n, hub, weight)
 	for i := range from {
@@ -111,7 +111,7 @@ func steps() []step {
 	}
 }
 
-// heldGraph returns a graph and a snapshot with rows of its own.
+// heldGraph returns a graph and an open snapshot, which uses blocks that the graph no longer uses.
 func heldGraph(t testing.TB, dev device.Device, o Options) (*WeightedGraph[uint32], held[uint32], *model[uint32]) {
 	g, err := NewWeightedGraph[uint32](dev, &o)
 	must(t, err)
@@ -133,7 +133,7 @@ func heldGraph(t testing.TB, dev device.Device, o Options) (*WeightedGraph[uint3
 }
 
 // fails makes one call on a graph fail, and reports whether the failure was reached. Then the graph
-// must be as before or, if only the answer was missing, as after the call. The call is made again.
+// must be unchanged or, if only the result was missing, changed completely. fails repeats the call.
 func fails(t testing.TB, dev device.Device, o Options, x step, fail func(context.Context) (context.Context, func() bool)) (fired bool) {
 	t.Helper()
 	g, h, m := heldGraph(t, dev, o)
@@ -162,7 +162,7 @@ func fails(t testing.TB, dev device.Device, o Options, x step, fail func(context
 	x.model(m)
 	same()
 	must(t, h.Close())
-	from, to, weights := star(90, 1, 9) // which go to free memory
+	from, to, weights := star(90, 1, 9) // the new rows take free memory
 	_, err = g.Insert(t.Context(), from, to, weights, nil)
 	must(t, err)
 	m.star(weft.OpPut, 90, 1, 9)
@@ -171,14 +171,14 @@ func fails(t testing.TB, dev device.Device, o Options, x step, fail func(context
 	return fired
 }
 
-// TestFailures checks that a call is done completely or not at all, and that the graph stays
-// consistent. Any operation of a device may fail, and a context may end at any point.
+// TestFailures checks that each call takes effect completely or not at all, and that the graph
+// stays consistent. Any operation of the device may fail, and a context may end at any point.
 func TestFailures(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		before, simulated := devicetest.Live(dev), dev.Properties().Kind == device.Sim
 		for i, x := range steps() {
 			stride, limit := 1, math.MaxInt
-			if simulated { // which is slow
+			if simulated { // the simulator is slow
 				stride, limit = 1+2*(i%2), 8
 			}
 			each := func(name string, n, stride, limit int, fail func(ctx context.Context, n int) (context.Context, func() bool)) {
@@ -206,8 +206,8 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// TestOutOfMemory checks that a request for more memory than a device has is a lack of memory,
-// and no error of the caller.
+// TestOutOfMemory checks that a request for more memory than a device has is reported as a lack of
+// memory, not as an invalid argument.
 func TestOutOfMemory(t *testing.T) {
 	dev := devicetest.OpenSim(t, &sim.Options{Memory: 1 << 20})
 	g, err := New(dev, &Options{MaxVertices: 1 << 10})
@@ -219,7 +219,7 @@ func TestOutOfMemory(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestPiecesFail checks that a batch with a failing piece is done up to that piece, and reports it.
+// TestPiecesFail checks that if a piece of a batch fails, the earlier pieces are done and reported.
 func TestPiecesFail(t *testing.T) {
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind == device.Sim || testing.Short() {
@@ -237,7 +237,8 @@ func TestPiecesFail(t *testing.T) {
 		g, err := New(dev, nil)
 		must(t, err)
 		fired := devicetest.FailMemoryAfter(dev, n)
-		devicetest.FailMemoryAfter(dev, n) // the next one, too: growing areas retry with less
+		// also the next allocation, since areas then try a smaller one
+		devicetest.FailMemoryAfter(dev, n)
 		inserted, err := g.Insert(t.Context(), from, to, nil)
 		devicetest.ClearFailures(dev)
 		var partial *weft.PartialError
@@ -264,7 +265,7 @@ func TestPiecesFail(t *testing.T) {
 	}
 }
 
-// TestLargeRowsFail does the same for a row that several blocks copy.
+// TestLargeRowsFail runs TestFailures with a row that several blocks copy.
 func TestLargeRowsFail(t *testing.T) {
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind == device.Sim {
@@ -297,8 +298,8 @@ func TestLargeRowsFail(t *testing.T) {
 	}
 }
 
-// TestShrinkFails checks that a batch does not fail if its memory cannot be freed: a later
-// batch tries again.
+// TestShrinkFails checks that a batch does not fail if its memory cannot be freed, and that a later
+// batch frees it.
 func TestShrinkFails(t *testing.T) {
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind == device.Sim {

@@ -14,40 +14,41 @@ import (
 //go:generate go run ../cmd/weftgen -target 80,90+ptx83 -struct weft::graph::Control -struct weft::graph::Stack -struct weft::graph::Ghost -struct weft::graph::Move -struct weft::graph::Pile -struct weft::graph::Grant -struct weft::graph::Granted -struct weft::graph::Segment -struct weft::graph::Chunk -type graph::Control=control -type graph::Stack=stack -type graph::Ghost=retiredBlock -type graph::Move=move -type graph::Pile=pile -type graph::Grant=grant -type graph::Granted=granted -type graph::Segment=binnedSegment -type graph::Chunk=rowChunk ../kernels/include/weft/graph_bins.cuh
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_0,32_32,32_64 -type graph::Graph=.Ref -type graph::Arcs=arcsRef -type graph::Rows=rowsRef -type graph::Sorted=sortedRef -type graph::Scan=scanRef -type graph::Bins=binsRef -type graph::Binned=binnedRef graph.cu
 
-// gpuEngine runs the kernels of graph.cu. Changes run one after the other, whatever their streams.
-// Lookups wait for them on their own streams.
+// gpuEngine runs the kernels of graph.cu. Changes run one after the other, even on different
+// streams. A lookup makes its own stream wait for the changes.
 type gpuEngine struct {
 	gpu.Queue
 	kernels
 	*store
 	prims *prim.Kernels
 
-	work    gpu.Work      // scratch of the change in progress
-	extra   gpu.Work      // scratch of vertex deletions and compactions
-	words   device.Buffer // see wordBytes
+	work    gpu.Work      // work memory of the running change
+	extra   gpu.Work      // work memory of vertex deletions and compactions
+	words   device.Buffer // words at fixed offsets up to wordBytes
 	stacks  [classes]device.Buffer
 	retired []retiredList
-	// pinned is page-locked: the results of a change, and its stacks; changes run one at a time.
+	// pinned is page-locked memory for the results of a change, followed by its stacks. Changes run
+	// one at a time.
 	pinned   []byte
-	deferred []device.Buffer // that the last change may read: freed after waiting for it
+	deferred []device.Buffer // buffers that the last change may read, freed after it
 
-	resultsReady *device.Event // the results of a batch in bins have arrived
-	// arcsPerTile is the number of arcs per tile of a block of the kernel settle: by default, as
-	// many as keep the device busy.
+	resultsReady *device.Event // recorded when the results of a binned batch are copied
+	// arcsPerTile is the number of arcs per tile of a thread block of kernel settle. The default
+	// keeps the device busy.
 	arcsPerTile  int
-	zeroed       bool           // the words that batches in bins add to are zero
-	pilesCurrent bool           // the piles on the device are current
-	share        int            // sweepShare
-	overflows    [2]binOverflow // of edges, and of deleted vertices
+	zeroed       bool           // whether the words that binned batches add to are zero
+	pilesCurrent bool           // whether the piles on the device are current
+	share        int            // sweepShare, or another value in tests
+	overflows    [2]binOverflow // for batches of edges, and for arcs of deleted vertices
 }
 
-// retiredList lists the blocks that only snapshots have, on the device.
+// retiredList is a list in device memory of n blocks that only snapshots use.
 type retiredList struct {
 	buf device.Buffer
 	n   int
 }
 
-// kernels are the entry points for weights of one width.
+// kernels holds the kernels for weights of one width.
 type kernels struct {
 	findKernel, degreesKernel, rowsKernel       device.Kernel
 	arcs, tally, settle, plan, place            device.Kernel
@@ -57,12 +58,12 @@ type kernels struct {
 	sweep, sweepWrite                           device.Kernel
 }
 
-// Offsets of the parts of words, in bytes.
+// Offsets of the parts of gpuEngine.words, in bytes.
 const (
-	firstsAt  = 0    // the start of each class, among vertices sorted by class
-	stacksAt  = 1280 // a stack for each class
+	firstsAt  = 0    // start of each group, among items sorted by group
+	stacksAt  = 1280 // a stack per class
 	presentAt = stacksAt + stackBytes
-	// The stacks for batches in bins, followed by their grants.
+	// piles, which are the stacks for binned batches, followed by grants
 	pilesAt   = (presentAt + 8 + 255) &^ 255
 	grantsAt  = pilesAt + pileBytes
 	grantedAt = (grantsAt + grantBytes + 255) &^ 255
@@ -130,7 +131,7 @@ func (e *gpuEngine) close() error {
 	return errors.Join(err, e.Queue.Close())
 }
 
-// free frees a buffer unless it is empty.
+// free frees a buffer if it is not empty.
 func free(dev device.Device, b device.Buffer) error {
 	if b.Size == 0 {
 		return nil
@@ -143,7 +144,7 @@ func (e *gpuEngine) addCount(s *device.Stream, to device.Slice[uint64], n uint64
 	return e.AddCount(s, to.Ptr(), n)
 }
 
-// freeLists frees the stacks and the retired lists after the last change.
+// freeLists waits for the last change and frees the stacks and the retired lists.
 func (e *gpuEngine) freeLists() (err error) {
 	if changed := e.LastChange(); changed != nil {
 		err = changed.Sync(context.Background())
@@ -160,7 +161,7 @@ func (e *gpuEngine) freeLists() (err error) {
 }
 
 // sendStacks copies stacks to the device. The caller has waited for the results of the last change,
-// so its copy of the stacks is done.
+// so pinned is no longer in use.
 func (e *gpuEngine) sendStacks(s *device.Stream, stacks *[classes]stack) error {
 	e.pilesCurrent = false
 	bytes := e.pinned[headBytes:]
@@ -168,8 +169,7 @@ func (e *gpuEngine) sendStacks(s *device.Stream, stacks *[classes]stack) error {
 	return s.CopyInAsync(e.word(stacksAt), bytes)
 }
 
-// freeDeferred frees the buffers that the last change has read. The caller has waited for that
-// change.
+// freeDeferred frees the deferred buffers. The caller has waited for the last change.
 func (e *gpuEngine) freeDeferred() (err error) {
 	for _, b := range e.deferred {
 		err = errors.Join(err, free(e.Dev, b))
@@ -198,7 +198,7 @@ func (e *gpuEngine) countPresent(ctx context.Context) (uint64, error) {
 	return e.readWord(ctx, presentAt)
 }
 
-// readWord reads a 64-bit word after all changes.
+// readWord reads the 64-bit word at an offset, after all changes.
 func (e *gpuEngine) readWord(ctx context.Context, at int) (uint64, error) {
 	if err := e.Stream.Wait(e.LastChange()); err != nil {
 		return 0, err
@@ -224,7 +224,7 @@ func (e *gpuEngine) copyView(ctx context.Context, v *view) (*view, error) {
 			return errors.Join(e.Stream.Copy(c.records.Ptr, v.records.Ptr, c.records.Size), e.Stream.Copy(c.alive.Ptr, v.alive.Ptr, c.alive.Size))
 		})
 	}
-	// A snapshot may be closed at once, and its memory freed.
+	// The caller may close the snapshot at once, which frees its memory.
 	err = errors.Join(err, e.Stream.Sync(context.WithoutCancel(ctx)))
 	if err != nil {
 		return nil, errors.Join(err, freeCopy(e.Dev, &c))
@@ -241,8 +241,8 @@ func (e *gpuEngine) clear(context.Context, *memory) error {
 	return e.freeLists()
 }
 
-// submitFinal submits work that cannot be undone. If only recording its end fails, the queue has
-// waited for the work, and done returns nil.
+// submitFinal submits work that cannot be undone. It ignores an error that only concerns recording
+// the end of the work, since the queue has then waited for the work.
 func submitFinal(submit func(*device.Stream, func() error) error, s *device.Stream, launch func() error) error {
 	launched := false
 	err := submit(s, func() error {
@@ -256,12 +256,12 @@ func submitFinal(submit func(*device.Stream, func() error) error, s *device.Stre
 	return err
 }
 
-// zero clears the new part of a buffer.
+// zero clears a buffer from a position on.
 func (e *gpuEngine) zero(b device.Buffer, from int) error {
 	return e.Submit(e.Stream, func() error { return e.Stream.Fill(b.Ptr+device.Ptr(from), 0, (b.Size-from)/4) })
 }
 
-// download copies a part of a buffer to host memory.
+// download copies the first bytes of a buffer to host memory.
 func (e *gpuEngine) download(ctx context.Context, b device.Buffer, bytes int) (device.Buffer, error) {
 	host := batch.Aligned(make([]byte, bytes))
 	if bytes == 0 {
@@ -312,7 +312,7 @@ func (e *gpuEngine) image(ctx context.Context, v *view) (*view, [classes][]uint3
 	return &c, stacks, all, err
 }
 
-// readRetired reads the blocks that only snapshots have.
+// readRetired reads all retired lists.
 func (e *gpuEngine) readRetired(ctx context.Context) (all []retiredBlock, err error) {
 	for _, x := range e.retired {
 		b, err := e.download(ctx, x.buf, x.n*int(unsafe.Sizeof(retiredBlock{})))
@@ -345,8 +345,7 @@ func (e *gpuEngine) reclaim(ctx context.Context, isHeld func(retiredBlock) bool)
 			freed[x.size] = append(freed[x.size], x.block)
 		}
 	}
-	// Until the memory for all lists is allocated and written, nothing is counted and all blocks
-	// stay retired.
+	// If the lists cannot be allocated and written, no count changes and all blocks stay retired.
 	kept, err := e.uploadRetired(held)
 	if err == nil {
 		err = e.pushFree(&freed)
@@ -369,7 +368,7 @@ func (e *gpuEngine) reclaim(ctx context.Context, isHeld func(retiredBlock) bool)
 	return nil
 }
 
-// pushFree puts blocks on their stacks, above those that are free.
+// pushFree pushes blocks on the stacks of free blocks.
 func (e *gpuEngine) pushFree(freed *[classes][]uint32) error {
 	e.pilesCurrent = false
 	for class, list := range freed {
@@ -387,7 +386,7 @@ func (e *gpuEngine) pushFree(freed *[classes][]uint32) error {
 	return submitFinal(e.Submit, e.Stream, func() error { return nil })
 }
 
-// uploadRetired copies retired blocks to the device.
+// uploadRetired copies retired blocks to a new list on the device.
 func (e *gpuEngine) uploadRetired(entries []retiredBlock) (list retiredList, err error) {
 	if len(entries) == 0 {
 		return list, nil
@@ -400,7 +399,7 @@ func (e *gpuEngine) uploadRetired(entries []retiredBlock) (list retiredList, err
 	return list, e.Stream.CopyIn(list.buf.Ptr, bytes)
 }
 
-// growStack grows a stack to want entries and keeps the used ones.
+// growStack grows a stack to at least size entries and keeps the first used entries.
 func (e *gpuEngine) growStack(s *device.Stream, class, used, size int) error {
 	old := e.stacks[class]
 	if 4*size <= old.Size {

@@ -14,55 +14,58 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// gpuChange is a batch of arcs in progress on a device. The host waits once, for the plan, and
-// allocates the memory for the rows. The rows of a batch in bins are written without that wait, if
-// memory suffices.
+// gpuChange is a running batch of arcs on a device. The host waits once, for the plan, and
+// allocates memory for rows. The rows of a binned batch are written without waiting if memory
+// suffices.
 type gpuChange struct {
 	*gpuEngine
 	s           *device.Stream
 	n           int // number of arcs
-	assumed     int // number of vertices assumed
+	assumed     int // assumed number of vertices
 	bits        int // width of an end in a key
-	maxSegments int // vertices of that width with arcs, and one for arcs without a place in rows
+	maxSegments int // maximum number of vertices with arcs, plus one for dropped arcs
 
-	// fill submits writing the keys, or putting them into bins, if given.
+	// fill submits writing the keys. If bins are given, it puts the keys into bins instead.
 	fill         func(keys device.Ptr, bits int, bins binsRef) error
 	kinds, ok    device.Ptr
 	weights      device.Ptr
 	kind         op.Kind
 	arcShift     uint32
-	empties      bool // arcs to a number above all vertices remove whole rows
+	empties      bool // whether an arc to a number above all vertices removes a whole row
 	keysAt       device.Ptr
-	headAt       device.Ptr // see headBytes
-	sortedHeadAt device.Ptr // the same, for batches that are sorted
-	cleared      int        // size of the words from there on that are zeroed for kernels to add to
-	scratch      device.Buffer
-	sort         prim.Sort
-	tally        prim.Scan
-	groups       prim.Sort // segments, by the groups of their new and old blocks
-	scans        [2]scanRef
-	arcs         arcsRef
-	rows         rowsRef
-	binPlan      binnedBatch
-	binned       bool   // arcs go to bins
-	swept        *sweep // a deletion of vertices without arcs
+	headAt       device.Ptr // head of the running plan; see headBytes
+	sortedHeadAt device.Ptr // head of a batch that is sorted
+	// bytes from sortedHeadAt on that are zeroed because kernels add to them
+	cleared int
+	scratch device.Buffer
+	sort    prim.Sort
+	tally   prim.Scan
+	groups  prim.Sort // sorts segments by the groups of their new and old blocks
+	scans   [2]scanRef
+	arcs    arcsRef
+	rows    rowsRef
+	binPlan binnedBatch
+	binned  bool   // whether arcs go to bins
+	swept   *sweep // not nil for a deletion of vertices without arcs
 
 	results  control
 	firsts   [257]uint32 // start of each group
 	vertices int         // number of records after the change
 }
 
-// The results that the host copies at once: control, followed by the start of each group of blocks.
+// The head consists of the results that the host copies at once: control, followed by the start of
+// each group of blocks.
 const (
-	groupsOffset = 64 // offset after control
+	groupsOffset = 64 // offset of the groups, after control
 	headBytes    = groupsOffset + 4*257 + 4
 )
 
-// Constants compiled into the kernels (graph_change.cuh): arcs and segments of a tile, and groups.
+// Constants compiled into the kernels (graph_change.cuh): arcs and segments per tile, tiles per
+// thread block, and groups of blocks.
 const (
 	scanTile     = 1024
 	maxTiles     = 4
-	oldGroup     = classes - 1 // added to the class of a row's previous block
+	oldGroup     = classes - 1 // plus the class of a previous block
 	retiredGroup = oldGroup + classes
 	noGroup      = 255
 )
@@ -70,7 +73,7 @@ const (
 // maxBatchArcs is the maximum number of arcs of a batch on the device.
 const maxBatchArcs = prim.MaxRows / 2
 
-// bitsOf returns the width of numbers below n in keys. The largest key is not that of an arc.
+// bitsOf returns the width of a vertex below n in a key. The largest key is not the key of an arc.
 func (e *gpuEngine) bitsOf(n int) int {
 	b := max(1, bits.Len(uint(max(n-1, 0))))
 	if e.opts.SelfLoops && b < 32 {
@@ -79,16 +82,15 @@ func (e *gpuEngine) bitsOf(n int) int {
 	return b
 }
 
-// maxSegmentsFor returns the maximum number of segments of arcs with ends of the given width.
+// maxSegmentsFor returns the maximum number of segments if ends have the given width.
 func (c *gpuChange) maxSegmentsFor(bits int) int { return min(c.n, 1<<bits+1) }
 
-// rowless reports whether the operations of arcs are not needed.
+// rowless reports whether kernels need not find the operation that an arc belongs to.
 func (c *gpuChange) rowless() bool {
 	return c.ok == 0 && c.kinds == 0 && (c.weights == 0 || c.kind == op.Delete)
 }
 
-// layOut assigns memory from a place on to a change, and returns the end. It needs no more if
-// operations are not needed.
+// layOut assigns the memory from at on to a change and returns the end, regardless of rowless.
 func (c *gpuChange) layOut(at device.Ptr) device.Ptr {
 	m, maxSegments, k := c.n, c.maxSegmentsFor(c.bitsOf(c.opts.MaxVertices+1)), prim.Carve(at)
 	words := func(n int) device.Ptr { return k.Alloc(4 * (n + 1)) }
@@ -151,7 +153,7 @@ func (e *gpuEngine) change(ctx context.Context, s *device.Stream, b *batch.Batch
 	return changed, err
 }
 
-// runBatch runs edges on the device.
+// runBatch runs a batch of edges in device memory, with work memory from at on.
 func (c *gpuChange) runBatch(ctx context.Context, b *batch.Batch, at device.Ptr) (uint64, error) {
 	c.kinds, c.ok, c.weights = b.Columns[batch.Kinds].Ptr, b.Columns[batch.OK].Ptr, b.Columns[batch.Vals].Ptr
 	c.layOut(at)
@@ -180,24 +182,24 @@ func (c *gpuChange) runBatch(ctx context.Context, b *batch.Batch, at device.Ptr)
 	return c.results.changed, err
 }
 
-// badVertex is the first operation with a vertex beyond the limit.
+// badVertex is the index of the first operation with a vertex beyond the limit.
 type badVertex uint32
 
 func (badVertex) Error() string { return "a vertex beyond the limit" }
 
-// maxPlans bounds the plans of a batch: one for its vertices, one if bins overflow, one or two if
-// vertices are larger than known.
+// maxPlans bounds the number of plans of a batch: one for its vertices, one if bins overflow, one
+// or two if vertices exceed the assumed number.
 const maxPlans = 8
 
-// run changes the rows: completely or, after an error, not at all.
+// run changes the rows. After an error nothing has changed.
 func (c *gpuChange) run(ctx context.Context) error {
 	step := c.plan
 	switch c.assumed = c.gpuEngine.vertices; {
 	case c.assumed > 0:
 	case c.opts.MaxVertices <= c.n:
-		c.assumed = c.opts.MaxVertices // the batch may well have that many
+		c.assumed = c.opts.MaxVertices // the batch may have that many vertices
 	default:
-		// measure leaves the number of segments 0, since the number of vertices is not yet known.
+		// measure leaves results.segments 0, since the number of vertices is not yet known.
 		step = c.measure
 	}
 	if c.empties {
@@ -236,7 +238,7 @@ func (c *gpuChange) run(ctx context.Context) error {
 	return corrupt("%d plans of a batch had no place for its vertices, up to %d", maxPlans, c.assumed)
 }
 
-// isCovered reports whether keys and bins covered all vertices of the batch.
+// isCovered reports whether the keys and bins of the plan covered all vertices of the batch.
 func (c *gpuChange) isCovered() bool {
 	if c.binned {
 		return int(c.results.all) <= c.binPlan.covered
@@ -244,9 +246,9 @@ func (c *gpuChange) isCovered() bool {
 	return c.bitsOf(int(c.results.all)) <= c.bits
 }
 
-// preallocate allocates memory that the batch may need while the device plans: entries for its
-// arcs, and half an unused unit per row. In an empty graph it also allocates records for its
-// vertices. The exact amount is allocated after the plan, so preallocate ignores a lack of memory.
+// preallocate allocates memory that the batch may need while the device plans. It allocates entries
+// for all arcs, plus half a unit per row. For an empty graph and at least MaxVertices arcs it also
+// allocates all records. It ignores a lack of memory: write allocates the exact amount.
 func (c *gpuChange) preallocate() error {
 	want := c.n/unitEntries + c.maxSegmentsFor(c.bits)/2 - (c.units - c.used - c.store.retiredUnits)
 	if c.kind == op.Delete && c.kinds == 0 || want <= 0 || c.units+want > maxUnits {
@@ -263,13 +265,13 @@ func (c *gpuChange) preallocate() error {
 	return err
 }
 
-// measure submits finding the vertices of the batch.
+// measure submits finding the largest vertex of the batch.
 func (c *gpuChange) measure() error {
 	c.bits, c.binned = c.bitsOf(c.assumed), false
 	return c.writeKeys()
 }
 
-// writeKeys submits writing the keys.
+// writeKeys submits writing the keys without bins.
 func (c *gpuChange) writeKeys() error {
 	c.headAt, c.arcs.control = c.sortedHeadAt, c.sortedHeadAt
 	if err := c.s.Fill(c.headAt, 0, c.cleared/4); err != nil {
@@ -278,7 +280,7 @@ func (c *gpuChange) writeKeys() error {
 	return c.fill(c.keysAt, c.bits, binsRef{})
 }
 
-// plan submits everything that reads the graph without writing it.
+// plan submits the kernels that read the graph and plan its new rows.
 func (c *gpuChange) plan() error {
 	if c.binned = c.assignBins(); c.binned {
 		return c.planBins()
@@ -294,8 +296,8 @@ func (c *gpuChange) plan() error {
 	if held {
 		plan.held = 1
 	}
-	// Blocks wait for the sums of the blocks before them. So for many arcs the blocks are few, with
-	// several tiles each.
+	// A thread block waits for the sums of the blocks before it. For many arcs a block has several
+	// tiles, so that fewer blocks wait.
 	settle.tiles = uint32(min(maxTiles, max(1, c.n/c.arcsPerTile)))
 	tiles := func(n, tile int) device.Dim { return device.Dim{X: (n + tile - 1) / tile} }
 	for _, step := range []func() error{
@@ -317,7 +319,7 @@ func (c *gpuChange) plan() error {
 	return nil
 }
 
-// countDeletions counts those of a mixed batch for a multigraph.
+// countDeletions submits counting the deletions of a mixed batch in a multigraph.
 func (c *gpuChange) countDeletions(settle *settleParams) error {
 	if c.arcs.multi == 0 || c.kinds == 0 {
 		return nil
@@ -330,8 +332,8 @@ func (c *gpuChange) countDeletions(settle *settleParams) error {
 	return c.prims.Scan(c.s, &c.tally, c.scratch)
 }
 
-// readResults waits for the plan. A batch in bins may be written by then, so readResults ignores
-// the end of ctx for it.
+// readResults waits for the plan and copies its results. A binned batch may already be written, so
+// readResults does not return an error if ctx ends meanwhile.
 func (c *gpuChange) readResults(ctx context.Context) (err error) {
 	bytes := c.pinned[:headBytes]
 	if c.binned {
@@ -353,7 +355,7 @@ func (c *gpuChange) readResults(ctx context.Context) (err error) {
 // groupSize returns the number of blocks of a group.
 func (c *gpuChange) groupSize(i int) int { return int(c.firsts[i+1] - c.firsts[i]) }
 
-// blockCounts returns how many blocks of each class the rows need, and how many become free.
+// blockCounts returns for each class the number of blocks needed, and the number that become free.
 func (c *gpuChange) blockCounts() (needed, released [classes]int) {
 	for class := 1; class < classes; class++ {
 		needed[class], released[class] = c.groupSize(class), c.groupSize(oldGroup+class)
@@ -376,7 +378,7 @@ func (c *gpuChange) write(ctx context.Context) error {
 	if err := c.allocateRetired(); err != nil {
 		return err
 	}
-	c.gpuEngine.vertices = c.vertices // all of them have records, even if empty
+	c.gpuEngine.vertices = c.vertices // so that each has a record, which may be empty
 	err = submitFinal(c.SubmitVisible, c.s, func() error {
 		if c.binned {
 			return c.writeBins(false)
@@ -391,7 +393,7 @@ func (c *gpuChange) write(ctx context.Context) error {
 	return nil
 }
 
-// countChange updates the counts of the host.
+// countChange updates the counts of the host after a change.
 func (c *gpuChange) countChange(needed, released *[classes]int, units int) {
 	c.gpuEngine.vertices = c.vertices
 	c.countAllocated(needed, units)
@@ -400,7 +402,7 @@ func (c *gpuChange) countChange(needed, released *[classes]int, units int) {
 	c.store.loops += uint64(int64(int32(c.results.loops)))
 }
 
-// growStacks returns the stacks for kernels, large enough for the released blocks.
+// growStacks grows the stacks to hold the released blocks, and describes them for kernels.
 func (c *gpuChange) growStacks(from *[classes]blockSource, released *[classes]int) (stacks [classes]stack, err error) {
 	for class := range stacks {
 		p := from[class]
@@ -412,9 +414,9 @@ func (c *gpuChange) growStacks(from *[classes]blockSource, released *[classes]in
 	return stacks, nil
 }
 
-// growAllStacks grows the stacks to their size when all blocks are free, because growing them in a
-// later batch would have to wait for it. The change is done, so growAllStacks ignores errors; a
-// batch that needs a larger stack will grow it.
+// growAllStacks grows each stack to hold all blocks of its class. Growing a stack in a later batch
+// would make that batch wait. The change is done, so growAllStacks ignores errors, and a later
+// batch grows the stack that it needs.
 func (c *gpuChange) growAllStacks() {
 	for class, n := range c.allocated {
 		if c.growStack(c.s, class, c.free[class], n) != nil {
@@ -423,7 +425,7 @@ func (c *gpuChange) growAllStacks() {
 	}
 }
 
-// allocateRetired allocates the list of blocks that the change retires.
+// allocateRetired allocates a list for the blocks that the change retires.
 func (c *gpuChange) allocateRetired() error {
 	n := c.groupSize(retiredGroup)
 	if n == 0 {
@@ -436,7 +438,7 @@ func (c *gpuChange) allocateRetired() error {
 	return err
 }
 
-// freeUnwritten frees that list, which has not been written.
+// freeUnwritten frees the list that allocateRetired allocated, which has not been written.
 func (c *gpuChange) freeUnwritten() error {
 	n := len(c.retired)
 	if c.groupSize(retiredGroup) == 0 {
@@ -447,7 +449,7 @@ func (c *gpuChange) freeUnwritten() error {
 	return errors.Join(c.s.Sync(context.Background()), c.Dev.Free(last.buf))
 }
 
-// launch submits the launches that write.
+// launch submits the kernels that write the rows.
 func (c *gpuChange) launch(stacks [classes]stack) error {
 	if err := c.sendStacks(c.s, &stacks); err != nil {
 		return err
@@ -474,7 +476,7 @@ func (c *gpuChange) launch(stacks [classes]stack) error {
 	return err
 }
 
-// assignBlocks submits assigning blocks to rows.
+// assignBlocks submits the kernel that assigns blocks to rows.
 func (c *gpuChange) assignBlocks() error {
 	p := placeParams{
 		graph: refOf(c.currentView()), moves: c.rows.moves,
@@ -484,12 +486,12 @@ func (c *gpuChange) assignBlocks() error {
 	return device.Launch(c.s, c.kernels.place, gpu.Wave(c.Dev, int(c.results.segments)), gpu.Block, &p)
 }
 
-// threadEntries is the minimum number of row entries per thread in a pass over the entries of all
-// rows (kAhead in graph_table.cuh).
+// threadEntries is the minimum number of row entries per thread in a kernel that processes the
+// entries of all rows (kAhead in graph_table.cuh).
 const threadEntries = 4
 
-// oldEntries returns the capacity of the previous blocks in entries. An edge of a hub is one arc,
-// but all entries of the hub are work.
+// oldEntries returns the capacity of all previous blocks in entries. One arc of a hub makes a
+// kernel copy all entries of the hub.
 func (c *gpuChange) oldEntries() int {
 	units := int(c.results.limbo)
 	for class := 1; class < classes; class++ {

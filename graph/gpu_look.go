@@ -27,7 +27,7 @@ func (e *gpuEngine) find(ctx context.Context, s *device.Stream, v *view, b *batc
 	return uint64(hits), err
 }
 
-// launchAfterChanges launches a kernel after all changes.
+// launchAfterChanges makes s wait for all changes and launches a kernel.
 func launchAfterChanges[P any](e *gpuEngine, s *device.Stream, k device.Kernel, threads int, p *P) error {
 	if threads == 0 {
 		return nil
@@ -61,8 +61,8 @@ func (e *gpuEngine) offsets(s *device.Stream, b *batch.Batch) error {
 	return e.Offsets(s, b.Columns[batch.Counts].Ptr, b.Columns[batch.Offsets].Ptr, b.N)
 }
 
-// copyEntries is the number of row entries copied to the host at a time. A longer row is copied
-// whole.
+// copyEntries is the maximum number of row entries that are copied to the host at a time. A longer
+// row is copied as a whole.
 const copyEntries = 1 << 22
 
 // rows implements engine.
@@ -85,8 +85,8 @@ func (e *gpuEngine) rows(ctx context.Context, s *device.Stream, v *view, b *batc
 	})
 }
 
-// rowsTo submits writing rows to columns on the device. Without Keys the vertices are those from
-// first on.
+// rowsTo submits writing rows to columns in device memory. Without Keys the vertices begin at
+// first. limit is the capacity of the columns.
 func (e *gpuEngine) rowsTo(s *device.Stream, v *view, b *batch.Batch, first, limit int) error {
 	p := rowsParams{
 		graph: refOf(v), vertices: b.Columns[batch.Keys].Ptr, offsets: b.Columns[batch.Offsets].Ptr,

@@ -9,24 +9,25 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-// Batches that are not too large are not sorted as a whole. Arcs go to bins of vertices. A block of
-// threads per bin sorts its arcs, resolves the operations, and plans rows (graph_few.cuh). Another
-// launch writes them if memory suffices (graph_bins.cuh). So the device does not wait for the host.
+// A binned batch is not sorted as a whole. Its arcs go to bins, which are ranges of vertices. A
+// block of threads per bin sorts the arcs, resolves the operations and plans the rows
+// (graph_few.cuh). Another kernel writes the rows if memory suffices (graph_bins.cuh). So the
+// device does not wait for the host.
 
 // Constants compiled into the kernels (graph_few.cuh, graph_change.cuh).
 const (
 	binArcs       = 2048
 	groups        = 256
 	binsSummed    = 64
-	arcsPerLister = 4 // arcs per thread that lists blocks
+	arcsPerLister = 4 // arcs per thread in the kernel that lists free blocks
 	chunkSize     = 2048
-	countStride   = 8 // words from the count of one bin to that of the next
+	countStride   = 8 // words from the count of a bin to the count of the next bin
 )
 
-// Small batches have few bins, of at most smallBinArcs each, so that each multiprocessor has some.
-// Larger batches have bins of up to largeBinArcs, which keep a block busy. A bin has memory for
-// more: binArcs, or all arcs of a smaller batch. Batches of more than maxBinnedArcs arcs are
-// sorted.
+// The bins of a small batch have at most smallBinArcs arcs each, so that each multiprocessor gets
+// bins. The bins of a larger batch have up to largeBinArcs arcs, which keep a thread block busy.
+// These numbers are averages: a bin has memory for binArcs arcs, or for all arcs of a smaller
+// batch. A batch of more than maxBinnedArcs arcs is sorted.
 const (
 	smallBinArcs  = 256
 	maxSmallBins  = 512
@@ -35,8 +36,8 @@ const (
 	maxBinnedArcs = 1 << 23
 )
 
-// headSpace is the size of the results for the host; the counts of bins follow. The last change has
-// left all of it zero.
+// headSpace is the size of the results for the host. The sums and counts of the bins follow. The
+// last change has left all these words zero.
 const (
 	headSpace  = (headBytes + 255) &^ 255
 	sumsAt     = smallAt + headSpace
@@ -44,35 +45,35 @@ const (
 	smallBytes = countsAt + 4*countStride*maxBins - smallAt
 )
 
-// binsFor returns the number of bins for the given arcs, if all vertices were known.
+// binsFor returns the number of bins for a batch of the given arcs, without bins for new vertices.
 func binsFor(arcs int) int {
 	return max((arcs+largeBinArcs-1)/largeBinArcs, min((arcs+smallBinArcs-1)/smallBinArcs, maxSmallBins))
 }
 
-// spareVertices returns the number of vertices, beyond the existing ones, that bins cover.
+// spareVertices returns the number of new vertices that bins cover in addition to vertices.
 func spareVertices(vertices int) int { return vertices/4 + 64 }
 
-// binnedBatch is a batch in bins.
+// binnedBatch is the plan of a binned batch.
 type binnedBatch struct {
 	bins         binsRef
 	binned       binnedRef
-	arcs         arcsRef    // in bins
-	list         device.Ptr // free blocks that are taken
-	maxBins      int        // bins with memory
-	covered      int        // vertices that bins cover
-	blocksBefore blocks     // before the change
+	arcs         arcsRef    // arcs that lie in bins
+	list         device.Ptr // list of the free blocks that the batch takes
+	maxBins      int        // number of bins with memory
+	covered      int        // number of vertices that bins cover
+	blocksBefore blocks     // counts before the change
 	vertices     int        // number of records before the change
 }
 
-// binOverflow tracks batches that had too many arcs of a few vertices. Batches of as many arcs, or
-// more, are sorted for some time. That time grows with each new attempt that fails.
+// binOverflow records that a bin overflowed because few vertices had too many arcs. For some time,
+// batches of at least as many arcs are sorted. This time grows with each further overflow.
 type binOverflow struct {
-	minArcs    int // 0: none failed
-	remaining  int // batches
+	minArcs    int // arcs of the smallest batch that overflowed, or 0
+	remaining  int // number of batches to sort before the next attempt
 	retryAfter int
 }
 
-// maxRetryAfter is the maximum number of batches that are sorted before the next attempt.
+// maxRetryAfter is the maximum number of batches to sort before the next attempt.
 const maxRetryAfter = 256
 
 func (c *binOverflow) record(arcs int) {
@@ -83,7 +84,7 @@ func (c *binOverflow) record(arcs int) {
 	c.remaining = c.retryAfter
 }
 
-// shouldSort reports whether a batch with the given arcs should be sorted.
+// shouldSort reports whether to sort a batch of the given arcs.
 func (c *binOverflow) shouldSort(arcs int) bool {
 	if c.minArcs == 0 || arcs < c.minArcs {
 		return false
@@ -96,23 +97,23 @@ func (c *binOverflow) shouldSort(arcs int) bool {
 	return false
 }
 
-// overflow returns the record for batches of this kind.
+// overflow returns the binOverflow of edges or, for arcs of deleted vertices, that of deletions.
 func (c *gpuChange) overflow() *binOverflow { return &c.overflows[c.arcs.empties] }
 
-// layOutBins assigns memory to bins and returns its end.
+// layOutBins assigns the memory from at on to bins and returns the end.
 func (c *gpuChange) layOutBins(at device.Ptr) device.Ptr {
 	c.binPlan = binnedBatch{}
 	if c.n > maxBinnedArcs || c.arcs.multi != 0 && c.kinds != 0 {
 		return at
 	}
 	k, nBins, size := prim.Carve(at), binsFor(c.n), min(binArcs, c.n)
-	// vertices of a bin: an even share, one for a number that is no vertex, one for rounding
+	// perBin, the vertices per bin, allows for one number that is no vertex and for rounding.
 	binLimit, perBin := min(nBins+spareVertices(nBins), maxBins), min(size, c.opts.MaxVertices/nBins+2)
 	c.binPlan.bins = binsRef{
 		words: k.Alloc(8 * binLimit * size), counts: c.word(countsAt), size: uint32(size),
 		crowded: c.word(smallAt) + device.Ptr(unsafe.Offsetof(control{}.crowded)),
 	}
-	// Each large row has one partial chunk.
+	// Each large row may end with a partial chunk.
 	maxChunks := c.large*unitEntries/chunkSize + c.large/unitsOf(largeClass) + 1
 	c.binPlan.binned = binnedRef{
 		numbers: k.Alloc(4 * binLimit), segments: k.Alloc(int(unsafe.Sizeof(binnedSegment{})) * binLimit * perBin), counts: k.Alloc(4 * groups * binLimit),
@@ -125,7 +126,7 @@ func (c *gpuChange) layOutBins(at device.Ptr) device.Ptr {
 	return device.Ptr(k)
 }
 
-// assignBins assigns arcs to bins. It returns false if the batch should be sorted.
+// assignBins computes the number and width of the bins, or returns false to sort the batch.
 func (c *gpuChange) assignBins() bool {
 	b := &c.binPlan.bins
 	if b.counts == 0 || c.overflow().shouldSort(c.n) {
@@ -146,7 +147,7 @@ func (c *gpuChange) assignBins() bool {
 	return true
 }
 
-// planBins is plan for a batch in bins.
+// planBins submits the kernels that plan a binned batch.
 func (c *gpuChange) planBins() error {
 	c.headAt, c.binPlan.arcs.bits, c.binPlan.arcs.empties = c.word(smallAt), uint32(c.bits), c.arcs.empties
 	c.binPlan.blocksBefore, c.binPlan.vertices = c.blocks, c.gpuEngine.vertices
@@ -164,7 +165,7 @@ func (c *gpuChange) planBins() error {
 	return device.Launch(c.s, c.kernels.few, device.Dim{X: int(c.binPlan.bins.number)}, gpu.Block, &p)
 }
 
-// clearWords clears the words that kernels add to.
+// clearWords zeroes the words that kernels add to.
 func (c *gpuChange) clearWords() error {
 	zeroed := c.zeroed
 	c.zeroed = false
@@ -174,8 +175,8 @@ func (c *gpuChange) clearWords() error {
 	return c.s.Fill(c.headAt, 0, smallBytes/4)
 }
 
-// writeBins submits writing the rows, if memory suffices for them, and with copyResults, copying
-// the results to the host.
+// writeBins submits writing the rows, which happens only if memory suffices. With copyResults it
+// also submits copying the results to the host.
 func (c *gpuChange) writeBins(copyResults bool) error {
 	if err := c.sendPiles(); err != nil {
 		return err
@@ -196,7 +197,7 @@ func (c *gpuChange) writeBins(copyResults bool) error {
 	if n := len(c.retired); !copyResults && n > 0 {
 		place.ghosts, write.ghosts = uint32(c.retired[n-1].n), c.retired[n-1].buf.Ptr
 	}
-	// One block per sum, and more for the list.
+	// One thread block per sum, and more for the list.
 	sums := (int(c.binPlan.bins.number) + binsSummed - 1) / binsSummed
 	rows := c.n
 	if c.swept != nil {
@@ -215,7 +216,7 @@ func (c *gpuChange) writeBins(copyResults bool) error {
 	return err
 }
 
-// launchRows submits the launches that write rows.
+// launchRows submits the kernels that write rows.
 func (c *gpuChange) launchRows(p *writeFewParams) error {
 	bins := device.Dim{X: int(p.bins.number)}
 	if w := c.swept; w != nil {
@@ -231,9 +232,9 @@ func (c *gpuChange) launchRows(p *writeFewParams) error {
 	return err
 }
 
-// sendPiles copies piles to the device unless they are current. The device may not yet have read
-// the piles of the change before, if that made stacks after its results arrived. So the copy does
-// not use page-locked memory, which would require a wait.
+// sendPiles copies the piles to the device unless they are current. The device may not yet have
+// read the previous piles, if the host grew stacks after reading the results of that change. So the
+// copy does not use page-locked memory, which would require a wait.
 func (c *gpuChange) sendPiles() error {
 	if c.pilesCurrent {
 		return nil
@@ -248,7 +249,7 @@ func (c *gpuChange) sendPiles() error {
 	return err
 }
 
-// countGranted counts the blocks that the device has granted.
+// countGranted counts the change after the device has allocated its blocks.
 func (c *gpuChange) countGranted() {
 	needed, released := c.blockCounts()
 	c.vertices = max(c.gpuEngine.vertices, int(c.results.end))
@@ -257,7 +258,7 @@ func (c *gpuChange) countGranted() {
 	c.zeroed = true
 }
 
-// sumGroups converts the number of segments per group to the start of each group.
+// sumGroups converts the number of segments in each group to the start of each group.
 func (c *gpuChange) sumGroups() {
 	before := uint32(0)
 	for i, n := range c.firsts {

@@ -10,33 +10,33 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-// To delete many vertices, kernels scan all rows for neighbors that go, and rewrite the rows with
-// such neighbors (graph_sweep.cuh). A bin has neighboring vertices, and is the work of a block. The
-// device grants the planned blocks as for a batch in bins, so it does not wait for the host. Rows
-// of a directed graph do not store the sources of edges. With a scan it is as fast as an undirected
-// one.
+// To delete many vertices, kernels scan all rows for deleted neighbors and rewrite the rows that
+// have any (graph_sweep.cuh). A thread block processes a bin, which is a range of vertices. The
+// device allocates the planned blocks as for a binned batch, so it does not wait for the host. A
+// directed graph is scanned because its rows do not store the sources of edges. The scan is as fast
+// as for an undirected graph.
 
-// sweepRows is the number of vertices of a bin, or a divisor of it (kRows in graph_bins.cuh).
+// sweepRows divides the number of vertices of each bin (kRows in graph_bins.cuh).
 const sweepRows = 256
 
-// sweepShare bounds the cost of a sweep: at most that of deleting the arcs of one vertex in
-// sweepShare.
+// sweepShare selects sweeps: at least one vertex in sweepShare is deleted. Such a sweep costs at
+// most as much as deleting the arcs of these vertices.
 const sweepShare = 64
 
-// sweep is a deletion of vertices by a scan.
+// sweep is a running deletion of vertices by a scan.
 type sweep struct {
-	toDelete device.Ptr // a bit for each vertex
-	width    int        // of a bin, in vertices
+	toDelete device.Ptr // bitmap of the vertices to delete
+	width    int        // number of vertices of a bin
 	binPlan  binnedBatch
 	bytes    int
 }
 
-// shouldSweep reports whether a batch of n vertices is deleted by a sweep.
+// shouldSweep reports whether to delete n vertices by a sweep.
 func (e *gpuEngine) shouldSweep(n int) bool {
 	return e.opts.Directed || n >= e.vertices/e.share
 }
 
-// layOutSweep assigns memory from a place on to a sweep.
+// layOutSweep assigns the memory from at on to a sweep.
 func (e *gpuEngine) layOutSweep(at device.Ptr) *sweep {
 	n, k := max(1, e.vertices), prim.Carve(at)
 	w := &sweep{toDelete: k.Alloc(bitmapBytes(n)), width: sweepRows}
@@ -55,7 +55,7 @@ func (e *gpuEngine) layOutSweep(at device.Ptr) *sweep {
 	return w
 }
 
-// deleteBySweep deletes vertices, and returns how many were present.
+// deleteBySweep deletes vertices and returns the number of vertices that were present.
 func (e *gpuEngine) deleteBySweep(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error) {
 	if err := e.extra.Grow(&e.Queue, e.layOutSweep(0).bytes); err != nil {
 		return 0, err
@@ -94,7 +94,7 @@ func (e *gpuEngine) deleteBySweep(ctx context.Context, s *device.Stream, b *batc
 	return c.results.changed, err
 }
 
-// planSweep submits scanning all rows.
+// planSweep submits the scan of all rows.
 func (c *gpuChange) planSweep() error {
 	newest, held := c.newestSnapshot()
 	p := sweepParams{graph: refOf(c.currentView()), control: c.headAt, binned: c.binPlan.binned, doomed: c.swept.toDelete, width: uint32(c.swept.width), newest: newest}

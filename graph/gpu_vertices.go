@@ -31,12 +31,12 @@ func (e *gpuEngine) insertVertices(ctx context.Context, _ *device.Stream, b *bat
 	if err != nil {
 		return 0, err
 	}
-	n, err := e.countPresent(context.WithoutCancel(ctx)) // they have been inserted
+	n, err := e.countPresent(context.WithoutCancel(ctx)) // despite ctx: the vertices are inserted
 	return n - before, err
 }
 
-// markVertices submits marking vertices as present, or with toDelete, marking those present in a
-// bitmap. It adds the number of vertices marked to a word.
+// markVertices submits marking vertices as present. If toDelete is not null, it instead marks the
+// present vertices of the batch in bitmap toDelete. It adds the number of marked vertices to count.
 func (e *gpuEngine) markVertices(s *device.Stream, b *batch.Batch, toDelete, count device.Ptr) error {
 	p := markParams{graph: refOf(e.currentView()), vertices: b.Columns[batch.Keys].Ptr, doomed: toDelete, count: count, n: uint64(b.N)}
 	return device.Launch(s, e.kernels.mark, gpu.Wave(e.Dev, b.N), gpu.Block, &p)
@@ -62,7 +62,7 @@ func (e *gpuEngine) deleteVertices(ctx context.Context, s *device.Stream, b *bat
 	return n, err
 }
 
-// deleteOnDevice deletes vertices in a batch on the device.
+// deleteOnDevice deletes the vertices of a batch in device memory.
 func (e *gpuEngine) deleteOnDevice(ctx context.Context, s *device.Stream, b *batch.Batch) (n uint64, err error) {
 	if e.shouldSweep(b.N) {
 		return e.deleteBySweep(ctx, s, b)
@@ -70,12 +70,12 @@ func (e *gpuEngine) deleteOnDevice(ctx context.Context, s *device.Stream, b *bat
 	return e.deleteByArcs(ctx, s, b)
 }
 
-// deleteByArcs deletes few vertices of an undirected graph, by their arcs and the reverse arcs.
+// deleteByArcs deletes few vertices of an undirected graph by their arcs and the reverse arcs.
 func (e *gpuEngine) deleteByArcs(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error) {
 	n := e.vertices
 	var k prim.Carve
 	k.Alloc(bitmapBytes(n))
-	// The offsets are followed by the numbers of arcs and of vertices to delete.
+	// The offsets are followed by the number of arcs and the number of vertices to delete.
 	countsAt, offsetsAt := k.Alloc(4*n), k.Alloc(8*(n+2))
 	scan := prim.Scan{N: n, Width: 8}
 	x := device.Buffer{Ptr: k.Alloc(scan.ScratchBytes()), Size: scan.ScratchBytes()}
@@ -120,7 +120,7 @@ func (e *gpuEngine) deleteByArcs(ctx context.Context, s *device.Stream, b *batch
 	})
 }
 
-// launchArcs submits counting arcs or writing them.
+// launchArcs submits counting the arcs to delete or, if p has offsets, writing them.
 func (e *gpuEngine) launchArcs(s *device.Stream, p *doomedParams) error {
 	return device.Launch(s, e.kernels.doomed, gpu.Wave(e.Dev, 32*e.vertices), gpu.Block, p)
 }
@@ -170,7 +170,7 @@ func (e *gpuEngine) compactTo(ctx context.Context, to *memory) (compacted blocks
 	offsetsAt := k.Alloc(8 * (n + 1))
 	sort := prim.Sort{Widths: prim.Widths{Key: 4, Val: 4}, N: n, Hi: 8}
 	scan := prim.Scan{N: n, Width: 8}
-	// Arbitrary: the size of its scratch does not depend on it.
+	// Arbitrary keys, since the scratch size does not depend on them.
 	sort.From.Keys, sort.To.Keys, sort.To.Vals = 256, 256, 256
 	size := max(sort.ScratchBytes(), scan.ScratchBytes())
 	scratchAt := k.Alloc(size)
@@ -185,7 +185,7 @@ func (e *gpuEngine) compactTo(ctx context.Context, to *memory) (compacted blocks
 	launch := func(k device.Kernel) error {
 		return device.Launch(e.Stream, k, gpu.Wave(e.Dev, n), gpu.Block, &p)
 	}
-	entries := func(k device.Kernel) error { // a few vertices may have many
+	entries := func(k device.Kernel) error { // by entries, since a few vertices may have many
 		return device.Launch(e.Stream, k, gpu.Wave(e.Dev, max(n, e.used*unitEntries/threadEntries)), gpu.Block, &p)
 	}
 	err = e.Submit(e.Stream, func() error {
@@ -227,7 +227,7 @@ func (e *gpuEngine) compactTo(ctx context.Context, to *memory) (compacted blocks
 	})
 }
 
-// allocateCompacted allocates new memory for the blocks of each class, and returns their places.
+// allocateCompacted allocates the new memory and returns where the blocks of each class begin.
 func (e *gpuEngine) allocateCompacted(to *memory, firsts *[257]uint32) (compacted blocks, stacks [classes]stack, err error) {
 	var needed [classes]int
 	for class := 1; class < classes; class++ {

@@ -14,16 +14,17 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Graph is a graph that changes: batches of edges are inserted and deleted, in Go slices or on the
-// device (On). [New] makes one. All methods are safe for concurrent use.
+// Graph is a mutable graph. Its methods take batches of edges in Go slices or, with the suffix On,
+// in device memory. [New] makes a Graph. All methods are safe for concurrent use.
 //
-// A batch has the outcome of its operations one after the other. In an undirected graph, an edge
-// from u to v and one from v to u are the same edge. With Options.Multi, Insert adds another edge
-// even if one exists, and Delete deletes all edges between two ends. A vertex exists from the time
-// an edge or [Graph.InsertVertices] inserts it until [Graph.DeleteVertices] deletes it.
+// The operations of a batch take effect as if they ran one after the other. In an undirected graph,
+// an edge from u to v and an edge from v to u are the same edge. With Options.Multi, Insert adds
+// another edge even if one exists, and Delete deletes all edges between two ends. An edge or
+// [Graph.InsertVertices] inserts a vertex, and [Graph.DeleteVertices] deletes it. A vertex remains
+// when its last edge is deleted.
 type Graph struct{ *store }
 
-// New makes a graph without vertices. Options are those of [Build].
+// New makes a graph without vertices. See [Options] for the defaults.
 func New(dev device.Device, opts *Options) (*Graph, error) {
 	g, err := newStore(dev, core.Type{}, opts)
 	if err != nil {
@@ -35,11 +36,11 @@ func New(dev device.Device, opts *Options) (*Graph, error) {
 // Device returns the device of the graph.
 func (g *Graph) Device() device.Device { return g.dev }
 
-// Vertices returns the number of vertices. It is exact for every call that has returned, and for
-// batches on the device up to the last Sync. It neither locks nor waits; nor do Arcs and Edges.
+// Vertices returns the number of vertices. It counts all calls that have returned, but batches on
+// the device only up to the last Sync. Vertices, Arcs and Edges neither lock nor wait.
 func (g *Graph) Vertices() int { return int(g.size.vertices.Load()) }
 
-// Arcs returns the number of entries in all rows, as [CSR.Arcs].
+// Arcs returns the number of entries in all rows. See [CSR.Arcs].
 func (g *Graph) Arcs() int { return int(g.size.arcs.Load()) }
 
 // Edges returns the number of edges.
@@ -54,53 +55,57 @@ func edgesOf(directed bool, arcs, loops uint64) int {
 	return int((arcs + loops) / 2)
 }
 
-// Directed reports whether edges lead one way only.
+// Directed reports whether edges lead only one way.
 func (g *Graph) Directed() bool { return g.opts.Directed }
 
 // ---- changes -------------------------------------------------------------------
 
-// Insert inserts edges, and the vertices at their ends. It returns how many were absent; inserted,
-// unless nil, receives which. It skips self loops, unless Options keep them. A vertex not less than
-// MaxVertices returns weft.ErrOptions with the position of its edge, before anything changes.
-// (Delete and lookups find no such edge.) Insert panics if slices differ in length.
+// Insert inserts edges and the vertices at their ends. It returns the number of edges that were
+// absent. Unless inserted is nil, inserted[i] reports whether edge i was absent. Insert skips self
+// loops unless Options.SelfLoops is set. A vertex not less than MaxVertices returns weft.ErrOptions
+// with the position of its edge, before anything changes. (Delete and lookups accept such a vertex
+// and find no edge.) Insert panics if the slices differ in length.
 //
-// A change is done completely or, after an error, not at all. But more than half a million edges
-// run in pieces, one after the other. If memory or ctx ends between two pieces, the
-// weft.PartialError reports how many operations are done. The error of every batch is a
-// PartialError. A piece without memory is not run, so Failed is 0.
+// After an error, a small batch has changed nothing. A batch of more than half a million edges may
+// run in pieces, one after the other. If memory is exhausted or ctx ends between two pieces, the
+// error reports the number of operations done. Every batch returns its error as a
+// weft.PartialError. A piece that lacks memory does not run, so Failed is 0.
 func (g *Graph) Insert(ctx context.Context, from, to []uint32, inserted []bool) (int, error) {
 	return g.change(ctx, nil, "Insert", edgeBatch(op.Put, from, to, batch.Column{}, inserted))
 }
 
-// Delete deletes edges and returns how many were present; deleted, unless nil, receives which.
+// Delete deletes edges and returns the number of edges that were present. Unless deleted is nil,
+// deleted[i] reports whether edge i was present.
 func (g *Graph) Delete(ctx context.Context, from, to []uint32, deleted []bool) (int, error) {
 	return g.change(ctx, nil, "Delete", edgeBatch(op.Delete, from, to, batch.Column{}, deleted))
 }
 
-// Apply runs a mixed batch of weft.OpPut and weft.OpDelete, in its order. It returns how many edges
-// it inserted and deleted; done, unless nil, receives which operations did. Other kinds return
-// device.ErrInvalid, and nothing is run.
+// Apply runs a batch of insertions (weft.OpPut) and deletions (weft.OpDelete), in order. It returns
+// the number of edges that it inserted and deleted. Unless done is nil, done[i] reports whether
+// operation i changed the graph. Any other kind returns device.ErrInvalid, and nothing changes.
 func (g *Graph) Apply(ctx context.Context, kinds []weft.OpKind, from, to []uint32, done []bool) (int, error) {
 	b := edgeBatch(op.Put, from, to, batch.Column{}, done)
 	b.Columns[batch.Kinds] = batch.Input(kinds)
 	return g.change(ctx, nil, "Apply", b)
 }
 
-// InsertOn is Insert for a batch on the device, on a stream. inserted may be empty. It adds the
-// number that Insert returns to counts[0], if given. The host allocates memory, so the call waits
-// for the earlier work of the stream, but not for the rows to be written. The columns must not
-// change until the stream has run the batch.
+// InsertOn inserts edges from slices in device memory. See [Graph.Insert] for the results; inserted
+// may be empty. If counts is given, InsertOn adds the number of new edges to counts[0]. The host
+// allocates memory, so InsertOn waits for the earlier work of stream s, but not until the rows are
+// written. The caller must not change the slices until s has run the batch.
 func (g *Graph) InsertOn(s *device.Stream, from, to device.Slice[uint32], inserted device.Slice[bool], counts ...device.Slice[uint64]) error {
 	return g.changeOn(s, "InsertOn", edgeBatchOn(op.Put, from, to, batch.Column{}, inserted), counts)
 }
 
-// DeleteOn is Delete for a batch on the device, as InsertOn.
+// DeleteOn deletes edges from slices in device memory. It waits and counts as [Graph.InsertOn]
+// does. See [Graph.Delete] for the results.
 func (g *Graph) DeleteOn(s *device.Stream, from, to device.Slice[uint32], deleted device.Slice[bool], counts ...device.Slice[uint64]) error {
 	return g.changeOn(s, "DeleteOn", edgeBatchOn(op.Delete, from, to, batch.Column{}, deleted), counts)
 }
 
-// ApplyOn is Apply for a batch on the device, as InsertOn. kinds are those of weft.OpKind; any kind
-// other than weft.OpPut deletes.
+// ApplyOn runs insertions and deletions from slices in device memory. kinds holds values of
+// weft.OpKind: weft.OpPut inserts, any other kind deletes. ApplyOn waits and counts as
+// [Graph.InsertOn] does. See [Graph.Apply] for the results.
 func (g *Graph) ApplyOn(s *device.Stream, kinds device.Slice[uint8], from, to device.Slice[uint32], done device.Slice[bool], counts ...device.Slice[uint64]) error {
 	b := edgeBatchOn(op.Put, from, to, batch.Column{}, done)
 	b.Columns[batch.Kinds] = batch.InputOn(kinds)
@@ -128,15 +133,15 @@ func edgeBatchOn(kind op.Kind, from, to device.Slice[uint32], vals batch.Column,
 	}}
 }
 
-// InsertVertices inserts vertices without edges, and returns how many were absent.
+// InsertVertices inserts vertices without edges. It returns the number that were absent.
 func (g *Graph) InsertVertices(ctx context.Context, vertices []uint32) (n int, err error) {
 	return g.insertVertices(ctx, "InsertVertices", vertices)
 }
 
-// DeleteVertices deletes vertices with all their edges, in both directions, and returns how many
-// were present. Their numbers may be used again. In an undirected graph few vertices take as long
-// as deleting their edges. For many vertices, and always in a directed graph, it scans all rows for
-// edges to the vertices. So one call with many vertices is better than many calls.
+// DeleteVertices deletes vertices with all their edges, in both directions. It returns the number
+// that were present. The vertex numbers may be used again. In an undirected graph, deleting few
+// vertices takes as long as deleting their edges. For many vertices, and always in a directed
+// graph, DeleteVertices scans all rows. So one call with many vertices is better than many calls.
 func (g *Graph) DeleteVertices(ctx context.Context, vertices []uint32) (n int, err error) {
 	return g.runChange(ctx, nil, "DeleteVertices", vertexBatch(op.Delete, len(vertices), batch.Input(vertices)), g.engine.deleteVertices, nil)
 }
@@ -145,9 +150,9 @@ func (g *store) insertVertices(ctx context.Context, method string, vertices []ui
 	return g.runChange(ctx, nil, method, vertexBatch(op.Put, len(vertices), batch.Input(vertices)), g.engine.insertVertices, nil)
 }
 
-// InsertVerticesOn is InsertVertices for a batch on the device. It adds the number of new vertices
-// to counts[0], if given. The host copies the batch to its memory, since it allocates the records:
-// the call waits for the earlier work of the stream.
+// InsertVerticesOn inserts vertices from a slice in device memory. If counts is given, it adds the
+// number of new vertices to counts[0]. It copies the slice to host memory, since the host allocates
+// the records. So it waits for the earlier work of stream s.
 func (g *Graph) InsertVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error {
 	const method = "InsertVerticesOn"
 	b := vertexBatch(op.Put, vertices.Len(), batch.InputOn(vertices))
@@ -163,8 +168,9 @@ func (g *Graph) InsertVerticesOn(s *device.Stream, vertices device.Slice[uint32]
 	return errors.Join(err, wrap(method, g.engine.addCount(s, count, uint64(n))))
 }
 
-// DeleteVerticesOn is DeleteVertices for a batch on the device, as InsertOn. It adds the number of
-// vertices that were present to counts[0], if given.
+// DeleteVerticesOn deletes vertices from a slice in device memory, with all their edges. If counts
+// is given, it adds the number of vertices that were present to counts[0]. It waits for the earlier
+// work of stream s.
 func (g *Graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error {
 	const method = "DeleteVerticesOn"
 	b := vertexBatch(op.Delete, vertices.Len(), batch.InputOn(vertices))
@@ -175,12 +181,12 @@ func (g *Graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32]
 	return err
 }
 
-// vertexBatch returns a batch of vertices to insert or delete.
 func vertexBatch(kind op.Kind, n int, vertices batch.Column) *batch.Batch {
 	return &batch.Batch{N: n, Kind: kind, Columns: batch.Columns{batch.Keys: vertices}}
 }
 
-// checkPlace refuses streams and columns of other devices, and closed streams of the host.
+// checkPlace returns an error if the stream or a column belongs to another device. It also refuses
+// a closed stream of a host.
 func (g *store) checkPlace(s *device.Stream, b *batch.Batch) error {
 	err := b.CheckDevice(g.dev, s)
 	if err == nil && isHost(g.dev) {
@@ -189,7 +195,7 @@ func (g *store) checkPlace(s *device.Stream, b *batch.Batch) error {
 	return err
 }
 
-// Clear removes all edges and vertices, and frees memory. Snapshots keep theirs.
+// Clear removes all edges and vertices and frees their memory. Open snapshots keep their memory.
 func (g *Graph) Clear(ctx context.Context) error {
 	return wrap("Clear", g.withExclusive(ctx, func() error {
 		m, err := newMemory(g.dev, g.shape, g.opts.MaxVertices)
@@ -204,21 +210,20 @@ func (g *Graph) Clear(ctx context.Context) error {
 	}))
 }
 
-// Compact moves all rows to new memory, one after the other, and frees the old memory. Graphs do so
-// by themselves when more than two thirds of the memory is free after four batches in a row, or in
-// Sync. They do not while a snapshot keeps the old memory.
+// Compact moves all rows to new memory, without gaps, and frees the old memory. A graph compacts
+// itself when more than two thirds of its memory is free after four batches in a row, or in Sync.
+// It does not do so while a snapshot is open.
 func (g *Graph) Compact(ctx context.Context) error {
 	return wrap("Compact", g.withExclusive(ctx, func() error { return g.rebuild(ctx) }))
 }
 
-// Sync waits for all batches on the device, and frees memory if more than two thirds of it is
-// unused.
+// Sync waits for all batches on the device. It frees memory if over two thirds are unused.
 func (g *Graph) Sync(ctx context.Context) error {
 	return wrap("Sync", g.withExclusive(ctx, func() error { return errors.Join(g.shrink(ctx, 1), g.publish(ctx, nil)) }))
 }
 
-// Close frees the graph after the calls in flight. The memory of snapshots is freed with them. It
-// is idempotent.
+// Close waits for running calls and frees the graph. An open snapshot keeps its memory until it is
+// closed, but returns weft.ErrClosed. Close is idempotent.
 func (g *Graph) Close() error {
 	first, err := g.leases.Close()
 	if !first {
@@ -233,8 +238,8 @@ func (g *Graph) Close() error {
 
 // ---- lookups -------------------------------------------------------------------
 
-// Has looks up edges and returns how many exist; found, unless nil, receives which. Numbers that
-// are no vertices have no edges.
+// Has looks up edges and returns the number that exist. Unless found is nil, found[i] reports
+// whether edge i exists. A number that is not a vertex has no edges.
 func (g *Graph) Has(ctx context.Context, from, to []uint32, found []bool) (int, error) {
 	return g.find(ctx, "Has", edgeBatch(op.Get, from, to, batch.Column{}, found))
 }
@@ -249,7 +254,8 @@ func (g *store) find(ctx context.Context, method string, b *batch.Batch) (n int,
 	return n, wrap(method, err)
 }
 
-// HasOn is Has for a batch on the device. It adds the number of edges found to hits[0], if given.
+// HasOn looks up edges from slices in device memory; found may be empty. If hits is given, HasOn
+// adds the number of edges found to hits[0].
 func (g *Graph) HasOn(s *device.Stream, from, to device.Slice[uint32], found device.Slice[bool], hits ...device.Slice[uint64]) error {
 	return g.findOn(s, "HasOn", edgeBatchOn(op.Get, from, to, batch.Column{}, found), hits)
 }
@@ -262,12 +268,12 @@ func (g *store) findOn(s *device.Stream, method string, b *batch.Batch, hits []d
 	}
 	return wrap(method, g.readOn(s, b, func(v *view) error {
 		n, err := g.engine.find(context.Background(), s, v, b, to.Ptr())
-		core.AddCount(to, n) // no kernel has added them
+		core.AddCount(to, n) // on a CPU; on a GPU n is 0 and the kernel counts
 		return err
 	}))
 }
 
-// submitRead submits a function that reads the present graph.
+// readOn checks the devices of s and b and runs f on the present graph.
 func (g *store) readOn(s *device.Stream, b *batch.Batch, f func(*view) error) error {
 	if err := g.checkPlace(s, b); err != nil {
 		return err
@@ -275,8 +281,8 @@ func (g *store) readOn(s *device.Stream, b *batch.Batch, f func(*view) error) er
 	return g.read(context.Background(), s, f)
 }
 
-// Degree writes the number of neighbors of each vertex to degrees, in a directed graph the
-// out-degree.
+// Degree writes the number of neighbors of each vertex, in a directed graph the out-degree, to
+// degrees.
 func (g *Graph) Degree(ctx context.Context, vertices, degrees []uint32) error {
 	b := degreeBatch(vertices, degrees)
 	b.MustMatch("graph", "Degree")
@@ -287,28 +293,29 @@ func degreeBatch(vertices, degrees []uint32) *batch.Batch {
 	return &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.Input(vertices), batch.Counts: batch.Output(degrees)}}
 }
 
-// DegreeOn is Degree for a batch on the device.
+// DegreeOn writes the number of neighbors of each vertex to degrees, both in device memory.
 func (g *Graph) DegreeOn(s *device.Stream, vertices, degrees device.Slice[uint32]) error {
 	b := &batch.Batch{N: vertices.Len(), Columns: batch.Columns{batch.Keys: batch.InputOn(vertices), batch.Counts: batch.OutputOn(degrees)}}
 	b.MustMatch("graph", "DegreeOn")
 	return wrap("DegreeOn", g.readOn(s, b, func(v *view) error { return g.engine.degrees(context.Background(), s, v, b) }))
 }
 
-// Neighbors appends the neighbors of a vertex to a slice, in ascending order.
+// Neighbors appends the neighbors of a vertex, in ascending order, to a slice, which it returns.
 func (g *Graph) Neighbors(ctx context.Context, vertex uint32, to []uint32) ([]uint32, error) {
 	r, err := g.currentRows(ctx, "Neighbors", []uint32{vertex})
 	return append(to, r.ids...), err
 }
 
-// Rows returns the neighbors of vertices: those of vertices[i] are
+// Rows returns the neighbors of several vertices. The neighbors of vertices[i] are
 // neighbors[offsets[i]:offsets[i+1]], in ascending order.
 func (g *Graph) Rows(ctx context.Context, vertices []uint32) (offsets []uint64, neighbors []uint32, err error) {
 	r, err := g.currentRows(ctx, "Rows", vertices)
 	return r.offsets, r.ids, err
 }
 
-// RowsOn is Rows for a batch on the device. It writes degrees, as long as vertices, offsets, one
-// longer, and as many neighbors as fit into that slice.
+// RowsOn writes the degrees and neighbors of vertices to device memory. degrees must be as long as
+// vertices, and offsets one longer. The row of vertices[i] begins at offsets[i], as in
+// [Graph.Rows]. If neighbors is too short for all rows, RowsOn writes only the entries that fit.
 func (g *Graph) RowsOn(s *device.Stream, vertices, degrees device.Slice[uint32], offsets device.Slice[uint64], neighbors device.Slice[uint32]) error {
 	return g.rowsOn(s, "RowsOn", rowsBatchOn(vertices, degrees, offsets, neighbors))
 }
@@ -325,7 +332,7 @@ func (g *store) rowsOn(s *device.Stream, method string, b *batch.Batch) error {
 	return wrap(method, g.readOn(s, b, func(v *view) error { return g.writeRows(s, v, b) }))
 }
 
-// rows are rows of several vertices in host memory.
+// rows holds the rows of several vertices in host memory.
 type rows struct {
 	offsets []uint64
 	ids     []uint32
@@ -340,7 +347,7 @@ func (g *store) currentRows(ctx context.Context, method string, vertices []uint3
 	return r, wrap(method, err)
 }
 
-// rowsOf reads the rows of n vertices, of the first n if vertices is nil.
+// rowsOf reads the rows of n vertices. If vertices is nil, they are the vertices 0 to n-1.
 func (g *store) rowsOf(ctx context.Context, v *view, vertices []uint32, n int) (r rows, err error) {
 	degrees := make([]uint32, n)
 	r.offsets = make([]uint64, n+1)
@@ -356,7 +363,7 @@ func (g *store) rowsOf(ctx context.Context, v *view, vertices []uint32, n int) (
 		r.offsets[i+1] = r.offsets[i] + uint64(d)
 	}
 	r.ids = make([]uint32, r.offsets[n])
-	// aligned
+	// Made of uint64, so that weights are aligned.
 	r.weights = device.Bytes(make([]uint64, (len(r.ids)*v.weight+7)/8))[:len(r.ids)*v.weight]
 	b.Columns[batch.Counts], b.Columns[batch.Offsets] = batch.Column{}, batch.OffsetsIn(r.offsets)
 	b.Columns[batch.OutKeys] = batch.Output(r.ids)
@@ -366,7 +373,8 @@ func (g *store) rowsOf(ctx context.Context, v *view, vertices []uint32, n int) (
 	return r, g.engine.rows(ctx, nil, v, b)
 }
 
-// CSR returns the graph as immutable rows, for all vertex numbers up to the largest ever used.
+// CSR returns an immutable copy of the graph, with a row for each number up to the largest ever
+// used.
 func (g *Graph) CSR(ctx context.Context) (c *CSR, err error) {
 	err = g.read(ctx, nil, func(v *view) error {
 		c, _, err = g.export(ctx, v, g.loops)
@@ -385,25 +393,25 @@ func (g *store) export(ctx context.Context, v *view, loops uint64) (*CSR, []byte
 	}, r.weights, nil
 }
 
-// simple reports whether rows are known to have no loops and no parallel edges.
+// simple reports whether rows certainly have neither loops nor parallel edges.
 func (g *store) simple(loops uint64) bool { return loops == 0 && !g.opts.Multi }
 
-// Save writes the graph to a stream in the format that [Graph.Load] reads on any device. Changes
-// wait until it is written; [Snapshot.Save] does not block them.
+// Save writes the graph in the format that [Graph.Load] reads on any device. Changes wait until
+// Save returns. [Snapshot.Save] does not block changes.
 func (g *Graph) Save(ctx context.Context, to io.Writer) error {
 	return wrap("Save", g.read(ctx, nil, func(v *view) error { return g.save(ctx, v, to) }))
 }
 
-// Load inserts the vertices and edges of a saved graph. It keeps self loops and parallel edges if
-// Options do, as Insert. A stream of another kind, a damaged or a truncated one returns
-// weft.ErrFormat, and vertices beyond MaxVertices return weft.ErrOptions. Some edges that precede
-// the damage may have been inserted.
+// Load inserts the vertices and edges of a saved graph. It keeps self loops and parallel edges only
+// if the Options of the graph keep them. Data that is damaged, truncated or of another kind returns
+// weft.ErrFormat. Vertices beyond MaxVertices return weft.ErrOptions. Edges that precede the damage
+// may have been inserted.
 func (g *Graph) Load(ctx context.Context, from io.Reader) error {
 	return wrap("Load", g.load(ctx, from))
 }
 
-// InsertCSR inserts the vertices and edges of an immutable graph. It keeps the direction of the
-// edges of a directed one.
+// InsertCSR inserts the vertices and edges of an immutable graph, and returns the number of new
+// edges.
 func (g *Graph) InsertCSR(ctx context.Context, c *CSR) (int, error) {
 	return g.insertCSR(ctx, c, batch.Column{})
 }
@@ -430,8 +438,9 @@ func (g *store) insertCSR(ctx context.Context, c *CSR, vals batch.Column) (int, 
 	return n, wrap("InsertCSR", op.Cause(err))
 }
 
-// smallerEndArcs returns the arcs of an undirected graph from their smaller end, with their
-// weights. In a multigraph the other arcs would be edges of their own.
+// smallerEndArcs returns the arcs of an undirected graph that lead from a smaller vertex to a
+// larger one or to itself, with their weights. Inserting the reverse arcs, too, would double the
+// edges of a multigraph.
 func smallerEndArcs(from, to []uint32, vals batch.Column, width int) (us, vs []uint32, keptVals batch.Column) {
 	all, kept := weights{width, vals.Host}, weights{width, batch.Aligned(make([]byte, len(vals.Host)))}
 	for i, u := range from {

@@ -2,24 +2,24 @@ package graph
 
 import "context"
 
-// Stats describes the memory of a [Graph] and its use.
+// Stats describes the size and memory of a [Graph].
 type Stats struct {
-	Vertices, Edges int // present ones
-	Records         int // of vertices, including deleted ones
-	Inline          int // vertices with their neighbors in their record
-	Snapshots       int // open ones
+	Vertices, Edges int // number of vertices and edges
+	Records         int // number of vertex records, including deleted vertices
+	Inline          int // records that store their neighbors themselves
+	Snapshots       int // number of open snapshots
 
-	Bytes         int // size of all memory: Used, Limbo, Free, and the rounding of the device
-	UsedBytes     int // size of records and blocks of rows
-	RetiredBytes  int // size of blocks that only snapshots have, and of copies of records
-	FreeBytes     int // size of free blocks
+	Bytes         int // all memory: the three sizes below, work memory, and rounding
+	UsedBytes     int // records, and blocks of rows
+	RetiredBytes  int // blocks that only snapshots use, and copies of records
+	FreeBytes     int // free blocks
 	LargestDegree int
 }
 
 // BytesPerEdge returns Bytes divided by the number of edges.
 func (s Stats) BytesPerEdge() float64 { return float64(s.Bytes) / float64(max(1, s.Edges)) }
 
-// Stats measures the graph. It reads all degrees.
+// Stats measures the graph. It reads the degrees of all vertices.
 func (g *Graph) Stats(ctx context.Context) (s Stats, err error) {
 	err = g.withExclusive(ctx, func() error {
 		s, err = g.stats(ctx)

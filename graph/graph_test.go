@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// randomEdges returns edges between n vertices, many of them twice, and some to hubs.
+// randomEdges returns m edges between n vertices. Many occur twice, and many lead to hubs.
 func randomEdges(n, m int, seed uint64) (e Edges, weights []uint32) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	for i := range m {
@@ -38,7 +38,6 @@ func randomEdges(n, m int, seed uint64) (e Edges, weights []uint32) {
 	return e, weights
 }
 
-// arc is an entry of a row.
 type arc struct {
 	from, to, weight uint32
 }
@@ -70,7 +69,6 @@ func modelOf(e Edges, weights []uint32, o Options) (arcs []arc) {
 	return arcs
 }
 
-// arcsPerEdge returns the entries of a graph.
 func arcsOf(g *Weighted[uint32]) (arcs []arc) {
 	for u := range uint32(g.Vertices()) {
 		for i, v := range g.Neighbors(u) {
@@ -80,11 +78,11 @@ func arcsOf(g *Weighted[uint32]) (arcs []arc) {
 	return arcs
 }
 
-// TestBuild compares graphs of random lists with a map, for all options, sizes and numbers of
+// TestBuild compares graphs from random lists with a map, for all options, sizes and numbers of
 // cores.
 func TestBuild(t *testing.T) {
 	cores := []int{1, 3}
-	if testing.Short() { // the race detector sees everything on three
+	if testing.Short() { // three cores suffice for the race detector
 		cores = cores[1:]
 	}
 	for _, workers := range cores {
@@ -114,7 +112,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// verify compares the properties that a graph reports with its arcs.
+// verify compares all properties of a graph with its arcs.
 func verify(t *testing.T, dev device.Device, g *CSR, arcs []arc) {
 	t.Helper()
 	loops := 0
@@ -192,7 +190,7 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// wantOriented checks an oriented view: each edge once, upward, in order.
+// wantOriented checks that an oriented graph has each edge once, from the smaller degree, in order.
 func wantOriented(t *testing.T, g, oriented *CSR) {
 	t.Helper()
 	if want := g.Edges() - g.Loops(); oriented.Edges() != want || !oriented.Directed() || !oriented.Simple() {
@@ -214,8 +212,7 @@ func wantOriented(t *testing.T, g, oriented *CSR) {
 	}
 }
 
-// TestUnsorted checks the sorted views of unsorted rows with repeated edges, and that queries have
-// the same results.
+// TestUnsorted checks views and queries of a graph with unsorted rows and repeated edges.
 func TestUnsorted(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	g, err := NewCSR([]uint64{0, 4, 6, 9, 9}, []uint32{2, 1, 1, 0, 0, 0, 2, 0, 2}, true)
@@ -253,8 +250,7 @@ func TestUnsorted(t *testing.T) {
 	}
 }
 
-// TestUnsortedUndirected checks that an undirected graph stays undirected when its rows are sorted,
-// and that it has its views.
+// TestUnsortedUndirected checks that an undirected graph stays undirected when its rows are sorted.
 func TestUnsortedUndirected(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	g, err := NewCSR([]uint64{0, 3, 5, 7, 8}, []uint32{3, 2, 1, 2, 0, 1, 0, 0}, false)
@@ -378,7 +374,7 @@ func TestEmpty(t *testing.T) {
 
 func TestDegrees(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
-	// A star of eight, an edge, a vertex alone.
+	// A star of eight edges, a separate edge, and a vertex with only a self loop.
 	e := Edges{Vertices: 12, From: []uint32{0, 0, 0, 0, 0, 0, 0, 0, 9, 11}, To: []uint32{1, 2, 3, 4, 5, 6, 7, 8, 10, 11}}
 	g, err := Build(t.Context(), dev, e, &Options{SelfLoops: true})
 	if err != nil {
@@ -402,7 +398,7 @@ func TestDegrees(t *testing.T) {
 	}
 }
 
-// TestFilter checks the edges of a batch that changed a graph, and the vertices at their ends.
+// TestFilter checks Filter and Endpoints for the edges of a batch.
 func TestFilter(t *testing.T) {
 	e := Edges{Vertices: 9, From: []uint32{5, 1, 5, 7}, To: []uint32{1, 2, 0, 7}}
 	kept := e.Filter([]bool{true, false, true, true})

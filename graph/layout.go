@@ -7,10 +7,10 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// A vertex of a [Graph] has a record of 32 bytes. It stores the degree, the class of the block, and
-// the neighbors if that class is 0. Otherwise it stores the position of the block and the epoch in
-// which it was written. Neighbors ascend, in records and in blocks. graph_table.cuh has the same
-// words.
+// A vertex of a [Graph] has a record of 32 bytes. It stores the degree and the class of the block.
+// If the class is 0, the neighbors follow. Otherwise the record stores the position of the block
+// and the epoch in which the block was written. Neighbors ascend, in records and in blocks.
+// graph_table.cuh defines the same words.
 const (
 	recordWords = 8
 	recordBytes = 4 * recordWords
@@ -23,11 +23,12 @@ const (
 )
 
 const (
-	unitEntries = 8   // entries per unit of memory; blocks consist of units
-	classes     = 113 // of blocks: 0 is none, the largest have memory for 2^32 entries
+	unitEntries = 8 // entries per unit; a block consists of units
+	// number of block classes: class 0 means no block, the largest holds 2^32 entries
+	classes = 113
 )
 
-// shape is the size of row entries.
+// shape describes the size of row entries.
 type shape struct {
 	weight int // size of a weight in bytes: 0, 4 or 8
 }
@@ -41,8 +42,8 @@ func (s shape) inlineWeights() int { return 4 * (recordInline + s.inline()) }
 // unit returns the size of a unit in bytes.
 func (s shape) unit() int { return unitEntries * (4 + s.weight) }
 
-// classOf returns the smallest class of block for a degree. Up to eight units each number of units
-// is a class. Beyond that a doubling has four classes, so at most a quarter of a block is unused.
+// classOf returns the smallest block class for a degree. Up to eight units, each number of units is
+// a class. Beyond that each doubling has four classes, so at most a quarter of a block is unused.
 func (s shape) classOf(degree int) uint32 {
 	if degree <= s.inline() {
 		return 0
@@ -65,20 +66,20 @@ func unitsOf(class uint32) int {
 	return int(5+c%4) << (c/4 + 1)
 }
 
-// view is a graph at one moment, as readers see it.
+// view is the state of a graph that readers see: the present one or a snapshot.
 type view struct {
 	shape
 	records, alive, pool device.Buffer
 	vertices             int // number of records
 }
 
-// row is the neighbors of a vertex in host memory.
+// row holds the neighbors of a vertex in host memory.
 type row struct {
 	ids     []uint32
 	weights weights
 }
 
-// row returns the neighbors of a vertex. A vertex without a record has none.
+// row returns the neighbors of a vertex, or an empty row if the vertex has no record.
 func (v *view) row(u uint32) row {
 	if int(u) >= v.vertices {
 		return row{}
@@ -113,21 +114,21 @@ func (v *view) words(u uint32) []uint32 {
 	return batch.View[uint32](v.records.Host[int(u)*recordBytes : (int(u)+1)*recordBytes])
 }
 
-// hasVertex reports whether a vertex is in the graph.
+// hasVertex reports whether a vertex is present.
 func (v *view) hasVertex(u uint32) bool {
 	return int(u) < v.vertices && batch.View[uint32](v.alive.Host)[u/32]>>(u%32)&1 != 0
 }
 
-// bitmapBytes returns the size of a bitmap of vertices.
+// bitmapBytes returns the size of a bitmap with a bit per vertex.
 func bitmapBytes(vertices int) int { return (vertices + 31) / 32 * 4 }
 
-// weights is a column of weights of width bytes each, 0 for none.
+// weights is a column of weights. Each takes width bytes; width is 0 without weights.
 type weights struct {
 	width int
 	bytes []byte
 }
 
-// set copies weight i of another column to position k.
+// set copies weight i of from to position k of w.
 func (w weights) set(k int, from weights, i int) {
 	switch w.width {
 	case 4:
@@ -137,7 +138,7 @@ func (w weights) set(k int, from weights, i int) {
 	}
 }
 
-// copy copies n weights from another column to positions from k on.
+// copy copies n weights, from position i of from to position k of w.
 func (w weights) copy(k int, from weights, i, n int) {
 	copy(w.bytes[k*w.width:], from.bytes[i*w.width:(i+n)*w.width])
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// TestLittleMemory checks that on a device with little memory calls succeed or return
-// device.ErrMemory, and in that case change nothing.
+// TestLittleMemory checks that calls on a device with little memory succeed, or return
+// device.ErrMemory and change nothing.
 func TestLittleMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -81,7 +81,7 @@ func TestLittleMemory(t *testing.T) {
 	}
 	must(t, g.Check(t.Context()))
 	var got []edge
-	// Copying rows to the host would need memory.
+	// Rows copies through device memory, which may be exhausted.
 	image, _, _, err := g.engine.image(t.Context(), g.currentView())
 	must(t, err)
 	for u := range uint32(image.vertices) {

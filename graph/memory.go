@@ -8,14 +8,14 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// memory is a generation: records, the bitmap of present vertices, and blocks. All of it grows in
-// place.
+// memory is a generation of a graph's memory: records, the bitmap of present vertices, and the pool
+// of blocks. Each area grows in place.
 type memory struct {
 	shape
 	records, alive, pool area
 }
 
-// maxUnits is the number of units with 32-bit numbers.
+// maxUnits is the maximum number of units, which have 32-bit numbers.
 const maxUnits = 1<<32 - 1
 
 func newMemory(dev device.Device, s shape, vertices int) (*memory, error) {
@@ -48,7 +48,7 @@ func (m *memory) view(vertices int) *view {
 
 func memoryOf(l *core.Lease) *memory { return l.Parts.(*memory) }
 
-// area is memory that grows in place, unless the system cannot reserve address ranges.
+// area is memory that grows in place, or by copying if the system cannot reserve address ranges.
 type area struct {
 	dev      device.Device
 	rng      device.Range
@@ -66,7 +66,7 @@ func (a *area) open(dev device.Device, maxBytes uint64) (err error) {
 	return err
 }
 
-// grow grows the area to at least the given bytes. New memory is undefined.
+// grow grows the area to at least the given bytes. The content of the new part is undefined.
 func (a *area) grow(bytes int) error {
 	if bytes <= a.buf.Size {
 		return nil
@@ -77,7 +77,7 @@ func (a *area) grow(bytes int) error {
 	if bytes > a.maxBytes {
 		return fmt.Errorf("%w: %d bytes, and the device has %d", device.ErrMemory, bytes, a.maxBytes)
 	}
-	// An eighth more, so that gradual growth rarely calls the driver.
+	// Grow by an eighth more, so that gradual growth rarely calls the driver.
 	err := a.rng.Resize(bytes + a.buf.Size/8)
 	if err != nil {
 		err = a.rng.Resize(bytes)

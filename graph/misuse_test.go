@@ -11,15 +11,13 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// panics reports whether f panics.
 func panics(f func()) (did bool) {
 	defer func() { did = recover() != nil }()
 	f()
 	return false
 }
 
-// TestCountsElsewhere checks that a counter on another device is refused before anything changes or
-// is launched.
+// TestCountsElsewhere checks that a counter on another device is refused before anything changes.
 func TestCountsElsewhere(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		ctx, s := t.Context(), devicetest.NewStream(t, dev)
@@ -64,8 +62,8 @@ func TestCountsElsewhere(t *testing.T) {
 	})
 }
 
-// TestWithoutStream checks that a batch on the device without a stream of that device is refused
-// before anything changes.
+// TestWithoutStream checks that On methods refuse nil and streams of other devices before anything
+// changes.
 func TestWithoutStream(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		ctx, s := t.Context(), devicetest.NewStream(t, dev)
@@ -98,8 +96,8 @@ func TestWithoutStream(t *testing.T) {
 	})
 }
 
-// TestMissingWeights checks that a graph with weights refuses edges without weights, from methods
-// that it inherits.
+// TestMissingWeights checks that a WeightedGraph refuses edges without weights from inherited
+// methods.
 func TestMissingWeights(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		ctx, s := t.Context(), devicetest.NewStream(t, dev)
@@ -154,8 +152,7 @@ func TestRowsOnWeights(t *testing.T) {
 	})
 }
 
-// TestFreedDeviceCSR checks that a freed graph on a device returns an error everywhere, and no
-// memory of others.
+// TestFreedDeviceCSR checks that all methods of a freed graph on a device return an error.
 func TestFreedDeviceCSR(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		ctx, s := t.Context(), devicetest.NewStream(t, dev)

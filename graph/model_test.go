@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// edge is one of a model: in an undirected graph from the smaller end to the larger.
+// edge is an edge of a model. In an undirected graph from is the smaller end.
 type edge struct{ from, to uint32 }
 
 // model is the expected content of a graph.
@@ -63,7 +63,6 @@ func (m *model[W]) apply(kind weft.OpKind, u, v uint32, w W) bool {
 	return !exists
 }
 
-// count returns the number of edges.
 func (m *model[W]) count() (n int) {
 	for _, all := range m.edges {
 		n += len(all)
@@ -71,7 +70,8 @@ func (m *model[W]) count() (n int) {
 	return n
 }
 
-// markLive adds the ends of edges. Edges that a batch inserts and deletes again add no vertices.
+// markLive marks the ends of edges as present. An edge that a batch inserts and deletes again marks
+// no vertex.
 func (m *model[W]) markLive() {
 	for e := range m.edges {
 		m.vertices[e.from], m.vertices[e.to] = true, true
@@ -89,7 +89,7 @@ func (m *model[W]) deleteVertices(ids []uint32) (n int) {
 	return n
 }
 
-// arcs returns the rows that a graph should have, in order.
+// arcs returns the rows that the graph should have, in order.
 func (m *model[W]) arcs() (all []edge, weights []W) {
 	for e, parallels := range m.edges {
 		for range parallels {
@@ -112,7 +112,7 @@ func (m *model[W]) arcs() (all []edge, weights []W) {
 	return all, weights
 }
 
-// reader is a graph or a snapshot of one.
+// reader is a graph or a snapshot.
 type reader[W Weight] interface {
 	Vertices() int
 	Edges() int
@@ -122,7 +122,6 @@ type reader[W Weight] interface {
 	Neighbors(ctx context.Context, v uint32, to []uint32) ([]uint32, error)
 }
 
-// sameRows compares the rows.
 func (m *model[W]) sameRows(t testing.TB, g reader[W]) (c *Weighted[W], want []edge) {
 	t.Helper()
 	if g.Vertices() != len(m.vertices) || g.Edges() != m.count() {
@@ -144,7 +143,7 @@ func (m *model[W]) sameRows(t testing.TB, g reader[W]) (c *Weighted[W], want []e
 	return c, want
 }
 
-// same compares everything.
+// same compares a graph with the model.
 func (m *model[W]) same(t testing.TB, g reader[W], vertices int) {
 	t.Helper()
 	ctx := t.Context()
@@ -201,13 +200,13 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// held is a snapshot with its expected content.
+// held is a snapshot and its model.
 type held[W Weight] struct {
 	*WeightedSnapshot[W]
 	model *model[W]
 }
 
-// player plays a random history on a graph and on a model of it.
+// player applies a random history to a graph and to its model.
 type player[W Weight] struct {
 	testing.TB
 	r        *rand.Rand
@@ -236,7 +235,7 @@ func play[W Weight](t testing.TB, dev device.Device, o Options, seed uint64, rou
 	return p
 }
 
-// forceSort makes the kernels of a GPU sort batches, as they do very large ones.
+// forceSort makes a GPU sort batches instead of using bins.
 func forceSort(g *store, sorted bool) {
 	if e, ok := g.engine.(*gpuEngine); ok {
 		e.overflows = [2]binOverflow{}
@@ -246,8 +245,7 @@ func forceSort(g *store, sorted bool) {
 	}
 }
 
-// forceSweep makes the kernels of a GPU scan all rows for deleted vertices, or delete their arcs,
-// as for few vertices.
+// forceSweep makes a GPU scan all rows for deleted vertices, or delete their arcs.
 func forceSweep(g *store, all bool) {
 	if e, ok := g.engine.(*gpuEngine); ok {
 		e.share = map[bool]int{true: sweepShare, false: 1}[all]
@@ -264,7 +262,7 @@ func (p *player[W]) close() {
 	must(p.TB, p.g.Close())
 }
 
-// vertex returns a random one, often a hub or one of the last.
+// vertex returns a random vertex, often a hub or one of the last.
 func (p *player[W]) vertex() uint32 {
 	switch p.r.IntN(4) {
 	case 0:
@@ -318,7 +316,7 @@ func (p *player[W]) step() {
 	}
 }
 
-// edges runs a batch: inserts, deletes of mostly present edges, or both.
+// edges runs a batch that inserts edges, deletes mostly present edges, or both.
 func (p *player[W]) edges(k int) {
 	existing, _ := p.m.arcs()
 	n := 1 + p.r.IntN(p.batch)
@@ -371,7 +369,7 @@ func (p *player[W]) run(k int, kinds []weft.OpKind, from, to []uint32, vals []W)
 	return ok, n
 }
 
-// runOn is run with columns on the device.
+// runOn runs a batch from device memory.
 func (p *player[W]) runOn(k int, kinds []weft.OpKind, from, to []uint32, vals []W) (ok []bool, n int) {
 	s, err := p.g.Device().NewStream()
 	must(p.TB, err)
@@ -405,7 +403,6 @@ func (p *player[W]) runOn(k int, kinds []weft.OpKind, from, to []uint32, vals []
 	return ok, int(total[0]) - 1000
 }
 
-// sameEnds compares the vertices listed on a device with the ends of edges.
 func (p *player[W]) sameEnds(e Edges, s *device.Stream, endpoints device.Slice[uint32], count device.Slice[uint64]) {
 	p.Helper()
 	got, n := make([]uint32, endpoints.Len()), make([]uint64, 1)
@@ -431,7 +428,7 @@ var allOptions = []Options{
 	{}, {SelfLoops: true}, {Directed: true}, {Directed: true, SelfLoops: true}, {Multi: true, SelfLoops: true}, {Multi: true, Directed: true},
 }
 
-// TestHistories compares random histories with a map from edges to weights.
+// TestHistories compares graphs after random histories with models.
 func TestHistories(t *testing.T) {
 	dev := devicetest.Open(t)
 	rounds, seeds := 40, uint64(3)
@@ -449,7 +446,7 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// TestUnweighted checks that a graph without weights has the same edges as one with.
+// TestUnweighted checks that a graph without weights has the same edges as a graph with weights.
 func TestUnweighted(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, o := range allOptions {
@@ -502,8 +499,7 @@ func unweighted(t testing.TB, dev device.Device, o Options) {
 	must(t, s.Close())
 }
 
-// TestSaveLoad checks that a saved graph is the same after loading, and that damaged files are not
-// loaded.
+// TestSaveLoad checks that a saved graph is loaded unchanged, and that damaged files are refused.
 func TestSaveLoad(t *testing.T) {
 	dev := devicetest.Open(t)
 	ctx := t.Context()
@@ -522,7 +518,7 @@ func TestSaveLoad(t *testing.T) {
 	}
 }
 
-// spoil damages a saved graph: every bit of the header, others here and there, and its length.
+// spoil damages each bit of the header of a saved graph, other bits here and there, and its length.
 func spoil(t *testing.T, dev device.Device, o Options, file []byte) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 1))

@@ -8,8 +8,8 @@ import (
 	"github.com/weftgo/weft/internal/gpu/triangles"
 )
 
-// Oriented is [CSR.Oriented] of a graph on a device. The view lies on the same device, and the
-// caller must free it. Oriented waits for it.
+// Oriented returns a directed view of the graph on the same device, and waits until it is complete.
+// The caller must free the view. See [CSR.Oriented] for its rows.
 func (d *DeviceCSR) Oriented(ctx context.Context, s *device.Stream) (*DeviceCSR, error) {
 	o, err := d.orientedOn(ctx, s)
 	return o, wrap("Oriented", err)
@@ -44,7 +44,7 @@ func (d *DeviceCSR) orientedOn(ctx context.Context, s *device.Stream) (o *Device
 	return &DeviceCSR{offsets: view.Offsets, neighbors: view.Neighbors, host: CSR{directed: true, sorted: true, simple: true}}, nil
 }
 
-// orientByKernels is Oriented by the kernels of a device.
+// orientByKernels computes Oriented on a device with kernels.
 func (g *CSR) orientByKernels(ctx context.Context, dev device.Device) (o *CSR, err error) {
 	s, err := dev.NewStream()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// TestMultigraphKept checks that a multigraph that is saved, loaded, exported and inserted again
-// has the same parallel edges, in order.
+// TestMultigraphKept checks that a multigraph keeps its parallel edges and their order when it is
+// saved and loaded, or exported and inserted.
 func TestMultigraphKept(t *testing.T) {
 	dev, ctx := devicetest.Open(t), t.Context()
 	for _, o := range []Options{{Multi: true}, {Multi: true, SelfLoops: true}, {Multi: true, Directed: true, SelfLoops: true}} {
@@ -45,8 +45,8 @@ func TestMultigraphKept(t *testing.T) {
 	}
 }
 
-// TestParallelEdgesOfOneBatch inserts and deletes one edge many times in a batch. The outcome is
-// that of one operation after the other.
+// TestParallelEdgesOfOneBatch inserts and deletes one edge many times in a batch. The operations
+// must take effect in order.
 func TestParallelEdgesOfOneBatch(t *testing.T) {
 	dev, ctx := devicetest.Open(t), t.Context()
 	g, err := NewWeightedGraph[uint32](dev, &Options{Multi: true})

@@ -13,7 +13,7 @@ import (
 //go:embed testdata/survivors.txt
 var survivors string
 
-// TestRandomMutants checks that few random changes of the kernels go unnoticed.
+// TestRandomMutants checks that the tests notice most random changes of the kernels.
 func TestRandomMutants(t *testing.T) {
 	all := conformance.Images(graphImages)
 	trials := map[string]func(*mutate.Mutant) []mutate.Trial{
@@ -22,13 +22,13 @@ func TestRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: all, Number: 1, Reasons: survivors, Trials: trials})
 }
 
-// trialsOf returns the tests of kernels for weights of a width.
+// trialsOf returns the tests of kernels with weights of one width.
 func trialsOf[W uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
 	quick, random := mutate.DeviceTrials(m.Arch, 2, kernelTests[W]())
 	return slices.Concat(quick, random)
 }
 
-// trialsUnweighted returns those without weights.
+// trialsUnweighted returns the tests of kernels without weights.
 func trialsUnweighted(m *mutate.Mutant) []mutate.Trial {
 	var tests []mutate.KernelTest
 	for _, o := range allOptions {

@@ -23,10 +23,10 @@ func (g *store) savedKind() savedgraph.Kind {
 	return k
 }
 
-// savedRows is the number of rows that are read at a time.
+// savedRows is the number of rows that save reads at a time.
 const savedRows = 1 << 16
 
-// save writes the content of a view, some rows at a time.
+// save writes the vertices and edges of a view.
 func (g *store) save(ctx context.Context, v *view, to io.Writer) error {
 	w := savedgraph.NewWriter(to, g.savedKind(), v.vertices)
 	alive, err := g.engine.readAlive(ctx, v)

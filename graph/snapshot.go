@@ -13,10 +13,10 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Snapshot is a [Graph] as it was at one moment. Algorithms run on it while updates continue, and
-// neither waits for the other. It has a copy of the records, 32 bytes a vertex, and keeps the
-// blocks of the rows at that moment, but none written later. It holds that memory until it is
-// closed, and is valid while the graph is open.
+// Snapshot is the state of a [Graph] at one moment. Lookups and algorithms run on it while updates
+// continue, and neither waits for the other. A Snapshot copies the records, 32 bytes a vertex, and
+// keeps the blocks that the rows had at that moment. It keeps this memory until it is closed. It is
+// valid while the graph is open.
 type Snapshot struct {
 	graph *store
 	view  *view
@@ -26,12 +26,11 @@ type Snapshot struct {
 	present, arcs, loops uint64
 
 	mu     sync.Mutex
-	users  int // calls on it, plus one until it is closed
+	users  int // number of running calls, plus one until Close
 	closed bool
 }
 
-// Snapshot takes a snapshot, which sees every call that has returned and every batch submitted
-// before.
+// Snapshot takes a snapshot. It includes all calls that have returned and all submitted batches.
 func (g *Graph) Snapshot(ctx context.Context) (*Snapshot, error) {
 	s, err := g.snapshot(ctx)
 	return s, wrap("Snapshot", err)
@@ -61,7 +60,7 @@ func (g *store) snapshot(ctx context.Context) (s *Snapshot, err error) {
 	return s, nil
 }
 
-// withOpen keeps the snapshot open during a call.
+// withOpen runs f while the snapshot stays open.
 func (s *Snapshot) withOpen(ctx context.Context, f func() error) error {
 	s.mu.Lock()
 	err := ctx.Err()
@@ -78,7 +77,7 @@ func (s *Snapshot) withOpen(ctx context.Context, f func() error) error {
 	return errors.Join(s.runIfOpen(f), s.release())
 }
 
-// runIfOpen runs f, unless the graph has been closed.
+// runIfOpen runs f unless the graph is closed.
 func (s *Snapshot) runIfOpen(f func() error) error {
 	s.graph.open.RLock()
 	defer s.graph.open.RUnlock()
@@ -88,7 +87,7 @@ func (s *Snapshot) runIfOpen(f func() error) error {
 	return f()
 }
 
-// release ends a use. The last one frees blocks and memory.
+// release ends a call, or the use until Close. The last release frees the memory.
 func (s *Snapshot) release() (err error) {
 	s.mu.Lock()
 	s.users--
@@ -98,14 +97,14 @@ func (s *Snapshot) release() (err error) {
 		return nil
 	}
 	ctx, g := context.Background(), s.graph
-	if g.leases.LockWriter(ctx) == nil { // or the graph has been closed
+	if g.leases.LockWriter(ctx) == nil { // an error means that the graph is closed
 		err = g.removeSnapshot(ctx, s)
 		g.leases.UnlockWriter()
 	}
 	return errors.Join(err, freeCopy(g.dev, s.view), s.lease.End())
 }
 
-// removeSnapshot frees the blocks that only this snapshot had.
+// removeSnapshot removes a snapshot from the graph and frees the blocks that only it used.
 func (g *store) removeSnapshot(ctx context.Context, s *Snapshot) error {
 	i := slices.Index(g.snapshots, s.epoch)
 	g.copies -= s.view.copyBytes()
@@ -117,10 +116,10 @@ func (g *store) removeSnapshot(ctx context.Context, s *Snapshot) error {
 	return g.engine.reclaim(ctx, g.isHeld)
 }
 
-// copyBytes returns the size of a snapshot's memory other than blocks.
+// copyBytes returns the size of a snapshot's records and bitmap.
 func (v *view) copyBytes() int { return v.records.Size + v.alive.Size }
 
-// freeCopy frees a snapshot's memory other than blocks.
+// freeCopy frees a snapshot's records and bitmap.
 func freeCopy(dev device.Device, v *view) (err error) {
 	for _, b := range []device.Buffer{v.records, v.alive} {
 		if b.Size > 0 {
@@ -130,8 +129,8 @@ func freeCopy(dev device.Device, v *view) (err error) {
 	return err
 }
 
-// Close frees the memory of the snapshot after the calls in flight. It is idempotent; later calls
-// on the snapshot return weft.ErrClosed.
+// Close frees the memory of the snapshot when running calls have ended. Later calls on the snapshot
+// return weft.ErrClosed. Close is idempotent.
 func (s *Snapshot) Close() error {
 	s.mu.Lock()
 	first := !s.closed
@@ -149,10 +148,10 @@ func (s *Snapshot) Vertices() int { return int(s.present) }
 // Edges returns the number of edges.
 func (s *Snapshot) Edges() int { return edgesOf(s.graph.opts.Directed, s.arcs, s.loops) }
 
-// Directed reports whether edges lead one way only.
+// Directed reports whether edges lead only one way.
 func (s *Snapshot) Directed() bool { return s.graph.opts.Directed }
 
-// Has is [Graph.Has].
+// Has looks up edges of the snapshot. See [Graph.Has].
 func (s *Snapshot) Has(ctx context.Context, from, to []uint32, found []bool) (n int, err error) {
 	return s.find(ctx, "Has", edgeBatch(op.Get, from, to, batch.Column{}, found))
 }
@@ -167,20 +166,20 @@ func (s *Snapshot) find(ctx context.Context, method string, b *batch.Batch) (n i
 	return n, wrap(method, err)
 }
 
-// Degree is [Graph.Degree].
+// Degree writes the number of neighbors of each vertex to degrees. See [Graph.Degree].
 func (s *Snapshot) Degree(ctx context.Context, vertices, degrees []uint32) error {
 	b := degreeBatch(vertices, degrees)
 	b.MustMatch("graph", "Degree")
 	return wrap("Degree", s.withOpen(ctx, func() error { return s.graph.engine.degrees(ctx, nil, s.view, b) }))
 }
 
-// Neighbors is [Graph.Neighbors].
+// Neighbors appends the neighbors of a vertex, in ascending order, to a slice, which it returns.
 func (s *Snapshot) Neighbors(ctx context.Context, vertex uint32, to []uint32) ([]uint32, error) {
 	_, ids, err := s.Rows(ctx, []uint32{vertex})
 	return append(to, ids...), err
 }
 
-// Rows is [Graph.Rows].
+// Rows returns the neighbors of several vertices. See [Graph.Rows].
 func (s *Snapshot) Rows(ctx context.Context, vertices []uint32) (offsets []uint64, neighbors []uint32, err error) {
 	var r rows
 	err = s.withOpen(ctx, func() error {
@@ -190,7 +189,7 @@ func (s *Snapshot) Rows(ctx context.Context, vertices []uint32) (offsets []uint6
 	return r.offsets, r.ids, wrap("Rows", err)
 }
 
-// CSR is [Graph.CSR].
+// CSR returns the snapshot as an immutable graph in host memory. See [Graph.CSR].
 func (s *Snapshot) CSR(ctx context.Context) (c *CSR, err error) {
 	c, _, err = s.export(ctx)
 	return c, err
@@ -204,7 +203,7 @@ func (s *Snapshot) export(ctx context.Context) (c *CSR, weights []byte, err erro
 	return c, weights, wrap("CSR", err)
 }
 
-// Save is [Graph.Save], while updates continue.
+// Save writes the snapshot, while updates continue. See [Graph.Save].
 func (s *Snapshot) Save(ctx context.Context, to io.Writer) error {
 	return wrap("Save", s.withOpen(ctx, func() error { return s.graph.save(ctx, s.view, to) }))
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// TestSnapshotsDuringUpdates reads snapshots in several goroutines while edges come and go.
+// TestSnapshotsDuringUpdates reads snapshots in several goroutines while batches insert and delete
+// edges.
 func TestSnapshotsDuringUpdates(t *testing.T) {
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind == device.Sim {
@@ -54,7 +55,7 @@ func TestSnapshotsDuringUpdates(t *testing.T) {
 			at := r.IntN(len(held))
 			must(t, held[at].Close())
 			held = slices.Delete(held, at, at+1)
-			_, err = g.Insert(ctx, from, to, nil) // into the blocks that this frees
+			_, err = g.Insert(ctx, from, to, nil) // takes the blocks that the closed snapshot frees
 			must(t, err)
 			for _, k := range held {
 				read(k)

@@ -8,18 +8,17 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// DegreeStats describes the degrees of the vertices of a graph, in a directed graph the
-// out-degrees.
+// DegreeStats describes the degrees of all vertices, in a directed graph the out-degrees.
 type DegreeStats struct {
 	Min, Max    int
 	Mean, Sigma float64 // Sigma is the standard deviation
-	Isolated    int     // vertices without edges, other than self loops
-	// Histogram counts vertices by the bits of their degree: Histogram[0] those of degree 0, and
-	// Histogram[b] those of 2^(b-1) to 2^b-1.
+	Isolated    int     // vertices without edges to other vertices
+	// Histogram counts vertices by the bit length of their degree. Histogram[0] counts degree 0,
+	// and Histogram[b] counts degrees 2^(b-1) to 2^b-1.
 	Histogram []int
 }
 
-// Degrees measures the degrees of all vertices. A graph without vertices has zeros.
+// Degrees measures the degrees of all vertices. For a graph without vertices all values are 0.
 func (g *CSR) Degrees(ctx context.Context, dev device.Device) (DegreeStats, error) {
 	host, err := hostOf(dev)
 	if err != nil {
@@ -42,7 +41,7 @@ func (g *CSR) Degrees(ctx context.Context, dev device.Device) (DegreeStats, erro
 		}
 	})
 	var all degreePart
-	for i, p := range parts { // in order, so that sums are the same on any number of cores
+	for i, p := range parts { // in order, so that sums do not depend on the number of cores
 		if i == 0 {
 			all.min = p.min
 		}
@@ -61,14 +60,14 @@ func (g *CSR) Degrees(ctx context.Context, dev device.Device) (DegreeStats, erro
 	return s, ctx.Err()
 }
 
-// degreePart is the measurement of some of the vertices.
+// degreePart is the measurement of a range of vertices.
 type degreePart struct {
 	min, max, isolated int
 	squares            float64
 	histogram          [34]int
 }
 
-// linked reports for each vertex whether it has an edge with another one.
+// linked reports for each vertex whether it has an edge to or from another vertex.
 func (g *CSR) linked() []bool {
 	linked := make([]bool, g.Vertices())
 	for v := range linked {

@@ -17,12 +17,12 @@ import (
 	"github.com/weftgo/weft/internal/touched"
 )
 
-// store is a graph that changes, without the types of its weights.
+// store implements a mutable graph for any type of weights.
 //
-// It uses leases, batches and errors of package core, but is no core.Table. A table of edges would
-// have the chunks and retries of the core, and no rows. A table per vertex would take a call for
-// each. Here a batch has two keys and runs as a whole. An edge of an undirected graph is in two
-// rows, and the memory of a row depends on all operations of its vertex.
+// It uses leases, batches and errors of package core, but is not a core.Table. A core.Table of
+// edges would support chunks and retries, but not rows, and a table per vertex would take a call
+// per vertex. A batch of a store has two keys and runs as a whole. An edge of an undirected graph
+// lies in two rows, and the memory of a row depends on all operations on its vertex.
 type store struct {
 	opts Options
 	shape
@@ -33,65 +33,65 @@ type store struct {
 	// The writer lock protects the following fields.
 	blocks
 	vertices   int    // number of records
-	arcs       uint64 // entries of all rows
+	arcs       uint64 // number of entries in all rows
 	loops      uint64
-	epoch      uint32   // number of the next snapshot
+	epoch      uint32   // epoch of the next snapshot
 	snapshots  []uint32 // epochs of the open snapshots, ascending
-	superseded []bool   // for each of those, whether it is of an earlier generation
-	copies     int      // size of the snapshots' memory other than blocks
-	underused  int      // batches in a row that have left much memory free
+	superseded []bool   // whether snapshot i is of an earlier generation
+	copies     int      // bytes of the snapshots other than blocks
+	underused  int      // number of batches in a row that left much memory unused
 
 	size      sizes
-	weights   core.Type    // 0: none
-	open      sync.RWMutex // held by calls on snapshots, so that Close waits for them
+	weights   core.Type    // zero without weights
+	open      sync.RWMutex // read-locked by calls on snapshots; Close waits for them
 	closed    bool
 	endpoints touched.Lister
 	tracked   *observe.Tracked
 }
 
-// sizes are the sizes when a call returned, or at the last Sync.
+// sizes holds the sizes after the last call, or at the last Sync.
 type sizes struct{ vertices, arcs, loops atomic.Uint64 }
 
-// engine works on the memory of a store, on one kind of device. Changes run one at a time and
-// exclude lookups of the present graph, but not those of snapshots.
+// engine runs operations of a store on one kind of device. Changes run one at a time and exclude
+// lookups of the present graph. Lookups of snapshots run alongside changes.
 type engine interface {
-	// change runs a batch of edges, from Keys to Keys2 with weights Vals, of kinds op.Put and
-	// op.Delete: completely or, after an error, not at all. It returns the number of edges that
-	// were absent (Put) or present (Delete).
+	// change runs a batch of edges from Keys to Keys2, with weights Vals, of kinds op.Put and
+	// op.Delete. After an error nothing has changed. It returns the number of edges that were
+	// absent (Put) or present (Delete).
 	change(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error)
-	// insertVertices and deleteVertices run a batch of vertices, in Keys. They return how many are
-	// new, or were present.
+	// insertVertices and deleteVertices run a batch of the vertices in Keys. They return the number
+	// of vertices that were absent or present.
 	insertVertices(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error)
 	deleteVertices(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error)
 	// find looks up edges from Keys to Keys2, writes Vals and OK and returns the number found. On a
-	// stream of a GPU it adds the number to count, unless that is null, and returns 0.
+	// stream of a GPU it returns 0 and adds the number to count, unless count is null.
 	find(ctx context.Context, s *device.Stream, v *view, b *batch.Batch, count device.Ptr) (uint64, error)
-	// addCount submits adding n to a counter of the caller, if given.
+	// addCount submits an addition of n to the caller's counter to, if given.
 	addCount(s *device.Stream, to device.Slice[uint64], n uint64) error
-	// degrees writes the degrees of vertices Keys to Counts. Without Keys the vertices are the
-	// first b.N.
+	// degrees writes the degrees of the vertices in Keys to Counts. Without Keys the vertices are 0
+	// to b.N-1.
 	degrees(ctx context.Context, s *device.Stream, v *view, b *batch.Batch) error
-	// rows writes the rows of vertices to OutKeys and Vals, from Offsets on, and never beyond.
-	// Without Keys the vertices are the first b.N.
+	// rows writes the rows of the vertices in Keys to OutKeys and Vals, at Offsets. It drops
+	// entries that do not fit. Without Keys the vertices are 0 to b.N-1.
 	rows(ctx context.Context, s *device.Stream, v *view, b *batch.Batch) error
 	// offsets writes the prefix sums of Counts to Offsets.
 	offsets(s *device.Stream, b *batch.Batch) error
 	// readAlive reads the bitmap of present vertices.
 	readAlive(ctx context.Context, v *view) ([]uint32, error)
-	// countPresent reads the number of vertices, after all changes.
+	// countPresent returns the number of vertices after all changes.
 	countPresent(ctx context.Context) (uint64, error)
 	// copyView copies the memory that changes overwrite, for a snapshot.
 	copyView(ctx context.Context, v *view) (*view, error)
-	// reclaim frees and counts the retired blocks of snapshots for which held returns false.
+	// reclaim frees the retired blocks for which seen returns false, and counts them as free.
 	reclaim(ctx context.Context, seen func(retiredBlock) bool) error
 	// compact copies the graph to new memory.
 	compact(ctx context.Context) (*memory, error)
-	// clear drops all blocks; m is the new memory.
+	// clear drops all blocks and vertices before m becomes the memory of the graph.
 	clear(ctx context.Context, m *memory) error
-	// image returns the memory as host memory, with the free blocks of each class and the retired
-	// blocks of snapshots.
+	// image returns a copy of the view in host memory, the free blocks of each class, and the
+	// retired blocks that snapshots use.
 	image(ctx context.Context, v *view) (*view, [classes][]uint32, []retiredBlock, error)
-	// overheadBytes returns the size of the engine's memory other than its generation.
+	// overheadBytes returns the size of the engine's memory other than the generation.
 	overheadBytes() int
 	close() error
 }
@@ -132,7 +132,6 @@ func (g *store) checkOptions() error {
 	return nil
 }
 
-// arcsPerEdge returns the number of row entries per edge.
 func (g *store) arcsPerEdge() int {
 	if g.opts.Directed {
 		return 1
@@ -152,7 +151,7 @@ func wrap(method string, err error) error {
 	return fmt.Errorf("graph: %s: %w", method, err)
 }
 
-// withExclusive runs f in an exclusive section: no other writer, no reader of the present graph.
+// withExclusive runs f in an exclusive section, without writers or readers of the present graph.
 func (g *store) withExclusive(ctx context.Context, f func() error) error {
 	if err := g.leases.LockWriter(ctx); err != nil {
 		return err
@@ -177,9 +176,9 @@ func (g *store) read(ctx context.Context, s *device.Stream, f func(*view) error)
 	return errors.Join(f(g.currentView()), lease.End())
 }
 
-// minPiece and maxPiece bound the pieces of a batch of host memory. A piece has as many arcs as
-// the graph. So insertions into growing rows cost at most a few copies of each row. The bounds
-// limit the memory that a piece takes meanwhile.
+// minPiece and maxPiece bound the number of arcs of a piece of a batch in host memory. Within these
+// bounds a piece has as many arcs as the graph. So inserting into growing rows copies each row only
+// a few times. The upper bound limits the temporary memory of a piece.
 const (
 	minPiece = 1 << 20
 	maxPiece = 1 << 24
@@ -189,12 +188,11 @@ func (g *store) pieceEdges() int {
 	return int(min(max(g.arcs, minPiece), maxPiece)) / g.arcsPerEdge()
 }
 
-// change runs a batch of edges.
 func (g *store) change(ctx context.Context, s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) (n int, err error) {
 	return g.runChange(ctx, s, method, b, g.engine.change, counts)
 }
 
-// runChange runs a batch of edges or vertices.
+// runChange runs a batch of edges or vertices, with run for each piece.
 func (g *store) runChange(ctx context.Context, s *device.Stream, method string, b *batch.Batch, run func(context.Context, *device.Stream, *batch.Batch) (uint64, error), counts []device.Slice[uint64]) (n int, err error) {
 	b.MustMatch("graph", method)
 	done := 0
@@ -208,7 +206,7 @@ func (g *store) runChange(ctx context.Context, s *device.Stream, method string, 
 			return err
 		})
 	}
-	// The count includes the pieces before an error.
+	// n includes the pieces before the error.
 	err = errors.Join(err, g.engine.addCount(s, count, uint64(n)))
 	if err != nil {
 		b.ClearFrom(done)
@@ -231,11 +229,11 @@ func (g *store) validate(s *device.Stream, b *batch.Batch) error {
 			}
 		}
 	}
-	return g.checkRange(b) // the engine checks columns that only the device reads
+	return g.checkRange(b) // the engine checks columns in device memory
 }
 
-// checkWeights refuses n edges without weights for a graph with weights, from methods that a
-// WeightedGraph inherits from Graph.
+// checkWeights returns an error for n edges without weights in a graph with weights. A
+// WeightedGraph inherits methods of Graph that pass no weights.
 func (g *store) checkWeights(n int, weights *batch.Column) error {
 	if g.weight > 0 && n > 0 && !weights.Given() {
 		return fmt.Errorf("%w: %d edges without weights, for a graph with weights", device.ErrInvalid, n)
@@ -243,7 +241,8 @@ func (g *store) checkWeights(n int, weights *batch.Column) error {
 	return nil
 }
 
-// checkRange refuses to insert vertices out of range. Deletions of such vertices find nothing.
+// checkRange returns an error if the batch inserts a vertex out of range. Deletions may name such
+// vertices and find nothing.
 func (g *store) checkRange(b *batch.Batch) error {
 	from, to := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Keys2].Host)
 	kinds := batch.View[op.Kind](b.Columns[batch.Kinds].Host)
@@ -277,13 +276,13 @@ func (g *store) rangeError(i int, u, v uint32, edge bool) error {
 	return fmt.Errorf("%w: vertex %d of the batch is %d: vertices are 0 to %d; MaxVertices allows more", weft.ErrOptions, i, u, g.opts.MaxVertices-1)
 }
 
-// runPieces runs a batch piece by piece, and publishes the new sizes. done is the length of the
-// prefix that was run.
+// runPieces runs a batch piece by piece and publishes the new sizes. It returns the number of
+// operations run and the number of changes.
 func (g *store) runPieces(ctx context.Context, s *device.Stream, b *batch.Batch, run func(context.Context, *device.Stream, *batch.Batch) (uint64, error)) (done, n int, err error) {
 	for err = ctx.Err(); done < b.N && err == nil; {
 		size := min(b.N-done, g.pieceEdges())
 		if s != nil && b.Columns[batch.Keys].Host == nil {
-			size = b.N - done // the device checks its vertices before anything changes
+			size = b.N - done // one piece: the device checks the vertices before anything changes
 		}
 		var changed uint64
 		if changed, err = run(ctx, s, b.Part(done, done+size)); err == nil {
@@ -304,8 +303,8 @@ func (g *store) runPieces(ctx context.Context, s *device.Stream, b *batch.Batch,
 	return done, n, err
 }
 
-// publish updates the published sizes. On a stream of a GPU the number of vertices is published by
-// the next Sync.
+// publish makes the present sizes visible to Vertices, Arcs and Edges. On a stream of a GPU the
+// next Sync publishes the number of vertices.
 func (g *store) publish(ctx context.Context, s *device.Stream) error {
 	g.size.arcs.Store(g.arcs)
 	g.size.loops.Store(g.loops)
@@ -326,17 +325,18 @@ func isHost(dev device.Device) bool {
 
 // ---- memory -------------------------------------------------------------------
 
-// Memory is freed when the unused part is more than two thirds of what blocks took, and more than
-// minShrinkUnits. A batch that changes all rows needs as much again, and leaves it unused. Nothing
-// is copied while snapshots exist, since they refer to blocks by position. Freeing and reallocating
-// memory takes longer than most batches, so it is kept for shrinkAfter batches, which may need it.
+// Memory is freed if more than two thirds of the units are unused, and the units exceed
+// minShrinkUnits. A batch that changes all rows writes them to new blocks and leaves the old blocks
+// unused. Nothing is freed while a snapshot is open, since it refers to blocks by position. Freeing
+// and reallocating memory takes longer than most batches. So unused memory is kept for shrinkAfter
+// batches, which may need it.
 const (
 	minShrinkUnits = 1 << 10
 	shrinkAfter    = 4
 )
 
-// shrink frees memory that the given number of batches in a row have left unused. On a lack of
-// memory or time it returns no error: the batch is done, and a later one tries again.
+// shrink frees unused memory if the given number of batches in a row left it unused. It ignores a
+// lack of memory and the end of ctx: the batch is done, and a later batch tries again.
 func (g *store) shrink(ctx context.Context, batches int) error {
 	if g.units <= minShrinkUnits || g.used > g.units/3 || len(g.snapshots) > 0 {
 		g.underused = 0
@@ -353,7 +353,7 @@ func (g *store) shrink(ctx context.Context, batches int) error {
 	return err
 }
 
-// rebuild copies the graph to new memory.
+// rebuild copies the graph to new memory and frees the old memory.
 func (g *store) rebuild(ctx context.Context) error {
 	m, err := g.engine.compact(ctx)
 	if err != nil {
@@ -369,8 +369,8 @@ func (g *store) replaceMemory(m *memory) error {
 	return g.leases.Replace(m)
 }
 
-// reserve allocates memory for blocks of the given units and records of the given vertices. clear
-// zeroes new records.
+// reserve grows the memory to the given units of blocks and the given records of vertices. clear
+// zeroes new records and bits.
 func (g *store) reserve(units, vertices int, clear func(b device.Buffer, from int) error) error {
 	m := g.memory()
 	if units > maxUnits {
@@ -389,7 +389,7 @@ func (g *store) reserve(units, vertices int, clear func(b device.Buffer, from in
 		}
 		if a.buf.Size > before.Size {
 			if err := clear(a.buf, before.Size); err != nil {
-				a.buf = before // not cleared: it is new again
+				a.buf = before // so that the next call clears it
 				return err
 			}
 		}
@@ -404,8 +404,7 @@ func (g *store) degreesOf(ctx context.Context, v *view) ([]uint32, error) {
 	return degrees, g.engine.degrees(ctx, nil, v, b)
 }
 
-// newestSnapshot returns the epoch of the last open snapshot of this generation. ok is false if
-// none is open.
+// newestSnapshot returns the epoch of the newest open snapshot of this generation, if one exists.
 func (g *store) newestSnapshot() (epoch uint32, ok bool) {
 	for i, e := range slices.Backward(g.snapshots) {
 		if !g.superseded[i] {
@@ -415,7 +414,7 @@ func (g *store) newestSnapshot() (epoch uint32, ok bool) {
 	return 0, false
 }
 
-// isHeld reports whether a snapshot of this generation has a block.
+// isHeld reports whether a snapshot of this generation refers to a retired block.
 func (g *store) isHeld(x retiredBlock) bool {
 	for i, e := range g.snapshots {
 		if !g.superseded[i] && x.born <= e && e < x.died {

@@ -19,7 +19,7 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// pendingCall is a call on a stream, its expected result, and the place of its result.
+// pendingCall is a call on a stream, its expected result, and the memory of its result.
 type pendingCall struct {
 	s     *device.Stream
 	ok    device.Slice[bool]
@@ -29,8 +29,8 @@ type pendingCall struct {
 	what  string
 }
 
-// testStreams runs batches of the host and of three streams one after the other without waiting,
-// with snapshots between them. Each call has the outcome of the order of the calls.
+// testStreams runs batches from host memory and batches on three streams without waiting, with
+// snapshots between them. Each call must have the result that the order of calls implies.
 func testStreams(t testing.TB, dev device.Device, o Options, seed uint64, calls int) {
 	ctx := t.Context()
 	g, err := NewWeightedGraph[uint32](dev, &o)
@@ -71,7 +71,6 @@ func testStreams(t testing.TB, dev device.Device, o Options, seed uint64, calls 
 	}
 }
 
-// ask submits a call.
 func (p *player[W]) ask(s *device.Stream, i int) (a pendingCall, free func() error) {
 	n := 1 + p.r.IntN(p.batch)
 	kinds, from, to, vals := make([]uint8, n), make([]uint32, n), make([]uint32, n), make([]W, n)
@@ -113,7 +112,7 @@ func (p *player[W]) ask(s *device.Stream, i int) (a pendingCall, free func() err
 	}
 }
 
-// TestStreams checks the outcomes of calls on several streams under random schedules and weak
+// TestStreams checks the results of calls on several streams under random schedules and weak
 // memory.
 func TestStreams(t *testing.T) {
 	if testing.Short() {
@@ -131,9 +130,9 @@ func TestStreams(t *testing.T) {
 }
 
 // TestStreamAfterCompaction makes rows longer on a stream after a compaction, which leaves stacks
-// without memory. For the first batch the host makes stacks for the blocks that it frees, after its
-// wait, and then all other stacks. The next batch sends these to the device, when the device may
-// not have read those of the first.
+// without memory. After the wait of the first batch, the host makes stacks for the blocks that the
+// batch frees, and then all other stacks. The next batch sends all stacks to the device, which may
+// not yet have read the stacks of the first batch.
 func TestStreamAfterCompaction(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -143,7 +142,7 @@ func TestStreamAfterCompaction(t *testing.T) {
 	must(t, err)
 	const rows, more = 60, 20
 	var from, to []uint32
-	for u := range uint32(rows) { // of different lengths, so that blocks have several classes
+	for u := range uint32(rows) { // lengths differ, so that blocks have several classes
 		for v := range u {
 			from, to = append(from, u), append(to, v)
 		}
@@ -174,7 +173,7 @@ func TestStreamAfterCompaction(t *testing.T) {
 	}
 }
 
-// testOrder runs every operation of the host on a graph right after a batch on a stream.
+// testOrder runs each operation of the host on a graph right after a batch on a stream.
 func testOrder(t testing.TB, dev device.Device, _ uint64) {
 	ctx := t.Context()
 	from, to := make([]uint32, 40), make([]uint32, 40)
@@ -206,8 +205,8 @@ func testOrder(t testing.TB, dev device.Device, _ uint64) {
 	for name, do := range map[string]func(g *Graph){
 		"Clear": func(g *Graph) {
 			must(t, g.DeleteOn(s, u, v, none))
-			must(t, g.InsertOn(s, u, v, none))                       // with blocks that were free
-			must(t, g.DeleteOn(s, u.Sub(0, 30), v.Sub(0, 30), none)) // which frees some again
+			must(t, g.InsertOn(s, u, v, none))                       // takes free blocks
+			must(t, g.DeleteOn(s, u.Sub(0, 30), v.Sub(0, 30), none)) // frees some of these blocks
 			must(t, g.Clear(ctx))
 			want(g.Edges(), nil, 0)
 		},
@@ -215,7 +214,8 @@ func testOrder(t testing.TB, dev device.Device, _ uint64) {
 			n, err := g.Insert(ctx, to, from, nil)
 			want(n, err, 0)
 			must(t, g.DeleteOn(s, u, v, none))
-			// Its edges must not be copied to where those of the batch before are read.
+			// The edges must not overwrite memory from which the previous batch still reads its
+			// edges.
 			n, err = g.Insert(ctx, to, from, nil)
 			want(n, err, 40)
 		},
@@ -279,7 +279,7 @@ func testOrder(t testing.TB, dev device.Device, _ uint64) {
 			want(x.Vertices(), err, 43)
 			n, err := x.Has(ctx, from, to, nil)
 			want(n, err, 40)
-			// The snapshot has their blocks.
+			// The snapshot uses their blocks.
 			must(t, g.DeleteOn(s, u.Sub(0, 30), v.Sub(0, 30), none))
 			must(t, x.Close())
 			must(t, g.InsertOn(s, v, u, none))
@@ -345,8 +345,8 @@ func testOrder(t testing.TB, dev device.Device, _ uint64) {
 	must(t, s.Close())
 }
 
-// TestOmissionsAreNoticed checks that each call by which the host orders streams, or waits for
-// them, is needed: without it, calls fail.
+// TestOmissionsAreNoticed checks that a test fails without any one of the calls by which the host
+// orders streams or waits for them.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -370,7 +370,7 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	}, tries...)
 }
 
-// kernelTests returns the tests that judge kernels.
+// kernelTests returns the tests that detect broken kernels.
 func kernelTests[W uint32 | uint64]() []mutate.KernelTest {
 	return []mutate.KernelTest{
 		{Name: "a full graph", Run: full},
@@ -390,8 +390,8 @@ func kernelTests[W uint32 | uint64]() []mutate.KernelTest {
 	}
 }
 
-// mutants are ways to break the kernels: their PTX with one pattern replaced wherever it occurs in
-// the kernels of a name.
+// mutants lists ways to break the kernels. Each replaces a pattern wherever it occurs in the PTX of
+// the named kernels.
 var mutants = []struct{ name, kernels, pattern, with string }{
 	{"a bit of a vertex is set as if there were no others", "write", `atom\.relaxed\.gpu\.global\.or\.b32`, "atom.relaxed.gpu.global.exch.b32"},
 	{"blocks of snapshots have no class", "commit", `st\.global\.u32 \[(%rd\d+)\+4\], (%r\d+);`, ""},
@@ -412,7 +412,7 @@ var mutants = []struct{ name, kernels, pattern, with string }{
 	{"the largest vertex is one less", "arcs", `red\.relaxed\.gpu\.global\.max\.u32 \[(%rd\d+)\], (%r\d+);`, ""},
 }
 
-// TestMutants checks that the tests of kernels find every one of them.
+// TestMutants checks that the kernel tests detect each mutant.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

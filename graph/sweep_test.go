@@ -20,7 +20,7 @@ func TestManyVertices(t *testing.T) {
 	}
 }
 
-// testGraph is a graph with functions that insert edges and return the rows of the graph or of a
+// testGraph is a graph with functions that insert edges and return the rows of the graph or a
 // snapshot.
 type testGraph struct {
 	*Graph
@@ -29,7 +29,7 @@ type testGraph struct {
 	held   func(ctx context.Context) (close func() error, rows func(ctx context.Context) (*CSR, any, error), err error)
 }
 
-// weightless and weighted make one without edges.
+// weightless and weighted make a testGraph without edges.
 func weightless(dev device.Device, o Options) (*testGraph, error) {
 	g, err := New(dev, &o)
 	return &testGraph{
@@ -63,7 +63,6 @@ func weighted[W uint32 | uint64](dev device.Device, o Options) (*testGraph, erro
 	}, err
 }
 
-// parts returns rows and their weights.
 func parts[W Weight](c *Weighted[W], err error) (*CSR, any, error) {
 	if err != nil {
 		return nil, nil, err
@@ -72,7 +71,7 @@ func parts[W Weight](c *Weighted[W], err error) (*CSR, any, error) {
 }
 
 // sweeps deletes many vertices of a graph with rows of all lengths, twice, with a snapshot in
-// between. The result must be that of a CPU.
+// between. The graph must equal a graph on a CPU.
 func sweeps(t testing.TB, dev device.Device, o Options, open func(device.Device, Options) (*testGraph, error)) {
 	ctx := t.Context()
 	var from, to []uint32
@@ -116,7 +115,7 @@ func sweeps(t testing.TB, dev device.Device, o Options, open func(device.Device,
 		must(t, g.Check(ctx))
 		got[1].CSR, got[1].weights, err = g.rows(ctx)
 		must(t, err)
-		must(t, g.insert(ctx, from, to)) // takes the blocks that are free now
+		must(t, g.insert(ctx, from, to)) // takes the blocks that are now free
 		got[0].CSR, got[0].weights, err = then(ctx)
 		must(t, err)
 		if want[0].CSR == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// TestEndpointsOn checks what counts as touched, for batches on the edges 1-2 with weight 5 and 2-3
-// with weight 6.
+// TestEndpointsOn checks which vertices are listed, for batches on a graph with edge 1-2 of weight
+// 5 and edge 2-3 of weight 6.
 func TestEndpointsOn(t *testing.T) {
 	const put, remove = uint8(weft.OpPut), uint8(weft.OpDelete)
 	for name, tt := range map[string]struct {
@@ -59,7 +59,6 @@ func TestEndpointsOn(t *testing.T) {
 	}
 }
 
-// endpointsOf returns the vertices that a batch has touched.
 func endpointsOf(t testing.TB, g *Graph, s *device.Stream, e DeviceEdges) []uint32 {
 	t.Helper()
 	endpoints, count := devicetest.Upload(t, s, make([]uint32, 2*e.From.Len())), devicetest.Upload(t, s, []uint64{77})
@@ -67,7 +66,7 @@ func endpointsOf(t testing.TB, g *Graph, s *device.Stream, e DeviceEdges) []uint
 	return devicetest.Download(t, s, endpoints)[:devicetest.Download(t, s, count)[0]]
 }
 
-// TestEndpointsOfDeviceEdges checks the choices of callers: which edges count, which of their ends,
+// TestEndpointsOfDeviceEdges varies what the caller chooses: the selected edges, the listed ends,
 // the number of vertices, and the capacity of the list.
 func TestEndpointsOfDeviceEdges(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
@@ -109,7 +108,7 @@ func TestEndpointsOfDeviceEdges(t *testing.T) {
 	})
 }
 
-// TestEndpointsOnMisuse checks that invalid arguments are refused, and nothing is written.
+// TestEndpointsOnMisuse checks that invalid arguments are refused before anything is written.
 func TestEndpointsOnMisuse(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		s, host := devicetest.NewStream(t, dev), devicetest.OpenCPU(t, 1)

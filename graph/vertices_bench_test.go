@@ -12,7 +12,7 @@ import (
 )
 
 // BenchmarkDeleteVertices deletes vertices listed on the device from graphs of 2^20 vertices (2^12
-// in host memory) with 16 arcs each, in both ways of a GPU.
+// on a CPU) with 16 arcs each. On a GPU it measures both ways of deletion.
 func BenchmarkDeleteVertices(b *testing.B) {
 	for _, directed := range []bool{false, true} {
 		for _, hubs := range []bool{false, true} {
@@ -36,7 +36,7 @@ func benchVertices(b *testing.B, directed, hubs bool) {
 	from, to := make([]uint32, m), make([]uint32, m)
 	for i := range from {
 		u, v := workload.Random(1, uint64(2*i)), workload.Random(1, uint64(2*i+1))
-		if hubs { // the square of a uniform number: up to some 8,000 arcs
+		if hubs { // a squared uniform number: up to some 8,000 arcs
 			u, _ = bits.Mul64(u, u)
 		}
 		from[i], to[i] = uint32(workload.Below(u, uint64(n))), uint32(workload.Below(v, uint64(n)))
@@ -45,7 +45,7 @@ func benchVertices(b *testing.B, directed, hubs bool) {
 	must(b, err)
 	for shift := 7; shift <= 17; shift += 2 {
 		if size := 1 << shift; size <= n/8 {
-			// A directed graph has one way.
+			// A directed graph is always swept.
 			for _, share := range []int{1 << 20, 1}[:map[bool]int{true: 1, false: 2}[directed]] {
 				b.Run(fmt.Sprintf("%d/share=%d", size, share), func(b *testing.B) { benchBatch(b, g, from, to, size, share) })
 			}
@@ -54,7 +54,7 @@ func benchVertices(b *testing.B, directed, hubs bool) {
 	must(b, g.Close())
 }
 
-// benchBatch deletes vertices and inserts their edges again, which is not measured.
+// benchBatch deletes vertices and inserts their edges again. It measures only the deletion.
 func benchBatch(b *testing.B, g *Graph, from, to []uint32, size, share int) {
 	ctx, s := b.Context(), devicetest.NewStream(b, g.Device())
 	if e, ok := g.engine.(*gpuEngine); ok {

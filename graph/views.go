@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Transpose returns the graph with all edges reversed: a row has the sources of the edges to a
-// vertex, in ascending order. An undirected graph is its own transpose.
+// Transpose returns the graph with all edges reversed. The row of a vertex then holds the sources
+// of its incoming edges, in ascending order. An undirected graph is its own transpose.
 func (g *CSR) Transpose(ctx context.Context, dev device.Device) (*CSR, error) {
 	if !g.directed {
 		return g, ctx.Err()
@@ -16,8 +16,8 @@ func (g *CSR) Transpose(ctx context.Context, dev device.Device) (*CSR, error) {
 	return Build(ctx, dev, edges, o)
 }
 
-// Symmetric returns the undirected graph of a directed one. Edges that lead both ways become one.
-// For an undirected graph it returns the graph itself.
+// Symmetric returns the graph with its edges made undirected. Edges from u to v and from v to u
+// become one. If the graph is undirected, Symmetric returns the graph itself.
 func (g *CSR) Symmetric(ctx context.Context, dev device.Device) (*CSR, error) {
 	if !g.directed {
 		return g, ctx.Err()
@@ -26,8 +26,8 @@ func (g *CSR) Symmetric(ctx context.Context, dev device.Device) (*CSR, error) {
 	return Build(ctx, dev, edges, o)
 }
 
-// Sort returns the graph with the neighbors of each vertex in ascending order. If rows are sorted,
-// it returns the graph itself.
+// Sort returns the graph with the neighbors of each vertex in ascending order. If the rows are
+// sorted, Sort returns the graph itself.
 func (g *CSR) Sort(ctx context.Context, dev device.Device) (*CSR, error) {
 	if g.sorted {
 		return g, ctx.Err()
@@ -41,24 +41,24 @@ func (g *CSR) Sort(ctx context.Context, dev device.Device) (*CSR, error) {
 	return s, nil
 }
 
-// reversed returns the edges that Transpose builds, with weights or without.
+// reversed returns the edges and options from which Transpose builds a graph.
 func (g *CSR) reversed() (Edges, *Options) {
 	edges, o := g.arcList()
 	edges.From, edges.To = edges.To, edges.From
 	return edges, o
 }
 
-// undirected returns the edges that Symmetric builds.
+// undirected returns the edges and options from which Symmetric builds a graph.
 func (g *CSR) undirected() (Edges, *Options) {
 	return Edges{g.Vertices(), g.sources(), g.neighbors}, &Options{SelfLoops: true, MaxVertices: maxVertices}
 }
 
-// arcList returns the edges that Sort builds.
+// arcList returns the edges and options from which Sort builds a graph.
 func (g *CSR) arcList() (Edges, *Options) {
 	return Edges{g.Vertices(), g.sources(), g.neighbors}, &Options{Directed: true, SelfLoops: true, Multi: true, MaxVertices: maxVertices}
 }
 
-// sources returns the vertices of the rows of all arcs.
+// sources returns the source vertex of each arc.
 func (g *CSR) sources() []uint32 {
 	from := make([]uint32, len(g.neighbors))
 	for v := range g.Vertices() {
@@ -70,10 +70,11 @@ func (g *CSR) sources() []uint32 {
 	return from
 }
 
-// Oriented returns a view of an undirected graph that has each edge once, from the end of smaller
-// degree to the other. For equal degrees, the edge leads from the smaller number. Self loops are
-// left out, and parallel edges appear once. Rows ascend, and none is longer than the square root of
-// twice the edges: triangles are counted on it. For a directed graph it uses [CSR.Symmetric].
+// Oriented returns a directed graph with each edge once, from the end of smaller degree to the
+// other end. If the degrees are equal, the edge leads from the smaller vertex. Self loops are left
+// out, and parallel edges appear once. Rows ascend, and no row is longer than the square root of
+// twice the number of edges. Triangles are counted on this graph. Oriented of a directed graph
+// orients the graph that [CSR.Symmetric] returns.
 func (g *CSR) Oriented(ctx context.Context, dev device.Device) (*CSR, error) {
 	if dev != nil && !isHost(dev) {
 		return g.orientByKernels(ctx, dev)
@@ -90,7 +91,7 @@ func (g *CSR) Oriented(ctx context.Context, dev device.Device) (*CSR, error) {
 	}
 	n := g.Vertices()
 	o := &CSR{offsets: make([]uint64, n+1), directed: true, sorted: true, simple: true}
-	const vertices = 1 << 10 // that a core takes at a time
+	const vertices = 1 << 10 // number that a core processes at a time
 	host.Parallel(n, vertices, func(lo, hi int) {
 		for v := lo; v < hi && ctx.Err() == nil; v++ {
 			o.offsets[v+1] = uint64(g.orientRow(uint32(v), nil))
@@ -111,8 +112,8 @@ func (g *CSR) Oriented(ctx context.Context, dev device.Device) (*CSR, error) {
 	return o, ctx.Err()
 }
 
-// orientRow counts the distinct neighbors of a vertex to which its edges are oriented. It writes as
-// many of them to out as fit.
+// orientRow returns the length of the row of v in the oriented graph. It writes as many entries of
+// the row to out as fit.
 func (g *CSR) orientRow(v uint32, out []uint32) (count int) {
 	degree := g.Degree(v)
 	row := g.Neighbors(v)

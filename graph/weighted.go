@@ -17,7 +17,7 @@ type Weighted[W Weight] struct {
 	weights []W
 }
 
-// BuildWeighted makes a graph of a list of edges and their weights, as [Build] does. It panics if
+// BuildWeighted makes a graph from a list of edges and their weights. See [Build]. It panics if
 // weights and edges differ in length.
 func BuildWeighted[W Weight](ctx context.Context, dev device.Device, edges Edges, weights []W, opts *Options) (*Weighted[W], error) {
 	if len(weights) != len(edges.From) {
@@ -30,8 +30,8 @@ func BuildWeighted[W Weight](ctx context.Context, dev device.Device, edges Edges
 	return &Weighted[W]{g, sorted}, nil
 }
 
-// NewWeighted returns a graph with the weights of its arcs, in the order of Targets, and keeps the
-// slice. It panics if the numbers of weights and arcs differ.
+// NewWeighted adds weights to a graph and keeps the slice. weights has the weight of each arc, in
+// the order of Targets. NewWeighted panics if the numbers of weights and arcs differ.
 func NewWeighted[W Weight](g *CSR, weights []W) *Weighted[W] {
 	if len(weights) != g.Arcs() {
 		panic(fmt.Sprintf("graph: %d weights of %d arcs", len(weights), g.Arcs()))
@@ -39,7 +39,7 @@ func NewWeighted[W Weight](g *CSR, weights []W) *Weighted[W] {
 	return &Weighted[W]{g, weights}
 }
 
-// Weights returns the weights of the edges of a vertex, in the order of Neighbors.
+// Weights returns the weights of the edges from a vertex, in the order of Neighbors.
 func (g *Weighted[W]) Weights(v uint32) []W {
 	lo, hi := g.offsets[v], g.offsets[v+1]
 	return g.weights[lo:hi:hi]
@@ -48,7 +48,7 @@ func (g *Weighted[W]) Weights(v uint32) []W {
 // AllWeights returns the weights of all arcs, in the order of Targets.
 func (g *Weighted[W]) AllWeights() []W { return g.weights }
 
-// Transpose is [CSR.Transpose] with weights.
+// Transpose returns the graph with all edges reversed, and their weights. See [CSR.Transpose].
 func (g *Weighted[W]) Transpose(ctx context.Context, dev device.Device) (*Weighted[W], error) {
 	if !g.directed {
 		return g, ctx.Err()
@@ -57,8 +57,8 @@ func (g *Weighted[W]) Transpose(ctx context.Context, dev device.Device) (*Weight
 	return BuildWeighted(ctx, dev, edges, g.weights, o)
 }
 
-// Symmetric is [CSR.Symmetric] with weights. For edges that lead both ways, the weight from the
-// larger vertex counts.
+// Symmetric returns the graph with its edges made undirected, and their weights. See
+// [CSR.Symmetric]. If edges lead both ways, the edge from the larger vertex sets the weight.
 func (g *Weighted[W]) Symmetric(ctx context.Context, dev device.Device) (*Weighted[W], error) {
 	if !g.directed {
 		return g, ctx.Err()
@@ -67,7 +67,7 @@ func (g *Weighted[W]) Symmetric(ctx context.Context, dev device.Device) (*Weight
 	return BuildWeighted(ctx, dev, edges, g.weights, o)
 }
 
-// Sort is [CSR.Sort] with weights.
+// Sort returns the graph with the neighbors of each vertex in ascending order. See [CSR.Sort].
 func (g *Weighted[W]) Sort(ctx context.Context, dev device.Device) (*Weighted[W], error) {
 	if g.sorted {
 		return g, ctx.Err()

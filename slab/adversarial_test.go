@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// TestCollidingKeys checks that keys made to collide under one seed form one long chain and break
-// nothing. Under another seed they are ordinary keys.
+// TestCollidingKeys checks that keys chosen to collide under one seed form one long chain and lose
+// no data. Under another seed they do not collide.
 func TestCollidingKeys(t *testing.T) {
 	dev := devicetest.Open(t)
 	const n, seed = 210, 12345
@@ -36,8 +36,8 @@ func TestCollidingKeys(t *testing.T) {
 	}
 }
 
-// TestKeysComeAndGoTogether has threads insert, delete and insert the same few keys. Each key is
-// present at most once, as the answers say (cuCollections #606, SlabHash #27).
+// TestKeysComeAndGoTogether lets threads insert, delete and insert the same few keys. The results
+// must show that each key is present at most once (cuCollections #606, SlabHash #27).
 func TestKeysComeAndGoTogether(t *testing.T) {
 	dev := devicetest.Open(t)
 	n := 200_000
@@ -82,9 +82,9 @@ func TestKeysComeAndGoTogether(t *testing.T) {
 	}
 }
 
-// TestMemoryStaysConstant inserts and deletes keys over and over. Memory and chains stay as they
-// were after the first rounds, since structures flush themselves. Mixed batches take no dead slots,
-// nor does a multimap.
+// TestMemoryStaysConstant inserts and deletes keys repeatedly. After the first rounds, memory and
+// chains must not grow, since structures flush themselves. Mixed batches and multimaps do not reuse
+// dead slots.
 func TestMemoryStaysConstant(t *testing.T) {
 	dev := devicetest.Open(t)
 	n, rounds := 5000, 60
@@ -127,7 +127,7 @@ func TestMemoryStaysConstant(t *testing.T) {
 	}
 }
 
-// scarce leaves a pool with few free units until the end of the test.
+// scarce leaves only a few units of a pool free until the end of the test.
 func scarce(t *testing.T, tab table, left int) {
 	t.Helper()
 	show, err := hide(tab.core.Device, tab.policy.engine.units(), left)
@@ -141,8 +141,8 @@ func scarce(t *testing.T, tab table, left int) {
 	})
 }
 
-// TestBeyondCapacityOfOneChain checks that a fixed set and a fixed multimap of one chain take their
-// Capacity. Keys beyond it return ErrFull, are reported, and harm nothing.
+// TestBeyondCapacityOfOneChain checks that a fixed set and a fixed multimap with one chain store
+// Capacity keys. Further keys return ErrFull, are reported, and damage nothing.
 func TestBeyondCapacityOfOneChain(t *testing.T) {
 	dev := devicetest.Open(t)
 	const capacity, more = 300, 1000

@@ -12,8 +12,8 @@ import (
 )
 
 // BenchmarkBesideGo looks up 10^7 32-bit keys on one core, all present or all absent. It compares
-// Go's builtin map, this package at utilization 0.55, and linear at load 0.55, which takes as many
-// bytes per entry.
+// Go's map, this package at utilization 0.55, and linear at load 0.55, which takes as many bytes
+// per entry.
 //
 //	go test ./slab -run '^$' -bench BesideGo -benchtime 3x -cpu 1
 func BenchmarkBesideGo(b *testing.B) {

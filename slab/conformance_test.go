@@ -17,14 +17,14 @@ import (
 func TestConformance(t *testing.T) {
 	dev := devicetest.Open(t)
 	full := conformance.ScaleOf(dev)
-	part := full.Part(5) // the large batches of one width cover as much code as those of all
+	part := full.Part(5) // large batches of other widths run the same code
 	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, full, nil) })
 	t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, part, nil, conformance.HostCases...) })
 	t.Run("multimap uint32,uint32", func(t *testing.T) { multiSuite[uint32, uint32](t, dev, part, nil) })
 	t.Run("multimap uint64,uint64", func(t *testing.T) { multiSuite[uint64, uint64](t, dev, part, nil, conformance.HostCases...) })
 	t.Run("set uint32", func(t *testing.T) { setSuite[uint32](t, dev, part, nil) })
 	if conformance.Raced {
-		return // other types share that code
+		return // other types run the same code
 	}
 	t.Run("uint32,uint64", func(t *testing.T) { suite[uint32, uint64](t, dev, part, nil, conformance.HostCases...) })
 	t.Run("uint64,uint32", func(t *testing.T) { suite[uint64, uint32](t, dev, part, nil, conformance.HostCases...) })
@@ -37,7 +37,7 @@ func TestConformance(t *testing.T) {
 }
 
 // TestConformanceWithOptions runs the suites on structures with few buckets and long chains, and on
-// dense ones that never flush themselves.
+// dense structures that never flush themselves.
 func TestConformanceWithOptions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the same code with other options")
@@ -51,7 +51,7 @@ func TestConformanceWithOptions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			without := conformance.HostCases
-			if opts.Unordered { // which of equal keys counts is open
+			if opts.Unordered { // any of equal keys may win
 				without = append([]string{"OnDuplicates"}, without...)
 			} else {
 				t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, few, opts, conformance.HostCases...) })
@@ -63,8 +63,8 @@ func TestConformanceWithOptions(t *testing.T) {
 }
 
 // TestConformanceSimulated runs the suites on the kernels of both architectures, on a simulated
-// GPU. Kernels for slots of 16 bytes run under random schedules, since in lockstep no thread meets
-// a slot in transition. The others run in lockstep.
+// GPU. Kernels for slots of 16 bytes run under random schedules, since in lockstep no thread reads
+// a pending slot. Other kernels run in lockstep.
 func TestConformanceSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -81,11 +81,11 @@ func TestConformanceSimulated(t *testing.T) {
 			}
 			const size = 150
 			few := &slab.Options{Buckets: 50}
-			if opts.Arch == 80 { // TestKernelsSimulated has both of both
+			if opts.Arch == 80 { // TestKernelsSimulated runs both architectures
 				t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, size, few, conformance.HostCases...) })
 			} else {
 				t.Run("multimap uint64,uint64", func(t *testing.T) { multiSuite[uint64, uint64](t, dev, size, few, conformance.HostCases...) })
-				// TestSameKernels
+				// TestSameKernels covers the other architecture.
 				t.Run("int32,float32", func(t *testing.T) { reductions[int32, float32](t, dev, size) })
 			}
 			t.Run("int64,float64", func(t *testing.T) { reductions[int64, float64](t, dev, size) })
@@ -94,7 +94,7 @@ func TestConformanceSimulated(t *testing.T) {
 	}
 }
 
-// reductions runs the kernels that interpret the bits of values.
+// reductions runs the kernels that depend on the type of values.
 func reductions[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale) {
 	conformance.Reductions(t, dev, size, conformance.MapOf(slab.New[K, V], nil))
 }

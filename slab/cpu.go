@@ -10,12 +10,12 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// cpuEngine runs on the cores of the host. K and V are the types of a batch's columns as unsigned
-// integers, SK and SV those of a slot.
+// cpuEngine runs operations on all cores of a host. K and V are the types of a batch's columns as
+// unsigned integers. SK and SV are the types of a slot.
 //
-// Lookups read without locks. Changes need no atomic operations in slabs either. Each core owns
-// some of the buckets and runs the operations on them in batch order. Only taking and freeing units
-// of the pool is atomic.
+// Lookups read without locks. Changes need no atomic operations in slabs either: each core owns a
+// part of the buckets and runs the operations on them in batch order. Only allocating and freeing
+// units is atomic.
 type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct {
 	cpu.Engine
 	fixed bool
@@ -37,7 +37,7 @@ func (e *cpuEngine[K, SK, V, SV]) units() *alloc.Owner { return e.Parts().(*gene
 
 // Clear implements core.Engine.
 func (e *cpuEngine[K, SK, V, SV]) Clear(ctx context.Context) error {
-	// This comes first, so that no chain leads to a free unit.
+	// Clear the slabs first, so that no chain leads to a free unit.
 	if err := e.Engine.Clear(ctx); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// bulkGrain is the number of buckets that a core takes at a time in a pass over all buckets.
+// bulkGrain is the number of buckets that a core processes at a time when all buckets are read.
 const bulkGrain = 1 << 12
 
 // ---- rehash -----------------------------------------------------------------
@@ -33,8 +33,8 @@ func (e *cpuEngine[K, SK, V, SV]) rehash(ctx context.Context, buckets uint32, un
 	return nil
 }
 
-// move copies the live pairs of one generation to an empty one, on all cores. It may stop anywhere
-// when ctx ends.
+// move copies the live pairs of one generation to an empty generation, on all cores. If ctx ends,
+// it stops at any pair.
 func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation) error {
 	shares := min(cpu.SharesPerCore*e.Device.Properties().Units, int(to.buckets))
 	movers := make([]mover[SK, SV], shares+1)
@@ -77,9 +77,9 @@ func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation
 	return nil
 }
 
-// mover copies pairs to a range of new buckets. Pairs that find no unit in the pool are deferred
-// until it has grown. A bucket that once lacked a unit takes no later pairs, so the pairs of
-// a key stay in order.
+// mover copies pairs to a range of new buckets. It defers the pairs that find no unit until the
+// pool has grown. Once a bucket lacks a unit, all its later pairs are deferred, so that the pairs
+// of a key keep their order.
 type mover[K cpu.Key, V cpu.Val] struct {
 	src, dst cpuTable[K, V]
 	units    alloc.Worker
@@ -93,9 +93,9 @@ type deferredPair[K cpu.Key, V cpu.Val] struct {
 	slot   cpu.Slot[K, V]
 }
 
-// move copies the pairs of new buckets [lo,hi). Buckets are in hash order in tables of any size, so
-// these pairs come from a range of old buckets. The first and last old bucket may have pairs for
-// other movers, too.
+// move copies the pairs of the new buckets [lo,hi). Tables of any size have their buckets in hash
+// order, so these pairs come from a range of old buckets. The first and last of these may also hold
+// pairs for other movers.
 func (m *mover[K, V]) move(lo, hi uint32) {
 	from, to := uint64(m.src.buckets), uint64(m.dst.buckets)
 	first, last := uint64(lo)*from/to, (uint64(hi)*from-1)/to
@@ -131,7 +131,7 @@ func (m *mover[K, V]) insert(bucket uint32, s *cpu.Slot[K, V]) {
 
 // ---- flush ------------------------------------------------------------------
 
-// flush drops the dead slots of all buckets. It stops between buckets when ctx ends.
+// flush drops the dead slots of all buckets. If ctx ends, it stops between two buckets.
 func (e *cpuEngine[K, SK, V, SV]) flush(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -150,10 +150,10 @@ func (e *cpuEngine[K, SK, V, SV]) flush(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// flush moves the live slots of a bucket to its front, frees the slabs that this empties, and
+// flush moves the live slots of a bucket to its front, frees the slabs that become empty, and
 // returns the number of dead slots dropped.
 func (t *cpuTable[K, V]) flush(base unsafe.Pointer, w *cpu.Watch) (dropped int) {
-	to, n, tail := base, 0, noUnit // where the next live slot goes, and the slab's address
+	to, n, tail := base, 0, noUnit // position of the next live slot, and address of its slab
 	for from := base; from != nil; from = t.next(from) {
 		w.AddWork(1)
 		slots := t.slots(from)
@@ -182,7 +182,7 @@ func (t *cpuTable[K, V]) flush(base unsafe.Pointer, w *cpu.Watch) (dropped int) 
 	return dropped
 }
 
-// truncate ends a bucket after the first n slots of a slab. It fills the rest with ones and frees
+// truncate ends a bucket after the first n slots of a slab. It empties the other slots and frees
 // the following units.
 func (t *cpuTable[K, V]) truncate(slab unsafe.Pointer, n int) {
 	var s cpu.Slot[K, V]
@@ -198,7 +198,7 @@ func (t *cpuTable[K, V]) truncate(slab unsafe.Pointer, n int) {
 	}
 }
 
-// fillOnes fills bytes [lo,hi) of a slab with ones.
+// fillOnes sets all bits of bytes [lo,hi) of a slab.
 func fillOnes(slab unsafe.Pointer, lo, hi int) {
 	words := (*[slabBytes / 4]uint32)(slab)
 	for i := lo / 4; i < hi/4; i++ {
@@ -219,7 +219,8 @@ func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo,
 	})
 }
 
-// chains counts in class i the buckets of i slabs, including the extra bucket.
+// chains implements engine. Class i is the number of buckets with i slabs, including the extra
+// bucket.
 func (e *cpuEngine[K, SK, V, SV]) chains(ctx context.Context) (classes [chainLengths]uint64, err error) {
 	t := tableOf[SK, SV](e.Parts().(*generation))
 	var sum [chainLengths]atomic.Uint64

@@ -25,8 +25,8 @@ func counted(first, n int) (keys, vals []uint64) {
 
 func (s *subject[K, V]) used() uint64 { return s.counters().Used }
 
-// TestDeadSlots checks that a batch of inserts takes dead slots of any key, a mixed one only those
-// of its own keys, a multimap none.
+// TestDeadSlots checks which dead slots a batch reuses: inserts reuse slots of any key, mixed
+// batches only slots of their own keys, and multimaps none.
 func TestDeadSlots(t *testing.T) {
 	for _, multi := range []bool{false, true} {
 		s := newSubject[uint64, uint64](t, devicetest.OpenCPU(t, 1), pairs8, multi, 1, 100, false)
@@ -68,8 +68,8 @@ func TestDeadSlots(t *testing.T) {
 	}
 }
 
-// TestTailHint checks that insertions without a search begin near the end of the chain: a long list
-// takes time in proportion to its length.
+// TestTailHint checks that insertions without a search begin near the end of the chain, so that a
+// list takes time proportional to its length.
 func TestTailHint(t *testing.T) {
 	s := newSubject[uint64, uint64](t, devicetest.OpenCPU(t, 1), pairs8, true, 1, 20_000, false)
 	defer s.close()
@@ -91,15 +91,14 @@ func TestTailHint(t *testing.T) {
 }
 
 // TestRehashWithoutUnits checks that a rehash with an empty pool continues after the pool has
-// grown, and keeps the order of each key's pairs. A pool that cannot grow leaves the table as it
-// was.
+// grown, and keeps the order of each key's pairs. If the pool cannot grow, the table is unchanged.
 func TestRehashWithoutUnits(t *testing.T) {
 	for _, fixed := range []bool{false, true} {
 		dev := devicetest.OpenCPU(t, 3)
 		s := newSubject[uint64, uint64](t, dev, pairs8, true, 40, 3000, fixed)
 		keys, vals := counted(0, 12_000)
 		for i := range keys {
-			keys[i] = keys[i]*7%500 - 2 // two of them look like marks
+			keys[i] = keys[i]*7%500 - 2 // two keys equal sentinels
 		}
 		s.change(weft.OpPut, nil, keys, vals)
 		err := s.engine().rehash(t.Context(), 30, 0)
@@ -114,8 +113,8 @@ func TestRehashWithoutUnits(t *testing.T) {
 	}
 }
 
-// TestHeldGeneration checks that the holder of a generation reads it unchanged while the table
-// continues with another.
+// TestHeldGeneration checks that a held generation can be read unchanged after the table has moved
+// to another.
 func TestHeldGeneration(t *testing.T) {
 	s := newSubject[uint64, uint64](t, devicetest.OpenCPU(t, 1), pairs8, false, 10, 100, false)
 	keys, vals := counted(0, 400)
@@ -136,7 +135,7 @@ func TestHeldGeneration(t *testing.T) {
 	}
 }
 
-// taken returns device memory, freed at the end of the test.
+// taken allocates device memory until the end of the test.
 func taken[T device.Elem](t *testing.T, dev device.Device, n int) device.Slice[T] {
 	t.Helper()
 	s, err := device.Make[T](dev, n)
@@ -152,8 +151,7 @@ func taken[T device.Elem](t *testing.T, dev device.Device, n int) device.Slice[T
 	return s
 }
 
-// TestCollectOnWithFewRows checks that lookups of several pairs with too short columns write what
-// fits.
+// TestCollectOnWithFewRows checks that lookups of several pairs write what fits into short columns.
 func TestCollectOnWithFewRows(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	s := newSubject[uint64, uint64](t, dev, pairs8, true, 5, 100, false)

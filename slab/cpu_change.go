@@ -16,24 +16,24 @@ import (
 func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	size := cpu.PieceOps
 	if g := e.Parts().(*generation); g.long.Load() || g.buckets < cpu.SmallPiece {
-		size = cpu.SmallPiece // chains are long or may become so
+		size = cpu.SmallPiece // chains are long or may become long
 	}
 	return e.Engine.Change(ctx, s, b, size, func(part *batch.Batch) cpu.Loops { return e.changer(part) })
 }
 
-// longWork is the maximum number of slabs that the searches of a piece read if all cores work on
-// it: ten milliseconds of work for one core.
+// longWork is the maximum number of slabs that all searches of a piece read, if all cores run it.
+// Reading them takes one core ten milliseconds.
 const longWork = 1 << 17
 
-// changer runs the changes of one piece of a batch, or of a share of it.
+// changer runs the changes of one piece of a batch, or of a share of the piece.
 type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	cpu.Changes[K, V]
 	dev         device.Host
 	gen         *generation
 	table       cpuTable[SK, SV]
 	units       alloc.Worker
-	mayHaveDead bool // the table may have dead slots
-	appends     bool // no operation searches: all begin at the tail hint
+	mayHaveDead bool // whether the table may have dead slots
+	appends     bool // whether all operations begin at the tail hint, without a search
 }
 
 func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) *changer[K, SK, V, SV] {
@@ -47,20 +47,21 @@ func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) *changer[K, SK, V, SV]
 		mayHaveDead: now.Used > now.Live || b.Columns[batch.Kinds].Given(),
 		appends:     b.Appends(),
 	}
-	if g.dict != nil { // graphs keep their tombstones, even without weights, unless Reuse is set
+	if g.dict != nil { // a graph reuses dead slots only with batch.Reuse
 		c.ReuseDead = b.Flags&batch.Reuse != 0
 	}
 	return c
 }
 
-// Locate implements cpu.Loops: it returns the buckets of operations.
+// Locate implements cpu.Loops. It writes the buckets of the operations.
 func (c *changer[K, SK, V, SV]) Locate(lo, hi int, buckets []uint32) {
 	for i, k := range c.Keys[lo:hi] {
 		buckets[i] = locate(&c.table, k)
 	}
 }
 
-// Quick implements cpu.Loops. If chains are long, it adds up their lengths over all operations.
+// Quick implements cpu.Loops. If the table has long chains, it compares the total length of the
+// operations' chains with longWork.
 func (c *changer[K, SK, V, SV]) Quick() bool {
 	if c.appends || !c.gen.long.Load() {
 		return true
@@ -78,7 +79,7 @@ func (c *changer[K, SK, V, SV]) Quick() bool {
 
 // Run implements cpu.Loops.
 func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
-	c := *piece // with a result of its own
+	c := *piece // to collect a separate result
 	c.units = c.table.units.Worker()
 	ran = cpu.RunPrefetched(w, s.Ops, group, func(ops []uint32, bases *[cpu.Group]unsafe.Pointer) {
 		for j, i := range ops {
@@ -96,7 +97,6 @@ func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r c
 	return ran, c.Result
 }
 
-// runOp runs one operation.
 func (c *changer[K, SK, V, SV]) runOp(i uint32, kind op.Kind, key SK, base unsafe.Pointer) cpu.Outcome {
 	if c.Multi {
 		switch kind {
@@ -117,8 +117,8 @@ func (c *changer[K, SK, V, SV]) runOp(i uint32, kind op.Kind, key SK, base unsaf
 	return cpu.Outcome{}
 }
 
-// insert runs a Put or PutNew of an absent key. A map may use any dead slot, but in a batch with
-// deletes only the key's own.
+// insert runs a Put or PutNew of an absent key. A map may reuse any dead slot. In a batch with
+// deletions, it may only reuse a dead slot that remembers the same key.
 func (c *changer[K, SK, V, SV]) insert(i uint32, key SK, base unsafe.Pointer) cpu.Outcome {
 	if c.mayHaveDead && !c.Multi {
 		at, ownDead := c.table.tombstones(base, key)
@@ -132,7 +132,7 @@ func (c *changer[K, SK, V, SV]) insert(i uint32, key SK, base unsafe.Pointer) cp
 	return c.add(i, key, base)
 }
 
-// add puts the pair of operation i at the end of its bucket, if a slot is free.
+// add appends the pair of operation i to its bucket. The operation overflows if no slot is free.
 func (c *changer[K, SK, V, SV]) add(i uint32, key SK, base unsafe.Pointer) cpu.Outcome {
 	at := c.table.appendSlot(base, &c.units)
 	if at == nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// cpuTable reads and writes a generation from Go. All pointer arithmetic is in base, alloc.Local,
-// slots and linkOf.
+// cpuTable reads and writes a generation in Go. Only base, alloc.Local, slots and linkOf use
+// pointer arithmetic.
 type cpuTable[K cpu.Key, V cpu.Val] struct {
 	geometry
 	bases    unsafe.Pointer
-	vertices []vertex    // of a graph
-	units    alloc.Local // the chained slabs
+	vertices []vertex    // nil unless the table is a graph
+	units    alloc.Local // chained slabs
 	long     *atomic.Bool
 }
 
@@ -36,12 +36,12 @@ func tableOf[K cpu.Key, V cpu.Val](g *generation) cpuTable[K, V] {
 	return t
 }
 
-// base returns the first slab of a bucket.
+// base returns the base slab of a bucket.
 func (t *cpuTable[K, V]) base(bucket uint32) unsafe.Pointer {
 	return unsafe.Add(t.bases, uintptr(bucket)*slabBytes)
 }
 
-// unit returns a chained slab by its address.
+// unit returns the chained slab at an address.
 func (t *cpuTable[K, V]) unit(address uint32) unsafe.Pointer {
 	return t.units.At(address)
 }
@@ -56,29 +56,29 @@ func (t *cpuTable[K, V]) next(slab unsafe.Pointer) unsafe.Pointer {
 	return nil
 }
 
-// slots returns the slots of a slab.
 func (t *cpuTable[K, V]) slots(slab unsafe.Pointer) []cpu.Slot[K, V] {
 	return unsafe.Slice((*cpu.Slot[K, V])(slab), t.perSlab())
 }
 
-// perSlab returns the number of slots in a slab: a constant of each instantiation.
+// perSlab returns the number of slots in a slab, a constant of each instantiation.
 func (t *cpuTable[K, V]) perSlab() int {
 	var s cpu.Slot[K, V]
 	return linkAt / int(unsafe.Sizeof(s))
 }
 
-// full reports whether a slab has no empty slot, so that the bucket may continue.
+// full reports whether a slab has no empty slot. Only then may the bucket have another slab.
 func (t *cpuTable[K, V]) full(slab unsafe.Pointer) bool {
 	slots := t.slots(slab)
 	return slots[len(slots)-1].Key != cpu.Sentinel[K](cpu.Empty)
 }
 
-// match returns the number of the first slot of a slab that holds a key, or a number beyond the
-// last slot.
+// match returns the index of the first slot of a slab that holds a key, or an index beyond the last
+// slot.
 //
-// It takes the same steps whatever it finds, because one mispredicted jump costs as much as reading
-// a whole slab. For the same reason it reads the link, too, as if it were a slot. The compiler
-// makes conditional moves of the assignments if the result is not an address in the same function.
+// match takes the same steps for all slabs, because one mispredicted jump costs as much as reading
+// a whole slab. For the same reason it also reads the link, as if it were a slot. The compiler
+// turns the assignments into conditional moves if the result is not used as an address in the same
+// function.
 //
 //go:noinline
 func match[K cpu.Key, V cpu.Val](slab unsafe.Pointer, key K) int {
@@ -121,8 +121,8 @@ func match[K cpu.Key, V cpu.Val](slab unsafe.Pointer, key K) int {
 	return at
 }
 
-// find returns the first slot of a stored key in a bucket, or nil. Slots fill in order, so an empty
-// one ends the search.
+// find returns the first slot of a bucket that holds a stored key, or nil. Slots fill in order, so
+// an empty slot ends the search.
 func (t *cpuTable[K, V]) find(base unsafe.Pointer, key K) *cpu.Slot[K, V] {
 	for slab := base; slab != nil; slab = t.next(slab) {
 		if at := match[K, V](slab, key); at < t.perSlab() {
@@ -135,8 +135,8 @@ func (t *cpuTable[K, V]) find(base unsafe.Pointer, key K) *cpu.Slot[K, V] {
 	return nil
 }
 
-// tombstones returns two dead slots of a bucket: the first of all, and the one that remembers a
-// key.
+// tombstones returns two dead slots of a bucket, or nil: the first of all, and the first that
+// remembers a key.
 func (t *cpuTable[K, V]) tombstones(base unsafe.Pointer, key K) (first, ownDead *cpu.Slot[K, V]) {
 	for slab := base; slab != nil; slab = t.next(slab) {
 		slots := t.slots(slab)
@@ -157,8 +157,8 @@ func (t *cpuTable[K, V]) tombstones(base unsafe.Pointer, key K) (first, ownDead 
 	return first, ownDead
 }
 
-// appendSlot returns the first empty slot of a bucket, in a new slab if needed, or nil if the pool
-// is empty. It begins at the bucket's tail hint.
+// appendSlot returns the first empty slot of a bucket. If all slots are full, it links a new slab,
+// or returns nil if the pool is empty. It begins at the tail hint of the bucket.
 func (t *cpuTable[K, V]) appendSlot(base unsafe.Pointer, units *alloc.Worker) *cpu.Slot[K, V] {
 	slab := base
 	if tail := linkOf(base).tail; tail != noUnit {
@@ -179,8 +179,8 @@ func (t *cpuTable[K, V]) appendSlot(base unsafe.Pointer, units *alloc.Worker) *c
 	return &t.slots(slab)[match[K, V](slab, cpu.Sentinel[K](cpu.Empty))]
 }
 
-// setChainNumber stores in a new slab its number in the chain. It stores none if a GPU wrote the
-// slabs before, since GPUs do not number them.
+// setChainNumber stores in a new slab its number in the chain. It stores nothing if a GPU wrote the
+// preceding slab, since GPUs do not number slabs.
 func (t *cpuTable[K, V]) setChainNumber(unit uint32, prev, base unsafe.Pointer) {
 	n := uint32(1)
 	if prev != base {
@@ -196,12 +196,12 @@ func (t *cpuTable[K, V]) setChainNumber(unit uint32, prev, base unsafe.Pointer) 
 // chainLength returns the number of slabs of a bucket up to its tail hint.
 func (t *cpuTable[K, V]) chainLength(base unsafe.Pointer) int {
 	if tail := linkOf(base).tail; tail != noUnit {
-		return max(1, int(linkOf(t.unit(tail)).tail+1)) // 0 if it is not known
+		return max(1, int(linkOf(t.unit(tail)).tail+1)) // the sum is 0 if the slab has no number
 	}
 	return 1
 }
 
-// live iterates over the live slots of buckets [lo,hi), each bucket in order.
+// live iterates over the live slots of buckets [lo,hi), bucket by bucket.
 func (t *cpuTable[K, V]) live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
 	return func(yield func(*cpu.Slot[K, V]) bool) {
 		for b := lo; b < hi; b++ {
@@ -220,7 +220,7 @@ func (t *cpuTable[K, V]) live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
 	}
 }
 
-// deleteAll makes all live slots of a stored key dead, and counts them.
+// deleteAll marks all slots that hold a stored key as dead, and returns their number.
 func (t *cpuTable[K, V]) deleteAll(base unsafe.Pointer, key K) (n uint32) {
 	for slab := base; slab != nil; slab = t.next(slab) {
 		continues := visitMatches(t.slots(slab), key, func(s *cpu.Slot[K, V]) {

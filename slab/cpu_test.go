@@ -19,23 +19,23 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// fatal is the common part of tests and properties.
+// fatal has the methods that testing.TB and rapid.T share.
 type fatal interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// subject is an engine next to a model of it: the values of each key, in order. The keys of a set
-// have unused values.
+// subject is an engine with a model: the values of each key, in order. The values of a set are
+// unused.
 type subject[K, V uint32 | uint64] struct {
 	t fatal
 	*table
 	model map[K][]V
-	full  int // operations that overflowed
+	full  int // number of operations that overflowed
 }
 
 func newSubject[K, V uint32 | uint64](t fatal, dev device.Device, w batch.Widths, multi bool, buckets uint32, units int, fixed bool) *subject[K, V] {
-	counts := w.Val > 0 // tests count the pairs of a key in maps, too
+	counts := w.Val > 0 // the tests also count the pairs of keys in maps
 	e, leases, err := newEngine(dev, w, geometry{seed: 5, buckets: buckets}, units, fixed, counts)
 	if err != nil {
 		t.Fatalf("%v", err)
@@ -45,15 +45,15 @@ func newSubject[K, V uint32 | uint64](t fatal, dev device.Device, w batch.Widths
 	return &subject[K, V]{t, &table{c, p}, map[K][]V{}, 0}
 }
 
-// engine returns the engine under test.
 func (s *subject[K, V]) engine() engine { return s.policy.engine }
 
-// lookup returns a batch that reads keys.
+// lookup returns a batch that looks up keys.
 func (s *subject[K, V]) lookup(keys []K) *batch.Batch {
 	return &batch.Batch{N: len(keys), Flags: s.policy.MixedFlags(), Columns: batch.Columns{batch.Keys: batch.Input(keys)}}
 }
 
-// lastKind returns the last kind of operation: maps have no DeleteAll.
+// lastKind returns the last kind of operation that a structure supports. Maps do not support
+// DeleteAll.
 func lastKind(multi bool) weft.OpKind {
 	if multi {
 		return weft.OpDeleteAll
@@ -61,7 +61,6 @@ func lastKind(multi bool) weft.OpKind {
 	return weft.OpDeleteAll - 1
 }
 
-// read runs a lookup.
 func (s *subject[K, V]) read(b *batch.Batch) (hits int, err error) {
 	_, hits, err = s.engine().Lookup(context.Background(), nil, s.core.Leases.Current(), b, 0)
 	return hits, err
@@ -72,7 +71,7 @@ func (s *subject[K, V]) export(lo, hi uint32, keys []K, vals []V) (int, error) {
 	return s.engine().Export(context.Background(), s.core.Leases.Current(), lo, hi, s.pairs(keys, vals))
 }
 
-// pairs returns a batch with columns that receive pairs.
+// pairs returns a batch that exports pairs to columns.
 func (s *subject[K, V]) pairs(keys []K, vals []V) *batch.Batch {
 	return &batch.Batch{N: len(keys), Columns: batch.Columns{batch.Keys: batch.Output(keys), batch.Vals: s.vals(vals)}}
 }
@@ -86,7 +85,7 @@ func (s *subject[K, V]) counters() core.Counters {
 	return now
 }
 
-// vals returns a column for values, none for sets.
+// vals returns a column that receives values, or no column for a set.
 func (s *subject[K, V]) vals(v []V) batch.Column {
 	if s.core.Widths.Val == 0 {
 		return batch.Column{}
@@ -94,7 +93,7 @@ func (s *subject[K, V]) vals(v []V) batch.Column {
 	return batch.Output(v)
 }
 
-// given returns a column of values that a change reads.
+// given returns a column of values to read.
 func (s *subject[K, V]) given(v []V) batch.Column {
 	if s.core.Widths.Val == 0 {
 		return batch.Column{}
@@ -102,8 +101,8 @@ func (s *subject[K, V]) given(v []V) batch.Column {
 	return batch.Input(v)
 }
 
-// change runs a batch on both and compares the outcomes. All operations are of one kind unless
-// kinds is set.
+// change runs a batch on the engine and on the model and compares the results. If kinds is nil, all
+// operations have the given kind.
 func (s *subject[K, V]) change(kind weft.OpKind, kinds []weft.OpKind, keys []K, vals []V) {
 	s.t.Helper()
 	out, ok, removed := slices.Clone(vals), make([]bool, len(keys)), make([]uint32, len(keys))
@@ -181,7 +180,7 @@ func (s *subject[K, V]) apply(kind weft.OpKind, k K, v V) (out V, ok bool, remov
 	return out, ok, removed
 }
 
-// lookUp compares all results of lookups of keys, and the whole content.
+// lookUp compares all kinds of lookups of keys, and the whole content.
 func (s *subject[K, V]) lookUp(keys []K) {
 	s.t.Helper()
 	n := len(keys)
@@ -189,7 +188,7 @@ func (s *subject[K, V]) lookUp(keys []K) {
 	b := s.lookup(keys)
 	b.Columns[batch.Vals], b.Columns[batch.OK] = s.vals(vals), batch.Output(found)
 	hits, err := s.read(b)
-	// Sets have no kernel for it.
+	// Sets have no kernel for this.
 	if _, kernels := s.engine().(*gpuEngine); err == nil && !(kernels && s.core.Widths.Val == 0) {
 		b := s.lookup(keys)
 		b.Columns[batch.Counts] = batch.Output(counts)
@@ -246,7 +245,7 @@ func (s *subject[K, V]) expand(keys []K, offsets []uint64, rows []V) error {
 	return s.engine().Expand(context.Background(), nil, s.core.Leases.Current(), b)
 }
 
-// content compares the exported pairs, and checks the memory.
+// content compares the exported pairs with the model and checks the memory.
 func (s *subject[K, V]) content() {
 	s.t.Helper()
 	now, buckets := s.counters(), s.gen().buckets+1
@@ -278,7 +277,7 @@ func (s *subject[K, V]) content() {
 	}
 }
 
-// flush flushes, and checks that no dead slot and no superfluous slab is left.
+// flush runs a flush and checks that no dead slot and no superfluous slab remains.
 func (s *subject[K, V]) flush() {
 	s.t.Helper()
 	if err := s.engine().flush(context.Background()); err != nil {
@@ -309,7 +308,7 @@ func (s *subject[K, V]) flush() {
 
 func (s *subject[K, V]) keyBits() int { return conformance.Slots{Widths: s.core.Widths}.KeyBits() }
 
-// rehash rehashes. If it finds no memory, nothing may change.
+// rehash runs a rehash. If memory does not suffice, nothing may change.
 func (s *subject[K, V]) rehash(buckets uint32, units int) {
 	s.t.Helper()
 	before := s.engine().geometry()
@@ -334,7 +333,7 @@ func (s *subject[K, V]) close() {
 func shapes(t *testing.T, test func(t *testing.T, w batch.Widths, multi bool)) {
 	for _, w := range []batch.Widths{{Key: 4, Val: 4, Slot: 8}, {Key: 4, Val: 8, Slot: 16}, {Key: 8, Val: 4, Slot: 16}, {Key: 8, Val: 8, Slot: 16}, {Key: 4, Slot: 4}, {Key: 8, Slot: 8}} {
 		if conformance.Raced && w.Slot == 16 && w.Key != w.Val {
-			continue // its slots are those of wider keys or values
+			continue // the slots have the size of other widths
 		}
 		for _, multi := range []bool{false, true} {
 			if multi && w.Val == 0 {
@@ -345,7 +344,7 @@ func shapes(t *testing.T, test func(t *testing.T, w batch.Widths, multi bool)) {
 	}
 }
 
-// typed calls the instance of a test for the widths.
+// typed calls the instance of a test for the given widths.
 func typed(w batch.Widths, k4v4, k4v8, k8v4, k8v8 func()) {
 	switch {
 	case w.Key == 4 && w.Val != 8:
@@ -359,8 +358,8 @@ func typed(w batch.Widths, k4v4, k4v8, k8v4, k8v8 func()) {
 	}
 }
 
-// TestCPUEngineProperties runs random small batches on a table of a few buckets. The table must
-// match the model, and its memory must be valid.
+// TestCPUEngineProperties runs random small batches on a table of few buckets. The table must match
+// the model, and its memory must be valid.
 func TestCPUEngineProperties(t *testing.T) {
 	shapes(t, func(t *testing.T, w batch.Widths, multi bool) {
 		dev := devicetest.OpenCPU(t, 2)
@@ -376,7 +375,7 @@ func properties[K, V uint32 | uint64](r *rapid.T, dev device.Device, w batch.Wid
 	fixed := rapid.Bool().Draw(r, "fixed")
 	s := newSubject[K, V](r, dev, w, multi, buckets, rapid.IntRange(0, 3).Draw(r, "units"), fixed)
 	defer s.close()
-	key := rapid.Map(rapid.IntRange(-6, 60), func(i int) K { return K(i) }) // some look like marks
+	key := rapid.Map(rapid.IntRange(-6, 60), func(i int) K { return K(i) }) // includes sentinels
 	val := rapid.Map(rapid.IntRange(-6, 1000), func(i int) V { return V(i) })
 	kind := rapid.Map(rapid.IntRange(int(weft.OpGet), int(lastKind(multi))), func(i int) weft.OpKind { return weft.OpKind(i) })
 	for range rapid.IntRange(1, 8).Draw(r, "steps") {
@@ -403,8 +402,8 @@ func properties[K, V uint32 | uint64](r *rapid.T, dev device.Device, w batch.Wid
 	}
 }
 
-// TestCPUEngineOnManyCores distributes large batches over many cores, with the same results. Pools
-// run out and grow.
+// TestCPUEngineOnManyCores runs large batches on many cores, with pools that run out and grow. The
+// results must match the model.
 func TestCPUEngineOnManyCores(t *testing.T) {
 	shapes(t, func(t *testing.T, w batch.Widths, multi bool) {
 		for _, fixed := range []bool{false, true} {

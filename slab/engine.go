@@ -10,31 +10,29 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// engine extends core.Engine with the operations that the policy needs. Its implementations are
-// cpuEngine and gpuEngine.
+// engine extends core.Engine with operations for the policy. cpuEngine and gpuEngine implement it.
 type engine interface {
 	core.Engine
 	core.Expander
-	// geometry describes the current table, units its chained slabs.
+	// geometry and units describe the present table: its buckets and its chained slabs.
 	geometry() geometry
 	units() *alloc.Owner
 	// rehash moves the live pairs to a table with the given number of buckets and a pool of at
-	// least the given units. The pairs of a key keep their order. On an error the old table is
-	// unchanged.
+	// least the given units. The pairs of a key keep their order. After an error nothing has
+	// changed.
 	rehash(ctx context.Context, buckets uint32, units int) error
-	// flush drops dead slots bucket by bucket, keeps the order of the others, and frees the slabs
-	// that this empties (FLUSH).
+	// flush drops the dead slots of each bucket, keeps the order of the other slots, and frees the
+	// slabs that become empty (the paper's FLUSH).
 	flush(ctx context.Context) error
-	// chains counts the buckets by their number of slabs. The last class counts all longer chains,
-	// too.
+	// chains counts the buckets by number of slabs. The last class includes all longer chains.
 	chains(ctx context.Context) ([chainLengths]uint64, error)
 }
 
-// chainLengths is the number of classes that chains distinguishes.
+// chainLengths is the number of classes that chains returns.
 const chainLengths = 32
 
-// newEngine returns the CPU engine for a host device and the GPU engine for any other. The pool has
-// at least the given number of units; a light (fixed) pool never grows.
+// newEngine returns a CPU engine for a host device, and a GPU engine for any other device. The pool
+// has at least the given units. If fixed is set, the pool is light and never grows.
 func newEngine(dev device.Device, w batch.Widths, g geometry, units int, fixed, multi bool) (engine, *core.Leases, error) {
 	host, ok := dev.(device.Host)
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// A map lives on a device: the GPU if the host has one ("auto"), here the CPU.
+// A map lies on a device: with "auto" a GPU if the host has one, here a CPU.
 func Example() {
 	ctx := context.Background()
 	dev, _, err := auto.Open("cpu")
@@ -50,8 +50,8 @@ func openCPU() *cpu.Device {
 	return dev
 }
 
-// A key of a multimap has as many pairs as were put. Here they are the rows of a table, by a column
-// of it, as for a join.
+// A key of a multimap has a pair for each Put. Here the values are the rows of a table that contain
+// the key, as for a join.
 func ExampleMultiMap() {
 	ctx := context.Background()
 	dev := openCPU()
@@ -86,8 +86,7 @@ func ExampleMultiMap() {
 	// 3 pairs removed, 2 left
 }
 
-// A multimap is a queue for each of its keys: Put adds at the end, Delete
-// takes from the front.
+// A multimap can hold a queue per key: Put appends a value, and Delete removes the first.
 func ExampleMultiMap_Delete() {
 	ctx := context.Background()
 	dev := openCPU()
@@ -120,7 +119,7 @@ func ExampleMultiMap_Delete() {
 	// 300
 }
 
-// A set finds the distinct ids in a stream of batches.
+// A set finds the distinct ids in several batches.
 func ExampleSet() {
 	dev := openCPU()
 	defer dev.Close()
@@ -144,7 +143,7 @@ func ExampleSet() {
 	// [7 8 9]
 }
 
-// A batch may contain operations of all kinds. A multimap has more kinds than a map.
+// A batch may contain operations of several kinds. A multimap supports more kinds than a map.
 func ExampleMultiMap_Apply() {
 	dev := openCPU()
 	defer dev.Close()
@@ -178,8 +177,8 @@ func ExampleMultiMap_Apply() {
 	// 2 pairs
 }
 
-// Batches that already lie on the device are not copied. Methods return when the work is submitted;
-// Sync waits for it.
+// Batches in device memory are not copied. Methods return when the work is submitted; Sync waits
+// for the work.
 func ExampleMap_PutOn() {
 	ctx := context.Background()
 	dev := openCPU()
@@ -210,8 +209,8 @@ func ExampleMap_PutOn() {
 	// Output: 3
 }
 
-// With one bucket, the structure is the paper's slab list: an unordered list
-// that many threads change at once.
+// With one bucket, the structure is the paper's slab list: an unordered list that many threads
+// change concurrently.
 func ExampleOptions_list() {
 	ctx := context.Background()
 	dev := openCPU()

@@ -16,9 +16,9 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// TestGetAllInPieces checks that values of variable number come back complete and in order. The
-// pieces are smaller than the values of some keys, and so is the scratch. The memory is page-locked
-// or not, and already has rows.
+// TestGetAllInPieces checks that GetAll returns all values in order. The pieces and the work memory
+// are smaller than the values of some keys. The result memory is page-locked or not, and already
+// has rows.
 func TestGetAllInPieces(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -49,7 +49,7 @@ func getAllInPieces(t *testing.T, dev device.Device) {
 	for k := range uint32(60) {
 		n := rng.IntN(12)
 		if k%20 == 7 {
-			n = 600 // more than a small piece, more than the smallest scratch
+			n = 600 // exceeds a small piece and the smallest work memory
 		}
 		for range n {
 			v := rng.Uint64()
@@ -86,16 +86,16 @@ func getAllInPieces(t *testing.T, dev device.Device) {
 	}
 }
 
-// TestGetAllBesideDeletes deletes the pairs of keys while their values are fetched. A key has fewer
-// values than were counted, and none that it never had.
+// TestGetAllBesideDeletes deletes pairs while GetAll reads their values. A key may have fewer
+// values than were counted, but none that it never had.
 func TestGetAllBesideDeletes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	for _, piece := range []int{64, 2 << 20} { // less than a key has, and more than all have
+	for _, piece := range []int{64, 2 << 20} { // less than a key has, and more than all keys have
 		t.Run(fmt.Sprintf("pieces of %d bytes", piece), func(t *testing.T) {
 			dev := devicetest.Open(t)
-			if dev.Properties().Kind == device.CPU { // which runs nothing alongside a change
+			if dev.Properties().Kind == device.CPU { // runs nothing alongside a change
 				dev = devicetest.OpenSim(t, nil)
 			}
 			defer staging.Configure(dev, staging.Settings{PieceBytes: piece, Slots: 2})()

@@ -15,17 +15,18 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// GraphImages are the kernels of graphs.
+// GraphImages contains the kernels of graphs.
 var GraphImages = append(conformance.Images(slabGraphImages), &slabColumnsImage)
 
-// Images are the kernels; MixedImages those of mixed batches and reductions.
+// Images contains the kernels without those of mixed batches and reductions, which MixedImages
+// contains.
 var Images, MixedImages = append(conformance.Images(slabImages), conformance.Images(slabMultiImages)...), conformance.Images(slabMixedImages)
 
 // init makes pages small, so that small tables have several.
 func init() { core.PageBytes = 1 << 12 }
 
-// CheckInvariants reads all of a table's memory and reports violations of the layout; see
-// image.check. Conformance calls it after each test.
+// CheckInvariants reads all memory of a table and reports violations of the layout (see
+// image.check). The conformance tests call it after each test.
 func (t *table) CheckInvariants() error {
 	if err := t.core.Leases.LockWriter(context.Background()); err != nil {
 		if errors.Is(err, weft.ErrClosed) {
@@ -41,16 +42,15 @@ func (t *table) CheckInvariants() error {
 	return im.check()
 }
 
-// Bucket returns the bucket of a key.
 func (t *table) Bucket(key uint64) int { return int(bucketOf(t.policy.engine.geometry(), key)) }
 
-// gen returns the memory in use.
+// gen returns the current generation.
 func (t *table) gen() *generation { return t.core.Leases.Current().Parts.(*generation) }
 
 // run replaces the engine that runs batches.
 func (t *table) run(e engine) { t.policy.engine, t.core.Engine = e, e }
 
-// image copies the memory in use to the host.
+// image copies the current generation to the host.
 func (t *table) image() (*image, error) {
 	ctx := context.Background()
 	if _, err := t.core.Engine.ReadCounters(ctx); err != nil { // waits for changes
@@ -75,20 +75,20 @@ func (t *table) image() (*image, error) {
 	return im, errors.Join(err, s.Close())
 }
 
-// image is the memory of a table as bytes. Its reader follows the description in layout.go and
-// package alloc, and shares only the hash with the engines.
+// image is the memory of a table as bytes. It follows the description in layout.go and package
+// alloc, and shares only the hash with the engines.
 type image struct {
 	geometry
 	conformance.Slots
 	multi  bool
 	base   []byte
-	blocks map[uint32]memoryBlock // by the upper bits of their addresses
+	blocks map[uint32]memoryBlock // keyed by the upper bits of their addresses
 }
 
 // memoryBlock is a block of the pool.
 type memoryBlock struct{ bitmap, units []byte }
 
-// unit returns the memory of a unit, and whether its bit marks it as taken.
+// unit returns the memory of a unit, and whether its bit marks the unit as taken.
 func (im *image) unit(address uint32) (slab []byte, taken bool, err error) {
 	b, ok := im.blocks[address>>10]
 	if !ok {
@@ -99,7 +99,7 @@ func (im *image) unit(address uint32) (slab []byte, taken bool, err error) {
 	return b.units[unit*128:][:128], word>>(unit%32)&1 == 1, nil
 }
 
-// bucket returns the bucket of a stored key that does not look like a mark.
+// bucket returns the bucket of a stored key that is not a sentinel.
 func (im *image) bucket(key uint64) uint32 {
 	if im.KeyBits() == 32 {
 		return hash.Reduce32(hash.Uint32(uint32(key), im.seed), im.buckets)
@@ -110,12 +110,12 @@ func (im *image) bucket(key uint64) uint32 {
 // emptySlab is all ones.
 var emptySlab = bytes.Repeat([]byte{0xff}, 128)
 
-// check reports the first violation:
+// check reports the first violation of these rules:
 //
-//   - those of chain.check,
-//   - a taken unit is in no chain, or in two of them,
-//   - a free unit is not all ones,
-//   - the counters differ from the number of live and used slots.
+//   - the rules of chain.check,
+//   - each taken unit is in exactly one chain,
+//   - each free unit is all ones,
+//   - the counters equal the numbers of live and used slots.
 func (im *image) check() error {
 	c := im.chains()
 	for b := range im.buckets + 1 {
@@ -145,20 +145,20 @@ func (im *image) check() error {
 	return nil
 }
 
-// chain is the slabs of a bucket, reused for all buckets in turn.
+// chain holds the slabs of one bucket. It is reused for all buckets.
 type chain struct {
 	*image
-	empty, dead, pending, none uint64 // marks
+	empty, dead, pending, none uint64 // sentinels
 
 	bucket uint32
-	keys   map[uint64]bool // false: a dead slot remembers it
-	ended  bool            // an empty slot has been seen
+	keys   map[uint64]bool // false if a dead slot remembers the key
+	ended  bool            // whether an empty slot has been read
 
-	units      map[uint32]*[1024]bool // of all chains, by block
-	live, used uint64                 // in all chains
+	units      map[uint32]*[1024]bool // units of all chains, keyed by block
+	live, used uint64                 // numbers of slots in all chains
 }
 
-// chains returns a chain before the first bucket.
+// chains returns a chain for reading the first bucket.
 func (im *image) chains() *chain {
 	c := &chain{
 		image: im, keys: make(map[uint64]bool), units: make(map[uint32]*[1024]bool),
@@ -172,16 +172,16 @@ func (im *image) chains() *chain {
 
 // check reports the first violation of these rules:
 //
-//   - no slot after an empty one is in use, and no slab follows it,
-//   - no slot is pending while nothing runs, and none holds the mark for "not a slot",
-//   - each key is in its bucket, and the extra bucket has names of marks only,
-//   - in a map, a key is present once, and no slot before it remembers it,
-//   - no bits beyond the widths of keys and values are set, and bytes outside slots are all ones,
-//   - the tail hint is a slab of the bucket, and those before it are full,
+//   - no slot after an empty slot is in use, and no slab follows an empty slot,
+//   - no slot is pending, and none holds the sentinel for "not a slot",
+//   - each key is in its bucket, and the extra bucket has only complements of sentinels,
+//   - a map has each key once, and no earlier dead slot remembers the key,
+//   - bits beyond the widths of keys and values are zero, and bytes outside slots are all ones,
+//   - the tail hint is a slab of the bucket, and all slabs before it are full,
 //   - a chained slab has no hint, but may have its number.
 func (c *chain) check(bucket uint32) error {
 	c.bucket, c.ended = bucket, false
-	if len(c.keys) > 64 { // a map stays as large as it was
+	if len(c.keys) > 64 { // a cleared Go map keeps its size
 		c.keys = make(map[uint64]bool)
 	}
 	clear(c.keys)

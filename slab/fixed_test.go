@@ -23,18 +23,17 @@ func fixedOn(dev device.Device, opts slab.Options) conformance.FixedMaker {
 	}
 }
 
-// TestFixedTakesCapacity checks that every map of fixed size takes the keys that Capacity promises.
+// TestFixedTakesCapacity checks that a fixed map stores Capacity keys.
 func TestFixedTakesCapacity(t *testing.T) {
 	conformance.SkipRaced(t, "is about room")
 	open := fixedOn(devicetest.OpenCPU(t, 2), slab.Options{})
 	conformance.FixedHoldsCapacity(t, open, []float64{.3, .8}, 1, 2, 3, 7, 16, 40, 100, 1000, 10_000, 100_000)
-	if !testing.Short() { // with the least spare capacity, and by default
+	if !testing.Short() { // default options, and the minimum of spare capacity
 		conformance.FixedHoldsCapacity(t, open, []float64{.8}, 1_000_000)
 	}
 }
 
-// TestFixedRefusesQuickly checks that a full map refuses keys without a search that grows with the
-// map.
+// TestFixedRefusesQuickly checks that the time to refuse a key does not grow with a full map.
 func TestFixedRefusesQuickly(t *testing.T) {
 	conformance.SkipRaced(t, "is about time")
 	conformance.FixedRefusesQuickly(t, fixedOn(devicetest.OpenCPU(t, 2), slab.Options{}), 200, 1000, 100_000)

@@ -11,7 +11,7 @@ import (
 )
 
 // TestReduceGathers checks that blocks combine rows of few keys before they access the table: by
-// atomics and, for floats, by compare-and-swap. They also combine the reductions of mixed batches.
+// atomics and, for floats, by compare-and-swap. They must do so for mixed batches, too.
 func TestReduceGathers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -22,7 +22,7 @@ func TestReduceGathers(t *testing.T) {
 			t.Parallel()
 			dev := devicetest.OpenSim(t, &sim.Options{Arch: arch})
 			conformance.GatherFewKeys(t, dev, conformance.MapOf(slab.New[uint32, uint64], nil))
-			if arch == 90 { // TestSameKernels
+			if arch == 90 { // TestSameKernels covers this
 				conformance.GatherFewKeys(t, dev, conformance.MapOf(slab.New[uint32, int32], nil))
 				conformance.GatherFewKeys(t, dev, conformance.MapOf(slab.New[uint32, float32], nil))
 				conformance.CombineFewKeys(t, dev, conformance.MapOf(slab.New[uint32, float32], nil))

@@ -17,12 +17,12 @@ import (
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64 -type slab::Table=.tableRef -type GetParams=.getParams -type weft::ChangeParams=.changeParams slab_multi.cu
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams slab_mixed.cu
 
-// Tuning of the launches.
+// Parameters that tune the launches.
 const (
-	tileLanes = 4 // tuning.cuh
+	tileLanes = 4 // lanes per tile, as in tuning.cuh
 
-	// appendWarps is the number of warps that append the contended pairs of a change, in blocks of
-	// one warp.
+	// appendWarps is the number of warps, one per block, that append the contended pairs of a
+	// change.
 	appendWarps, warpThreads = 16, 32
 )
 
@@ -33,8 +33,8 @@ type gpuEngine struct {
 	fixed  bool
 }
 
-// kernels are the entry points for one pair of widths. The second line has those that combine
-// values, loaded on first use. The third line has those of multimaps only.
+// kernels holds the kernels for slots of one pair of widths. mixed holds the kernels that combine
+// values, loaded on first use. The kernels on the last line are loaded only for multimaps.
 type kernels struct {
 	engine *gpu.Engine
 	widths batch.Widths
@@ -79,7 +79,7 @@ func (k *kernels) load(dev device.Device, order *gpu.OrderKernels, multi bool) e
 	})
 }
 
-// loadMixed loads the kernels of batches that mix operations or combine values.
+// loadMixed loads the kernels for batches that mix operations or combine values.
 func (k *kernels) loadMixed(dev device.Device) (_ *gpu.MixedKernels, err error) {
 	if k.mixed.Change == nil {
 		err = gpu.Load(dev, slabMixedImages[gpu.Variant(k.widths)], k.mixed.Entries("", k.widths))
@@ -98,8 +98,8 @@ func refOf(p core.Parts) tableRef {
 	}
 }
 
-// refFor returns the table of a change. If the operations of the change are not retried, its
-// allocator search misses no free unit.
+// refFor returns the kernel parameter for a change. If operations of the change are not retried,
+// the allocator must find any free unit.
 func refFor(p core.Parts, c *gpu.Change) tableRef {
 	ref := refOf(p)
 	if c.Args.Failed.Items == 0 {
@@ -108,7 +108,7 @@ func refFor(p core.Parts, c *gpu.Change) tableRef {
 	return ref
 }
 
-// Lookup implements gpu.Structure, as do the methods that follow.
+// Lookup implements gpu.Structure.
 func (k *kernels) Lookup(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	if counts := b.Columns[batch.Counts]; counts.Given() {
 		return device.Launch(s, k.tally, gpu.Grid(b.N), gpu.Block,
@@ -122,8 +122,8 @@ func (k *kernels) Lookup(s *device.Stream, p core.Parts, b *batch.Batch, hits de
 	return device.Launch(s, kernel, grid, gpu.Block, &getParams{table: refOf(p), lookup: lookup})
 }
 
-// Change launches a change. For a change that adds pairs it also launches the append of the
-// contended pairs that the first kernel has listed.
+// Change implements gpu.Structure. If the change adds pairs to a multimap, Change also launches a
+// kernel that appends the contended pairs, which the first kernel lists.
 func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
 	kernel := k.change
 	if c.Flags&batch.Multi != 0 {
@@ -139,26 +139,26 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 	return false, device.Launch(s, k.append, device.Dim{X: appendWarps}, device.Dim{X: warpThreads}, &params)
 }
 
-// Winners launches the kernel that resolves duplicates.
+// ResolveWinners implements gpu.Structure.
 func (k *kernels) ResolveWinners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
 	return device.Launch(s, k.engine.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
 		&winnersParams{table: refFor(p, c), winners: *w})
 }
 
-// Export launches a kernel that copies or counts the live pairs of buckets [lo,hi).
+// Export implements gpu.Structure.
 func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
 	return device.Launch(s, k.export, tiles(s.Device(), hi-lo), gpu.Block, &exportParams{
 		table: refOf(p), to: gpu.ExportOf(out, p.(*generation).Memory(), lo, hi, count),
 	})
 }
 
-// tiles returns the dimensions of a launch with a tile for each bucket, up to a full device.
+// tiles returns the size of a launch with one tile per bucket, limited to a full device.
 func tiles(dev device.Device, buckets uint32) device.Dim {
 	return gpu.Wave(dev, (int(buckets)+1)*tileLanes)
 }
 
-// WriteRows launches a kernel that writes the values of n keys to vals, at the rows given by
-// offsets. It writes the rows from first on and before limit.
+// WriteRows implements gpu.Expander. It launches a kernel that writes the values of n keys to vals,
+// at the rows that offsets contains. It writes only rows from first to limit-1.
 func (k *kernels) WriteRows(s *device.Stream, p core.Parts, n int, keys, offsets, vals, found device.Ptr, first, limit uint64) error {
 	return device.Launch(s, k.collect, gpu.Grid(n), gpu.Block, &collectParams{
 		table: refOf(p), keys: keys, offsets: offsets, vals: vals, first: first, rows: limit, found: found, n: uint64(n),
@@ -167,8 +167,8 @@ func (k *kernels) WriteRows(s *device.Stream, p core.Parts, n int, keys, offsets
 
 // ---- engine -----------------------------------------------------------------
 
-// Change implements core.Engine. When a multimap adds pairs, the Order flag makes the launch list
-// the pairs that too many threads contend for.
+// Change implements core.Engine. If a multimap adds pairs, Change sets the Order flag, so that the
+// kernel lists the pairs that contend with too many others.
 func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	if b.Appends() {
 		listing := *b
@@ -217,7 +217,7 @@ func (e *gpuEngine) flush(ctx context.Context) error {
 
 // Clear implements core.Engine.
 func (e *gpuEngine) Clear(ctx context.Context) error {
-	// This comes first, so that no chain leads to a free unit.
+	// Clear the slabs first, so that no chain leads to a free unit.
 	if err := e.Engine.Clear(ctx); err != nil {
 		return err
 	}

@@ -13,39 +13,38 @@ import (
 	"github.com/weftgo/weft/internal/touched"
 )
 
-// Graph is a graph that changes, with a hash set of neighbors for each vertex. This is the layout
-// of Awad's thesis "Fully Concurrent GPU Data Structures" (2022), chapter 5. [NewGraph] makes one.
+// Graph is a mutable graph with a hash set of neighbors for each vertex. This is the layout of
+// Awad's thesis "Fully Concurrent GPU Data Structures" (2022), chapter 5. [NewGraph] makes a Graph.
 // All methods are safe for concurrent use.
 //
 // Vertices are the numbers below Options.MaxVertices; they all exist. The graph has no parallel
-// edges and no self loops. In an undirected graph, an edge from u to v and one from v to u are the
-// same edge.
+// edges and no self loops. In an undirected graph, edges from u to v and from v to u are the same.
 //
-// A batch has the outcome of its operations one after the other. If a batch fails midway, for
-// example when memory runs out, the error reports the number of edges that are done. Of the others,
-// some may be stored, too, in an undirected graph in one direction only. Run them again, or delete
-// them.
+// The operations of a batch take effect as if they ran one after the other. If a batch fails
+// midway, for example when memory runs out, the error reports the number of edges that are done.
+// Other edges of the batch may also be stored, in an undirected graph even in one direction only.
+// Run them again, or delete them.
 type Graph struct{ graph }
 
-// WeightedGraph is a Graph with a weight for each edge, in hash maps. Inserting an edge again
-// replaces its weight.
+// WeightedGraph is a Graph with a weight for each edge. It stores neighbors and weights in hash
+// maps. Inserting an edge again replaces its weight.
 type WeightedGraph[W Weight] struct{ graph }
 
 // Weight constrains the types of edge weights.
 type Weight interface{ ~int32 | ~uint32 | ~float32 }
 
-// graph is the common part of both, without weights. To the core an arc is a key of 64 bits in one
-// table over one pool. Only the place of a bucket differs, and the slot, which stores the neighbor
-// alone. Loops, duplicates, retries, flushes and counters are those of this package, and it does
-// not export them. So graphs of this layout are here and not in package graph.
+// graph implements both kinds of graphs, without the type of weights. For the core, a graph is one
+// table with arcs as 64-bit keys. Only the bucket of a key differs from other tables, and slots
+// store only the neighbor. Loops over batches, duplicates, retries, flushes and counters are those
+// of this package, which does not export them. So graphs of this layout are not in package graph.
 type graph struct {
 	core   *core.Table
 	policy *graphPolicy
 	ends   *touched.Lister
 }
 
-// NewGraph makes a graph without edges on a device, which must outlive it. Errors:
-// [weft.ErrOptions], [device.ErrMemory], and those of loading kernels.
+// NewGraph makes a graph without edges on a device. The device must stay open until the graph is
+// closed. NewGraph returns [weft.ErrOptions], [device.ErrMemory], or an error of loading kernels.
 func NewGraph(dev device.Device, opts *GraphOptions) (*Graph, error) {
 	g, err := newGraph(dev, core.Set, 0, core.SetTypes[uint64](), opts)
 	if err != nil {
@@ -54,7 +53,7 @@ func NewGraph(dev device.Device, opts *GraphOptions) (*Graph, error) {
 	return &Graph{g}, nil
 }
 
-// NewWeightedGraph makes a graph without edges on a device, as NewGraph does.
+// NewWeightedGraph makes a graph without edges on a device. See [NewGraph] for the errors.
 func NewWeightedGraph[W Weight](dev device.Device, opts *GraphOptions) (*WeightedGraph[W], error) {
 	g, err := newGraph(dev, core.Map, 4, core.MapTypes[uint64, W](), opts)
 	if err != nil {
@@ -96,14 +95,14 @@ func newGraphEngine(dev device.Device, w batch.Widths, s sizing, o *GraphOptions
 // Device returns the device of the graph.
 func (g *graph) Device() device.Device { return g.core.Device }
 
-// Directed reports whether edges lead one way only.
+// Directed reports whether edges lead only one way.
 func (g *graph) Directed() bool { return g.policy.opts.Directed }
 
-// Arcs returns the number of neighbors of all vertices. It is exact for every call that has
-// returned, and for batches on the device up to the last Sync. It neither locks nor waits.
+// Arcs returns the total number of neighbors of all vertices. It counts all returned calls, but
+// batches on the device only up to the last Sync. Arcs and Edges neither lock nor wait.
 func (g *graph) Arcs() int { return g.core.Len() }
 
-// Edges returns the number of edges, as Arcs does.
+// Edges returns the number of edges.
 func (g *graph) Edges() int {
 	if g.Directed() {
 		return g.Arcs()
@@ -113,47 +112,49 @@ func (g *graph) Edges() int {
 
 // ---- changes ----------------------------------------------------------------
 
-// Insert inserts edges and returns how many were absent; inserted, unless nil, receives which. It
-// skips self loops. A vertex not less than MaxVertices returns [weft.ErrOptions] with the position
-// of its edge, before anything changes. (Delete and lookups find no such edge.) Insert panics if
-// slices differ in length.
+// Insert inserts edges and returns the number of edges that were absent. Unless inserted is nil,
+// inserted[i] reports whether edge i was absent. Insert skips self loops. A vertex not less than
+// MaxVertices returns [weft.ErrOptions] with the position of its edge, before anything changes.
+// (Delete and lookups accept such a vertex and find no edge.) Insert panics if the slices differ in
+// length.
 func (g *Graph) Insert(ctx context.Context, from, to []uint32, inserted []bool) (int, error) {
 	return g.change(ctx, "Insert", nil, op.PutNew, edgeColumns(from, to, batch.Column{}, inserted))
 }
 
-// Insert inserts edges with weights, as [Graph.Insert] does, and sets the weights of edges that
-// exist.
+// Insert inserts edges with weights, and replaces the weights of existing edges. See
+// [Graph.Insert].
 func (g *WeightedGraph[W]) Insert(ctx context.Context, from, to []uint32, weights []W, inserted []bool) (int, error) {
 	return g.change(ctx, "Insert", nil, op.Put, edgeColumns(from, to, batch.Input(weights), inserted))
 }
 
-// Delete deletes edges and returns how many were present; deleted, unless nil, receives which.
+// Delete deletes edges and returns the number of edges that were present. Unless deleted is nil,
+// deleted[i] reports whether edge i was present.
 func (g *graph) Delete(ctx context.Context, from, to []uint32, deleted []bool) (int, error) {
 	return g.change(ctx, "Delete", nil, op.Delete, edgeColumns(from, to, batch.Column{}, deleted))
 }
 
-// InsertOn is Insert for a batch on the device, on a stream; inserted may be empty. It adds the
-// number of edges that were absent to counts[0], if given; after an error, those of the parts that
-// came before it.
+// InsertOn inserts edges from slices in device memory; inserted may be empty. See [Graph.Insert]
+// for the results. If counts is given, InsertOn adds the number of new edges to counts[0]. After an
+// error this is the number of new edges in the parts before the error.
 //
-// On a GPU the call waits until the batch has been checked. Edges go into the tables that have
-// capacity. The host enlarges the tables for the other edges, which may not be inserted yet when
-// the call returns. The columns must not change until the stream has run the batch.
+// On a GPU the call waits until the batch is checked. Edges are inserted into the tables that have
+// capacity. For the other edges the host enlarges the tables; they may not be inserted yet when the
+// call returns. The caller must not change the slices until s has run the batch.
 //
-// A vertex out of range returns weft.ErrOptions, and no edge is inserted. But with inserted, a
-// count, or weights, a batch of more than 2^22 edges runs in parts of 2^22. Then the edges of the
-// parts before that vertex are inserted, as [weft.PartialError] reports.
+// If a vertex is out of range, InsertOn returns weft.ErrOptions and inserts no edge. But with
+// inserted, counts, or weights, a batch of more than 2^22 edges runs in parts of 2^22 edges. Then
+// the parts before that vertex are inserted, as [weft.PartialError] reports.
 func (g *Graph) InsertOn(s *device.Stream, from, to device.Slice[uint32], inserted device.Slice[bool], counts ...device.Slice[uint64]) error {
 	return g.changeOn("InsertOn", s, op.PutNew, edgeColumnsOn(from, to, batch.Column{}, inserted), counts)
 }
 
-// InsertOn is [Graph.InsertOn] with weights.
+// InsertOn inserts edges with weights from slices in device memory. See [Graph.InsertOn].
 func (g *WeightedGraph[W]) InsertOn(s *device.Stream, from, to device.Slice[uint32], weights device.Slice[W], inserted device.Slice[bool], counts ...device.Slice[uint64]) error {
 	return g.changeOn("InsertOn", s, op.Put, edgeColumnsOn(from, to, batch.InputOn(weights), inserted), counts)
 }
 
-// DeleteOn deletes edges like Delete, and takes the batch from device memory like InsertOn. It
-// waits for nothing. The next Delete or Compact frees the memory of the deleted edges.
+// DeleteOn deletes edges from slices in device memory, and does not wait. See [Graph.Delete] for
+// the results. It counts as [Graph.InsertOn] does. The next Delete or Compact frees memory.
 func (g *graph) DeleteOn(s *device.Stream, from, to device.Slice[uint32], deleted device.Slice[bool], counts ...device.Slice[uint64]) error {
 	return g.changeOn("DeleteOn", s, op.Delete, edgeColumnsOn(from, to, batch.Column{}, deleted), counts)
 }
@@ -170,13 +171,12 @@ func edgeColumnsOn(from, to device.Slice[uint32], vals batch.Column, ok device.S
 	}}
 }
 
-// change runs a change of edges in host memory, or submits one on a stream.
+// change runs a change of edges in host memory, or submits a change on a stream.
 func (g *graph) change(ctx context.Context, method string, s *device.Stream, kind op.Kind, b *batch.Batch) (int, error) {
 	return g.changeCounted(ctx, method, s, kind, b, 0)
 }
 
-// changeCounted is change for a batch that a GPU counts: it adds the number of changed edges to
-// count, unless it is null.
+// changeCounted runs change. On a GPU it adds the number of changed edges to count, unless null.
 func (g *graph) changeCounted(ctx context.Context, method string, s *device.Stream, kind op.Kind, b *batch.Batch, count device.Ptr) (int, error) {
 	b.MustMatch(g.core.Name, method)
 	b.Kind = kind
@@ -196,11 +196,12 @@ func (g *graph) changeOn(method string, s *device.Stream, kind op.Kind, b *batch
 		return g.core.Partial(method, 0, nil, err)
 	}
 	n, err := g.changeCounted(context.Background(), method, s, kind, b, count.Ptr())
-	core.AddCount(count, uint64(n)) // no kernel has counted; also what was done before an error
+	// not counted by a kernel; n includes what was done before an error
+	core.AddCount(count, uint64(n))
 	return err
 }
 
-// admit checks the vertices of a batch in host memory before anything changes.
+// admit returns an error if a batch in host memory has a vertex out of range.
 func (g *graph) admit(b *batch.Batch) error {
 	to := batch.View[uint32](b.Columns[batch.Keys2].Host)
 	for i, u := range batch.View[uint32](b.Columns[batch.Keys].Host) {
@@ -211,11 +212,11 @@ func (g *graph) admit(b *batch.Batch) error {
 	return nil
 }
 
-// DeleteVertices deletes all edges of vertices, in both directions, and returns their number. It
-// reads the tables of their neighbors, or in a directed graph those of all vertices. A GPU also
-// reads the owner of each base slab. So one call with many vertices is better than many calls.
-// Edges that concurrent calls insert at these vertices may stay. After an error some edges may be
-// gone in one direction only: run it again.
+// DeleteVertices deletes all edges of vertices, in both directions, and returns the number of
+// edges. It reads the tables of the neighbors, and in a directed graph the tables of all vertices.
+// A GPU also reads the owner of each base slab. So one call with many vertices is better than many
+// calls. Edges that concurrent calls insert at these vertices may remain. After an error some edges
+// may be deleted in only one direction: call DeleteVertices again.
 func (g *graph) DeleteVertices(ctx context.Context, vertices []uint32) (int, error) {
 	return g.deleteVertices(ctx, "DeleteVertices", vertices)
 }
@@ -232,9 +233,9 @@ func (g *graph) deleteVertices(ctx context.Context, method string, vertices []ui
 	return n, g.rerunError(method, err)
 }
 
-// DeleteVerticesOn is DeleteVertices for a batch on the device. It adds the number of deleted edges
-// to counts[0], if given. It copies the batch to the host: the call waits for the earlier work of
-// the stream and for the deletion.
+// DeleteVerticesOn deletes all edges of vertices from a slice in device memory. If counts is given,
+// it adds the number of deleted edges to counts[0]. It copies the slice to host memory, so it waits
+// for the earlier work of stream s, and for the deletion.
 func (g *graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error {
 	const method = "DeleteVerticesOn"
 	b := &batch.Batch{N: vertices.Len(), Columns: batch.Columns{batch.Keys: batch.InputOn(vertices)}}
@@ -250,7 +251,7 @@ func (g *graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32]
 	return errors.Join(err, g.policy.engine.addCount(s, count, uint64(n)))
 }
 
-// edgesOf returns the edges of vertices, each once. The vertices are sorted.
+// edgesOf returns each edge of the given vertices once. The vertices must be sorted.
 func (g *graph) edgesOf(ctx context.Context, method string, doomed []uint32) (from, to []uint32, err error) {
 	collect := func(some []uint32, wanted func(u, v uint32) bool) error {
 		offsets, neighbors, _, err := g.rowsOf(ctx, method, some, false)
@@ -289,7 +290,7 @@ func sequence(lo, hi int) []uint32 {
 	return all
 }
 
-// vertices returns one more than the largest number that a vertex with edges of its own may have.
+// vertices returns an exclusive bound on the numbers of vertices with edges of their own.
 func (g *graph) vertices(ctx context.Context, method string) (n int, err error) {
 	err = g.core.WithWriteLock(ctx, method, func(core.Counters) error {
 		n = g.policy.engine.dict().n
@@ -298,12 +299,11 @@ func (g *graph) vertices(ctx context.Context, method string) (n int, err error) 
 	return n, err
 }
 
-// Clear removes all edges and keeps the memory. After an error of the device it may be half done:
-// run it again.
+// Clear removes all edges and keeps the memory. After an error some edges may remain: call it
+// again.
 func (g *graph) Clear(ctx context.Context) error { return g.core.Clear(ctx) }
 
-// Compact moves all tables to new base slabs, as many as their degrees require, drops tombstones
-// and frees memory.
+// Compact moves all tables to as many base slabs as they need, drops tombstones and frees memory.
 func (g *graph) Compact(ctx context.Context) error { return g.core.Compact(ctx) }
 
 // Sync waits for all batches on the device.
@@ -312,28 +312,30 @@ func (g *graph) Sync(ctx context.Context) error { return g.core.Sync(ctx) }
 // Check reads the whole graph and returns [weft.ErrCorrupt] with the first inconsistency.
 func (g *graph) Check(ctx context.Context) error { return g.core.Check(ctx) }
 
-// Close frees the graph after the calls in flight. It is idempotent.
+// Close waits for running calls and frees the graph. It is idempotent.
 func (g *graph) Close() error { return errors.Join(g.ends.Close(), g.core.Close()) }
 
 // ---- lookups ----------------------------------------------------------------
 
-// Has looks up edges and returns how many exist; found, unless nil, receives which.
+// Has looks up edges and returns the number that exist. Unless found is nil, found[i] reports
+// whether edge i exists.
 func (g *graph) Has(ctx context.Context, from, to []uint32, found []bool) (int, error) {
 	return g.find(ctx, "Has", edgeColumns(from, to, batch.Column{}, found))
 }
 
-// HasOn is Has for a batch on the device. It adds the number of edges found to hits[0], if given.
+// HasOn looks up edges from slices in device memory; found may be empty. If hits is given, HasOn
+// adds the number of edges found to hits[0].
 func (g *graph) HasOn(s *device.Stream, from, to device.Slice[uint32], found device.Slice[bool], hits ...device.Slice[uint64]) error {
 	return g.findOn("HasOn", s, edgeColumnsOn(from, to, batch.Column{}, found), hits)
 }
 
-// Weight writes the weights of edges, 0 for absent ones, and returns how many edges exist; found,
-// unless nil, receives which.
+// Weight writes the weights of edges, and 0 for absent edges. It returns the number of edges that
+// exist. Unless found is nil, found[i] reports whether edge i exists.
 func (g *WeightedGraph[W]) Weight(ctx context.Context, from, to []uint32, weights []W, found []bool) (int, error) {
 	return g.find(ctx, "Weight", edgeColumns(from, to, batch.Output(weights), found))
 }
 
-// WeightOn is Weight for a batch on the device, as [Graph.HasOn].
+// WeightOn looks up the weights of edges in device memory. It counts as [Graph.HasOn] does.
 func (g *WeightedGraph[W]) WeightOn(s *device.Stream, from, to device.Slice[uint32], weights device.Slice[W], found device.Slice[bool], hits ...device.Slice[uint64]) error {
 	return g.findOn("WeightOn", s, edgeColumnsOn(from, to, batch.OutputOn(weights), found), hits)
 }
@@ -352,12 +354,12 @@ func (g *graph) findOn(method string, s *device.Stream, b *batch.Batch, hits []d
 		return fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
 	}
 	n, err := g.policy.engine.find(context.Background(), g.core, method, s, b, to.Ptr())
-	core.AddCount(to, uint64(n)) // no kernel has added them
+	core.AddCount(to, uint64(n)) // on a CPU; on a GPU n is 0 and the kernel counts
 	return err
 }
 
-// Degree writes the number of neighbors of each vertex to degrees, in a directed graph the
-// out-degree.
+// Degree writes the number of neighbors of each vertex, in a directed graph the out-degree, to
+// degrees.
 func (g *graph) Degree(ctx context.Context, vertices, degrees []uint32) error {
 	b := &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.Input(vertices), batch.Counts: batch.Output(degrees)}}
 	b.MustMatch(g.core.Name, "Degree")
@@ -368,13 +370,13 @@ func (g *graph) Degree(ctx context.Context, vertices, degrees []uint32) error {
 
 func (g *graph) generation() *generation { return g.core.Leases.Current().Parts.(*generation) }
 
-// DegreeOn is Degree for a batch on the device.
+// DegreeOn writes the number of neighbors of each vertex to degrees, both in device memory.
 func (g *graph) DegreeOn(s *device.Stream, vertices, degrees device.Slice[uint32]) error {
 	b := &batch.Batch{N: vertices.Len(), Columns: batch.Columns{batch.Keys: batch.InputOn(vertices), batch.Counts: batch.OutputOn(degrees)}}
 	return g.readOn("DegreeOn", s, b, func(at *generation) error { return g.policy.engine.degrees(context.Background(), s, at, b) })
 }
 
-// submitRead submits a function that reads the graph.
+// readOn checks the devices of s and b and runs f on the present generation.
 func (g *graph) readOn(method string, s *device.Stream, b *batch.Batch, f func(*generation) error) error {
 	b.MustMatch(g.core.Name, method)
 	if err := b.CheckDevice(g.core.Device, s); err != nil {
@@ -386,14 +388,15 @@ func (g *graph) readOn(method string, s *device.Stream, b *batch.Batch, f func(*
 	return g.core.WithWriteLock(context.Background(), method, func(core.Counters) error { return f(g.generation()) })
 }
 
-// RowsOn is Rows for a batch on the device. It writes degrees, as long as vertices, offsets, one
-// longer, and as many neighbors as fit into that slice.
+// RowsOn writes the degrees and neighbors of vertices to device memory. degrees must be as long as
+// vertices, and offsets one longer. The row of vertices[i] begins at offsets[i]. If neighbors is
+// too short for all rows, RowsOn writes only the entries that fit.
 func (g *graph) RowsOn(s *device.Stream, vertices, degrees device.Slice[uint32], offsets device.Slice[uint64], neighbors device.Slice[uint32]) error {
 	return g.rowsOn(s, vertices, degrees, offsets, neighbors, batch.Column{})
 }
 
-// RowsOn is [Graph.RowsOn] with the weights of the neighbors written. It panics if weights is
-// shorter than neighbors.
+// RowsOn writes the degrees, neighbors and weights of vertices to device memory. See
+// [Graph.RowsOn]. It panics if weights is shorter than neighbors.
 func (g *WeightedGraph[W]) RowsOn(s *device.Stream, vertices, degrees device.Slice[uint32], offsets device.Slice[uint64], neighbors device.Slice[uint32], weights device.Slice[W]) error {
 	return g.rowsOn(s, vertices, degrees, offsets, neighbors, batch.RowsOn(weights.Sub(0, neighbors.Len())))
 }
@@ -412,26 +415,27 @@ func (g *graph) rowsOn(s *device.Stream, vertices, degrees device.Slice[uint32],
 	})
 }
 
-// Rows returns the neighbors of vertices, in no order: those of vertices[i] are
-// neighbors[offsets[i]:offsets[i+1]].
+// Rows returns the neighbors of several vertices. The neighbors of vertices[i] are
+// neighbors[offsets[i]:offsets[i+1]], in no order.
 func (g *graph) Rows(ctx context.Context, vertices []uint32) (offsets []uint64, neighbors []uint32, err error) {
 	offsets, neighbors, _, err = g.rowsOf(ctx, "Rows", vertices, false)
 	return offsets, neighbors, err
 }
 
-// Rows is [Graph.Rows] with the weights of the edges in the same order.
+// Rows returns the neighbors of several vertices, and the weights in the same order. See
+// [Graph.Rows].
 func (g *WeightedGraph[W]) Rows(ctx context.Context, vertices []uint32) (offsets []uint64, neighbors []uint32, weights []W, err error) {
 	offsets, neighbors, bytes, err := g.rowsOf(ctx, "Rows", vertices, true)
 	return offsets, neighbors, batch.View[W](bytes), err
 }
 
-// Neighbors appends the neighbors of a vertex to a slice, in no order.
+// Neighbors appends the neighbors of a vertex to a slice, in no order, and returns the slice.
 func (g *graph) Neighbors(ctx context.Context, vertex uint32, to []uint32) ([]uint32, error) {
 	_, row, _, err := g.rowsOf(ctx, "Neighbors", []uint32{vertex}, false)
 	return append(to, row...), err
 }
 
-// rowsOf reads rows, and their weights if weighted is set.
+// rowsOf reads rows, and with weighted also their weights.
 func (g *graph) rowsOf(ctx context.Context, method string, vertices []uint32, weighted bool) (offsets []uint64, ids []uint32, weights []byte, err error) {
 	err = g.core.WithWriteLock(ctx, method, func(core.Counters) error {
 		offsets, ids, weights, err = g.rowsNow(ctx, vertices, weighted)
@@ -443,7 +447,7 @@ func (g *graph) rowsOf(ctx context.Context, method string, vertices []uint32, we
 	return offsets, ids, weights, nil
 }
 
-// currentRows is rowsOf under the writer lock.
+// rowsNow reads rows under the writer lock.
 func (g *graph) rowsNow(ctx context.Context, vertices []uint32, weighted bool) (offsets []uint64, ids []uint32, weights []byte, err error) {
 	degrees := make([]uint32, len(vertices))
 	b := &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.Input(vertices), batch.Counts: batch.Output(degrees)}}
@@ -466,14 +470,15 @@ func (g *graph) rowsNow(ctx context.Context, vertices []uint32, weighted bool) (
 
 // ---- triangles --------------------------------------------------------------
 
-// probes is the number of edges that Triangles looks up at a time.
+// probes is the minimum number of edges that Triangles looks up at a time.
 const probes = 1 << 20
 
-// Triangles counts the triangles of an undirected graph. Like the thesis, it looks up edges: for
-// each vertex, the pairs of neighbors with a larger degree, or with the same degree and a larger
-// number. For a directed graph it returns [device.ErrInvalid]. The count is that of a single moment
-// only if nothing changes the graph meanwhile. A GPU takes one launch per step, and changes wait
-// for it. Sorted rows, as in package graph, are faster to intersect.
+// Triangles counts the triangles of an undirected graph. For a directed graph it returns
+// [device.ErrInvalid]. Like the thesis, it looks up edges. For each vertex it selects the neighbors
+// with a larger degree, or with the same degree and a larger number, and looks up an edge between
+// each two of them. If the graph changes meanwhile, the count may belong to no single moment. A GPU
+// takes one launch per step, and changes wait for it. Triangles of package graph are faster to
+// count, since sorted rows are intersected.
 func (g *graph) Triangles(ctx context.Context) (count uint64, err error) {
 	if g.Directed() {
 		return 0, fmt.Errorf("%s: Triangles: %w: the graph is directed", g.core.Name, device.ErrInvalid)

@@ -17,8 +17,8 @@ import (
 
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 slab_columns.cu
 
-// columnWork holds kernels on columns of edges, loaded on first use, and the memory of mixed
-// batches, which run one after the other.
+// columnWork holds the kernels on columns of edges, loaded on first use, and the memory of mixed
+// batches. Mixed batches run one after the other.
 type columnWork struct {
 	engine *gpuGraph
 	load   sync.Once
@@ -27,8 +27,8 @@ type columnWork struct {
 
 	keys, last, outcomes, targets device.Kernel
 
-	sem     chan struct{} // holds a token while a call uses the fields below
-	lastUse *device.Event // recorded after the last batch; nil: closed
+	sem     chan struct{} // holds a token while a call uses the following fields
+	lastUse *device.Event // recorded after the last batch; nil if closed
 	memory  device.Buffer
 	bytes   atomic.Int64
 }
@@ -53,7 +53,7 @@ func (c *columnWork) close() (err error) {
 	return err
 }
 
-// free frees the memory after the batch that uses it.
+// free waits for the last batch and frees the memory.
 func (c *columnWork) free() error {
 	memory := c.memory
 	c.memory = device.Buffer{}
@@ -76,7 +76,7 @@ func (c *columnWork) loadKernels() error {
 	return c.err
 }
 
-// reserve makes the memory large enough, after the batch that uses it.
+// reserve provides the given bytes. It waits for the last batch before it replaces the memory.
 func (c *columnWork) reserve(bytes int) (err error) {
 	if c.memory.Size >= bytes {
 		return nil
@@ -88,17 +88,17 @@ func (c *columnWork) reserve(bytes int) (err error) {
 	return err
 }
 
-// mixedBatch is a mixed batch in progress.
+// mixedBatch is a running mixed batch.
 type mixedBatch struct {
 	mixedParams
 	sort    prim.Sort
 	scratch device.Buffer
 }
 
-// mixedCounts are the counts that the host reads of a mixed batch (twin: weft::slab::Told).
+// mixedCounts holds the counts of a mixed batch that the host reads (twin: weft::slab::Told).
 type mixedCounts [4]uint32
 
-// layOut allocates the arrays of a mixed batch in memory.
+// layOut places the arrays of a mixed batch in the memory.
 func (c *columnWork) layOut(b *batch.Batch) (m mixedBatch, err error) {
 	n, g := b.N, c.engine
 	width := bits.Len(uint(g.maxVertices))
@@ -125,8 +125,7 @@ func (c *columnWork) layOut(b *batch.Batch) (m mixedBatch, err error) {
 	return m, nil
 }
 
-// part returns rows lo to hi-1 of the operations to run as a batch. With outcomes, the batch writes
-// its outcomes.
+// part returns operations lo to hi-1 as a batch. If outcomes is set, the batch writes its results.
 func (m *mixedBatch) part(dev device.Device, kind op.Kind, lo, hi int, outcomes bool) (*batch.Batch, error) {
 	column := func(at device.Ptr) (device.Slice[uint32], error) {
 		return device.Wrap[uint32](dev, device.Buffer{Ptr: at + device.Ptr(4*lo), Size: 4 * (hi - lo)}, hi-lo)
@@ -146,8 +145,8 @@ func (m *mixedBatch) part(dev device.Device, kind op.Kind, lo, hi int, outcomes 
 	return edgeColumnsOn(from, to, weights, changed), errors.Join(err, err2, err3, err4)
 }
 
-// mixed runs a mixed batch on a stream. It adds the number of operations with an effect to count,
-// unless it is empty.
+// mixed runs a mixed batch on a stream. It adds the number of operations that changed an edge to
+// count, unless count is empty.
 func (c *columnWork) mixed(g *graph, s *device.Stream, put op.Kind, b *batch.Batch, count device.Slice[uint64]) (err error) {
 	const method = "ApplyOn"
 	c.sem <- struct{}{}
@@ -174,7 +173,7 @@ func (c *columnWork) mixed(g *graph, s *device.Stream, put op.Kind, b *batch.Bat
 	return device.Launch(s, c.outcomes, gpu.Wave(c.engine.Dev, b.N), gpu.Block, &m.mixedParams)
 }
 
-// split finds the last operation of each edge. It returns the numbers of edges to insert and to
+// split finds the last operation on each edge. It returns the numbers of edges to insert and
 // delete.
 func (c *columnWork) split(s *device.Stream, b *batch.Batch, count device.Slice[uint64]) (m mixedBatch, inserts, deletes int, err error) {
 	if c.lastUse == nil {
@@ -203,7 +202,7 @@ func (c *columnWork) split(s *device.Stream, b *batch.Batch, count device.Slice[
 		func() error { return c.prim.Sort(s, &m.sort, m.scratch) },
 		launch(c.last))
 	var counts mixedCounts
-	// On an error the memory is not used.
+	// After an error the memory is not used.
 	err = errors.Join(err, s.CopyOut(context.Background(), device.Bytes(counts[:]), m.told))
 	if err == nil && counts[0] != 0 {
 		err = c.rangeError(s, &m, int(^counts[0]))

@@ -17,8 +17,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// cpuGraph is the engine of tables with arcs as keys. It differs from other tables in locate, and
-// in the operations by vertex. V and SV are uint32 or struct{}.
+// cpuGraph is a CPU engine for tables with arcs as keys. Only locate and the operations by vertex
+// differ from other tables. V and SV are uint32 or struct{}.
 type cpuGraph[V, SV cpu.Val] struct {
 	*cpuEngine[uint64, uint32, V, SV]
 	sizing
@@ -26,7 +26,7 @@ type cpuGraph[V, SV cpu.Val] struct {
 	toRehash []uint32 // vertices with chains that a batch would make long
 }
 
-// vertexGrain is the number of vertices that a core takes at a time.
+// vertexGrain is the number of vertices that a core processes at a time.
 const vertexGrain = 1 << 10
 
 func newCPUGraph[V, SV cpu.Val](dev device.Host, s sizing, seed uint64, vertices int) (graphEngine, *core.Leases, error) {
@@ -40,7 +40,7 @@ func newCPUGraph[V, SV cpu.Val](dev device.Host, s sizing, seed uint64, vertices
 	return g, leases, err
 }
 
-// allocate makes a generation with the given base slabs and some to spare, all without an owner.
+// allocate makes a generation with the given base slabs plus a reserve. No base slab has an owner.
 func (e *cpuGraph[V, SV]) allocate(vertices int, slabs uint64, units int) (*generation, error) {
 	n, err := e.baseSlabs(slabs)
 	if err != nil {
@@ -76,8 +76,8 @@ func (e *cpuGraph[V, SV]) Clear(ctx context.Context) error {
 	return err
 }
 
-// countArc adds to the degree of the source of an arc; other keys have no degree. The addition is
-// atomic because several cores work on the buckets of a vertex.
+// countArc adds delta to the degree of the source of an arc. It ignores keys that are not arcs. The
+// addition is atomic because several cores may process the buckets of one vertex.
 func countArc[N, K cpu.Key, V cpu.Val](t *cpuTable[K, V], name N, delta int64) {
 	var stored K
 	if unsafe.Sizeof(name) > unsafe.Sizeof(stored) && delta != 0 {
@@ -102,7 +102,7 @@ func (e *cpuGraph[V, SV]) countIncoming(_ context.Context, _ *device.Stream, b *
 		var part []uint32
 		for _, k := range keys[lo:hi] {
 			v := &entries[k>>32]
-			// The insertion that exceeds the limit lists the vertex.
+			// Only the insertion that exceeds the limit lists the vertex.
 			incoming, limit := uint64(atomic.AddUint32(&v.incoming, 1)), e.maxDegree(v.slabs)
 			if all := uint64(v.degree) + incoming; all > limit && (all == limit+1 || incoming == 1) {
 				part = append(part, uint32(k>>32))
@@ -129,7 +129,7 @@ func (e *cpuGraph[V, SV]) clearIncoming(_ context.Context, _ *device.Stream, b *
 	return nil
 }
 
-// assignSlabs gives a vertex the given number of unused base slabs.
+// assignSlabs assigns unused base slabs to a vertex, in place of its present base slabs.
 func (d *dictionary) assignSlabs(u, slabs uint32) {
 	v, owners := &d.entries()[u], batch.View[uint32](d.owners.Host)
 	for b := v.first; b < v.first+v.slabs; b++ {
@@ -143,15 +143,15 @@ func (d *dictionary) assignSlabs(u, slabs uint32) {
 	}
 }
 
-// graphMover moves the tables of vertices on one core.
+// graphMover moves the table of a vertex on one core.
 type graphMover[SV cpu.Val] struct {
 	mover[uint32, SV]
 	extracted []cpu.Slot[uint32, SV]
 	dead      uint64
 }
 
-// extract moves the live slots of a vertex out of its base slabs into extracted, and leaves the
-// slabs and their chains empty.
+// extract moves the live slots of a vertex from its base slabs and chains to extracted. It leaves
+// the base slabs empty and without chains.
 func (m *graphMover[SV]) extract(v vertex) {
 	m.extracted = m.extracted[:0]
 	for b := v.first; b < v.first+v.slabs; b++ {
@@ -171,10 +171,10 @@ func (m *graphMover[SV]) extract(v vertex) {
 	}
 }
 
-// rehash implements graphEngine. The reserved units suffice, however the slots are spread. The base
-// slabs of a vertex need at most one chained slab per full slab of its slots. None of these units
-// is freed meanwhile, and a worker's search covers all units. So no slot is deferred here,
-// and nothing can fail after the slots have left their tables.
+// rehash implements graphEngine. It reserves units that suffice for any distribution of the slots:
+// a table needs at most one chained slab per full slab of its slots. No other operation takes these
+// units meanwhile, and a worker searches all units. So no slot is deferred, and nothing can fail
+// after the slots have left their old tables.
 func (e *cpuGraph[V, SV]) rehash(ctx context.Context) (done bool, err error) {
 	if e.Leases.Held() {
 		return false, nil
@@ -212,8 +212,8 @@ func (e *cpuGraph[V, SV]) rehash(ctx context.Context) (done bool, err error) {
 	return err == nil, err
 }
 
-// putDeferred appends the deferred slots to their chains after it has reserved units, and counts
-// all slots that have moved.
+// putDeferred reserves units and appends the deferred slots to their chains. It returns the number
+// of all slots that have moved.
 func (e *cpuGraph[V, SV]) putDeferred(ctx context.Context, g *generation, movers []mover[uint32, SV]) (moved uint64, err error) {
 	nDeferred := 0
 	for i := range movers {
@@ -300,8 +300,8 @@ func (e *cpuGraph[V, SV]) moveAll(ctx context.Context, from, to *generation) err
 
 // ---- edges ------------------------------------------------------------------
 
-// apply implements graphEngine. Each edge becomes its arcs. The outcome of an edge is that of its
-// last arc, which leads from the smaller end to the larger.
+// apply implements graphEngine. It converts each edge to its arcs. The result of an edge is the
+// result of its last arc, which leads from the smaller end to the larger end.
 func (e *cpuGraph[V, SV]) apply(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, _ device.Ptr) (n int, err error) {
 	if err := cpu.SyncStream(s); err != nil {
 		return 0, err
@@ -341,8 +341,8 @@ func (e *cpuGraph[V, SV]) apply(ctx context.Context, t *core.Table, method strin
 	})
 }
 
-// inEdges converts the error of a batch of arcs to that of its edges. first is the position of
-// these edges in the caller's batch. edgeOf returns the edge of an arc.
+// inEdges converts the error of a batch of arcs to the error of its edges. first is the position of
+// these edges in the caller's batch. edgeOf returns the edge that an arc belongs to.
 func inEdges(err error, first int, edgeOf func(arc int) int) error {
 	p := (*op.PartialError)(nil)
 	switch {
@@ -354,7 +354,7 @@ func inEdges(err error, first int, edgeOf func(arc int) int) error {
 	done := edgeOf(p.Done)
 	rows := p.Rows[:0]
 	for _, arc := range p.Rows {
-		if i := edgeOf(arc); i < done { // or only one of its arcs has been tried
+		if i := edgeOf(arc); i < done { // otherwise only one of its arcs has been tried
 			rows = append(rows, first+i)
 		}
 	}
@@ -363,11 +363,11 @@ func inEdges(err error, first int, edgeOf func(arc int) int) error {
 	return err
 }
 
-// undirected is a flag next to those of batches: an edge is in the tables of both its ends.
+// bothWays extends the flags of package batch. It puts an edge into the tables of both its ends.
 const bothWays batch.Flags = 1 << 24
 
-// arcsPerEdge returns the arcs of an edge. If there are two, the one from the smaller end to the
-// larger is the last. A loop has none.
+// arcsOf returns the arcs of an edge. If both is set, the last arc leads from the smaller end to
+// the larger end. A loop has no arcs.
 func arcsOf(u, v uint32, both bool) []uint64 {
 	switch {
 	case u == v:
@@ -473,7 +473,7 @@ func (e *cpuGraph[V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint
 // scratch implements graphEngine.
 func (e *cpuGraph[V, SV]) scratch() int { return 0 }
 
-// chains implements graphEngine. It counts the base slabs of vertices only.
+// chains implements engine. It counts only the base slabs of vertices.
 func (e *cpuGraph[V, SV]) chains(ctx context.Context) (classes [chainLengths]uint64, err error) {
 	classes, err = e.cpuEngine.chains(ctx)
 	classes[1] -= uint64(e.generation().buckets) + 1 - uint64(e.dict().ownedSlabs)

@@ -15,14 +15,14 @@ import (
 
 // ---- rows that do not change --------------------------------------------------
 
-// CSR returns the graph as immutable rows, with neighbors in ascending order, for all vertices up
-// to the largest with an edge. Algorithms (package graph/algo) run on it.
+// CSR returns an immutable copy of the graph, with neighbors in ascending order. It has a row for
+// each vertex up to the largest with an edge. Algorithms (package graph/algo) run on it.
 func (g *Graph) CSR(ctx context.Context) (*graphs.CSR, error) {
 	c, _, err := downloadGraph[uint32](ctx, &g.graph, false)
 	return c, err
 }
 
-// CSR is [Graph.CSR] with weights.
+// CSR returns an immutable copy of the graph with weights. See [Graph.CSR].
 func (g *WeightedGraph[W]) CSR(ctx context.Context) (*graphs.Weighted[W], error) {
 	c, weights, err := downloadGraph[W](ctx, &g.graph, true)
 	if err != nil {
@@ -31,14 +31,15 @@ func (g *WeightedGraph[W]) CSR(ctx context.Context) (*graphs.Weighted[W], error)
 	return graphs.NewWeighted(c, weights), nil
 }
 
-// CSROn is CSR in the memory of the graph's device, without a copy through the host. It waits for
-// the rows to be written. A GPU sorts them, in another 20 bytes per arc, 28 with weights.
+// CSROn returns an immutable copy of the graph on the same device, which the caller must free. The
+// rows are not copied through the host. CSROn waits until they are written. A GPU sorts the rows,
+// which takes 20 bytes of temporary memory per arc, 28 with weights.
 func (g *Graph) CSROn(ctx context.Context, s *device.Stream) (*graphs.DeviceCSR, error) {
 	d, _, err := exportGraph[uint32](ctx, &g.graph, "CSROn", s, false)
 	return d, err
 }
 
-// CSROn is [Graph.CSROn] with weights.
+// CSROn returns an immutable copy of the graph with weights on the same device. See [Graph.CSROn].
 func (g *WeightedGraph[W]) CSROn(ctx context.Context, s *device.Stream) (*graphs.DeviceWeighted[W], error) {
 	d, weights, err := exportGraph[W](ctx, &g.graph, "CSROn", s, true)
 	if err != nil {
@@ -65,7 +66,7 @@ func downloadGraph[W graphs.Weight](ctx context.Context, g *graph, weighted bool
 	return c, weights, errors.Join(err, d.Free(), deviceWeights.Free())
 }
 
-// exportGraph writes all rows to new memory and waits for that.
+// exportGraph writes all rows to new device memory and waits until they are written.
 func exportGraph[W graphs.Weight](ctx context.Context, g *graph, method string, s *device.Stream, weighted bool) (d *graphs.DeviceCSR, weights device.Slice[W], err error) {
 	dev := g.core.Device
 	if err := (&batch.Batch{}).CheckDevice(dev, s); err != nil {
@@ -94,19 +95,19 @@ func exportGraph[W graphs.Weight](ctx context.Context, g *graph, method string, 
 	return d, weights, err
 }
 
-// InsertCSR inserts the edges of an immutable graph, without self loops, and returns how many were
-// absent. It returns [weft.ErrOptions] if the graph has more than MaxVertices vertices.
+// InsertCSR inserts the edges of an immutable graph, except self loops. It returns the number of
+// edges that were absent. It returns [weft.ErrOptions] if c has more than MaxVertices vertices.
 func (g *Graph) InsertCSR(ctx context.Context, c *graphs.CSR) (int, error) {
 	return g.insertRows(ctx, op.PutNew, c, batch.Column{})
 }
 
-// InsertCSR is [Graph.InsertCSR] with weights. It also sets the weights of edges that exist.
+// InsertCSR inserts the edges of an immutable graph with weights, and replaces the weights of
+// existing edges. See [Graph.InsertCSR].
 func (g *WeightedGraph[W]) InsertCSR(ctx context.Context, c *graphs.Weighted[W]) (int, error) {
 	return g.insertRows(ctx, op.Put, c.CSR, batch.Input(c.AllWeights()))
 }
 
-// insertRows inserts the arcs of a graph part by part. It skips the second arc of an undirected
-// edge.
+// insertRows inserts the arcs of a graph in parts. It skips the second arc of each undirected edge.
 func (g *graph) insertRows(ctx context.Context, kind op.Kind, c *graphs.CSR, vals batch.Column) (n int, err error) {
 	const method = "InsertCSR"
 	if limit := g.policy.opts.MaxVertices; c.Vertices() > limit {
@@ -148,17 +149,17 @@ func (g *graph) insertRows(ctx context.Context, kind op.Kind, c *graphs.CSR, val
 
 // ---- iteration ----------------------------------------------------------------
 
-// Arcs holds edges in columns: edge i leads from From[i] to To[i]. They are valid until the next
-// iteration of the loop.
+// Arcs holds arcs in columns: arc i leads from From[i] to To[i]. The columns are valid until the
+// next iteration of the loop.
 type Arcs[W Weight] struct {
 	From, To []uint32
-	Weights  []W // empty, if the graph has none
+	Weights  []W // empty without weights
 }
 
-// All iterates over the arcs, vertices and their neighbors, in no order. It yields each edge of an
-// undirected graph twice, once from each end. An edge that does not change meanwhile is seen
-// exactly once from each end. The body of the loop holds no lock and may change the graph. An
-// iteration ends early on an error, which only Pages returns.
+// All iterates over the arcs, as pairs of a vertex and its neighbor, in no order. It yields each
+// edge of an undirected graph twice, once from each end. It yields an arc exactly once if the arc
+// does not change meanwhile. The body of the loop holds no lock and may change the graph. An error
+// ends the iteration early. Only Pages returns the error.
 func (g *graph) All() iter.Seq2[uint32, uint32] {
 	return func(yield func(u, v uint32) bool) {
 		for page := range pagesOf[uint32](context.Background(), g, false) {
@@ -171,13 +172,13 @@ func (g *graph) All() iter.Seq2[uint32, uint32] {
 	}
 }
 
-// Pages iterates as All does, in columns of some hundred thousand arcs. An error, or the end of
-// ctx, comes with the last, empty page.
+// Pages iterates over the arcs as All does, in columns of some hundred thousand arcs. The last page
+// is empty and has the error, if one occurs or ctx ends.
 func (g *Graph) Pages(ctx context.Context) iter.Seq2[Arcs[uint32], error] {
 	return pagesOf[uint32](ctx, &g.graph, false)
 }
 
-// Pages is [Graph.Pages] with weights.
+// Pages iterates over the arcs and their weights. See [Graph.Pages].
 func (g *WeightedGraph[W]) Pages(ctx context.Context) iter.Seq2[Arcs[W], error] {
 	return pagesOf[W](ctx, &g.graph, true)
 }

@@ -28,7 +28,7 @@ func (e *cpuGraph[V, SV]) exportRows(ctx context.Context, s *device.Stream, b *b
 		return offsets, err
 	}
 	ids, weights := batch.View[uint32](b.Columns[batch.OutKeys].Host), batch.View[uint32](b.Columns[batch.Vals].Host)
-	var limit atomic.Uint64 // one more than the largest vertex with an edge
+	var limit atomic.Uint64 // largest vertex with an edge, plus 1
 	e.Device.Parallel(len(entries), vertexGrain, func(lo, hi int) {
 		end := uint64(0)
 		var pairs []uint64
@@ -58,8 +58,7 @@ func (e *cpuGraph[V, SV]) exportRows(ctx context.Context, s *device.Stream, b *b
 	return offsets, ctx.Err()
 }
 
-// sortRow sorts a row with its weights, as pairs of both, and returns the buffer of pairs for
-// reuse.
+// sortRow sorts a row and its weights together. It returns the buffer pairs for reuse.
 func sortRow(row, weights []uint32, pairs []uint64) []uint64 {
 	pairs = pairs[:0]
 	for i, v := range row {

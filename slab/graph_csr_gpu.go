@@ -13,8 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// exportRows implements graphEngine. It copies the arcs from the tables in storage order, and sorts
-// them by target, then by source.
+// exportRows implements graphEngine. It copies the arcs and sorts them by target, then by source.
 func (e *gpuGraph) exportRows(ctx context.Context, s *device.Stream, b *batch.Batch) (offsets device.Slice[uint64], err error) {
 	if b.N == 0 {
 		if offsets, err = device.Make[uint64](e.Dev, 1); err == nil {
@@ -55,7 +54,7 @@ type arcSorter struct {
 	s                  *device.Stream
 	n                  int
 	byTarget, bySource prim.Sort
-	count              device.Ptr // number of arcs found
+	count              device.Ptr // number of arcs copied
 	arcs               device.Ptr
 	weights            device.Ptr // may be null
 	scratch            device.Buffer

@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// arcs returns those of the model, with their weights.
+// arcs returns the arcs of the model with their weights.
 func (p *graphPlayer) arcs() map[edge]uint32 {
 	all := maps.Clone(p.model)
 	if !p.g.Directed() {
@@ -24,7 +24,7 @@ func (p *graphPlayer) arcs() map[edge]uint32 {
 	return all
 }
 
-// csr compares immutable rows with the model, and inserts them into another graph.
+// csr compares CSRs with the model, and inserts them into another graph.
 func (p *graphPlayer) csr() {
 	p.Helper()
 	var c *graphs.Weighted[uint32]
@@ -77,7 +77,7 @@ func (p *graphPlayer) sameRows(c *graphs.Weighted[uint32]) {
 	}
 }
 
-// iterated compares the results of iterations.
+// iterated compares iterations with the model.
 func (p *graphPlayer) iterated() {
 	p.Helper()
 	defer func(n int) { core.PageBytes = n }(core.PageBytes)
@@ -119,7 +119,7 @@ func (p *graphPlayer) iterated() {
 	}
 }
 
-// graphInRows plays a history on a graph, and compares rows and iterations now and then.
+// graphInRows plays a history on a graph, and sometimes compares rows and iterations.
 func graphInRows(t testing.TB, dev device.Device, weighted, directed bool, vertices, size, steps int) {
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: directed, MaxLoad: 2, Seed: 5}, vertices, size, 4)
 	defer p.close()
@@ -141,8 +141,7 @@ func TestGraphInRows(t *testing.T) {
 	}
 }
 
-// TestGraphRowsErrors checks that rows on a device are those in host memory, and that iterations
-// end early.
+// TestGraphRowsErrors checks errors of CSR, CSROn and InsertCSR, and iterations that end early.
 func TestGraphRowsErrors(t *testing.T) {
 	dev, ctx := devicetest.Open(t), t.Context()
 	g, err := NewWeightedGraph[float32](dev, &GraphOptions{MaxVertices: 50})

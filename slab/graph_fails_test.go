@@ -18,9 +18,9 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// graphFails makes every operation of the device fail once while graphs are made, grow, move their
-// tables and shrink. A failed call is run again. Then the graph must be complete, and Close must
-// leave nothing allocated.
+// graphFails makes each operation of the device fail once while graphs are made, grow, move their
+// tables and shrink. It repeats the failed call. Then the graph must be complete, and Close must
+// free all memory.
 func graphFails(t *testing.T, dev device.Device, step int) {
 	ctx := t.Context()
 	before := devicetest.Live(dev)
@@ -71,7 +71,7 @@ func TestGraphFails(t *testing.T) {
 	graphFails(t, devicetest.Open(t), 1)
 }
 
-// TestGraphFailsSimulated does the same on a GPU.
+// TestGraphFailsSimulated runs graphFails on a simulated GPU.
 func TestGraphFailsSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -80,7 +80,7 @@ func TestGraphFailsSimulated(t *testing.T) {
 }
 
 // TestGraphFailsInRehash makes an operation fail while tables of vertices move, and when the next
-// batch finds that they have moved. The graph keeps track of the base slabs of its vertices.
+// batch reads that they have moved. The graph must not lose base slabs.
 func TestGraphFailsInRehash(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -106,8 +106,8 @@ func TestGraphFailsInRehash(t *testing.T) {
 	}
 }
 
-// TestGraphWaitsAsLongAsItsContext checks that a call returns if its context ends while it waits
-// for others, and that it has changed nothing.
+// TestGraphWaitsAsLongAsItsContext checks that a call that waits for other calls returns when its
+// context ends, and has changed nothing.
 func TestGraphWaitsAsLongAsItsContext(t *testing.T) {
 	for _, dev := range []device.Device{devicetest.OpenCPU(t, 1), devicetest.OpenSim(t, &sim.Options{Arch: 90})} {
 		g, err := NewGraph(dev, nil)
@@ -169,8 +169,8 @@ func TestGraphWaitsAsLongAsItsContext(t *testing.T) {
 	}
 }
 
-// TestGraphScratch checks that growing batches enlarge their memory only now and then, and that
-// Stats reports it.
+// TestGraphScratch checks that growing batches rarely enlarge the work memory, and that Stats
+// reports its size.
 func TestGraphScratch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -200,9 +200,9 @@ func TestGraphScratch(t *testing.T) {
 	}
 }
 
-// TestGraphParts checks batches that run in parts. An error reports a bad edge by its position in
-// the batch; the parts before it are inserted. A batch that is changed in place is checked as a
-// whole. A closed graph returns an error.
+// TestGraphParts checks batches that run in parts. An error reports the position of a bad edge in
+// the whole batch, and the parts before it are inserted. A batch that is changed in place is
+// checked as a whole. A closed graph returns an error.
 func TestGraphParts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -233,8 +233,8 @@ func TestGraphParts(t *testing.T) {
 	}
 }
 
-// narrow limits the pool of a graph to its present memory blocks, and leaves the given number of
-// units free. show frees the other units, unless all tables have moved to another pool.
+// narrow prevents the pool of a graph from getting more memory blocks, and leaves the given number
+// of units free. show frees the other units, unless all tables have moved to another pool.
 func narrow(t testing.TB, g *graph, left int) (show func() error) {
 	t.Helper()
 	of := g.generation()
@@ -254,7 +254,8 @@ func narrow(t testing.TB, g *graph, left int) (show func() error) {
 }
 
 // graphNarrow checks that all tables move to a pool of larger super blocks if the pool may have no
-// more. That happens when tables move, when units are reserved, and when edges have found none.
+// more. That may happen when tables move, when units are reserved, and when edges have found no
+// unit.
 func graphNarrow(t testing.TB, dev device.Device, weighted bool) {
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: true, Vertices: 300, MaxLoad: 2, Seed: 1}, 300, 0, 1)
 	defer p.close()
@@ -279,20 +280,19 @@ func graphNarrow(t testing.TB, dev device.Device, weighted bool) {
 	moved(true, slots)
 	p.same()
 	narrow(t, p.g, 0)
-	// The other edges are of vertices without a table.
+	// The other edges lead from vertices without a table.
 	p.insert(append(make([]uint32, slots), 100, 101, 102), append(sequence(int(at), int(at+slots)), 1, 2, 3), sequence(0, int(slots)+3))
 	at += slots
 	p.same()
 	show, err := hide(dev, p.g.policy.engine.units(), 0)
 	noError(t, err)
-	// so that it relies on units that do not exist
+	// so that the policy relies on units that do not exist
 	p.g.policy.free = p.g.policy.maxUnitsFor(int(slots))
 	moved(false, slots)
 	noError(t, show())
 	p.same()
 }
 
-// TestGraphNarrow runs graphNarrow on both kinds of device.
 func TestGraphNarrow(t *testing.T) {
 	for _, weighted := range []bool{false, true} {
 		graphNarrow(t, devicetest.Open(t), weighted)
@@ -302,15 +302,15 @@ func TestGraphNarrow(t *testing.T) {
 	}
 }
 
-// TestGraphMovesIntoTheLastUnits moves tables concurrently, on several cores, with no unit to
-// spare. Each has all its neighbors in one of its buckets. None is lost, and no unit beyond the
-// reserved ones is requested.
+// TestGraphMovesIntoTheLastUnits moves tables on several cores with no unit to spare. All neighbors
+// of a table are in one of its buckets. No neighbor may be lost, and no unit beyond the reserved
+// units requested.
 func TestGraphMovesIntoTheLastUnits(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 4)
 	for seed := range uint64(3) {
 		p := newGraphPlayer(t, dev, false, GraphOptions{Directed: true, Vertices: 64, MaxLoad: 2, MaxTombstones: -1, Seed: 1 + seed}, 3000, 0, 1)
 		slots := slotsIn(p.g.policy.widths.Slot)
-		var alike []uint32 // neighbors in the first bucket, however many buckets a table has
+		var alike []uint32 // neighbors in the first bucket of tables of any size
 		for v := uint32(64); len(alike) < 10*slots; v++ {
 			if hash.Reduce32(hash.Uint32(v, 1+seed), 8) == 0 {
 				alike = append(alike, v)
@@ -327,7 +327,7 @@ func TestGraphMovesIntoTheLastUnits(t *testing.T) {
 		}
 		insert(0, 4*slots)
 		e := p.g.policy.engine.(*cpuGraph[struct{}, struct{}])
-		const moving = 16 // tables with base slabs in reserve
+		const moving = 16 // number of tables with base slabs in reserve
 		var more []uint64
 		for u := range uint32(moving) {
 			for _, v := range alike[4*slots : 9*slots] {
@@ -342,7 +342,7 @@ func TestGraphMovesIntoTheLastUnits(t *testing.T) {
 			t.Fatalf("%+v, %d tables move", need, len(e.toRehash))
 		}
 		noError(t, e.units().Reserve(t.Context(), moving*4))
-		show, err := hide(dev, e.units(), moving*4) // as many as the moving tables fill
+		show, err := hide(dev, e.units(), moving*4) // the units that the moving tables fill
 		noError(t, err)
 		before, err := e.units().Usage(t.Context())
 		noError(t, err)

@@ -16,42 +16,42 @@ import (
 //go:generate go run ../cmd/weftgen -target 80,90+ptx83 -struct weft::slab::Demand -struct weft::slab::Move -struct weft::slab::Tried -type slab::Tried=triedWords -type slab::Demand=demandWords -type slab::Move=moveWords ../kernels/include/weft/slab_arcs.cuh
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 64_0,64_32 -type slab::Table=.tableRef -type slab::Graph=graphRef -type slab::Plain=plainEdges -type weft::ChangeParams=graphChangeParams -type weft::WinnersParams=graphWinnersParams -type weft::ExportParams=graphExportParams -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::Winners=internal/gpu.Winners -type weft::Export=internal/gpu.Export slab_graph.cu
 
-// gpuGraph is the engine of tables with arcs as keys. Flushes, and the part of duplicate resolution
-// before winners are chosen, use the kernels of other tables. The rest uses the same loops with
-// another locate, and kernels that work by vertex (graph.cuh).
+// gpuGraph is a GPU engine for tables with arcs as keys. For flushes, and for resolving duplicates
+// up to the choice of winners, it uses the kernels of other tables. The other kernels have the same
+// loops with another locate, or work by vertex (graph.cuh).
 //
-// A batch of insertions is first run without reserving memory (arcBatch.insert and attempt). It
-// reports the arcs that overflow, because their vertex has no table or a chain would get long.
-// Memory is reserved only for these. count notes the arcs of each vertex, lists the vertices with
-// chains that would get long, and plans their base slabs. The host reads the total and moves these
-// tables, or all tables, and the notes are cleared. The edges of large batches are all counted
-// first.
+// A batch of insertions is first run without reserving memory (arcBatch.insert and insertAttempt).
+// An arc overflows if its vertex has no table or its chain would get long. Memory is reserved only
+// for these arcs. The kernel count stores the number of arcs of each vertex as incoming, lists the
+// vertices with chains that would get long, and plans their base slabs. The host reads the total
+// and moves the listed tables, or all tables. Then the incoming counts are cleared. For large
+// batches all edges are counted first.
 type gpuGraph struct {
 	gpuEngine
 	sizing
 	graph       graphKernels
 	seed        uint64
-	maxVertices int // exclusive limit of vertices
+	maxVertices int // exclusive limit of vertex numbers
 	directed    bool
 
-	demandWork   gpu.Work    // the demand of a batch, and the tables to move
-	readWork     gpu.Work    // scratch for reading rows
+	demandWork   gpu.Work    // demand of a batch, and the tables to move
+	readWork     gpu.Work    // temporary memory for reading rows
 	nListed      int         // number of tables to move
-	listedDemand demandWords // the demand of those tables
-	hasIncoming  bool        // whether vertices may have incoming arcs noted
+	listedDemand demandWords // demand of the tables to move
+	hasIncoming  bool        // whether vertices may have incoming counts
 	arcs         arcBatch
 
 	columns columnWork
 }
 
-// graphKernels are the entry points for weights of one width.
+// graphKernels holds the kernels for weights of one width.
 type graphKernels struct {
 	engine *gpuGraph
 	widths batch.Widths
 
 	find, change, export, renew  device.Kernel
 	arcs, pick                   device.Kernel
-	check, insert, erase         device.Kernel // check and insert of graphs without weights
+	check, insert, erase         device.Kernel // check and insert serve graphs without weights
 	count, sweep, forget, plan   device.Kernel
 	move, settle                 device.Kernel
 	measure, hand, degrees, rows device.Kernel
@@ -92,7 +92,7 @@ func newGPUGraph(dev device.Device, w batch.Widths, s sizing, o *GraphOptions) (
 
 func (k *graphKernels) load(dev device.Device) error {
 	w, e := k.widths, k.engine
-	slots := batch.Widths{Key: 4, Val: w.Val} // the slots' widths, as in other tables
+	slots := batch.Widths{Key: 4, Val: w.Val} // widths of the slots, as in other tables
 	order := []gpu.Entry{{Name: "contend", To: &e.Order.Contend}, {Name: "reset", To: &e.Order.Reset}}
 	entries := []gpu.Entry{
 		{Name: "find", To: &k.find}, {Name: "change", To: &k.change}, {Name: "export", To: &k.export}, {Name: "renew", To: &k.renew},
@@ -150,12 +150,12 @@ func (d *dictionary) clearOwnersOn(s *device.Stream) error {
 		func() error { return s.Fill(d.owners.Ptr, noOwner, d.owners.Size/4) })
 }
 
-// Clear implements core.Engine. Vertices keep their base slabs until these are empty.
+// Clear implements core.Engine. It empties the base slabs before vertices lose them.
 func (e *gpuGraph) Clear(ctx context.Context) error {
 	return inOrder(func() error { return e.gpuEngine.Clear(ctx) }, e.clearOwners)
 }
 
-// inOrder runs steps until one fails.
+// inOrder runs steps until one fails, and returns its error.
 func inOrder(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -165,8 +165,8 @@ func inOrder(steps ...func() error) error {
 	return nil
 }
 
-// graphRefOf returns a generation as a kernel parameter. With sweep, the allocator searches all of
-// the pool, which batches without retry require.
+// graphRefOf returns a generation as a kernel parameter. With sweep, the allocator searches the
+// whole pool, which batches without retries require.
 func graphRefOf(p core.Parts, sweep bool) graphRef {
 	g := p.(*generation)
 	t := refOf(g)
@@ -176,8 +176,8 @@ func graphRefOf(p core.Parts, sweep bool) graphRef {
 	return graphRef{table: t, vertices: g.dict.vertices.Ptr, owners: g.dict.owners.Ptr, n: uint32(g.dict.n), longest: ^uint32(0)}
 }
 
-// refFor returns the graph of a change. An attempt limits the length of chains. Otherwise, if no
-// operation is retried, the allocator searches all of the pool.
+// refFor returns the kernel parameter for a change. An attempt limits the length of chains. For
+// other changes without retries, the allocator searches the whole pool.
 func (e *gpuGraph) refFor(p core.Parts, c *gpu.Change) graphRef {
 	ref := graphRefOf(p, !e.arcs.attempting && c.Args.Failed.Items == 0)
 	if e.arcs.attempting {
@@ -186,21 +186,21 @@ func (e *gpuGraph) refFor(p core.Parts, c *gpu.Change) graphRef {
 	return ref
 }
 
-// Lookup implements gpu.Structure, as do the methods that follow.
+// Lookup implements gpu.Structure.
 func (k *graphKernels) Lookup(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	lookup, grid := gpu.LookupOf(b, hits, tileLanes)
 	return device.Launch(s, k.find, grid, gpu.Block, &findParams{graph: graphRefOf(p, false), lookup: lookup})
 }
 
-// Change launches a change.
+// Change implements gpu.Structure.
 func (k *graphKernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
 	params := graphChangeParams{table: k.engine.refFor(p, c), changes: c.Args}
 	return c.Ordered(), device.Launch(s, k.change, gpu.Grid(c.N), gpu.Block, &params)
 }
 
-// Change implements core.Engine. It does not resolve duplicates if only outcomes depend on their
-// order and none are requested. Deletions, and arcs without weights, have the same result in any
-// order.
+// Change implements core.Engine. It does not resolve duplicates if their order determines only
+// results that are not requested. Deletions, and insertions without weights, change the graph in
+// the same way in any order.
 func (e *gpuGraph) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	if b.Kind != op.Put && !b.Columns[batch.OK].Given() {
 		plain := *b
@@ -210,13 +210,13 @@ func (e *gpuGraph) Change(ctx context.Context, s *device.Stream, b *batch.Batch)
 	return e.gpuEngine.Change(ctx, s, b)
 }
 
-// Winners launches the kernel that resolves duplicates.
+// ResolveWinners implements gpu.Structure.
 func (k *graphKernels) ResolveWinners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
 	return device.Launch(s, k.engine.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
 		&graphWinnersParams{table: k.engine.refFor(p, c), winners: *w})
 }
 
-// Export launches a kernel that copies arcs.
+// Export implements gpu.Structure.
 func (k *graphKernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
 	return device.Launch(s, k.export, tiles(s.Device(), hi-lo), gpu.Block, &graphExportParams{
 		table: graphRefOf(p, false), to: gpu.ExportOf(out, p.(*generation).Memory(), lo, hi, count),
@@ -227,8 +227,8 @@ func (k *graphKernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out
 
 const demandBytes = int(unsafe.Sizeof(demandWords{}))
 
-// demandParams returns the parameters of kernels that reserve memory, for n listed vertices or n
-// items of a batch.
+// demandParams returns the parameters of kernels that reserve memory. n is the number of listed
+// vertices or of items in a batch.
 func (e *gpuGraph) demandParams(n int) roomParams {
 	at := e.demandWork.Buf.Ptr
 	return roomParams{
@@ -237,7 +237,7 @@ func (e *gpuGraph) demandParams(n int) roomParams {
 	}
 }
 
-// demandParamsFor returns those parameters for a batch of arcs, or of edges from Keys to Keys2.
+// demandParamsFor returns demandParams for a batch of arcs in Keys, or of edges from Keys to Keys2.
 func (e *gpuGraph) demandParamsFor(b *batch.Batch) roomParams {
 	p := e.demandParams(b.N)
 	if b.Columns[batch.Keys2].Given() {
@@ -251,7 +251,7 @@ func (e *gpuGraph) demandParamsFor(b *batch.Batch) roomParams {
 	return p
 }
 
-// arcsIn returns the number of arcs of a batch of arcs or edges.
+// arcsIn returns the number of arcs in a batch of arcs or edges.
 func (e *gpuGraph) arcsIn(b *batch.Batch) int {
 	if b.Columns[batch.Keys2].Given() {
 		return b.N * e.arcsPerEdge()
@@ -259,7 +259,7 @@ func (e *gpuGraph) arcsIn(b *batch.Batch) int {
 	return b.N
 }
 
-// readDemand runs launches that compute a demand, and reads it.
+// readDemand runs launch, which computes a demand, and reads the demand.
 func (e *gpuGraph) readDemand(ctx context.Context, s *device.Stream, launch func() error) (d demandWords, err error) {
 	err = e.Submit(s, func() error {
 		return inOrder(func() error { return s.Fill(e.demandWork.Buf.Ptr, 0, demandBytes/4) }, launch)
@@ -272,7 +272,7 @@ func (e *gpuGraph) readDemand(ctx context.Context, s *device.Stream, launch func
 
 // countIncoming implements graphEngine.
 func (e *gpuGraph) countIncoming(ctx context.Context, s *device.Stream, b *batch.Batch) (needed demand, err error) {
-	if s == nil { // of a batch that is run again
+	if s == nil { // a batch that is run again
 		err = e.RunWhole(ctx, &e.readWork, b.Select(batch.Keys), 0, func(onDevice *batch.Batch, _ int) error {
 			needed, err = e.countIncoming(ctx, e.Stream, onDevice)
 			return err
@@ -298,7 +298,7 @@ func (e *gpuGraph) countIncoming(ctx context.Context, s *device.Stream, b *batch
 		return err
 	})
 	if err == nil && d.bad != 0 {
-		// The batch has edges: arcs are made of edges that have been checked.
+		// The batch consists of edges, since arcs are made from checked edges.
 		err = e.arcs.rangeError(ctx, s, b, int(^d.bad))
 	}
 	e.nListed, e.listedDemand = int(d.crowded), d
@@ -310,7 +310,7 @@ func (e *gpuGraph) clearIncoming(_ context.Context, s *device.Stream, b *batch.B
 	if !e.hasIncoming {
 		return nil
 	}
-	if s == nil { // the batch lies in host memory
+	if s == nil { // the batch is in host memory
 		s, b = e.Stream, nil
 	}
 	var p roomParams
@@ -327,8 +327,8 @@ func (e *gpuGraph) clearIncoming(_ context.Context, s *device.Stream, b *batch.B
 	return err
 }
 
-// rehash implements graphEngine. It reserves units for any chains that the arcs form, and one more
-// for each tile that may hold a unit.
+// rehash implements graphEngine. It reserves units for any distribution of the arcs, plus one for
+// each tile that may hold a unit.
 func (e *gpuGraph) rehash(ctx context.Context) (done bool, err error) {
 	grid := device.Dim{X: min(e.nListed, 8*e.Dev.Properties().Units)}
 	arcs := int(e.listedDemand.arcs)
@@ -337,7 +337,7 @@ func (e *gpuGraph) rehash(ctx context.Context) (done bool, err error) {
 	}
 	p, g := e.demandParams(e.nListed), e.generation()
 	err = e.RunExclusive(ctx, func(s *device.Stream) error {
-		if done = !e.Leases.Held(); !done { // only now no iteration can begin
+		if done = !e.Leases.Held(); !done { // only here no iteration can begin
 			return nil
 		}
 		next := g.dict.nextSlab
@@ -386,7 +386,7 @@ func (e *gpuGraph) rebuild(ctx context.Context, n int, slabs uint64, units int) 
 	if err == nil && dropped > 0 {
 		err = fmt.Errorf("no slabs for %d arcs: %w", dropped, op.ErrFull)
 	}
-	e.hasIncoming = e.hasIncoming && err != nil // moved vertices have no incoming arcs noted
+	e.hasIncoming = e.hasIncoming && err != nil // moved vertices have no incoming counts
 	return err
 }
 
@@ -415,7 +415,7 @@ func (e *gpuGraph) scratch() int {
 	return int(e.arcs.bytes.Load()+e.columns.bytes.Load()) + e.demandWork.Buf.Size + e.readWork.Buf.Size
 }
 
-// chains implements graphEngine. It counts the base slabs of vertices only.
+// chains implements graphEngine. It counts only the base slabs of vertices.
 func (e *gpuGraph) chains(ctx context.Context) (lengths [chainLengths]uint64, err error) {
 	lengths, err = e.gpuEngine.chains(ctx)
 	lengths[1] -= uint64(e.generation().buckets) + 1 - uint64(e.dict().ownedSlabs)
@@ -424,9 +424,9 @@ func (e *gpuGraph) chains(ctx context.Context) (lengths [chainLengths]uint64, er
 
 // ---- vertices ---------------------------------------------------------------
 
-// deleteVertices deletes all edges of vertices and frees memory.
+// deleteVertices deletes all edges of vertices and frees memory. It returns the number of edges.
 func (e *gpuGraph) deleteVertices(ctx context.Context, t *core.Table, method string, vertices []uint32) (n int, err error) {
-	limit := uint32(0) // vertices from e.most on have no edges
+	limit := uint32(0) // vertices from maxVertices on have no edges
 	for _, u := range vertices {
 		if u < uint32(e.maxVertices) {
 			limit = max(limit, u+1)
@@ -447,8 +447,8 @@ func (e *gpuGraph) deleteVertices(ctx context.Context, t *core.Table, method str
 	return n, err
 }
 
-// deleteEdgesOf deletes the edges of vertices that lie on the device. At address at it uses a count
-// of arcs, followed by marks of the given words.
+// deleteEdgesOf deletes the edges of vertices that lie in device memory. At address at it uses a
+// count of arcs, followed by marks of the given words.
 func (e *gpuGraph) deleteEdgesOf(ctx context.Context, b *batch.Batch, at device.Ptr, limit uint32, words int) (edges int, err error) {
 	g := e.generation()
 	p := doomedParams{
@@ -514,8 +514,8 @@ func (e *gpuGraph) rows(ctx context.Context, s *device.Stream, g *generation, b 
 	})
 }
 
-// runRead runs a launch that reads the graph on a stream. For columns of the host it runs under the
-// writer lock.
+// runRead runs a launch that reads the graph on a stream. Without a stream it copies the columns
+// between host and device; the caller then holds the writer lock.
 func (e *gpuGraph) runRead(ctx context.Context, s *device.Stream, b *batch.Batch, launch func(s *device.Stream, b *batch.Batch) error) error {
 	if s != nil || b.N == 0 {
 		return launch(s, b)

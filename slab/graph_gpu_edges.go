@@ -15,33 +15,34 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// maxExpandedEdges is the number of edges that are expanded to arcs at a time, and the maximum
-// number of listed arcs. maxPlainEdges is the number of edges changed in place at a time.
+// maxExpandedEdges is the maximum number of edges that are expanded to arcs at a time, and of
+// listed arcs. maxPlainEdges is the maximum number of edges that are changed in place at a time.
 const (
 	maxExpandedEdges = 1 << 22
 	maxPlainEdges    = 1 << 30
 )
 
-// arcBatch is device memory for a batch of edges and its arcs. Batches use it one after the other.
+// arcBatch holds device memory for a batch of edges and its arcs. Batches use the memory one after
+// the other.
 type arcBatch struct {
 	sem     chan struct{} // holds a token while a call uses the other fields
 	engine  *gpuGraph
-	stream  *device.Stream // of batches in host memory
+	stream  *device.Stream // runs batches from host memory
 	lastUse *device.Event  // recorded after the last batch
-	bytes   atomic.Int64   // size of the columns
+	bytes   atomic.Int64   // total size of the columns
 
-	keys, overflow   device.Slice[uint64] // arcs, and arcs that overflow at first
+	keys, overflow   device.Slice[uint64] // all arcs, and the arcs that overflow in an attempt
 	weights          device.Slice[uint32]
 	done, rerunDone  device.Slice[bool]
-	from, to, values device.Slice[uint32] // edges from host memory
+	from, to, values device.Slice[uint32] // copies of edges in host memory
 	ok               device.Slice[bool]
 	changed          device.Slice[uint64]
 
-	ticket     uint32 // of the last batch of insertions that may overflow
-	attempting bool   // whether one is being submitted
+	ticket     uint32 // number of the last attempt
+	attempting bool   // whether an attempt is being submitted
 
-	maxEdges, maxListed int // edges expanded at a time, and capacity of rest
-	first               int // position in the caller's batch of the current part
+	maxEdges, maxListed int // edges expanded at a time, and capacity of overflow
+	first               int // position of the current part in the caller's batch
 }
 
 func (a *arcBatch) open(dev device.Device, of *gpuGraph) (err error) {
@@ -75,8 +76,8 @@ func (a *arcBatch) close() (err error) {
 // minRows is the minimum number of rows of a column.
 const minRows = 256
 
-// growColumn grows a column to at least n rows, after the batch that uses it. The size is a power
-// of two, so growing batches mostly find the column large enough.
+// growColumn grows a column to at least n rows, after the last batch. Sizes are powers of two, so
+// that growing batches rarely find a column too short.
 func growColumn[T device.Elem](ctx context.Context, a *arcBatch, c *device.Slice[T], n int) error {
 	if c.Len() >= n {
 		return nil
@@ -113,8 +114,7 @@ func (e *gpuGraph) apply(ctx context.Context, t *core.Table, method string, s *d
 	if a.lastUse == nil {
 		return 0, fmt.Errorf("%s: %s: %w", t.Name, method, op.ErrClosed)
 	}
-	// Edges are changed in place if their outcomes are not requested and their order does not
-	// matter.
+	// Edges are changed in place if no results are requested and their order does not matter.
 	outcomes := b.Columns[batch.OK].Given() || count != 0
 	plain, limit := s != nil && !outcomes && b.Kind != op.Put, a.maxEdges
 	if plain {
@@ -137,7 +137,7 @@ func (e *gpuGraph) apply(ctx context.Context, t *core.Table, method string, s *d
 			}
 			changed, err = a.runHost(ctx, t, method, part)
 		}
-		n += changed // also of a part that an error ended
+		n += changed // includes a part that an error ended
 		if err != nil {
 			err = inEdges(err, done, func(arc int) int { return arc / e.arcsPerEdge() })
 			if p := (*op.PartialError)(nil); errors.As(err, &p) {
@@ -147,13 +147,13 @@ func (e *gpuGraph) apply(ctx context.Context, t *core.Table, method string, s *d
 		}
 		done += part.N
 	}
-	if s == nil && b.Kind == op.Delete { // the deletion is done, whatever the outcome of this
+	if s == nil && b.Kind == op.Delete { // free memory; the deletion is done even if this fails
 		_ = t.RunChange(ctx, method, func() (int, error) { return -n, nil })
 	}
 	return n, nil
 }
 
-// runHost copies a batch of host memory to the device, runs it there, and copies the outcomes back.
+// runHost copies a batch from host memory to the device, runs it, and copies the results back.
 func (a *arcBatch) runHost(ctx context.Context, t *core.Table, method string, b *batch.Batch) (int, error) {
 	err := errors.Join(growColumn(ctx, a, &a.from, b.N), growColumn(ctx, a, &a.to, b.N), growColumn(ctx, a, &a.ok, b.N))
 	vals := b.Columns[batch.Vals].Host
@@ -164,7 +164,7 @@ func (a *arcBatch) runHost(ctx context.Context, t *core.Table, method string, b 
 		return 0, err
 	}
 	s, onDevice := a.stream, &batch.Batch{N: b.N, Kind: b.Kind}
-	err = errors.Join( // on an error the copies are not used
+	err = errors.Join( // after an error the copies are not used
 		a.from.Sub(0, b.N).CopyFrom(s, batch.View[uint32](b.Columns[batch.Keys].Host)),
 		a.to.Sub(0, b.N).CopyFrom(s, batch.View[uint32](b.Columns[batch.Keys2].Host)))
 	onDevice.Columns[batch.Keys], onDevice.Columns[batch.Keys2] = batch.InputOn(a.from.Sub(0, b.N)), batch.InputOn(a.to.Sub(0, b.N))
@@ -184,13 +184,13 @@ func (a *arcBatch) runHost(ctx context.Context, t *core.Table, method string, b 
 		err = a.ok.Sub(0, b.N).CopyTo(ctx, s, ok)
 	}
 	var n [1]uint64
-	// Sync counts other batches, too.
+	// Sync also counts other batches.
 	err = errors.Join(err, a.changed.CopyTo(ctx, s, n[:]), op.Cause(t.Sync(ctx)))
 	return int(n[0]), err
 }
 
-// edgesParams returns the parameters of kernels that make arcs of edges and collect the outcomes of
-// edges.
+// edgesParams returns the parameters of the kernels that convert edges to arcs and results of arcs
+// to results of edges.
 func (a *arcBatch) edgesParams(b *batch.Batch) edgesParams {
 	return edgesParams{
 		from: b.Columns[batch.Keys].Ptr, to: b.Columns[batch.Keys2].Ptr, vals: b.Columns[batch.Vals].Ptr, keys: a.keys.Ptr(), weights: a.weights.Ptr(),
@@ -198,10 +198,11 @@ func (a *arcBatch) edgesParams(b *batch.Batch) edgesParams {
 	}
 }
 
-// submit makes arcs of a batch on the device, submits them, and submits the collection of outcomes.
-// Insertions are first attempted in the present tables, where most succeed. If some overflow, the
-// tables are enlarged and all insertions run again. The number of changed edges is added to count.
-// If each edge is one arc and count is null, the arcs write the outcomes of edges directly.
+// submit converts a batch of edges on the device to arcs, submits the arcs, and submits the
+// collection of their results. Insertions are first attempted in the present tables, where most
+// succeed. If any overflow, the tables are enlarged and all insertions run again. submit adds the
+// number of changed edges to count. If each edge is one arc and count is null, the arcs write the
+// results of the edges directly.
 func (a *arcBatch) submit(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, count device.Ptr) (err error) {
 	e, n, outcomes := a.engine, a.engine.arcsIn(b), b.Columns[batch.OK].Given()
 	picks := count != 0 || outcomes && !e.directed
@@ -243,7 +244,7 @@ func (a *arcBatch) submit(ctx context.Context, t *core.Table, method string, s *
 	if err != nil || !picks && p.again == 0 {
 		return err
 	}
-	if p.changed == a.changed.Ptr() { // the number of this batch alone
+	if p.changed == a.changed.Ptr() { // count only this batch
 		if err := s.Fill(p.changed, 0, 2); err != nil {
 			return err
 		}
@@ -251,8 +252,8 @@ func (a *arcBatch) submit(ctx context.Context, t *core.Table, method string, s *
 	return launch(e.graph.pick)
 }
 
-// insertWithOutcomes makes arcs of edges and inserts them. If they run again, it returns the column
-// with the outcomes of the second run.
+// insertWithOutcomes converts edges to arcs and inserts them. If they run again, it returns the
+// column with the results of the second run.
 func (a *arcBatch) insertWithOutcomes(ctx context.Context, t *core.Table, method string, s *device.Stream, b, arcs *batch.Batch) (rerunDone device.Ptr, err error) {
 	nOverflow, ran, err := a.insertAttempt(ctx, t, method, s, b, arcs)
 	switch {
@@ -272,8 +273,9 @@ func (a *arcBatch) insertWithOutcomes(ctx context.Context, t *core.Table, method
 	return rerunDone, t.Submit(ctx, s, method, rerun)
 }
 
-// insertAttempt makes arcs of edges and inserts those that fit into the present tables. It returns
-// how many do not fit. It does not run if the batch is too large to resolve duplicates in order.
+// insertAttempt converts edges to arcs and inserts the arcs that fit into the present tables. It
+// returns the number that do not fit. It does not run if the batch is too large for ordering
+// duplicates.
 func (a *arcBatch) insertAttempt(ctx context.Context, t *core.Table, method string, s *device.Stream, b, arcs *batch.Batch) (nOverflow int, ran bool, err error) {
 	err = t.SubmitChange(ctx, method, arcs, func(bound core.Counters) (now core.Counters, err error) {
 		if err := t.Policy.(*graphPolicy).prepareAttempt(ctx, bound, s, arcs.N); err != nil {
@@ -281,7 +283,7 @@ func (a *arcBatch) insertAttempt(ctx context.Context, t *core.Table, method stri
 		}
 		a.nextTicket()
 		q, _ := a.plainParams(b)
-		q.rest = 0 // not listed here
+		q.rest = 0 // these are not listed
 		p := a.edgesParams(b)
 		p.tried, p.ticket = q.graph.table.counters, a.ticket
 		err = a.engine.SubmitUser(s, func() error {

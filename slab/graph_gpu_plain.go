@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// plainParams returns the parameters of kernels that change edges in place, and the grid.
+// plainParams returns the parameters and the grid of the kernels that change edges in place.
 func (a *arcBatch) plainParams(b *batch.Batch) (p plainParams, grid device.Dim) {
 	e := a.engine
 	p = plainParams{graph: graphRefOf(e.Parts(), false), rest: a.overflow.Ptr(), listed: uint32(a.overflow.Len()), ticket: a.ticket}
@@ -23,15 +23,15 @@ func (a *arcBatch) plainParams(b *batch.Batch) (p plainParams, grid device.Dim) 
 	return p, gpu.Grid(e.arcsIn(b))
 }
 
-// nextTicket takes a ticket, larger than all before, except that tickets wrap around to 1.
+// nextTicket sets a.ticket to the next ticket. Tickets ascend and wrap around to 1.
 func (a *arcBatch) nextTicket() {
 	if a.ticket++; a.ticket == 0 {
 		a.ticket = 1
 	}
 }
 
-// checkRange submits a kernel that looks for vertices out of range. The largest ticket of such a
-// batch stays stored until tickets wrap around.
+// checkRange submits a kernel that looks for vertices out of range. The kernel stores the largest
+// ticket of such a batch. It stays stored until tickets wrap around.
 func (a *arcBatch) checkRange(s *device.Stream, p *plainParams) error {
 	if p.ticket == 1 {
 		if err := s.Fill(p.graph.table.counters+device.Ptr(unsafe.Offsetof(triedWords{}.bad)), 0, 2); err != nil {
@@ -41,17 +41,17 @@ func (a *arcBatch) checkRange(s *device.Stream, p *plainParams) error {
 	return device.Launch(s, a.engine.graph.check, gpu.Wave(a.engine.Dev, int(p.edges.n)), gpu.Block, p)
 }
 
-// erase submits deletions as one launch and does not wait.
+// erase submits deletions as one launch. It does not wait.
 func (a *arcBatch) erase(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) error {
 	arcs := &batch.Batch{N: a.engine.arcsIn(b), Kind: b.Kind}
 	return t.SubmitChange(ctx, method, arcs, func(core.Counters) (none core.Counters, err error) {
 		p, grid := a.plainParams(b)
-		p.rest = 0 // a list of insertions, which may grow while this runs
+		p.rest = 0 // deletions list nothing, and the list may grow while this runs
 		return none, a.engine.SubmitUser(s, func() error { return device.Launch(s, a.engine.graph.erase, grid, gpu.Block, &p) })
 	})
 }
 
-// insert inserts edges in two steps: first those that fit into the present tables, usually most,
+// insert inserts edges in two steps: first the arcs that fit into the present tables, usually most,
 // then the others. For a large batch it enlarges all tables first.
 func (a *arcBatch) insert(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) error {
 	if err := growColumn(ctx, a, &a.overflow, min(a.engine.arcsIn(b), a.maxListed)); err != nil {
@@ -70,7 +70,7 @@ func (a *arcBatch) insert(ctx context.Context, t *core.Table, method string, s *
 	if err != nil || nOverflow <= a.overflow.Len() {
 		return errors.Join(err, a.insertOverflow(ctx, t, method, s, nOverflow))
 	}
-	// The list overflowed. Run the batch again in parts; edges inserted by now are found again.
+	// The list was too short. Run the batch again in parts, which find the edges inserted by now.
 	maxEdges := a.maxListed / a.engine.arcsPerEdge()
 	for lo := 0; lo < b.N && err == nil; lo += maxEdges {
 		if nOverflow, err = a.insertFitting(ctx, t, method, s, b.Part(lo, min(b.N, lo+maxEdges)), true); err == nil {
@@ -80,7 +80,7 @@ func (a *arcBatch) insert(ctx context.Context, t *core.Table, method string, s *
 	return err
 }
 
-// insertOverflow submits the listed arcs that did not fit, after the tables are enlarged.
+// insertOverflow submits the n listed arcs that did not fit. The tables are enlarged first.
 func (a *arcBatch) insertOverflow(ctx context.Context, t *core.Table, method string, s *device.Stream, n int) error {
 	if n == 0 {
 		return nil
@@ -90,15 +90,16 @@ func (a *arcBatch) insertOverflow(ctx context.Context, t *core.Table, method str
 	err := inOrder(
 		func() error { return s.Wait(a.lastUse) },
 		func() error { return errors.Join(t.Submit(ctx, s, method, arcs), s.Record(a.lastUse)) })
-	if p := (*op.PartialError)(nil); errors.As(err, &p) { // the list is in no order
+	// the position in the list means nothing to the caller
+	if p := (*op.PartialError)(nil); errors.As(err, &p) {
 		err = fmt.Errorf("%s: %s: %w", t.Name, method, p.Err)
 	}
 	return err
 }
 
-// insertFitting inserts arcs that fit into the present tables. It lists the others, those of
-// vertices with tables that must grow, and returns their number. It takes two launches and a wait.
-// A vertex out of range is an error before anything changes, unless the batch is already checked.
+// insertFitting inserts the arcs that fit into the present tables. It lists the arcs of vertices
+// with tables that must grow, and returns their number. It takes two launches and a wait. Unless
+// the batch is already checked, a vertex out of range is an error before anything changes.
 func (a *arcBatch) insertFitting(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, checked bool) (nOverflow int, err error) {
 	e, n := a.engine, a.engine.arcsIn(b)
 	err = t.SubmitChange(ctx, method, &batch.Batch{N: n, Kind: b.Kind}, func(bound core.Counters) (now core.Counters, err error) {
@@ -126,8 +127,8 @@ func (a *arcBatch) insertFitting(ctx context.Context, t *core.Table, method stri
 	return nOverflow, err
 }
 
-// readOutcome waits for a batch of insertions that may overflow. It reads how many arcs overflowed,
-// and the counters after the batch.
+// readOutcome waits for a batch of insertions that may overflow. It reads the number of arcs that
+// overflowed, and the counters after the batch.
 func (a *arcBatch) readOutcome(ctx context.Context, s *device.Stream, b *batch.Batch, from device.Ptr) (nOverflow int, now core.Counters, err error) {
 	ctx = context.WithoutCancel(ctx) // the batch is running
 	var r triedWords

@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// onBoth runs a test of graphs on the device under test, and on the simulator.
+// onBoth runs a test on the device under test and on a simulated GPU.
 func onBoth(t *testing.T, f func(t *testing.T, dev device.Device)) {
 	t.Run("device", func(t *testing.T) { f(t, devicetest.Open(t)) })
 	if !testing.Short() {
@@ -21,8 +21,8 @@ func onBoth(t *testing.T, f func(t *testing.T, dev device.Device)) {
 	}
 }
 
-// TestGraphIterationBesideMoves iterates while the loop inserts and deletes other edges and makes
-// tables move. It yields each edge that was present once.
+// TestGraphIterationBesideMoves inserts and deletes other edges and moves tables during an
+// iteration. The iteration must yield each edge that was present all the time exactly once.
 func TestGraphIterationBesideMoves(t *testing.T) {
 	defer func(n int) { core.PageBytes = n }(core.PageBytes)
 	core.PageBytes = 1 << 12
@@ -62,7 +62,7 @@ func TestGraphIterationBesideMoves(t *testing.T) {
 	})
 }
 
-// TestGraphDeletesWithoutMemory checks that a deletion succeeds even if its memory cannot be freed.
+// TestGraphDeletesWithoutMemory checks that a deletion succeeds even if memory cannot be freed.
 func TestGraphDeletesWithoutMemory(t *testing.T) {
 	onBoth(t, func(t *testing.T, dev device.Device) {
 		for _, vertices := range []bool{false, true} {
@@ -71,7 +71,7 @@ func TestGraphDeletesWithoutMemory(t *testing.T) {
 			row := sequence(1, n+1)
 			_, err := p.set.Insert(t.Context(), make([]uint32, n), row, nil)
 			noError(t, err)
-			// Memory for these deletions exists.
+			// These deletions have enough memory.
 			_, err = p.set.Delete(t.Context(), make([]uint32, 5), row[:5], nil)
 			noError(t, err)
 			fired := devicetest.FailMemoryAfter(dev, 1)
@@ -94,7 +94,7 @@ func TestGraphDeletesWithoutMemory(t *testing.T) {
 	})
 }
 
-// TestGraphClearFails checks that a failed Clear leaves a graph as it was, or can be run again.
+// TestGraphClearFails checks that a failed Clear leaves the graph unchanged, or can be repeated.
 func TestGraphClearFails(t *testing.T) {
 	onBoth(t, func(t *testing.T, dev device.Device) {
 		for n, fired := 0, true; fired; n++ {
@@ -120,8 +120,9 @@ func TestGraphClearFails(t *testing.T) {
 	})
 }
 
-// TestGraphOnASmallDevice checks that a device without free memory refuses a batch. Some of its
-// edges may be inserted. Stored edges stay, and the graph continues once memory is available.
+// TestGraphOnASmallDevice checks that a batch fails on a device without free memory. Some of its
+// edges may be inserted. Stored edges must remain, and the graph must work again once memory is
+// available.
 func TestGraphOnASmallDevice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -134,7 +135,7 @@ func TestGraphOnASmallDevice(t *testing.T) {
 		refused := 0
 		for n := 0; refused < 3; n++ {
 			from, to, _ := p.draw()
-			for i := range from { // vertices get neighbors that no batch had
+			for i := range from { // neighbors that no batch had
 				to[i] += uint32(400 + 400*n)
 			}
 			in, err := p.set.Insert(t.Context(), from, to, nil)
@@ -171,7 +172,7 @@ func TestGraphOnASmallDevice(t *testing.T) {
 	}
 }
 
-// TestGraphOfOneEdge checks that a batch of one edge, many times over, is that edge.
+// TestGraphOfOneEdge checks batches that repeat one edge many times.
 func TestGraphOfOneEdge(t *testing.T) {
 	onBoth(t, func(t *testing.T, dev device.Device) {
 		for _, weighted := range []bool{false, true} {
@@ -193,8 +194,8 @@ func TestGraphOfOneEdge(t *testing.T) {
 	})
 }
 
-// TestGraphTicketsBeginAnew checks that tickets of batches wrap around, and that a batch with a
-// vertex out of range is still recognized.
+// TestGraphTicketsBeginAnew checks that tickets wrap around, and that a batch with a vertex out of
+// range is still detected.
 func TestGraphTicketsBeginAnew(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -202,7 +203,7 @@ func TestGraphTicketsBeginAnew(t *testing.T) {
 	dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
 	p := newGraphPlayer(t, dev, false, GraphOptions{Directed: true, MaxVertices: 300, Vertices: 300, Seed: 1}, 300, 0, 1)
 	defer p.close()
-	p.insert([]uint32{1}, []uint32{2}, []uint32{0}) // it has a table
+	p.insert([]uint32{1}, []uint32{2}, []uint32{0}) // makes a table for vertex 1
 	a := &p.g.policy.engine.(*gpuGraph).arcs
 	c := &columns{TB: t, s: devicetest.NewStream(t, dev)}
 	a.ticket = ^uint32(0) - 2
@@ -219,8 +220,8 @@ func TestGraphTicketsBeginAnew(t *testing.T) {
 	}
 }
 
-// TestGraphRefusesOtherDevices checks that methods with columns on the device refuse a stream or
-// columns of another one, and a closed graph.
+// TestGraphRefusesOtherDevices checks that On methods refuse streams and columns of other devices,
+// and that a closed graph refuses all calls.
 func TestGraphRefusesOtherDevices(t *testing.T) {
 	onBoth(t, func(t *testing.T, dev device.Device) {
 		other := devicetest.OpenCPU(t, 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// graphImage is the memory of a graph as bytes. Its reader follows the description in layout.go and
+// graphImage is the memory of a graph as bytes. It follows the description in layout.go and
 // graph_layout.go, and shares only the hash with the engines.
 type graphImage struct {
 	*image
@@ -23,15 +23,15 @@ type graphImage struct {
 
 // checkMemory reports the first violation of these rules:
 //
-//   - each base slab belongs to at most one vertex, and one without an owner is empty,
+//   - each base slab belongs to at most one vertex, and a base slab without owner is empty,
 //   - a vertex has as many neighbors as its degree, each once and in its bucket, and no incoming
 //     arcs,
-//   - no slot after an empty one is in use, and no slab follows it,
+//   - no slot after an empty slot is in use, and no slab follows an empty slot,
 //   - exactly the units in a chain are taken, each in one chain,
 //   - counters and the dictionary's numbers match the content.
 func (g *graph) checkMemory() error {
 	ctx := context.Background()
-	// A refused batch has been counted, and its stream undoes that.
+	// Work on the stream clears the counts of a refused batch.
 	if e, ok := g.policy.engine.(*gpuGraph); ok {
 		if err := e.LastChange().Sync(ctx); err != nil {
 			return err
@@ -87,7 +87,7 @@ func (g *graph) checkMemory() error {
 	return err
 }
 
-// slabs returns the number of base slabs of all vertices.
+// slabs returns the number of base slabs that vertices own.
 func (m *graphImage) slabs() (n uint32) {
 	for _, v := range m.entries {
 		n += v.slabs

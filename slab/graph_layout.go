@@ -15,39 +15,39 @@ import (
 )
 
 // arcOf returns an arc: its source in the upper half, its target in the lower half. The core and
-// the resolution of duplicates use arcs as 64-bit keys. A slot stores the target only; the bucket
-// determines the source.
+// the resolution of duplicates use arcs as 64-bit keys. A slot stores only the target, since the
+// bucket determines the source.
 func arcOf(from, to uint32) uint64 { return uint64(from)<<32 | uint64(to) }
 
-// vertex is an entry of a [dictionary]: the handle of a hash table (twin: weft::slab::Vertex).
+// vertex is an entry of a [dictionary], the handle of a hash table (twin: weft::slab::Vertex).
 type vertex struct {
 	_        structs.HostLayout
-	first    uint32 // first base slab, if the vertex has edges
+	first    uint32 // first base slab, if slabs is not 0
 	slabs    uint32 // number of base slabs
 	degree   uint32
-	incoming uint32 // insertions of the batch that memory is reserved for; 0 otherwise
+	incoming uint32 // insertions of a batch while memory is reserved for it; otherwise 0
 }
 
 const vertexBytes = 16
 
 var _ [vertexBytes]byte = [unsafe.Sizeof(vertex{})]byte{}
 
-// maxGraphVertices keeps vertices below the sentinels, so slots store them as they are.
+// maxGraphVertices keeps vertices below the sentinels, so that slots store them unchanged.
 const maxGraphVertices = 1 << 31
 
 // noOwner is the owner of a base slab without a vertex.
 const noOwner = ^uint32(0)
 
-// dictionary makes a generation that of a graph. It holds the thesis' vertex dictionary and the
-// owner of each base slab. Base slabs are handed out in order. When a table moves, its old base
-// slabs stay unused until all tables move to a new generation.
+// dictionary holds the thesis' vertex dictionary of a graph, and the owner of each base slab. Base
+// slabs are assigned in order. When a table moves, its old base slabs stay unused until all tables
+// move to a new generation.
 type dictionary struct {
 	dev        device.Device
 	vertices   device.Buffer
 	owners     device.Buffer
 	n          int    // number of vertices
-	nextSlab   uint32 // base slab to hand out next
-	ownedSlabs uint32 // base slabs handed out and still in use
+	nextSlab   uint32 // next base slab to assign
+	ownedSlabs uint32 // number of base slabs that vertices own
 }
 
 func newDictionary(dev device.Device, n int, slabs uint32) (*dictionary, error) {
@@ -68,10 +68,10 @@ func (d *dictionary) free() error {
 	return errors.Join(d.dev.Free(d.vertices), d.dev.Free(d.owners))
 }
 
-// entries returns the vertices in host memory.
+// entries returns the entries, which must be in host memory.
 func (d *dictionary) entries() []vertex { return batch.View[vertex](d.vertices.Host)[:d.n] }
 
-// allocateGraph makes the memory of a graph, as allocate does for a table.
+// allocateGraph makes the memory of a graph. See allocate.
 func allocateGraph(dev device.Device, g geometry, vertices, units int) (*generation, error) {
 	gen, err := allocate(dev, g, units, false)
 	if err != nil {
@@ -84,8 +84,8 @@ func allocateGraph(dev device.Device, g geometry, vertices, units int) (*generat
 }
 
 // locate returns the bucket of a key. For an arc it is first[u] + reduce(hash(v), slabs[u]), or the
-// extra bucket, which is empty, if u has no table. For any other key it is bucketOf. Only arcs are
-// wider than the keys in slots.
+// empty extra bucket if u has no table. For any other key it is bucketOf. Only arcs are wider than
+// the keys in slots.
 func locate[N, K cpu.Key, V cpu.Val](t *cpuTable[K, V], name N) uint32 {
 	var stored K
 	if unsafe.Sizeof(name) <= unsafe.Sizeof(stored) {
@@ -98,16 +98,16 @@ func locate[N, K cpu.Key, V cpu.Val](t *cpuTable[K, V], name N) uint32 {
 	return t.vertices[u].first + hash.Reduce32(hash.Uint32(uint32(name), t.seed), t.vertices[u].slabs)
 }
 
-// sizing determines the number of base slabs of a vertex's table.
+// sizing determines the number of base slabs in the table of a vertex.
 type sizing struct {
 	load16 uint32 // pairs per base slab, in sixteenths
 }
 
-// rehashTimes is the multiple of the wanted pairs at which a table is rehashed. So each pair is
-// moved a constant number of times.
+// rehashTimes is the multiple of the wanted pairs at which a table is rehashed. Since the table
+// doubles, each pair is moved a constant number of times.
 const rehashTimes = 2
 
-// maxLoad16 is the maximum of load16, more than a table should have.
+// maxLoad16 is the maximum of load16.
 const maxLoad16 = 1 << 16
 
 func sizingFor(load float64, slotBytes int) (sizing, error) {
@@ -128,27 +128,27 @@ func (s sizing) maxDegree(slabs uint32) uint64 {
 	return uint64(slabs) * rehashTimes * uint64(s.load16) / 16
 }
 
-// maxChain returns the maximum length of a chain before its table is counted: the slabs for the
-// mean number of pairs of a bucket at a rehash.
+// maxChain returns the maximum length of a chain before its table is counted. It is the number of
+// slabs for the mean number of pairs per bucket at a rehash.
 func (s sizing) maxChain(slots int) uint32 {
 	return uint32(ceilDiv(rehashTimes*int(s.load16), 16*slots))
 }
 
-// baseSlabs returns the number of base slabs of a generation with the given slabs in use.
+// baseSlabs returns the number of base slabs of a generation, given the number in use.
 func (s sizing) baseSlabs(slabs uint64) (uint32, error) {
-	n := slabs + slabs/4 + spareUnits // for tables that grow
+	n := slabs + slabs/4 + spareUnits // the reserve is for tables that grow
 	if n > maxBuckets {
 		return 0, fmt.Errorf("%w: %d base slabs, more than %d", op.ErrFull, slabs, maxBuckets)
 	}
 	return uint32(n), nil
 }
 
-// graphWidths returns the widths of the table of arcs, with weights of the given size in bytes.
+// graphWidths returns the widths of a table of arcs. weight is the size of a weight in bytes.
 func graphWidths(weight int) batch.Widths {
 	return batch.Widths{Key: 8, Val: weight, Slot: 4 + weight}
 }
 
-// rangeError returns the error for an arc with a vertex out of range.
+// rangeError returns the error of edge i, which has a vertex out of range.
 func rangeError(i int, u, v uint32, maxVertices int) error {
 	return core.Invalid("edge %d from %d to %d: vertices are 0 to %d; MaxVertices allows more", i, u, v, maxVertices-1)
 }

@@ -16,7 +16,7 @@ import (
 	graphs "github.com/weftgo/weft/graph"
 )
 
-// layout is a graph with weights, of sorted rows or of tables.
+// layout is a weighted graph of package graph or package slab.
 type layout interface {
 	Insert(ctx context.Context, from, to, weights []uint32, inserted []bool) (int, error)
 	Apply(ctx context.Context, kinds []weft.OpKind, from, to, weights []uint32, done []bool) (int, error)
@@ -43,7 +43,7 @@ type layout interface {
 	Close() error
 }
 
-// onLayouts runs a test on graphs of both layouts, directed and undirected, on the host and on a
+// onLayouts runs a test on graphs of both packages, directed and undirected, on a host and on a
 // simulated GPU.
 func onLayouts(t *testing.T, maxVertices int, run func(t *testing.T, dev device.Device, g layout)) {
 	onBoth(t, func(t *testing.T, dev device.Device) {
@@ -64,9 +64,9 @@ func onLayouts(t *testing.T, maxVertices int, run func(t *testing.T, dev device.
 	})
 }
 
-// TestVerticesThatCannotBe checks vertices out of range. To insert one is an error with the limit,
-// the option and the position, before anything changes. To delete one, or to look it up, finds
-// nothing, and the rest of the batch is done.
+// TestVerticesThatCannotBe checks vertices out of range. Inserting such a vertex returns an error
+// with the limit, the option and the position, before anything changes. Deleting it or looking it
+// up finds nothing, and the rest of the batch is done.
 func TestVerticesThatCannotBe(t *testing.T) {
 	const limit = 50
 	onLayouts(t, limit, func(t *testing.T, dev device.Device, g layout) {
@@ -134,7 +134,7 @@ func TestVerticesThatCannotBe(t *testing.T) {
 				t.Errorf("RowsOn: %v", devicetest.Download(t, s, o))
 			}
 
-			// Deletions do the rest of their batches, which is inserted again.
+			// The rest of a batch of deletions is done, and is inserted again.
 			again := func(what string, n int, err error, deleted []bool) {
 				t.Helper()
 				if err != nil || n != 1 || deleted != nil && !slices.Equal(deleted, []bool{false, false, false, true}) {
@@ -177,8 +177,8 @@ func TestVerticesThatCannotBe(t *testing.T) {
 	})
 }
 
-// TestCountsAddUp checks that all On methods add to their counters: four streams share one, and no
-// count is lost.
+// TestCountsAddUp checks that all On methods add to their counters. Four streams share a counter,
+// and no count may be lost.
 func TestCountsAddUp(t *testing.T) {
 	rounds := map[bool]int{true: 300, false: 2}
 	onLayouts(t, 100, func(t *testing.T, dev device.Device, g layout) {
@@ -197,7 +197,7 @@ func TestCountsAddUp(t *testing.T) {
 			there, thereTo := up(90), up(91)
 			u, v, weights, puts, none := up(10*w, 10*w), up(10*w+1, 10*w+2), up(3, 4), devicetest.Upload(t, s, []uint8{uint8(weft.OpPut), uint8(weft.OpPut)}), device.Slice[bool]{}
 			for range rounds[host] {
-				// 2 + 2 + 2 + 2 + 2 of edges, and 2 of vertices or of their edges
+				// 2 edges from each of five calls, and 2 vertices or edges of vertices
 				err := errors.Join(
 					g.InsertOn(s, u, v, weights, none, counter), g.HasOn(s, u, v, none, counter), g.DeleteOn(s, u, v, none, counter),
 					g.ApplyOn(s, puts, u, v, weights, none, counter), g.WeightOn(s, u, v, weights, none, counter), g.DeleteVerticesOn(s, u.Sub(0, 1), counter))
@@ -211,7 +211,7 @@ func TestCountsAddUp(t *testing.T) {
 			return s.Sync(ctx)
 		}
 		for w := range uint32(workers) {
-			if !host { // the simulator requires a single host thread
+			if !host { // the simulator supports only one host thread
 				noError(t, work(w))
 				continue
 			}
@@ -223,7 +223,7 @@ func TestCountsAddUp(t *testing.T) {
 		}
 		all.Wait()
 		each := uint64(10 + 2 + 20)
-		// DeleteVertices of rows counts vertices.
+		// In package graph, DeleteVertices counts vertices.
 		if _, rows := g.(*graphs.WeightedGraph[uint32]); rows {
 			each--
 		}
@@ -234,7 +234,7 @@ func TestCountsAddUp(t *testing.T) {
 	})
 }
 
-// TestCountsAddUpAtOnce does the same on concurrent streams, under schedules.
+// TestCountsAddUpAtOnce runs the same calls on concurrent streams, under random schedules.
 func TestCountsAddUpAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

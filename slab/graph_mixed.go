@@ -15,30 +15,33 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Apply runs a mixed batch of weft.OpPut and weft.OpDelete, in its order. It returns how many
-// operations inserted or deleted an edge; done, unless nil, receives which. Other kinds return
-// [device.ErrInvalid], and a vertex out of range returns [weft.ErrOptions]; then nothing is run.
+// Apply runs a batch of insertions (weft.OpPut) and deletions (weft.OpDelete), in order. It returns
+// the number of operations that inserted or deleted an edge. Unless done is nil, done[i] reports
+// whether operation i did. Any other kind returns [device.ErrInvalid], and a vertex out of range
+// returns [weft.ErrOptions], before anything changes.
 //
-// It runs as two batches, first the edges that end up deleted, then those that end up present.
-// Concurrent calls may come between the two, and after an error some operations may be done. The
-// [weft.PartialError] has Done 0: running the whole batch again leads to the intended result.
+// Apply runs two batches: first the edges that end up deleted, then the edges that end up present.
+// Concurrent calls may run between the two. After an error some operations may be done. The
+// [weft.PartialError] has Done 0: running the whole batch again leads to the intended graph.
 func (g *Graph) Apply(ctx context.Context, kinds []weft.OpKind, from, to []uint32, done []bool) (int, error) {
 	return g.mixed(ctx, "Apply", op.PutNew, kindsOf(kinds), edgeColumns(from, to, batch.Column{}, done))
 }
 
-// Apply is [Graph.Apply] with weights, which only weft.OpPut uses.
+// Apply runs insertions and deletions in order. It does not read the weights of deletions. See
+// [Graph.Apply] for the results.
 func (g *WeightedGraph[W]) Apply(ctx context.Context, kinds []weft.OpKind, from, to []uint32, weights []W, done []bool) (int, error) {
 	return g.mixed(ctx, "Apply", op.Put, kindsOf(kinds), edgeColumns(from, to, batch.Input(weights), done))
 }
 
-// ApplyOn is Apply for a batch on the device, as InsertOn. The kinds are those of [weft.OpKind];
-// any kind other than weft.OpPut deletes. It adds the number of operations with an effect to
-// counts[0], if given. The call waits until the operations are sorted by their edges.
+// ApplyOn runs insertions and deletions from slices in device memory. kinds holds values of
+// [weft.OpKind]: weft.OpPut inserts, any other kind deletes. If counts is given, ApplyOn adds the
+// number of operations that inserted or deleted an edge to counts[0]. The call waits until the
+// operations are sorted by edge. See [Graph.Apply] for the results.
 func (g *Graph) ApplyOn(s *device.Stream, kinds device.Slice[uint8], from, to device.Slice[uint32], done device.Slice[bool], counts ...device.Slice[uint64]) error {
 	return g.mixedOn(s, op.PutNew, kinds, edgeColumnsOn(from, to, batch.Column{}, done), counts)
 }
 
-// ApplyOn is [Graph.ApplyOn] with weights, which only weft.OpPut uses.
+// ApplyOn runs insertions and deletions with weights in device memory. See [Graph.ApplyOn].
 func (g *WeightedGraph[W]) ApplyOn(s *device.Stream, kinds device.Slice[uint8], from, to device.Slice[uint32], weights device.Slice[W], done device.Slice[bool], counts ...device.Slice[uint64]) error {
 	return g.mixedOn(s, op.Put, kinds, edgeColumnsOn(from, to, batch.InputOn(weights), done), counts)
 }
@@ -56,10 +59,10 @@ func (g *graph) mixedOn(s *device.Stream, put op.Kind, kinds device.Slice[uint8]
 	return g.mixedOnHost(s, put, b, count)
 }
 
-// kindsOf converts the kinds of a batch to those of the core.
+// kindsOf converts kinds to the type of the core.
 func kindsOf(kinds []weft.OpKind) []op.Kind { return batch.View[op.Kind](device.Bytes(kinds)) }
 
-// mixedOnHost runs a mixed batch on a host device, or an empty batch.
+// mixedOnHost runs a mixed batch on a host device, or an empty batch on any device.
 func (g *graph) mixedOnHost(s *device.Stream, put op.Kind, b *batch.Batch, count device.Slice[uint64]) error {
 	if err := cpu.SyncStream(s); err != nil {
 		return g.rerunError("ApplyOn", err)
@@ -74,8 +77,8 @@ func (g *graph) mixedOnHost(s *device.Stream, put op.Kind, b *batch.Batch, count
 	return errors.Join(err, g.policy.engine.addCount(s, count, uint64(n)))
 }
 
-// mixed runs a mixed batch of the host. It runs the last operation of each edge and derives the
-// outcomes of the earlier ones from it.
+// mixed runs a mixed batch in host memory. It runs the last operation on each edge, and derives the
+// results of the earlier operations.
 func (g *graph) mixed(ctx context.Context, method string, put op.Kind, kinds []op.Kind, b *batch.Batch) (n int, err error) {
 	b.Columns[batch.Kinds] = batch.Input(kinds)
 	b.MustMatch(g.core.Name, method)
@@ -119,8 +122,8 @@ func (g *graph) mixed(ctx context.Context, method string, put op.Kind, kinds []o
 	return n, nil
 }
 
-// rerunError returns the error of a batch that ran as two batches when one of them failed. What
-// they have done is no prefix of the batch, so all of it must run again.
+// rerunError returns the error of a mixed batch if one of its two batches failed. The operations
+// done are not a prefix of the mixed batch, so all of it must run again.
 func (g *graph) rerunError(method string, err error) error {
 	if err == nil {
 		return nil
@@ -142,14 +145,13 @@ func (g *graph) validateMixed(kinds []op.Kind, b *batch.Batch) error {
 	return nil
 }
 
-// edgeOp is an operation of a batch with its edge.
+// edgeOp is the position of an operation, with its edge.
 type edgeOp struct {
 	edge uint64
 	at   int
 }
 
-// byEdge sorts the operations of a batch by edge and, for the same edge, by position. It leaves out
-// loops.
+// byEdge sorts the operations of a batch by edge, then by position. It leaves out loops.
 func (g *graph) byEdge(b *batch.Batch) []edgeOp {
 	order := make([]edgeOp, 0, b.N)
 	to := batch.View[uint32](b.Columns[batch.Keys2].Host)
@@ -166,7 +168,7 @@ func (g *graph) byEdge(b *batch.Batch) []edgeOp {
 	return order
 }
 
-// eachEdge iterates over the edges and yields the operations on each.
+// eachEdge yields the operations on each edge.
 func eachEdge(order []edgeOp) iter.Seq[[]edgeOp] {
 	return func(yield func([]edgeOp) bool) {
 		for lo, hi := 0, 0; lo < len(order); lo = hi {
@@ -180,7 +182,7 @@ func eachEdge(order []edgeOp) iter.Seq[[]edgeOp] {
 	}
 }
 
-// lastOps holds the operations of one kind that are the last ones on their edges.
+// lastOps holds the operations of one kind that are the last on their edges.
 type lastOps struct {
 	kind           op.Kind
 	from, to, vals []uint32
@@ -206,7 +208,7 @@ func (w *lastOps) run(ctx context.Context, g *graph, method string) error {
 	return err
 }
 
-// next reports whether the next of them changed the graph.
+// next reports whether the next operation changed the graph.
 func (w *lastOps) next() bool {
 	w.at++
 	return w.changed[w.at-1]

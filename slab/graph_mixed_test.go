@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// apply runs a mixed batch with repeated edges, and compares the outcome of each operation with the
+// apply runs a mixed batch with repeated edges, and compares the result of each operation with the
 // model.
 func (p *graphPlayer) apply() {
 	p.Helper()
@@ -54,7 +54,7 @@ func (p *graphPlayer) apply() {
 	}
 }
 
-// applyOn is Apply for the same batch on the device, where all kinds but one delete.
+// applyOn runs the same batch from device memory, where all kinds except OpPut delete.
 func (p *graphPlayer) applyOn(kinds []weft.OpKind, from, to, weights []uint32, done []bool) int {
 	p.Helper()
 	ctx := p.Context()
@@ -77,7 +77,7 @@ func (p *graphPlayer) applyOn(kinds []weft.OpKind, from, to, weights []uint32, d
 	}
 	noError(p, err)
 	p.sameEndpoints(c, u, v, ok, from, to)
-	if p.weighted != nil { // and again, without outcomes
+	if p.weighted != nil { // once more without results
 		err = p.weighted.ApplyOn(s, on, u, v, w, device.Slice[bool]{})
 	} else {
 		err = p.set.ApplyOn(s, on, u, v, device.Slice[bool]{})
@@ -90,7 +90,7 @@ func (p *graphPlayer) applyOn(kinds []weft.OpKind, from, to, weights []uint32, d
 	return int(n[0]) - 77
 }
 
-// saved saves the graph, and loads it into another one of the same kind.
+// saved saves the graph and loads it into another graph of the same kind.
 func (p *graphPlayer) saved() {
 	p.Helper()
 	var file bytes.Buffer
@@ -135,7 +135,7 @@ func TestGraphRefusesMixed(t *testing.T) {
 		t.Errorf("%d edges, want 1", g.Edges())
 	}
 	noError(t, g.ApplyOn(c.s, kinds.Sub(0, 0), bad.Sub(0, 0), bad.Sub(0, 0), none))
-	// without outcomes
+	// Without results.
 	noError(t, g.ApplyOn(c.s, kinds.Sub(0, 2), bad.Sub(0, 2), columnOf(c, []uint32{4, 4}), none))
 	for _, free := range c.free {
 		noError(t, free())

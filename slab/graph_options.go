@@ -6,38 +6,37 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// GraphOptions configures a [Graph] or a [WeightedGraph]. The zero value and nil are good defaults.
+// GraphOptions configures a [Graph] or a [WeightedGraph]. The zero value and nil select defaults.
 type GraphOptions struct {
-	// Directed makes edges lead one way. In an undirected graph, both ends have an edge in their
-	// tables.
+	// Directed keeps the direction of edges. By default an edge is in the tables of both its ends.
 	Directed bool
 
 	// Vertices is the initial number of dictionary entries, of 16 bytes each. The dictionary grows
-	// by itself.
+	// when larger vertices get edges.
 	Vertices int
 
-	// MaxVertices is the exclusive limit of vertex numbers. Default 2^28, maximum 2^31.
+	// MaxVertices is the exclusive limit of vertex numbers. The default is 2^28, the maximum 2^31.
 	MaxVertices int
 
-	// MaxLoad is the thesis' load factor: the neighbors of a vertex per slot of its base slabs when
-	// its table is made or rehashed. A table with twice as many neighbors is rehashed; on a GPU not
-	// before one of its chains needs more slabs than these fill. Default 0.7. Beyond 1 chains have
-	// several slabs.
+	// MaxLoad is the thesis' load factor: the number of neighbors per slot of a vertex's base slabs
+	// when its table is made or rehashed. A table with twice as many neighbors is rehashed. A GPU
+	// rehashes it only when one of its chains also exceeds the mean length at that load. The
+	// default is 0.7. Beyond 1 chains have several slabs.
 	MaxLoad float64
 
-	// Overwrite lets insertions take the slots of deleted edges. By default they do not, as in the
-	// thesis. An insertion then goes to the end of its chain, and dead slots stay until the graph
-	// is flushed. But an edge with a weight returns to the slot that remembers it.
+	// Overwrite lets insertions reuse the slots of deleted edges. By default they do not, as in the
+	// thesis: an insertion goes to the end of its chain, and dead slots stay until a flush. But an
+	// edge with a weight returns to the slot that remembers it.
 	Overwrite bool
 
 	// MaxTombstones is the share of dead slots among the slots in use at which the graph flushes
-	// itself. Default 0.25. If negative, only Compact flushes.
+	// itself. The default is 0.25. If MaxTombstones is negative, only Compact flushes.
 	MaxTombstones float64
 
-	// Seed keys the hash. Default 0: random.
+	// Seed keys the hash. The default 0 selects a random seed.
 	Seed uint64
 
-	// Logger receives rehashes and flushes at debug level. Default: silent.
+	// Logger receives rehashes and flushes at debug level. By default nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -46,7 +45,7 @@ const (
 	defaultGraphLoad     = 0.7
 )
 
-// check fills in defaults and reports invalid options.
+// check returns the options with defaults, or an error if they are invalid.
 func (o *GraphOptions) check() (GraphOptions, error) {
 	var c GraphOptions
 	if o != nil {

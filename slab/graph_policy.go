@@ -14,71 +14,70 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// graphEngine extends core.Engine with the operations that the policy and the methods of graphs
-// need.
+// graphEngine extends core.Engine with operations for the policy and the methods of graphs.
 type graphEngine interface {
 	core.Engine
 	dict() *dictionary
 	units() *alloc.Owner
 	flush(ctx context.Context) error
 	chains(ctx context.Context) ([chainLengths]uint64, error)
-	// scratch returns the size of memory other than that of the generation.
+	// scratch returns the size of all memory other than the generation.
 	scratch() int
 
-	// countIncoming notes the number of insertions of a batch per vertex, and finds the vertices
-	// with chains that would get long. The next call is rehash, rebuild or clearIncoming. Without a
+	// countIncoming counts the insertions of a batch for each vertex, and lists the vertices with
+	// chains that would get long. Next the caller calls rehash, rebuild or clearIncoming. Without a
 	// stream the batch lies in host memory.
 	countIncoming(ctx context.Context, s *device.Stream, b *batch.Batch) (demand, error)
-	// clearIncoming clears these notes; without a batch, those of a failed call.
+	// clearIncoming clears the counts of a batch. Without a batch it clears the counts that a
+	// failed call has left.
 	clearIncoming(ctx context.Context, s *device.Stream, b *batch.Batch) error
-	// rehash moves the tables of the vertices found to unused base slabs, which must suffice. It
-	// does nothing while an iteration reads the tables, which would miss edges or yield them twice.
+	// rehash moves the tables of the listed vertices to unused base slabs, which must suffice. It
+	// does nothing during an iteration, which would miss edges or yield them twice.
 	rehash(ctx context.Context) (done bool, err error)
-	// rebuild moves all tables to a new generation with entries for n vertices, the given number of
-	// base slabs, and a pool of the given units. Each table gets base slabs for its degree and its
-	// incoming arcs. On an error the old generation is unchanged.
+	// rebuild moves all tables to a new generation with entries for n vertices, the given base
+	// slabs, and a pool of the given units. Each table gets base slabs for its degree and its
+	// incoming arcs. After an error the old generation is unchanged.
 	rebuild(ctx context.Context, n int, slabs uint64, units int) error
 	// neededSlabs returns the number of base slabs that rebuild needs.
 	neededSlabs(ctx context.Context) (uint64, error)
 
-	// addCount submits adding n to a counter of the caller, if given.
+	// addCount submits an addition of n to the caller's counter to, if given.
 	addCount(s *device.Stream, to device.Slice[uint64], n uint64) error
 	// apply runs or submits a change of edges from Keys to Keys2. It returns the number of edges
-	// changed. For a submitted change it returns 0, and adds the number to count, unless it is
-	// null.
+	// changed. A submitted change returns 0 and adds the number to count, unless count is null.
 	apply(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, count device.Ptr) (int, error)
 	// find runs or submits a lookup of edges from Keys to Keys2, which writes Vals and OK. It
-	// returns the number of edges found. For a submitted lookup it returns 0, and adds the number
-	// to hits, unless it is null.
+	// returns the number of edges found. For a submitted lookup it returns 0 and adds the number to
+	// hits, unless hits is null.
 	find(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, hits device.Ptr) (int, error)
-	// degrees writes the degrees of vertices Keys to Counts. rows writes their neighbors to OutKeys
-	// and weights to Vals, from Offsets on. Without a stream the columns lie in host memory.
+	// degrees writes the degrees of the vertices in Keys to Counts. rows writes their neighbors to
+	// OutKeys and the weights to Vals, at Offsets. Without a stream the columns lie in host memory.
 	degrees(ctx context.Context, s *device.Stream, g *generation, b *batch.Batch) error
 	rows(ctx context.Context, s *device.Stream, g *generation, b *batch.Batch) error
 	// offsets writes the prefix sums of Counts to Offsets, on a stream.
 	offsets(s *device.Stream, b *batch.Batch) error
-	// exportRows writes the targets of all arcs to OutKeys, and their weights to Vals, if given,
-	// row by row in ascending order. It returns the offsets of the rows, up to the last vertex with
-	// an edge, and waits for that.
+	// exportRows writes the targets of all arcs to OutKeys, row by row in ascending order, and the
+	// weights to Vals, if given. It waits until they are written. It returns the offsets of the
+	// rows up to the last vertex with an edge.
 	exportRows(ctx context.Context, s *device.Stream, b *batch.Batch) (device.Slice[uint64], error)
 }
 
 // demand is the memory that a batch of insertions needs.
 type demand struct {
-	vertices int    // required entries of the dictionary
-	slabs    uint64 // base slabs for tables that are rehashed
+	vertices int    // required number of dictionary entries
+	slabs    uint64 // number of base slabs for tables that are rehashed
 }
 
-// graphPolicy decides when tables of vertices grow, when all move, and when dead slots are dropped.
-// It counts a batch by vertex before the batch runs. So a table has its base slabs, in bulk, before
-// its edges come, and no chain gets long meanwhile.
+// graphPolicy decides when tables of vertices grow, when all tables move, and when dead slots are
+// dropped. It counts the insertions of each vertex before a batch runs. So all tables get their
+// base slabs together before the edges are inserted, and no chain gets long meanwhile.
 type graphPolicy struct {
 	opts   GraphOptions
 	widths batch.Widths
 	sizing
 	engine graphEngine
-	free   int    // lower bound of the free units of the pool
-	peak   uint64 // maximum of arcs since all tables moved
+	free   int    // lower bound of the number of free units
+	peak   uint64 // maximum number of arcs since all tables moved
 }
 
 // Flags implements core.Policy.
@@ -116,8 +115,7 @@ func (p *graphPolicy) Prepare(ctx context.Context, now core.Counters, s *device.
 	return b.N, report, nil
 }
 
-// prepareAttempt prepares for n insertions that may overflow, and that may take any unit of the
-// pool.
+// prepareAttempt prepares for n insertions that may overflow and may take any unit of the pool.
 func (p *graphPolicy) prepareAttempt(ctx context.Context, bound core.Counters, s *device.Stream, n int) (err error) {
 	if err := p.engine.clearIncoming(ctx, s, nil); err != nil {
 		return err
@@ -132,8 +130,7 @@ func (p *graphPolicy) prepareAttempt(ctx context.Context, bound core.Counters, s
 	return err
 }
 
-// reserveBatch prepares for a large batch of edges with the given arcs, which may overflow: it
-// reserves memory for all of them.
+// reserveBatch reserves memory for a large batch of edges, with the given arcs, before it runs.
 func (p *graphPolicy) reserveBatch(ctx context.Context, now core.Counters, s *device.Stream, edges *batch.Batch, arcs int) error {
 	now, err := p.flushIfNeeded(ctx, now)
 	if err == nil {
@@ -160,7 +157,7 @@ func (p *graphPolicy) reserveFor(ctx context.Context, now core.Counters, s *devi
 	return p.reserve(ctx, now, s, b, n)
 }
 
-// growTables gives vertices entries in the dictionary, and base slabs.
+// growTables provides dictionary entries and base slabs for a batch.
 func (p *graphPolicy) growTables(ctx context.Context, s *device.Stream, b *batch.Batch, incoming int) error {
 	needed, err := p.engine.countIncoming(ctx, s, b)
 	if entries := p.engine.dict().n; err == nil && needed.vertices > entries {
@@ -176,17 +173,17 @@ func (p *graphPolicy) growTables(ctx context.Context, s *device.Stream, b *batch
 		return p.rebuild(ctx, g.dict.n, incoming)
 	}
 	p.opts.Logger.Debug("slab: graph: rehash of vertices", "base_slabs", needed.slabs)
-	p.free = 0 // chains come and go
+	p.free = 0 // the rehash frees and takes units
 	if done, err := p.engine.rehash(ctx); done || err != nil && !errors.Is(err, op.ErrFull) {
 		return err
 	}
-	// All tables move; the pool may be out of super blocks and needs larger ones.
+	// All tables move. The pool may have the maximum of super blocks and need larger ones.
 	return p.rebuild(ctx, g.dict.n, incoming)
 }
 
-// rebuild moves all tables to a new generation with entries for n vertices and the needed base
-// slabs. The pool holds the chains expected for the present and incoming arcs. If no arcs come, it
-// holds at most as many units as are in use now.
+// rebuild moves all tables to a new generation with entries for n vertices and the base slabs that
+// they need. The pool gets units for the expected chains of the present and incoming arcs. Without
+// incoming arcs it gets at most as many units as are in use now.
 func (p *graphPolicy) rebuild(ctx context.Context, n, incoming int) error {
 	slabs, err := p.engine.neededSlabs(ctx)
 	now, err2 := p.engine.ReadCounters(ctx)
@@ -212,7 +209,7 @@ func (p *graphPolicy) expected(arcs uint64, slabs uint32) int {
 func (p *graphPolicy) rebuildWith(ctx context.Context, n int, slabs uint64, units int) error {
 	start, from := time.Now(), p.engine.dict().ownedSlabs
 	err := p.engine.rebuild(ctx, n, slabs, units)
-	// Arcs are spread worse than by chance: add as many units as they fill.
+	// The distribution of the arcs is worse than chance: add the units that they fill.
 	if errors.Is(err, op.ErrFull) {
 		var now core.Counters
 		if now, err = p.engine.ReadCounters(ctx); err == nil {
@@ -233,7 +230,7 @@ func (p *graphPolicy) maxUnitsFor(n int) int {
 	return maxChained(n, p.engine.dict().ownedSlabs, p.widths.Slot)
 }
 
-// reserve fills the pool with the units that n insertions of a batch are expected to need.
+// reserve fills the pool with the units that n insertions of a batch are expected to take.
 // Insertions that find no unit are retried.
 func (p *graphPolicy) reserve(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch, n int) error {
 	limit := p.maxUnitsFor(n)
@@ -255,8 +252,8 @@ func (p *graphPolicy) reserve(ctx context.Context, now core.Counters, s *device.
 	return err
 }
 
-// grow provides the given number of free units, by super blocks or, if the pool has the maximum of
-// them, by moving all tables to larger ones.
+// grow provides the given number of free units. It adds super blocks or, at their maximum number,
+// moves all tables to a pool of larger super blocks.
 func (p *graphPolicy) grow(ctx context.Context, s *device.Stream, b *batch.Batch, units int) error {
 	err := p.engine.units().Reserve(ctx, units)
 	if errors.Is(err, op.ErrFull) {
@@ -268,8 +265,8 @@ func (p *graphPolicy) grow(ctx context.Context, s *device.Stream, b *batch.Batch
 	return err
 }
 
-// enlargePool moves all tables to a pool of larger super blocks. It counts the batch that is run,
-// or run again, so that the tables made for it survive the move, even of vertices without edges.
+// enlargePool moves all tables to a pool of larger super blocks. It counts the batch that will run,
+// so that tables made for the batch remain, even those of vertices without edges.
 func (p *graphPolicy) enlargePool(ctx context.Context, s *device.Stream, b *batch.Batch, units int) (err error) {
 	defer func() { err = errors.Join(err, p.engine.clearIncoming(context.WithoutCancel(ctx), s, b)) }()
 	if _, err := p.engine.countIncoming(ctx, s, b); err != nil {
@@ -297,7 +294,7 @@ func (p *graphPolicy) countPool(ctx context.Context) (alloc.Usage, error) {
 // Retry implements core.Policy. Each retry finds more free units.
 func (p *graphPolicy) Retry(ctx context.Context, _ core.Counters, failed *batch.Batch) (deferred []uint32, more bool, err error) {
 	if _, err = p.countPool(ctx); err == nil {
-		// Reserve more than n: units that were not found are hard to find.
+		// Reserve more than n units, since the last free units are hard to find.
 		err = p.grow(ctx, nil, failed, p.free+min(failed.N, p.maxUnitsFor(failed.N)+maxUnlinked))
 	}
 	if err != nil {
@@ -322,13 +319,13 @@ func (p *graphPolicy) Trim(ctx context.Context, now core.Counters, delta int) er
 	return err
 }
 
-// needsFlush reports whether a graph has many dead slots.
+// needsFlush reports whether the graph has many dead slots.
 func (p *graphPolicy) needsFlush(now core.Counters) bool {
 	dead, slots := float64(now.Dead), float64(p.engine.dict().ownedSlabs)*float64(slotsIn(p.widths.Slot))
 	return p.opts.MaxTombstones >= 0 && dead > p.opts.MaxTombstones*float64(now.Used) && dead >= flushShare*slots
 }
 
-// flushIfNeeded flushes a graph with many dead slots.
+// flushIfNeeded flushes a graph with many dead slots. It returns the counters after the flush.
 func (p *graphPolicy) flushIfNeeded(ctx context.Context, now core.Counters) (core.Counters, error) {
 	if !p.needsFlush(now) {
 		return now, nil
@@ -337,7 +334,7 @@ func (p *graphPolicy) flushIfNeeded(ctx context.Context, now core.Counters) (cor
 	if err := p.engine.flush(ctx); err != nil {
 		return now, fmt.Errorf("flush: %w", err)
 	}
-	p.free = 0 // the pool has more than that
+	p.free = 0 // the pool has more free units than that
 	now, err := p.engine.ReadCounters(context.WithoutCancel(ctx))
 	now.Dead, now.Exact = now.Used-now.Live, true
 	return now, err

@@ -8,28 +8,27 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// GraphRef is a graph as a parameter of user kernels: the twin of weft::slab::GraphRef in
-// kernels/include/weft/slab_graph.cuh, which kernels take by value. [Graph.View] makes it. Its
-// fields are private to that header.
+// GraphRef is a kernel parameter that refers to a graph. [Graph.View] makes it. User kernels take
+// it by value as weft::slab::GraphRef (kernels/include/weft/slab_graph.cuh). Its fields are private
+// to that header.
 type GraphRef struct {
 	_      structs.HostLayout
 	Graph  graphRef
-	Weight uint64 // in bytes
+	Weight uint64 // size of a weight in bytes
 }
 
-// View calls submit with a GraphRef from which kernels read, to be launched on a stream. The memory
-// of the graph stays valid until those launches are done, not just until View returns. The GraphRef
-// is valid only for the launches that submit makes.
+// View calls submit with a GraphRef that kernels on stream s can read. The graph's memory stays
+// valid until the launches that submit makes are done. The GraphRef is valid only for these.
 //
-// The kernels see what a lookup submitted to the stream sees: the changes submitted there before,
-// and those that events or waits order before. They may run alongside later changes, and see some
-// of these.
+// The kernels see what a lookup submitted to s sees: the changes submitted there before, and those
+// that events or waits order before. The kernels may run alongside later changes and see part of
+// them.
 //
-// submit launches and returns. It must not call methods of this graph, which may wait for its end.
-// Views of other structures may be nested in it, if the program always nests them in the same
-// order.
+// submit launches kernels and returns. It must not call methods of this graph, which may wait for
+// the end of View. It may call View of other structures if the program always nests them in the
+// same order.
 //
-// On a CPU, View returns device.ErrNoKernels. View returns the error of submit.
+// On a CPU, View returns device.ErrNoKernels. Otherwise it returns the error of submit.
 func (g *graph) View(ctx context.Context, s *device.Stream, submit func(GraphRef) error) error {
 	return g.core.View(ctx, s, func(p core.Parts) error {
 		return submit(GraphRef{Graph: graphRefOf(p, false), Weight: uint64(g.policy.widths.Val)})

@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// graphRetries inserts batches of edges, each of them twice, while the pool has hardly any slab.
-// Batches run out of slabs and are retried. An edge is new once, as its first operation reports.
+// graphRetries inserts batches of edges, each edge twice, while the pool has almost no unit, so
+// that operations are retried. Only the first operation on an edge may report it as new.
 func graphRetries(t testing.TB, dev device.Device, weighted, directed bool, seed uint64) {
 	o := GraphOptions{Directed: directed, MaxLoad: []float64{.3, 2, 8}[seed%3], MaxTombstones: -1, Seed: 1 + seed}
 	p := newGraphPlayer(t, dev, weighted, o, 120, 300, seed)
@@ -25,7 +25,7 @@ func graphRetries(t testing.TB, dev device.Device, weighted, directed bool, seed
 		}
 		show := narrow(t, p.g, p.r.IntN(3))
 		if p.r.IntN(2) == 0 {
-			// So that it relies on units that do not exist.
+			// So that the policy relies on units that do not exist.
 			p.g.policy.free = p.g.policy.maxUnitsFor(2 * len(from))
 		}
 		p.insert(from, to, weights)
@@ -40,8 +40,8 @@ func graphRetries(t testing.TB, dev device.Device, weighted, directed bool, seed
 	p.same()
 }
 
-// TestGraphRetries checks that the batches of a graph have the outcome of their operations one
-// after the other, whatever runs out.
+// TestGraphRetries checks that the operations of a batch take effect in order even if units or
+// memory run out.
 func TestGraphRetries(t *testing.T) {
 	for i := range 4 {
 		weighted, directed := i%2 == 0, i/2 == 0
@@ -56,8 +56,8 @@ func TestGraphRetries(t *testing.T) {
 	}
 }
 
-// graphHardToFind has a pool of many memory blocks with few free units, all of them in one block.
-// Most warps search for one in vain, and the host has to find out.
+// graphHardToFind leaves few free units, all in one of many memory blocks of the pool. Most warps
+// do not find any, and the host must detect that.
 func graphHardToFind(t testing.TB, dev device.Device, weighted, directed, last bool, seed uint64) {
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: directed, MaxLoad: .3, MaxTombstones: -1, Seed: 1 + seed}, 1200, 0, seed)
 	defer p.close()
@@ -65,7 +65,7 @@ func graphHardToFind(t testing.TB, dev device.Device, weighted, directed, last b
 	to := sequence(100, 100+4*n)
 	from := slices.Repeat([]uint32{3}, len(to))
 	p.insert(from, to, to)
-	p.delete(from, to) // a table of tombstones, with the new edges after these
+	p.delete(from, to) // tables full of tombstones
 	units := p.g.policy.engine.units()
 	noError(t, units.Reserve(t.Context(), 100*alloc.BlockUnits))
 	var show func() error
@@ -96,8 +96,8 @@ func graphHardToFind(t testing.TB, dev device.Device, weighted, directed, last b
 	p.same()
 }
 
-// TestGraphSlabsAreHardToFind checks that such slabs are found in the end, whether the pool may
-// grow or all tables have to move.
+// TestGraphSlabsAreHardToFind checks that such units are found in the end, if the pool may grow or
+// if all tables must move.
 func TestGraphSlabsAreHardToFind(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -110,8 +110,8 @@ func TestGraphSlabsAreHardToFind(t *testing.T) {
 	}
 }
 
-// graphTombstonesRetry checks that a table with nothing but tombstones survives the move to a
-// larger pool, for the edges that are then retried.
+// graphTombstonesRetry checks that a table with only tombstones remains when all tables move to a
+// larger pool, since its edges are then retried.
 func graphTombstonesRetry(t testing.TB, dev device.Device, weighted bool) {
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: true, Vertices: 300, MaxLoad: 2, MaxTombstones: -1, Seed: 1}, 300, 0, 1)
 	defer p.close()
@@ -120,13 +120,13 @@ func graphTombstonesRetry(t testing.TB, dev device.Device, weighted bool) {
 	p.insert(from, to, from)
 	p.delete(from, to)
 	show := narrow(t, p.g, 0)
-	p.g.policy.free = p.g.policy.maxUnitsFor(3) // so that it relies on units that do not exist
+	// so that the policy relies on units that do not exist
+	p.g.policy.free = p.g.policy.maxUnitsFor(3)
 	p.insert([]uint32{7, 7, 7}, []uint32{101, 102, 103}, []uint32{1, 2, 3})
 	noError(t, show())
 	p.same()
 }
 
-// TestGraphTombstonesRetry runs graphTombstonesRetry on both kinds of device.
 func TestGraphTombstonesRetry(t *testing.T) {
 	for _, weighted := range []bool{false, true} {
 		graphTombstonesRetry(t, devicetest.Open(t), weighted)

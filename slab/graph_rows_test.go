@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// TestPartialErrorInEdges checks that an error of arcs becomes one of their edges. An edge is done
-// if all its arcs are, and failed once, however many of them failed.
+// TestPartialErrorInEdges checks the conversion of an error of arcs to an error of edges. An edge
+// is done if all its arcs are, and failed once if any of its arcs failed.
 func TestPartialErrorInEdges(t *testing.T) {
 	edgeOf := func(arc int) int { return arc / 2 }
 	for _, c := range []struct {

@@ -11,13 +11,13 @@ import (
 	"github.com/weftgo/weft/internal/savedgraph"
 )
 
-// Save writes the edges to a stream in the format that Load reads on any device, here and in
-// package graph. Changes wait until it is written.
+// Save writes the edges in the format that Load reads on any device, here and in package graph.
+// Changes wait until Save returns.
 func (g *graph) Save(ctx context.Context, to io.Writer) error {
 	return g.core.WithWriteLock(ctx, "Save", func(core.Counters) error { return g.save(ctx, to) })
 }
 
-// savedRows is the number of rows that are read at a time.
+// savedRows is the number of rows that save reads at a time.
 const savedRows = 1 << 16
 
 func (g *graph) savedKind() savedgraph.Kind {
@@ -28,7 +28,7 @@ func (g *graph) savedKind() savedgraph.Kind {
 	return k
 }
 
-// save is Save under the writer lock.
+// save implements Save under the writer lock.
 func (g *graph) save(ctx context.Context, to io.Writer) error {
 	all := sequence(0, g.policy.engine.dict().n)
 	degrees := make([]uint32, len(all))
@@ -58,9 +58,9 @@ func (g *graph) save(ctx context.Context, to io.Writer) error {
 	return w.End()
 }
 
-// Load inserts the edges of a saved graph of this package or of package graph. It skips loops, and
-// keeps one of parallel edges. A stream of another kind, a damaged or a truncated one returns
-// [weft.ErrFormat], and vertices beyond MaxVertices return [weft.ErrOptions]. Some edges that
+// Load inserts the edges of a graph that this package or package graph saved. It skips self loops,
+// and keeps one of several parallel edges. Data that is damaged, truncated or of another kind
+// returns [weft.ErrFormat]. Vertices beyond MaxVertices return [weft.ErrOptions]. Edges that
 // precede the damage may have been inserted.
 func (g *graph) Load(ctx context.Context, from io.Reader) error {
 	err := savedgraph.Load(ctx, from, g.savedKind(), g.policy.opts.MaxVertices, loadedGraph{g})
@@ -73,7 +73,7 @@ func (g *graph) Load(ctx context.Context, from io.Reader) error {
 // loadedGraph adapts a graph to savedgraph.Graph.
 type loadedGraph struct{ *graph }
 
-// Vertices implements savedgraph.Graph: all vertices exist.
+// Vertices implements savedgraph.Graph. It does nothing, since all vertices exist.
 func (l loadedGraph) Vertices(context.Context, []uint32) error { return nil }
 
 // Edges implements savedgraph.Graph.

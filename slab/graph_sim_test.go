@@ -18,13 +18,12 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// graphTests returns tests of the kernels of graphs.
 func graphTests(weighted bool) []mutate.KernelTest {
 	const budget = 1 << 22
 	return []mutate.KernelTest{
 		{Name: fmt.Sprintf("beside a map of edges, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
 			for seed := range uint64(2) {
-				// One has chains, the other few.
+				// One seed makes chains, the other few.
 				o := GraphOptions{Directed: seed == 0, Overwrite: seed == 1, MaxLoad: []float64{2, .5}[seed], Seed: 5}
 				p := newGraphPlayer(t, dev, weighted, o, 300, 400, seed)
 				for range 10 {
@@ -37,7 +36,7 @@ func graphTests(weighted bool) []mutate.KernelTest {
 		{Name: fmt.Sprintf("tables that move, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
 			p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: true, Vertices: 300, MaxLoad: 2, MaxTombstones: -1, Seed: 5}, 300, 400, 1)
 			defer p.close()
-			// chains of two slabs and more, with tombstones in them
+			// chains of two slabs and more, with tombstones
 			for lo := uint32(3); lo < 280; lo += 50 {
 				var from, to []uint32
 				for u := range uint32(3) {
@@ -71,7 +70,7 @@ func graphTests(weighted bool) []mutate.KernelTest {
 				p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: seed == 0, MaxLoad: 2, Seed: 5}, 100, 400, seed)
 				for range 2 {
 					p.insert(p.draw())
-					// These are between the deleted ones.
+					// These slots are between dead slots.
 					p.insert([]uint32{0, 0, 1}, []uint32{1, 2, 2}, []uint32{1, 2, 3})
 					p.deleteVertices()
 					p.same()
@@ -100,8 +99,8 @@ func graphTests(weighted bool) []mutate.KernelTest {
 	}
 }
 
-// graphWithoutOutcomes runs batches on the device without requested outcomes. Chains get as long as
-// allowed and no longer, and a batch with a vertex out of range changes nothing.
+// graphWithoutOutcomes runs batches on the device that request no results. Chains must get as long
+// as allowed and no longer. A batch with a vertex out of range must change nothing.
 func graphWithoutOutcomes(t testing.TB, dev device.Device, weighted bool, o GraphOptions, seed uint64) {
 	p := newGraphPlayer(t, dev, weighted, o, 300, 400, seed)
 	defer p.close()
@@ -132,7 +131,7 @@ func graphWithoutOutcomes(t testing.TB, dev device.Device, weighted bool, o Grap
 		}
 		p.same()
 	}
-	p.insert([]uint32{7}, []uint32{6}, []uint32{1}) // so that 7 has a table
+	p.insert([]uint32{7}, []uint32{6}, []uint32{1}) // makes a table for vertex 7
 	p.delete([]uint32{7}, []uint32{5})
 	if err := insert([]uint32{7, 300}, []uint32{5, 300}, []uint32{1, 2}); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), "edge 1 from 300 to 300") {
 		t.Errorf("a vertex that cannot be: %v", err)
@@ -143,9 +142,9 @@ func graphWithoutOutcomes(t testing.TB, dev device.Device, weighted bool, o Grap
 	}
 }
 
-// graphLargeBatches reserves memory for all edges of large batches at once, or lets more edges
-// overflow than fit into the list. With weights, batches run in parts. The vertices are more than
-// the arcs of a batch, or fewer.
+// graphLargeBatches reserves memory for all edges of large batches, or lets more edges overflow
+// than the list holds. With weights, batches run in parts. A batch has fewer arcs than the graph
+// has vertices, or more.
 func graphLargeBatches(t testing.TB, dev device.Device, weighted, directed, large bool) {
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{Vertices: 300, MaxVertices: 300, Directed: directed, Seed: 1}, 300, 350, 1)
 	defer p.close()
@@ -173,13 +172,13 @@ func graphLargeBatches(t testing.TB, dev device.Device, weighted, directed, larg
 	}
 }
 
-// graphConcurrentReads reads on one stream while another changes the graph. It finds the edges that
-// stay, and none of those that never come. Degrees count the edges that stay and some of the
-// others.
+// graphConcurrentReads reads on one stream while another stream changes the graph. It must find the
+// edges that stay, and no edge that is never inserted. Degrees must count the edges that stay, and
+// may count other edges.
 func graphConcurrentReads(t testing.TB, dev device.Device, weighted bool) {
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{MaxLoad: 2, Vertices: 60, Seed: 5}, 60, 0, 1)
 	defer p.close()
-	var from, to [3][]uint32 // edges that stay, that go, and that come
+	var from, to [3][]uint32 // edges that stay, edges to delete, and edges to insert
 	var absent []uint32
 	for u := range uint32(40) {
 		for v := range u {
@@ -259,21 +258,22 @@ func graphConcurrentReads(t testing.TB, dev device.Device, weighted bool) {
 	p.same()
 }
 
-// graphLargeTable moves a table large enough for a block, and one for a warp alongside. Both have
-// tombstones, and a chain, before and after the move.
+// graphLargeTable moves a table that a block moves, and a table that a warp moves. Both have
+// tombstones and a chain, before and after the move.
 func graphLargeTable(t testing.TB, dev device.Device, weighted bool) {
 	// 2.4 edges per slab, and 4.8 at a rehash.
 	load := map[bool]float64{false: .08, true: .16}[weighted]
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: true, Vertices: 500, MaxLoad: load, MaxTombstones: -1, Seed: 5}, 500, 0, 1)
 	defer p.close()
 	star := func(u uint32, to []uint32) { p.insert(slices.Repeat([]uint32{u}, len(to)), to, to) }
-	var from, to []uint32 // others, with enough base slabs for a reserve
+	var from, to []uint32 // edges of other tables, with enough base slabs for a reserve
 	for u := range uint32(480) {
 		from, to = append(from, 2+u, 2+u, 2+u), append(to, u, u+1, u+490)
 	}
 	p.insert(from, to, to)
 	slots := slotsIn(p.g.policy.widths.Slot)
-	var alike, others []uint32 // neighbors in the first bucket of all later tables, and of none
+	// neighbors in the first bucket of all later tables, and neighbors in other buckets
+	var alike, others []uint32
 	for v := uint32(2); len(alike) < 2*slots+10; v++ {
 		if h := hash.Uint32(v, 5); hash.Reduce32(h, 200) == 0 {
 			alike = append(alike, v)
@@ -297,10 +297,10 @@ func graphLargeTable(t testing.TB, dev device.Device, weighted bool) {
 	p.same()
 }
 
-// graphShort inserts edges of a vertex with full slabs while the pool has a single free unit. Some
-// fail next to those that get it, and find a slot when duplicates are resolved. On a GPU with all
-// warps at the end of the pool at once, many do. Whenever they are inserted, they are reported as
-// new, once.
+// graphShort inserts edges of a vertex with full slabs while the pool has one free unit. Edges that
+// find no unit may find a slot when duplicates are resolved, since another edge has linked the
+// unit. On a GPU many edges do, if all warps exhaust the pool at once. Each edge must be reported
+// as new exactly once.
 func graphShort(t testing.TB, dev device.Device, weighted, twice bool) {
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: true, MaxLoad: 8, Seed: 1}, 340, 0, 1)
 	defer p.close()
@@ -316,7 +316,7 @@ func graphShort(t testing.TB, dev device.Device, weighted, twice bool) {
 	star(10, full)
 	show, err := hide(dev, p.g.policy.engine.units(), 1)
 	noError(t, err)
-	p.g.policy.free = p.g.policy.maxUnitsFor(20) // so it grows when some have failed
+	p.g.policy.free = p.g.policy.maxUnitsFor(20) // the pool grows only after insertions have failed
 	star(full, full+10)
 	noError(t, show())
 	p.same()
@@ -327,8 +327,8 @@ func TestGraphKernelsSimulated(t *testing.T) {
 	mutate.RunOnSim(t, slices.Concat(graphTests(false), graphTests(true)), 1, 90)
 }
 
-// graphMutants are broken kernels of graphs. mapMutants has those of change and find, which differ
-// in locate only.
+// graphMutants lists broken kernels of graphs. mapMutants has the mutants of change and find, which
+// differ only in locate.
 var graphMutants = []mutant{
 	{"deletions add to degrees", "graph_change_64_0", `neg\.s32 (%r\d+), (%r\d+);`, "mov.b32 $1, $2;"},
 	{"a vertex counts the arcs of others", "graph_change_64_0", `match\.any\.sync\.b32 (%r\d+), (%r\d+), (%r\d+);`, "mov.b32 $1, $3;"},
@@ -358,7 +358,7 @@ var graphMutants = []mutant{
 	{"rows overlap", "graph_rows_64_0", `popc\.b32 (%r\d+), (%r\d+);`, "mov.b32 $1, 0;"},
 }
 
-// TestGraphMutantsAreFound checks that tests of kernels find each of them.
+// TestGraphMutantsAreFound checks that the kernel tests detect each mutant.
 func TestGraphMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -372,8 +372,8 @@ func TestGraphMutantsAreFound(t *testing.T) {
 	}
 }
 
-// graphStreams runs batches of the host and of three streams one after the other without waiting.
-// Each has the outcome of the order of the calls.
+// graphStreams runs batches from host memory and batches on three streams without waiting. Each
+// must have the result that the order of calls implies.
 func graphStreams(t testing.TB, dev device.Device, seed uint64) {
 	p := newGraphPlayer(t, dev, false, GraphOptions{Seed: 5, MaxVertices: 60}, 60, 60, seed)
 	defer p.close()
@@ -434,8 +434,8 @@ func graphStreams(t testing.TB, dev device.Device, seed uint64) {
 	p.same()
 }
 
-// graphInTurns runs batches of a kind in close succession on two streams, which use the same
-// memory. The third batch needs more of it.
+// graphInTurns runs batches of one kind in quick succession on two streams, which use the same
+// memory. The third batch needs more memory.
 func graphInTurns(t testing.TB, dev device.Device, seed uint64) {
 	for _, mixed := range []bool{false, true} {
 		p := newGraphPlayer(t, dev, false, GraphOptions{Seed: 5, Directed: true, MaxVertices: 60}, 60, 60, seed)
@@ -537,8 +537,8 @@ func graphRowsAfterStreams(t testing.TB, dev device.Device, seed uint64) {
 	p.close()
 }
 
-// graphHostAfterStream runs a batch of the host right after a batch on a stream that uses the same
-// memory for its arcs. It closes a graph right after a batch.
+// graphHostAfterStream runs a batch from host memory right after a batch on a stream. Both use the
+// same memory for arcs. Then it closes a graph right after a batch.
 func graphHostAfterStream(t testing.TB, dev device.Device, seed uint64) {
 	p := newGraphPlayer(t, dev, false, GraphOptions{Seed: 5, Vertices: 400, Directed: true}, 400, 300, seed)
 	s, err := dev.NewStream()
@@ -558,18 +558,18 @@ func graphHostAfterStream(t testing.TB, dev device.Device, seed uint64) {
 	}
 	p.deleteVertices()
 	p.same()
-	for _, n := range []int{300, 600} { // the second enlarges the memory of the first
+	for _, n := range []int{300, 600} { // the second batch enlarges the memory of the first
 		more := columnOf(c, sequence(0, n))
 		noError(t, p.g.DeleteOn(s, more, more, columnOf(c, make([]bool, n))))
 	}
-	for _, n := range []int{600, 1200} { // of vertices without tables
+	for _, n := range []int{600, 1200} { // vertices without tables
 		noError(t, p.set.InsertOn(s, columnOf(c, sequence(n, 2*n)), columnOf(c, sequence(0, n)), device.Slice[bool]{}))
 	}
 	p.close()
 	c.close()
 }
 
-// graphTries returns programs of graphs on a simulated GPU.
+// graphTries returns test programs for graphs on a simulated GPU.
 func graphTries(t testing.TB) (tries []dst.Try) {
 	for seed := range uint64(3) {
 		for _, program := range []func(t testing.TB, dev device.Device, seed uint64){graphStreams, graphHostAfterStream, graphTrianglesAfterStreams, graphInTurns, graphRowsAfterStreams} {
@@ -584,8 +584,9 @@ func graphTrianglesAfterStreams(t testing.TB, dev device.Device, _ uint64) {
 	graphTriangles(t, dev, false, 20)
 }
 
-// TestGraphOmissionsAreNoticed checks that batches of several streams have their outcome, and that
-// each call by which the host orders or awaits them is needed.
+// TestGraphOmissionsAreNoticed checks that batches of several streams have the right results, and
+// that a test fails without any one of the calls by which the host orders batches or waits for
+// them.
 func TestGraphOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

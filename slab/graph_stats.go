@@ -7,27 +7,26 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// GraphStats describes the state of a [Graph].
+// GraphStats describes the size and memory of a [Graph].
 type GraphStats struct {
-	Vertices  int // entries of the dictionary
+	Vertices  int // number of dictionary entries
 	Edges     int
-	Arcs      int // neighbors of all vertices
-	BaseSlabs int // base slabs in use by vertices
-	Chained   int // chained slabs
-	// Spare counts base slabs without a vertex: not handed out yet, or left by tables that have
-	// moved.
+	Arcs      int // total number of neighbors of all vertices
+	BaseSlabs int // number of base slabs that vertices own
+	Chained   int // number of chained slabs
+	// Spare is the number of base slabs without a vertex: not yet assigned, or left by moved
+	// tables.
 	Spare      int
-	Tombstones int // slots of deleted edges
+	Tombstones int // number of slots of deleted edges
 
-	// Bytes is the size of all memory with edges: slabs, the dictionary, and the pool with its free
-	// units.
+	// Bytes is the size of the memory for edges: slabs, dictionary, and pool with its free units.
 	Bytes   int
-	Scratch int // size of other memory, on a GPU the scratch of its batches
-	// Load is the share of slots with edges among the slots of all slabs of vertices.
+	Scratch int // size of other memory, on a GPU the work memory of batches
+	// Load is the share of slots that hold edges among the slots of all slabs of vertices.
 	Load float64
-	// MeanChain and MaxChain are the slabs per bucket, which a search for an absent edge reads. A
-	// MaxChain of 31 means 31 or more. Chains counts the buckets by their number of slabs, up to
-	// 31.
+	// MeanChain and MaxChain are the mean and maximum number of slabs per bucket, which a search
+	// for an absent edge reads. A MaxChain of 31 means 31 or more. Chains[i] is the number of
+	// buckets with i slabs, or with 31 and more.
 	MeanChain float64
 	MaxChain  int
 	Chains    [chainLengths]uint64
@@ -36,7 +35,7 @@ type GraphStats struct {
 // BytesPerEdge returns Bytes divided by the number of edges.
 func (s GraphStats) BytesPerEdge() float64 { return float64(s.Bytes) / float64(max(1, s.Edges)) }
 
-// Stats measures the graph in one pass over the links of its slabs.
+// Stats measures the graph by reading the links of all slabs.
 func (g *graph) Stats(ctx context.Context) (s GraphStats, err error) {
 	err = g.core.WithWriteLock(ctx, "Stats", func(now core.Counters) error {
 		e := g.policy.engine

@@ -15,10 +15,10 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// edge is one of a model: in an undirected graph from the smaller end to the larger.
+// edge is an edge of a model. In an undirected graph from is the smaller end.
 type edge struct{ from, to uint32 }
 
-// graphPlayer plays a random history on a graph, with weights or without, and on a map of edges.
+// graphPlayer applies a random history to a graph, with or without weights, and to a map of edges.
 type graphPlayer struct {
 	testing.TB
 	r        *rand.Rand
@@ -62,7 +62,8 @@ func (p *graphPlayer) key(u, v uint32) edge {
 	return edge{u, v}
 }
 
-// draw returns random edges. Half of them have a hub, some occur twice, and some are loops.
+// draw returns random edges. Half of them have a hub as an end, some occur twice, and some are
+// loops.
 func (p *graphPlayer) draw() (from, to, weights []uint32) {
 	for range 1 + p.r.IntN(p.size) {
 		u, v := uint32(p.r.IntN(p.vertices)), uint32(p.r.IntN(p.vertices))
@@ -77,7 +78,7 @@ func (p *graphPlayer) draw() (from, to, weights []uint32) {
 	return from, to, weights
 }
 
-// insert inserts edges, and compares the outcome of each with the model.
+// insert inserts edges and compares each result with the model.
 func (p *graphPlayer) insert(from, to, weights []uint32) {
 	p.Helper()
 	done, ctx := make([]bool, len(from)), p.Context()
@@ -134,7 +135,7 @@ func (p *graphPlayer) delete(from, to []uint32) {
 	}
 }
 
-// present returns some of the edges, also reversed, and some absent ones.
+// present returns present edges, some of them reversed, and some absent edges.
 func (p *graphPlayer) present() (from, to []uint32) {
 	for _, e := range p.edges() {
 		if p.r.IntN(3) == 0 {
@@ -147,7 +148,7 @@ func (p *graphPlayer) present() (from, to []uint32) {
 	return from, to
 }
 
-// edges returns those of the model, sorted.
+// edges returns the edges of the model, sorted.
 func (p *graphPlayer) edges() []edge {
 	return slices.SortedFunc(maps.Keys(p.model), func(a, b edge) int {
 		return slices.Compare([]uint32{a.from, a.to}, []uint32{b.from, b.to})
@@ -194,7 +195,7 @@ func (p *graphPlayer) step() {
 	}
 }
 
-// same compares everything.
+// same compares the graph with the model.
 func (p *graphPlayer) same() {
 	p.Helper()
 	ctx := p.Context()
@@ -239,7 +240,7 @@ func (p *graphPlayer) same() {
 	p.sizes(s)
 }
 
-// lookups compares lookups of present edges and of others.
+// lookups compares lookups of present and absent edges with the model.
 func (p *graphPlayer) lookups(rows []map[uint32]uint32) {
 	p.Helper()
 	var from, to []uint32
@@ -276,8 +277,7 @@ func (p *graphPlayer) lookups(rows []map[uint32]uint32) {
 	}
 }
 
-// sizes checks the statistics against each other, and against the bound on chains that rehashes
-// keep.
+// sizes checks that the statistics agree, and that chains are as short as rehashes must keep them.
 func (p *graphPlayer) sizes(s GraphStats) {
 	p.Helper()
 	buckets, slabs := 0, 0
@@ -316,13 +316,13 @@ func graphHistories(t *testing.T, open func(testing.TB) device.Device, steps, ve
 	}
 }
 
-// TestGraphBesideModel checks that a graph matches a map of edges throughout random changes.
+// TestGraphBesideModel checks that a graph matches a map of edges during random changes.
 func TestGraphBesideModel(t *testing.T) {
 	graphHistories(t, devicetest.Open, 40, 200, 3000, 2)
 }
 
-// TestGraphOfAHub inserts a vertex of many neighbors and many vertices of one in one batch. None
-// has long chains.
+// TestGraphOfAHub inserts a vertex with many neighbors and many vertices with one neighbor in one
+// batch. No table may have long chains.
 func TestGraphOfAHub(t *testing.T) {
 	const n = 1 << 16
 	g, err := NewGraph(devicetest.Open(t), &GraphOptions{Seed: 1})
@@ -340,8 +340,8 @@ func TestGraphOfAHub(t *testing.T) {
 	}
 }
 
-// TestGraphRehashesVertices checks that chains that grow in small batches are rehashed vertex by
-// vertex.
+// TestGraphRehashesVertices checks that tables with chains that grow in small batches are rehashed
+// one by one.
 func TestGraphRehashesVertices(t *testing.T) {
 	g, err := NewGraph(devicetest.Open(t), &GraphOptions{Seed: 1, Directed: true, Vertices: 4000})
 	noError(t, err)
@@ -357,7 +357,8 @@ func TestGraphRehashesVertices(t *testing.T) {
 	}
 }
 
-// TestGraphMemoryIsFlat checks that memory stays constant while the same edges come and go.
+// TestGraphMemoryIsFlat checks that memory does not grow while the same edges are inserted and
+// deleted.
 func TestGraphMemoryIsFlat(t *testing.T) {
 	for _, overwrite := range []bool{false, true} {
 		p := newGraphPlayer(t, devicetest.Open(t), false, GraphOptions{Seed: 1, Overwrite: overwrite}, 300, 4000, 1)
@@ -378,7 +379,7 @@ func TestGraphMemoryIsFlat(t *testing.T) {
 	}
 }
 
-// TestGraphTombstones checks that dead slots are reused with Overwrite, and by default are not.
+// TestGraphTombstones checks that dead slots are reused with Overwrite, and otherwise are not.
 func TestGraphTombstones(t *testing.T) {
 	for _, overwrite := range []bool{false, true} {
 		g, err := NewGraph(devicetest.Open(t), &GraphOptions{Seed: 1, Overwrite: overwrite, MaxTombstones: -1, Directed: true})
@@ -416,7 +417,7 @@ func TestGraphTriangles(t *testing.T) {
 	}
 }
 
-// graphTriangles counts triangles of graphs with no, few and many edges, and of one with a hub,
+// graphTriangles counts triangles of graphs with no, few and many edges, and of a graph with a hub,
 // which has long chains.
 func graphTriangles(t testing.TB, dev device.Device, weighted bool, hub uint32) {
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{Seed: 1, MaxLoad: 2}, 60, 300, 1)
@@ -454,7 +455,7 @@ func graphTriangles(t testing.TB, dev device.Device, weighted bool, hub uint32) 
 	check()
 }
 
-// TestGraphErrors checks that bad options and vertices are refused, and that nothing changes.
+// TestGraphErrors checks that invalid options and vertices are refused, and change nothing.
 func TestGraphErrors(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, o := range []GraphOptions{{MaxVertices: -1}, {MaxVertices: 1<<31 + 1}, {Vertices: 5, MaxVertices: 4}, {Vertices: -1}, {MaxLoad: -1}, {MaxLoad: .001}, {MaxLoad: 1e6}, {MaxTombstones: 2}} {
@@ -480,14 +481,14 @@ func TestGraphErrors(t *testing.T) {
 	}
 }
 
-// TestGraphOn checks batches on the device, also if that is the host.
+// TestGraphOn checks batches in device memory, on any device.
 func TestGraphOn(t *testing.T) {
 	for _, weighted := range []bool{false, true} {
 		graphOn(t, devicetest.Open(t), weighted, 2000)
 	}
 }
 
-// columns are batches on the device.
+// columns makes columns in device memory.
 type columns struct {
 	testing.TB
 	s    *device.Stream
@@ -508,7 +509,7 @@ func columnOf[T device.Elem](c *columns, x []T) device.Slice[T] {
 	return on
 }
 
-// graphOn runs everything that takes batches on the device.
+// graphOn runs all methods that take batches in device memory.
 func graphOn(t testing.TB, dev device.Device, weighted bool, size int) {
 	ctx := t.Context()
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{Seed: 1, MaxVertices: 300}, 300, size, 2)
@@ -558,7 +559,7 @@ func graphOn(t testing.TB, dev device.Device, weighted bool, size int) {
 	p.same()
 }
 
-// found compares lookups of edges on the device.
+// found compares lookups of edges in device memory with the model.
 func (p *graphPlayer) found(c *columns, from, to []uint32, u, v, w device.Slice[uint32], done device.Slice[bool]) {
 	p.Helper()
 	if p.weighted != nil {
@@ -586,7 +587,7 @@ func (p *graphPlayer) found(c *columns, from, to []uint32, u, v, w device.Slice[
 	}
 }
 
-// rowsOn compares rows on the device with those in host memory.
+// rowsOn compares rows in device memory with rows in host memory.
 func (p *graphPlayer) rowsOn(c *columns) {
 	p.Helper()
 	all := []uint32{2, 0, uint32(p.vertices), 1<<32 - 1, 1}
@@ -628,10 +629,10 @@ func (p *graphPlayer) rowsOn(c *columns) {
 	}
 }
 
-// TestGraphCompactsLongChains moves tables with long chains only. Their new pool has units for as
-// many chains, not one slab per edge.
+// TestGraphCompactsLongChains compacts a graph with only long chains. The new pool must have units
+// for as many chains, not one unit per edge.
 func TestGraphCompactsLongChains(t *testing.T) {
-	const vertices, degree = 2000, 100 // four slabs of thirty
+	const vertices, degree = 2000, 100 // four slabs of 30 slots
 	g, err := NewGraph(devicetest.Open(t), &GraphOptions{Seed: 1, Directed: true, MaxLoad: 8})
 	noError(t, err)
 	defer g.Close()
@@ -651,8 +652,8 @@ func TestGraphCompactsLongChains(t *testing.T) {
 	}
 }
 
-// TestGraphRunsAgain has long chains in part of the tables. Edges overflow, and find a slab after
-// the pool has grown.
+// TestGraphRunsAgain has long chains in one part of the tables. Edges overflow, and find a unit
+// after the pool has grown.
 func TestGraphRunsAgain(t *testing.T) {
 	p := newGraphPlayer(t, devicetest.Open(t), true, GraphOptions{Seed: 1, Directed: true, MaxLoad: 8}, 10_000, 0, 1)
 	defer p.close()
@@ -660,7 +661,7 @@ func TestGraphRunsAgain(t *testing.T) {
 	for u := range uint32(10_000) {
 		n := uint32(1)
 		if u%40 == 0 {
-			n = 120 // eight slabs of fifteen, in one bucket
+			n = 120 // eight slabs of 15 slots in one bucket
 		}
 		for v := range n {
 			from, to = append(from, u), append(to, (u+v+1)%10_000)

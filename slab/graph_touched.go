@@ -8,8 +8,8 @@ import (
 	"github.com/weftgo/weft/internal/touched"
 )
 
-// EndpointsOn lists the vertices that a batch on the device has touched, as that of a
-// [graphs.Graph] does. These are the ends of the edges that InsertOn, DeleteOn or ApplyOn reported.
+// EndpointsOn writes the ends of edges to a slice in device memory, in ascending order without
+// duplicates. See EndpointsOn of [graphs.Graph] for the details.
 func (g *graph) EndpointsOn(s *device.Stream, list graphs.DeviceEdges, to device.Slice[uint32], count device.Slice[uint64]) error {
 	err := list.Check(g.core.Device)
 	if err == nil {

@@ -17,7 +17,7 @@ import (
 )
 
 // sameEndpoints compares the vertices listed on the device with the ends of the edges that a batch
-// reports.
+// reports as changed.
 func (p *graphPlayer) sameEndpoints(c *columns, u, v device.Slice[uint32], done device.Slice[bool], from, to []uint32) {
 	p.Helper()
 	ends, count := columnOf(c, make([]uint32, 2*len(from))), columnOf(c, []uint64{77})
@@ -31,9 +31,9 @@ func (p *graphPlayer) sameEndpoints(c *columns, u, v device.Slice[uint32], done 
 	}
 }
 
-// graphCounts plays insertions and deletions on two streams, which report the number of changed
-// edges, which ones, or neither. Nothing waits until all have been submitted. On a GPU batches run
-// in small parts.
+// graphCounts runs insertions and deletions on two streams. They report which edges changed, the
+// number of changed edges, or neither. Nothing waits until all are submitted. A GPU runs batches in
+// small parts.
 func graphCounts(t testing.TB, dev device.Device, weighted, directed bool, seed uint64) {
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: directed, Seed: 1, Overwrite: seed%2 == 1, MaxVertices: 100}, 100, 150, seed)
 	defer p.close()
@@ -83,7 +83,7 @@ func graphCounts(t testing.TB, dev device.Device, weighted, directed bool, seed 
 	p.same()
 }
 
-// changes runs a batch on the model, and returns how many edges it inserts or deletes.
+// changes runs a batch on the model, and returns the number of edges that it inserts or deletes.
 func (p *graphPlayer) changes(deletes bool, from, to, weights []uint32) uint64 {
 	before := len(p.model)
 	for i, u := range from {
@@ -110,8 +110,8 @@ func TestGraphCounted(t *testing.T) {
 	}
 }
 
-// TestGraphCountsOf checks that the count of an empty batch is 0, and that a counter elsewhere is
-// refused before anything changes.
+// TestGraphCountsOf checks that the count of an empty batch is 0, and that a counter on another
+// device is refused before anything changes.
 func TestGraphCountsOf(t *testing.T) {
 	dev := devicetest.Open(t)
 	s, none := devicetest.NewStream(t, dev), device.Slice[bool]{}
@@ -133,8 +133,8 @@ func TestGraphCountsOf(t *testing.T) {
 	noError(t, g.Close())
 }
 
-// TestGraphEndpointsOn checks that a graph lists the same vertices as one of package graph, also
-// without outcomes, and refuses invalid lists.
+// TestGraphEndpointsOn checks that a graph lists the same vertices as a graph of package graph,
+// with and without results, and refuses invalid lists.
 func TestGraphEndpointsOn(t *testing.T) {
 	dev := devicetest.Open(t)
 	s := devicetest.NewStream(t, dev)
@@ -156,7 +156,7 @@ func TestGraphEndpointsOn(t *testing.T) {
 		}
 	}
 	noError(t, g.InsertOn(s, e.From, e.To, e.Done))
-	is(e, 3, 7, 8) // 1-2 was present, and 3-3 is a self loop
+	is(e, 3, 7, 8) // edge 1-2 was present, and 3-3 is a self loop
 	noError(t, g.DeleteOn(s, e.From.Sub(0, 2), e.To.Sub(0, 2), e.Done.Sub(0, 2)))
 	is(graphs.DeviceEdges{From: e.From.Sub(0, 2), To: e.To.Sub(0, 2), Done: e.Done.Sub(0, 2)}, 1, 2, 7, 8)
 	is(graphs.DeviceEdges{From: e.From, To: e.To}, 1, 2, 3, 7, 8)
@@ -183,8 +183,8 @@ func TestGraphEndpointsOn(t *testing.T) {
 }
 
 // BenchmarkGraphEndpointsOn runs batches of random edges among 2^20 vertices on the device, on
-// graphs of both layouts. It measures the insertion with outcomes, the list of the touched
-// vertices, and the deletion.
+// graphs of both packages. It measures the insertion with results, the list of ends, and the
+// deletion.
 func BenchmarkGraphEndpointsOn(b *testing.B) {
 	dev := devicetest.Open(b)
 	for _, n := range []int{1 << 16, 1 << 22} {

@@ -9,8 +9,9 @@ import (
 	"github.com/weftgo/weft/internal/gpu/triangles"
 )
 
-// triangles counts triangles under the writer lock. It reads the rows and keeps each edge at its
-// end of smaller degree. A kernel then looks up the pairs of neighbors left in each row.
+// triangles counts triangles. The caller holds the writer lock. It reads all rows and keeps each
+// edge only at its end of smaller degree. A kernel then looks up an edge between any two neighbors
+// left in a row.
 func (e *gpuGraph) triangles(ctx context.Context) (count uint64, err error) {
 	rows, err := e.allRows(ctx)
 	if err != nil || rows.Neighbors.Len() == 0 {
@@ -27,7 +28,7 @@ func (e *gpuGraph) triangles(ctx context.Context) (count uint64, err error) {
 	return count, errors.Join(err, e.Stream.Sync(context.Background()), rows.Free(), view.Free())
 }
 
-// allRows reads the rows of all vertices. Neighbors are in no order.
+// allRows reads the rows of all vertices. The neighbors are in no order.
 func (e *gpuGraph) allRows(ctx context.Context) (rows triangles.Rows, err error) {
 	s, n := e.Stream, e.dict().n
 	degrees, err := device.Make[uint32](e.Dev, n)
@@ -56,7 +57,7 @@ func (e *gpuGraph) allRows(ctx context.Context) (rows triangles.Rows, err error)
 	return rows, launchNonempty(s, e.graph.rows, gpu.Wave(e.Dev, 32*n), n, &p)
 }
 
-// countClosed counts the pairs of each row of a view that are edges.
+// countClosed counts the pairs of neighbors in each row of a view that an edge connects.
 func (e *gpuGraph) countClosed(ctx context.Context, view triangles.Rows) (uint64, error) {
 	var count [1]uint64
 	to, err := device.Upload(e.Stream, count[:])

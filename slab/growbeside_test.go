@@ -18,8 +18,8 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// TestPoolGrowsBesideLookups grows the pool of a table, and puts keys into new slabs, while earlier
-// lookups are running. Nothing waits for the lookups. They find the old keys, and see each new pair
+// TestPoolGrowsBesideLookups grows the pool of a table and puts keys into new slabs while earlier
+// lookups run. Nothing waits for the lookups. They must find the old keys, and each new pair
 // completely or not at all. The simulator checks the memory order.
 func TestPoolGrowsBesideLookups(t *testing.T) {
 	if testing.Short() {
@@ -39,16 +39,16 @@ func TestPoolGrowsBesideLookups(t *testing.T) {
 }
 
 const (
-	growSeeds = 40 // schedules tried with broken kernels
+	growSeeds = 40 // number of schedules for each broken kernel
 
-	growThere = 25  // keys present when lookups begin
-	growPut   = 40  // keys put each time the pool grows
-	growTimes = 2   // number of times
-	growAll   = 110 // keys looked up
-	growTwice = 3   // consecutive lookups of a kind
+	growThere = 25  // number of keys before the lookups
+	growPut   = 40  // number of keys per growth of the pool
+	growTimes = 2   // number of growths
+	growAll   = 110 // number of keys to look up
+	growTwice = 3   // number of consecutive lookups of each kind
 )
 
-// growing is a table of one chain. Each key is its own value.
+// growing is a table with one chain, in which each key is its own value.
 type growing struct {
 	*table
 	t      testing.TB
@@ -86,7 +86,7 @@ func growsAlongside(multi, shared bool) func(t testing.TB, dev device.Device) {
 
 		other, err := e.units().Pool().Owner()
 		g.must(err)
-		if shared { // the table's memory is not the first of the pool
+		if shared { // so that the table's memory is not the first of the pool
 			g.must(other.Reserve(context.Background(), 1))
 			g.must(e.units().Reserve(context.Background(), alloc.BlockUnits))
 		}
@@ -115,7 +115,7 @@ func (g *growing) must(err error) {
 	}
 }
 
-// put submits putting keys [lo,hi).
+// put submits inserting the keys [lo,hi).
 func (g *growing) put(lo, hi int) {
 	g.t.Helper()
 	k := batch.InputOn(g.keys.Sub(lo, hi))
@@ -123,11 +123,10 @@ func (g *growing) put(lo, hi int) {
 	g.must(g.core.ChangeOn(g.stream, "PutOn", b))
 }
 
-// scarce leaves the pool with a single free unit, after the submitted work on the table has taken
-// its units.
+// scarce waits for the submitted changes and leaves one unit of the pool free.
 func (g *growing) scarce() {
 	g.t.Helper()
-	_, err := g.policy.engine.ReadCounters(context.Background()) // waits
+	_, err := g.policy.engine.ReadCounters(context.Background()) // waits for changes
 	g.must(err)
 	show, err := hide(g.core.Device, g.policy.engine.units(), 1)
 	g.must(err)
@@ -136,12 +135,12 @@ func (g *growing) scarce() {
 	g.must(err)
 }
 
-// lookup is a lookup that runs on a stream of its own. vals begin as none.
+// lookup is a lookup that runs on a separate stream. At first vals is all none.
 type lookup struct {
 	stream *device.Stream
 	vals   device.Slice[uint32]
 	more   []device.Slice[uint64]
-	pairs  bool // vals are keys and values of pairs in any order
+	pairs  bool // whether vals has keys and values of pairs, in any order
 }
 
 const none = 0xffff_ff00
@@ -196,8 +195,7 @@ func (g *growing) begin() (all []*lookup) {
 	return all
 }
 
-// check requires the answers of a lookup to contain the old keys, and for other keys nothing but
-// their new values.
+// check verifies that a lookup found the old keys, and for other keys only their new values.
 func (g *growing) check(l *lookup) {
 	g.t.Helper()
 	vals := make([]uint32, 2*growAll)
@@ -226,7 +224,7 @@ func (g *growing) check(l *lookup) {
 	}
 }
 
-// end checks the final state.
+// end checks the final content and frees all memory.
 func (g *growing) end(lookups []*lookup) {
 	g.t.Helper()
 	g.must(g.core.Sync(context.Background()))
@@ -247,7 +245,7 @@ func (g *growing) end(lookups []*lookup) {
 }
 
 // TestMutantsGrowBesideLookups checks that each operation that orders a lookup after the host's
-// work on later memory is needed.
+// work on new memory is needed.
 func TestMutantsGrowBesideLookups(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -13,11 +13,10 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// rows returns the size of large batches.
 func rows(dev device.Device) int { return min(conformance.ScaleOf(dev).Rows(), 20_000) }
 
-// TestUtilizationIsKept checks that Capacity keys have the requested utilization without a rehash.
-// A structure that grew has it, too, within the error of growing by doubling.
+// TestUtilizationIsKept checks that Capacity keys reach the requested utilization without a rehash.
+// A structure that has grown must reach it within the error of growing by doubling.
 func TestUtilizationIsKept(t *testing.T) {
 	dev := devicetest.Open(t)
 	n := rows(dev)
@@ -45,7 +44,7 @@ func TestUtilizationIsKept(t *testing.T) {
 	}
 }
 
-// crowd returns n keys that the map puts into its first buckets.
+// crowd returns n keys that belong in the first buckets of the map.
 func crowd(m *slab.Map[uint64, uint64], buckets, n int) []uint64 {
 	var keys []uint64
 	for k := uint64(0); len(keys) < n; k++ {
@@ -56,12 +55,12 @@ func crowd(m *slab.Map[uint64, uint64], buckets, n int) []uint64 {
 	return keys
 }
 
-// TestCrowdedBuckets checks that no key is lost, however badly keys are spread. Operations that
-// find no slab are retried after the pool has grown. This includes batches on the device with
-// outputs in place of their values.
+// TestCrowdedBuckets checks that no key is lost with any distribution of the keys. Operations that
+// find no slab are retried after the pool has grown. This includes batches on the device that write
+// results over their values.
 func TestCrowdedBuckets(t *testing.T) {
 	dev := devicetest.Open(t)
-	const n = 8000 // need 1024 slabs and more, when 100 are expected
+	const n = 8000 // these need at least 1024 slabs, and 100 are expected
 	for name, put := range map[string]func(m *slab.Map[uint64, uint64], keys []uint64) error{
 		"Put": func(m *slab.Map[uint64, uint64], keys []uint64) error {
 			_, err := m.Put(t.Context(), keys, keys)
@@ -133,13 +132,13 @@ func TestCrowdedBuckets(t *testing.T) {
 	}
 }
 
-// TestFixedMap checks that a fixed map takes Capacity keys however they are spread. Keys beyond it
-// may return ErrFull, keys within it are stored. Dead slots are dropped when no other slot is free.
+// TestFixedMap checks that a fixed map stores Capacity keys in any distribution. Keys beyond
+// Capacity may return ErrFull. Dead slots are reclaimed when no other slot is free.
 func TestFixedMap(t *testing.T) {
 	dev := devicetest.Open(t)
 	capacity, more := 1000, 40_000
 	if conformance.Raced {
-		more = 20_000 // still more than memory holds
+		more = 20_000 // more than the memory holds
 	}
 	for name, keysFor := range map[string]func(*slab.Map[uint64, uint64]) []uint64{
 		"spread":  func(m *slab.Map[uint64, uint64]) []uint64 { return conformance.Sequence[uint64](1, capacity+more) },
@@ -174,8 +173,8 @@ func TestFixedMap(t *testing.T) {
 	}
 }
 
-// testFull checks a table without a free slab: updates work, absent keys are found absent, and
-// deleted keys free their slots.
+// testFull checks a table without a free slab: updates work, absent keys are not found, and deleted
+// keys free their slots.
 func testFull(t *testing.T, m *slab.Map[uint64, uint64], present []uint64) {
 	n, err := m.Put(t.Context(), present, present)
 	conformance.WantCount(t, "updates", n, 0, err)
@@ -184,7 +183,7 @@ func testFull(t *testing.T, m *slab.Map[uint64, uint64], present []uint64) {
 	conformance.WantCount(t, "Contains of absent keys", n, 0, err)
 	n, err = m.Delete(t.Context(), present, nil)
 	conformance.WantCount(t, "Delete", n, len(present), err)
-	// A mixed batch takes dead slots of its own keys only.
+	// A mixed batch reuses only the dead slots of its own keys.
 	ops := make([]weft.Op[uint64, uint64], len(present))
 	for i, k := range present {
 		ops[len(present)-1-i] = weft.Op[uint64, uint64]{Kind: weft.OpPut, Key: k + 1<<41, Value: k + 1<<41}
@@ -203,14 +202,14 @@ func testFull(t *testing.T, m *slab.Map[uint64, uint64], present []uint64) {
 	conformance.WantPairs(t, m, present[:1000])
 }
 
-// TestSyncReportsFull checks that Sync reports the overflow of batches on the device, once.
+// TestSyncReportsFull checks that Sync reports the overflow of batches on the device once.
 func TestSyncReportsFull(t *testing.T) {
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); !ok {
 		t.Skip("a chain of a thousand slabs")
 	}
 	m := conformance.Open(t, slab.New[uint64, uint64], dev, &slab.Options{Capacity: 64, Buckets: 1, Fixed: true})
-	conformance.ReportsFull(t, dev, m, 9000) // a pool has no less than a memory block
+	conformance.ReportsFull(t, dev, m, 9000) // a pool has at least one memory block
 	if m.Len() < 64 {
 		t.Errorf("%d keys", m.Len())
 	}
@@ -244,7 +243,7 @@ func TestUpdatesNeedNoRoom(t *testing.T) {
 	conformance.WantPairs(t, m, keys)
 }
 
-// TestShrinks checks that an almost empty map shrinks, and that one with keys that come and go does
+// TestShrinks checks that an almost empty map shrinks, and that a map with a few changing keys does
 // not.
 func TestShrinks(t *testing.T) {
 	dev := devicetest.Open(t)
@@ -276,8 +275,8 @@ func TestShrinks(t *testing.T) {
 	}
 }
 
-// TestTombstonesGo checks that a structure drops dead slots by itself when they are MaxTombstones
-// of those in use, and not before; Compact always does.
+// TestTombstonesGo checks that a structure flushes itself when the share MaxTombstones of its slots
+// is dead, and not before. Compact always flushes.
 func TestTombstonesGo(t *testing.T) {
 	dev := devicetest.Open(t)
 	n := rows(dev)
@@ -356,7 +355,7 @@ func TestPoolOfMaximalSize(t *testing.T) {
 	}
 }
 
-// TestAnswersWhenFull checks that keys that overflow have no answer, and use up no id.
+// TestAnswersWhenFull checks that keys that overflow get no result and no id.
 func TestAnswersWhenFull(t *testing.T) {
 	conformance.SkipRaced(t, "one bucket is one core's")
 	dev := devicetest.Open(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// hot returns a multimap with many pairs of one key, and a batch of that key.
+// hot returns a multimap with n pairs of one key, and a batch that repeats that key.
 func hot(t *testing.T, workers, n int, opts *slab.Options) (m *slab.MultiMap[uint32, uint32], keys []uint32) {
 	t.Helper()
 	dev, err := cpu.Open(&cpu.Options{Workers: workers})
@@ -36,8 +36,8 @@ func hot(t *testing.T, workers, n int, opts *slab.Options) (m *slab.MultiMap[uin
 	return m, keys
 }
 
-// TestHotKeysStop checks that every method obeys its context, even with a million pairs of a key
-// and a batch full of it.
+// TestHotKeysStop checks that each method stops when its context ends, even with a million pairs of
+// a key and a batch that repeats it.
 func TestHotKeysStop(t *testing.T) {
 	const n = 1_000_000
 	for _, workers := range []int{1, 4} {
@@ -83,7 +83,7 @@ func hotChanges(m *slab.MultiMap[uint32, uint32], keys []uint32, saved []byte) [
 	vals, others := make([]uint32, len(keys)), conformance.Sequence[uint32](1000, len(keys))
 	ops := make([]weft.Op[uint32, uint32], len(keys))
 	for i := range ops {
-		// or Delete
+		// Put or Delete
 		ops[i] = weft.Op[uint32, uint32]{Kind: weft.OpPut + weft.OpKind(2*(i%2)), Key: keys[0]}
 	}
 	return []conformance.Stoppable{
@@ -99,7 +99,7 @@ func hotChanges(m *slab.MultiMap[uint32, uint32], keys []uint32, saved []byte) [
 }
 
 // TestGrowingListStops checks that a list that becomes long within one batch does not delay
-// cancellation either.
+// cancellation.
 func TestGrowingListStops(t *testing.T) {
 	for _, buckets := range []int{1, 20} {
 		dev, err := cpu.Open(&cpu.Options{Workers: 4})
@@ -119,7 +119,7 @@ func TestGrowingListStops(t *testing.T) {
 	}
 }
 
-// TestStoppedCallsSayWhatTheyDid checks that a stopped call has run exactly the operations up to
+// TestStoppedCallsSayWhatTheyDid checks that a stopped call has run exactly the operations before
 // Done.
 func TestStoppedCallsSayWhatTheyDid(t *testing.T) {
 	const n = 200_000
@@ -154,7 +154,7 @@ func TestStoppedCallsSayWhatTheyDid(t *testing.T) {
 	}
 }
 
-// doneOf returns how many operations a stopped call has done.
+// doneOf returns the number of operations that a stopped call reports as done.
 func doneOf(t *testing.T, err error) int {
 	t.Helper()
 	var p *weft.PartialError

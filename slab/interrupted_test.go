@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// devices returns the devices with engines to test; with -short, none that interprets kernels.
+// devices returns the devices on which to test engines. With -short it returns no simulated GPU.
 func devices(t *testing.T) map[string]device.Device {
 	all := map[string]device.Device{"cpu": devicetest.OpenCPU(t, 2)}
 	if !testing.Short() {
@@ -19,7 +19,8 @@ func devices(t *testing.T) map[string]device.Device {
 	return all
 }
 
-// TestCancelledAtAnyLook checks that a call finishes what it has begun, whenever its context ends.
+// TestCancelledAtAnyLook checks that a call completes what it has begun, at whatever point its
+// context ends.
 func TestCancelledAtAnyLook(t *testing.T) {
 	for on, dev := range devices(t) {
 		t.Run(on, func(t *testing.T) {
@@ -28,8 +29,8 @@ func TestCancelledAtAnyLook(t *testing.T) {
 	}
 }
 
-// TestLookupsMakeNothingGrow checks that looking up or deleting keys in a mixed batch makes nothing
-// grow.
+// TestLookupsMakeNothingGrow checks that lookups and deletions in a mixed batch do not grow a
+// structure.
 func TestLookupsMakeNothingGrow(t *testing.T) {
 	for _, dev := range devices(t) {
 		m := conformance.Open(t, New[uint32, uint32], dev, nil)
@@ -42,15 +43,15 @@ func TestLookupsMakeNothingGrow(t *testing.T) {
 	}
 }
 
-// TestPoolAlmostFull checks that a batch on the device finds the units of a pool that has just
-// enough, wherever they are.
+// TestPoolAlmostFull checks that a batch on the device finds the free units of a pool with just
+// enough of them, at any place.
 func TestPoolAlmostFull(t *testing.T) {
 	const buckets, free = 200, 210
 	ctx := t.Context()
 	for on, dev := range devices(t) {
 		t.Run(on, func(t *testing.T) {
 			m := conformance.Open(t, New[uint32, uint32], dev, &Options{Buckets: buckets, Seed: 1})
-			// Every bucket is full, and gets one more key.
+			// Each bucket is full and gets one more key.
 			count := make([]int, buckets)
 			var full, more []uint32
 			for k := uint32(1); len(more) < buckets; k++ {
@@ -100,8 +101,8 @@ func TestPoolAlmostFull(t *testing.T) {
 	}
 }
 
-// TestFailureWhileResolving checks that a failure during duplicate resolution leaves no state that
-// breaks a later, smaller batch.
+// TestFailureWhileResolving checks that a failure while duplicates are resolved does not break a
+// later, smaller batch.
 func TestFailureWhileResolving(t *testing.T) {
 	keys, vals := make([]uint32, 256), make([]uint32, 256)
 	for i := range keys {
@@ -126,7 +127,7 @@ func TestFailureWhileResolving(t *testing.T) {
 			t.Fatal(err, perr)
 		}
 		hit := devicetest.FailAfter(dev, n)
-		_, _ = m.Put(t.Context(), keys, vals) // may fail anywhere
+		_, _ = m.Put(t.Context(), keys, vals) // may fail at any point
 		fired = hit()
 		devicetest.ClearFailures(dev)
 		if err := errors.Join(m.PutOn(s, few, few), m.Sync(t.Context()), few.Free(), s.Close(), m.Close()); err != nil {

@@ -18,17 +18,16 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-// modelTest is an engine of kernels next to a model. Threads have no order, so its batches have
-// outcomes that depend on none, unless the engine promises batch order.
+// modelTest is an engine of kernels with a model. Threads run in no order. So the results of its
+// batches depend on no order, unless the engine promises batch order.
 type modelTest[K, V uint32 | uint64] struct {
 	*subject[K, V]
 	stream *device.Stream
 	rng    *rand.Rand
 }
 
-// kernelsAgainstModel runs everything that an engine can do on tables of a few buckets, in host
-// memory and on the device. Columns are left out, and tables overflow. It compares all results with
-// a model.
+// kernelsAgainstModel runs all operations of an engine on tables of few buckets, in host memory and
+// on the device. Columns are left out, and tables overflow. It compares all results with a model.
 func kernelsAgainstModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w batch.Widths, multi, unordered bool) {
 	stream, err := dev.NewStream()
 	if err != nil {
@@ -42,7 +41,7 @@ func kernelsAgainstModel[K, V uint32 | uint64](t testing.TB, dev device.Device, 
 	s.policy.opts.Unordered = unordered
 	const plenty, few = alloc.BlockUnits, 3
 	many := 300
-	if w.Slot == 16 { // a slab holds half as many; chains are as long with that
+	if w.Slot == 16 { // slabs have half as many slots, so half as many keys form the same chains
 		many = 150
 	}
 	for round := range 2 {
@@ -68,7 +67,7 @@ func kernelsAgainstModel[K, V uint32 | uint64](t testing.TB, dev device.Device, 
 		s.flush()
 		s.rehash(3, 2*alloc.BlockUnits)
 	}
-	// A flush that frees slabs, also those of 30 slots.
+	// A flush that frees slabs, even slabs of 30 slots.
 	s.uniform(weft.OpPutNew, 250, plenty)
 	s.uniform(weft.OpDelete, 200, plenty)
 	s.flush()
@@ -80,8 +79,8 @@ func kernelsAgainstModel[K, V uint32 | uint64](t testing.TB, dev device.Device, 
 	s.uniform(weft.OpPut, 40, plenty)
 }
 
-// draw makes up operations: some on keys that look like marks, and if the batch's order decides,
-// some on one key.
+// draw returns random operations. Some have keys that equal sentinels. If batch order determines
+// the results, several may have the same key.
 func (s *modelTest[K, V]) draw(n int, different bool) (keys []K, vals []V) {
 	for _, i := range s.rng.Perm(n) {
 		if !different {
@@ -93,7 +92,7 @@ func (s *modelTest[K, V]) draw(n int, different bool) (keys []K, vals []V) {
 }
 
 // uniform runs a batch of one kind while the pool has at most the given number of free units. Maps
-// have no DeleteAll, sets no Put.
+// have no DeleteAll, and sets no Put.
 func (s *modelTest[K, V]) uniform(kind weft.OpKind, n, free int) {
 	s.t.Helper()
 	switch {
@@ -107,7 +106,7 @@ func (s *modelTest[K, V]) uniform(kind weft.OpKind, n, free int) {
 	s.run(&batch.Batch{Kind: op.Kind(kind), Flags: f}, nil, keys, vals, free)
 }
 
-// mixedOps runs a batch of all kinds, each key in one operation. Sets have none.
+// mixedOps runs a batch of all kinds with different keys. Sets have no mixed batches.
 func (s *modelTest[K, V]) mixedOps(n, free int) {
 	s.t.Helper()
 	if s.core.Widths.Val == 0 {
@@ -125,14 +124,14 @@ func (s *modelTest[K, V]) kinds(n int) []weft.OpKind {
 	return kinds
 }
 
-// overlap runs lookups on another stream alongside a change, and they may see part of it. The
-// simulator checks that the unordered accesses are allowed to.
+// overlap runs lookups on another stream during a change, so that they may see part of it. The
+// simulator checks that these unordered accesses are permitted.
 func (s *modelTest[K, V]) overlap(n int) {
 	s.t.Helper()
 	keys, vals := s.draw(n, true)
 	b := s.lookup(keys)
 	b.Kind, b.Columns[batch.Vals] = op.PutNew, s.given(vals)
-	const most = 40 // values of a key
+	const most = 40 // maximum number of values of a key
 	look := s.lookup(keys)
 	look.Columns[batch.OK], look.Columns[batch.Vals] = batch.Output(make([]bool, n)), s.vals(make([]V, most*n))
 	kinds, starts := slices.Repeat([]weft.OpKind{weft.OpPutNew}, n), make([]uint64, n+1)
@@ -181,7 +180,7 @@ func (s *modelTest[K, V]) overlap(n int) {
 	s.lookUp(keys)
 }
 
-// run runs a batch on the engine and on the model and compares the outcomes.
+// run runs a batch on the engine and on the model and compares the results.
 func (s *modelTest[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals []V, free int) {
 	s.t.Helper()
 	out, ok, removed := make([]V, len(keys)), make([]bool, len(keys)), make([]uint32, len(keys))
@@ -221,7 +220,7 @@ func (s *modelTest[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, val
 			s.t.Fatalf("operation %d of %d, %v of key %#x: %#x %v, removed %v; want %#x %v, %d", i, b.N, kind, k, out[i], ok, removed, wantOut, wantOK, wantRemoved)
 		}
 	}
-	// Of duplicates, one may have found the unit that another had not.
+	// A duplicate may have found the unit that another duplicate did not find.
 	if dropped < full || dropped > full && b.Flags&batch.Order == 0 || dropped > 0 && free >= alloc.BlockUnits {
 		s.t.Fatalf("%d operations are said to have found no room, of %d", dropped, full)
 	}
@@ -229,9 +228,9 @@ func (s *modelTest[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, val
 	s.lookUp(some)
 }
 
-// execute runs a batch from host memory, or from the device, where the engine may wait for the
-// outcome. It returns the reported number of operations that overflowed (dropped), and the list of
-// them (failed), if any.
+// execute runs a batch from host memory, or from device memory, where the engine may wait for the
+// result. It returns the reported number of operations that overflowed (dropped), and their list
+// (failed), if any.
 func (s *modelTest[K, V]) execute(b *batch.Batch, free int) (failed []uint32, dropped int) {
 	s.t.Helper()
 	show, err := hide(s.core.Device, s.engine().units(), free)
@@ -266,7 +265,7 @@ func (s *modelTest[K, V]) execute(b *batch.Batch, free int) (failed []uint32, dr
 	return failed, dropped
 }
 
-// onDevice copies a batch to the device, and copies columns of it back.
+// onDevice copies a batch to the device, runs do, and copies the given columns back.
 func (s *modelTest[K, V]) onDevice(b *batch.Batch, do func() error, back ...batch.Role) {
 	s.t.Helper()
 	var err error
@@ -298,7 +297,7 @@ func (s *modelTest[K, V]) onDevice(b *batch.Batch, do func() error, back ...batc
 	}
 }
 
-// numbers returns how many values each key has; a set's keys have one.
+// numbers returns the number of values of each key. A present key of a set has one.
 func (s *modelTest[K, V]) numbers(keys []K) []int {
 	s.t.Helper()
 	found, counts, n := make([]bool, len(keys)), make([]uint32, len(keys)), make([]int, len(keys))
@@ -319,8 +318,7 @@ func (s *modelTest[K, V]) numbers(keys []K) []int {
 	return n
 }
 
-// collectOn lists the values of some keys on the device, with fewer rows than values, and with as
-// many.
+// collectOn lists values of keys on the device, with fewer rows than values and with enough rows.
 func (s *modelTest[K, V]) collectOn(n int) {
 	s.t.Helper()
 	if s.core.Widths.Val == 0 {
@@ -334,7 +332,7 @@ func (s *modelTest[K, V]) collectOn(n int) {
 		offsets = append(offsets, uint64(len(want)))
 	}
 	for _, rows := range []int{len(want), len(want) / 2, 1} {
-		// Memory after the offsets and after the values must not be written.
+		// Memory after the offsets and the values must not be written.
 		out, at := slices.Repeat([]V{7}, len(want)+40), slices.Repeat([]uint64{7}, n+9)
 		b := s.lookup(keys)
 		b.Columns[batch.Vals], b.Columns[batch.Counts], b.Columns[batch.Offsets] = batch.Output(out), batch.Output(make([]uint32, n)), batch.Output(at)
@@ -352,7 +350,7 @@ func (s *modelTest[K, V]) collectOn(n int) {
 	}
 }
 
-// pages compares exports of some buckets at a time.
+// pages compares exports of a few buckets at a time.
 func (s *modelTest[K, V]) pages() {
 	s.t.Helper()
 	g, left := s.gen(), 0
@@ -378,8 +376,8 @@ func (s *modelTest[K, V]) pages() {
 	}
 }
 
-// shortExport exports more pairs than rows. The pairs are counted, and nothing is written after the
-// rows.
+// shortExport exports more pairs than rows. All pairs must be counted, and nothing written after
+// the rows.
 func (s *modelTest[K, V]) shortExport() {
 	s.t.Helper()
 	live := s.counters().Live
@@ -398,8 +396,8 @@ func (s *modelTest[K, V]) shortExport() {
 	}
 }
 
-// crowd runs operations of more than a block of threads on few keys. In a map or a set these are
-// duplicates; one of them counts. In a multimap the keys get many values, in any order.
+// crowd runs more operations than a block has threads on few keys. In a map or a set these are
+// duplicates, and any one may win. In a multimap the keys get many values, in any order.
 func (s *modelTest[K, V]) crowd(n int) {
 	s.t.Helper()
 	keys, vals := s.draw(n, false)
@@ -454,7 +452,7 @@ func (s *modelTest[K, V]) hints() {
 	}
 }
 
-// countDropped moves all pairs to a table without units, and checks the count of pairs that
+// countDropped moves all pairs to a table without units, and checks the number of pairs that
 // overflow.
 func (s *modelTest[K, V]) countDropped(buckets uint32) {
 	s.t.Helper()
@@ -491,8 +489,8 @@ func (s *modelTest[K, V]) countDropped(buckets uint32) {
 	s.content()
 }
 
-// TestRehashWithoutRoom checks that a rehash to a pool that is too small is an error and leaves all
-// pairs in place.
+// TestRehashWithoutRoom checks that a rehash to a pool that is too small is an error and keeps all
+// pairs.
 func TestRehashWithoutRoom(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -12,35 +12,36 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// The memory of a table is that of core.Lines, the same on every device (twin: layout.cuh). Each
-// line is the base slab of a bucket. Further slabs of a bucket are units of an [alloc.Pool]. The
-// slots of a slab come first, its link last.
+// The memory of a table consists of core.Lines, the same on every device (twin: layout.cuh). Each
+// line is the base slab of a bucket. Further slabs of a bucket are units of an [alloc.Pool]. In a
+// slab the slots come first, the link last.
 //
 //	32-bit keys and values   15 slots of 8 bytes, link       the paper's layout
 //	a 64-bit key or value     7 slots of 16 bytes, 8 bytes unused, link
 //	32-bit keys              30 slots of 4 bytes, link       the paper's key-only layout
 //	64-bit keys              15 slots of 8 bytes, link
 //
-// An empty slab is all ones: every slot is empty and no slab follows. Free units are all ones, too.
-// So a kernel that takes one has nothing to write before it links it, and nothing to order.
+// All bits of an empty slab are ones: every slot is empty and no slab follows. Free units are all
+// ones, too. So a kernel that takes a unit need not write it before linking it.
 const (
 	slabBytes = core.LineBytes
 	linkAt    = slabBytes - 8
 
-	// maxBuckets is the maximum number of buckets: 128 GiB of base slabs. It keeps bucket numbers
-	// within 32 bits, with space for the extra slabs.
+	// maxBuckets is the maximum number of buckets: 128 GiB of base slabs. Bucket numbers, including
+	// the extra slabs, then fit into 32 bits.
 	maxBuckets = 1<<30 - 2
 
-	// noUnit is the address that stands for no slab.
+	// noUnit is the address that means "no slab".
 	noUnit = alloc.NoUnit
 )
 
-// link is the end of a slab.
+// link is the last 8 bytes of a slab.
 type link struct {
 	_ structs.HostLayout
-	// tail, in a base slab, is a hint: the address of some chained slab, once near the end of the
-	// chain. An insertion without a search may begin there. All slabs before it are full. noUnit
-	// means to begin with the base slab. In a chained slab, a CPU stores its number in the chain.
+	// tail of a base slab is the address of a chained slab that was near the end of the chain, or
+	// noUnit. All slabs before that slab are full, so an insertion without a search may begin
+	// there, or at the base slab if tail is noUnit. In a chained slab, a CPU stores the slab's
+	// number in the chain here.
 	tail uint32
 	// next is the address of the following slab, or noUnit.
 	next uint32
@@ -48,24 +49,24 @@ type link struct {
 
 var _ [8]byte = [unsafe.Sizeof(link{})]byte{}
 
-// slotsIn returns the number of slots of a slab: the paper's M.
+// slotsIn returns the number of slots in a slab, the paper's M.
 func slotsIn(slotBytes int) int { return linkAt / slotBytes }
 
-// lastSentinel is the last of the sentinels, and the only one that other structures do not have. It
-// means "not a slot" and replaces the link where a kernel reads a whole slab.
+// lastSentinel is the last sentinel. Only this package has it. It means "not a slot" and replaces
+// the link where a kernel reads a whole slab.
 const lastSentinel = cpu.Pending + 1
 
-// isSentinel reports whether a key is stored as ^key (0 to 3), in the extra
+// isSentinel reports whether a key is a sentinel, which is stored as ^key (0 to 3) in the extra
 // bucket.
 func isSentinel[K cpu.Key](key K) bool { return cpu.IsSentinel(key, lastSentinel) }
 
-// geometry is the part of a table's description that all devices share.
+// geometry holds the parameters of a table that determine the bucket of each key.
 type geometry struct {
 	seed    uint64
 	buckets uint32
 }
 
-// bytes returns the size of the base slabs' memory.
+// bytes returns the size of the base slabs.
 func (g geometry) bytes() int { return core.LinesBytes(g.buckets) }
 
 // bucketOf returns the bucket of a key.
@@ -78,9 +79,9 @@ type generation struct {
 	geometry
 	core.Lines
 	pool  *alloc.Pool
-	units *alloc.Owner // owner of all units of the pool
-	dict  *dictionary  // of a graph
-	long  atomic.Bool  // on a CPU: some chain has been as long as longChain
+	units *alloc.Owner // owns all units of the pool
+	dict  *dictionary  // nil unless the table is a graph
+	long  atomic.Bool  // on a CPU: whether a chain has reached longChain
 }
 
 // MemoryBytes returns the size of base slabs, pool and dictionary.

@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// TestConstantsAreTwins checks that the constants of the kernels are those of Go.
+// TestConstantsAreTwins checks that the constants of the kernels equal those of Go.
 func TestConstantsAreTwins(t *testing.T) {
 	conformance.CompareConstants(t, map[string]map[string]int{
 		"../kernels/include/weft/slab_table.cuh": {"kSlabBytes": slabBytes, "kLanes": tileLanes},
@@ -31,8 +31,8 @@ func TestConstantsAreTwins(t *testing.T) {
 	})
 }
 
-// TestSlotsOfASlab checks the slabs of the paper, 15 pairs or 30 keys of 32 bits, and the number of
-// slots for 64 bits. The link lies after them.
+// TestSlotsOfASlab checks the number of slots: as in the paper 15 pairs or 30 keys of 32 bits, and
+// fewer with 64 bits. The link follows the slots.
 func TestSlotsOfASlab(t *testing.T) {
 	for slot, want := range map[int]int{4: 30, 8: 15, 16: 7} {
 		if got := slotsIn(slot); got != want || got*slot > linkAt {
@@ -50,7 +50,8 @@ func TestSlotsOfASlab(t *testing.T) {
 	}
 }
 
-// TestBucketByLongArithmetic checks the hash and the bucket against integers of arbitrary size.
+// TestBucketByLongArithmetic compares the hash and the bucket with a computation in integers of
+// arbitrary size.
 func TestBucketByLongArithmetic(t *testing.T) {
 	for _, g := range []geometry{{0, 1}, {1, 3}, {0xfedcba9876543210, 1000}, {1 << 63, maxBuckets}} {
 		for i := range uint64(200) {
@@ -66,8 +67,8 @@ func TestBucketByLongArithmetic(t *testing.T) {
 	}
 }
 
-// TestMarksAreKeysToo checks that keys that look like marks have a bucket and names apart from all
-// others.
+// TestMarksAreKeysToo checks that keys that equal sentinels have a separate bucket and separate
+// stored keys.
 func TestMarksAreKeysToo(t *testing.T) {
 	g := geometry{seed: 5, buckets: 10}
 	for i := range uint32(7) {
@@ -85,8 +86,8 @@ func TestMarksAreKeysToo(t *testing.T) {
 	}
 }
 
-// TestMatch checks that match finds the first slot of a key, whatever lies around it, and never
-// takes a link for a slot.
+// TestMatch checks that match finds the first slot of a key among any other content, and never
+// mistakes a link for a slot.
 func TestMatch(t *testing.T) {
 	t.Run("8 bytes", func(t *testing.T) { testMatch[uint32, uint32](t) })
 	t.Run("16 bytes", func(t *testing.T) { testMatch[uint64, uint64](t) })
@@ -96,7 +97,7 @@ func TestMatch(t *testing.T) {
 
 func testMatch[K cpu.Key, V cpu.Val](t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	memory := make([]uint64, 2*slabBytes/8) // no pointer leaves it
+	memory := make([]uint64, 2*slabBytes/8) // no pointer leads out of it
 	slab := unsafe.Pointer(&memory[0])
 	var table cpuTable[K, V]
 	slots := table.slots(slab)

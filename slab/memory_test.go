@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// TestNewFailsCleanly checks that nothing stays allocated, whatever operation of the device fails
-// in the constructor.
+// TestNewFailsCleanly checks that the constructor frees all memory if any operation of the device
+// fails.
 func TestNewFailsCleanly(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, opts := range []*slab.Options{{Capacity: 5000}, {Capacity: 5000, Fixed: true}} {
@@ -20,7 +20,7 @@ func TestNewFailsCleanly(t *testing.T) {
 	}
 }
 
-// TestEveryOperationFailsOnce checks that no data is lost, whatever operation of the device fails
+// TestEveryOperationFailsOnce checks that no data is lost if any operation of the device fails
 // once.
 func TestEveryOperationFailsOnce(t *testing.T) {
 	dev := devicetest.Open(t)
@@ -31,9 +31,9 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 	}
 }
 
-// TestNoMemoryToGrow checks that a map without memory for a rehash continues with longer chains.
-// When the pool cannot grow either, calls return an error and nothing is lost. When memory is
-// available again, the map grows.
+// TestNoMemoryToGrow checks that a map without memory for a rehash continues with longer chains. If
+// the pool cannot grow either, calls return an error and no data is lost. With memory again, the
+// map grows.
 func TestNoMemoryToGrow(t *testing.T) {
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); !ok {
@@ -72,8 +72,8 @@ func TestNoMemoryToGrow(t *testing.T) {
 	}
 }
 
-// TestIterationHoldsItsTable checks that an iteration keeps the table it began with, which is freed
-// with the last iteration. Close in the middle ends them.
+// TestIterationHoldsItsTable checks that an iteration keeps the table with which it began, which
+// the end of the last iteration frees. Close ends running iterations.
 func TestIterationHoldsItsTable(t *testing.T) {
 	dev := devicetest.Open(t)
 	before := devicetest.Live(dev)
@@ -86,7 +86,7 @@ func TestIterationHoldsItsTable(t *testing.T) {
 	for k := range m.All() {
 		if seen++; seen == 1 {
 			more := conformance.Sequence[uint64](10_000, 20_000)
-			if _, err := m.Put(t.Context(), more, more); err != nil { // rehashes
+			if _, err := m.Put(t.Context(), more, more); err != nil { // causes a rehash
 				t.Fatal(err)
 			}
 		}
@@ -112,7 +112,7 @@ func TestIterationHoldsItsTable(t *testing.T) {
 }
 
 // TestIterationOverLongChains checks that a page of an iteration grows with the chains of its
-// buckets, and that the pairs of a key come in order.
+// buckets, and that the pairs of a key are in order.
 func TestIterationOverLongChains(t *testing.T) {
 	dev := devicetest.Open(t)
 	n := min(rows(dev), 5000)
@@ -122,7 +122,7 @@ func TestIterationOverLongChains(t *testing.T) {
 	for i := range keys {
 		keys[i] = uint32(i % 7)
 	}
-	for lo := 0; lo < n; lo += n / 4 { // batch by batch, for a GPU to keep the order
+	for lo := 0; lo < n; lo += n / 4 { // in several batches, so that a GPU keeps the order
 		hi := min(lo+n/4, n)
 		k, err := m.Put(t.Context(), keys[lo:hi], vals[lo:hi])
 		conformance.WantCount(t, "Put", k, hi-lo, err)

@@ -15,8 +15,8 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// mutant is a way to break the kernels: their PTX with one pattern replaced wherever it occurs in
-// the kernels of a name.
+// mutant is a way to break the kernels. It replaces a pattern wherever the pattern occurs in the
+// PTX of the named kernels.
 type mutant struct {
 	name    string
 	kernels string // regular expression for the start of their names, after "slab_"
@@ -37,9 +37,9 @@ const (
 		`atom\.relaxed\.gpu\.global\.cas\.b128 o, \[(%rd\d+)\], w, t; mov\.b128 \{(%rd\d+), (%rd\d+)\}, o;`
 )
 
-// emptied is the SlabHash race. The published code of the paper's authors marks a deleted slot
-// empty. So an insertion takes the hole while its key lives further down the chain. In the kernels
-// it is one constant: the key of a dead slot.
+// emptied is the SlabHash race. The code that the paper's authors published marks a deleted slot as
+// empty. So an insertion may take that slot while its key is further down the chain. In the kernels
+// one constant changes: the key of a dead slot.
 var emptied = mutant{"a deleted slot is empty", "(mixed_)?change_32_32", `or\.b64 (%rd\d+), (%rd\d+), -8589934592;`, "or.b64 $1, $2, -4294967296;"}
 
 var mapMutants = []mutant{
@@ -61,7 +61,7 @@ var mapMutants = []mutant{
 	{"a rehash forgets where a chain goes on", "rehash_32_32", `ld\.relaxed\.gpu\.global\.b32 (%r\d+), \[(%rd\d+)\];`, "mov.b32 $1, -1;"},
 }
 
-// tightMutants are found by schedules with a single free unit, so that warps meet at its bit.
+// tightMutants are found by schedules with a single free unit, so that warps contend for its bit.
 var tightMutants = []mutant{
 	{"a unit is taken without looking whether it is free", "(mixed_)?change_32_32", or32, "atom.relaxed.gpu.global.or.b32 $1, [$2], $3; mov.b32 $1, 0;"},
 }
@@ -86,8 +86,8 @@ var pendingMutants = []mutant{
 	{"a pair is taken without looking at who holds it", "(mixed_)?change_64_64", cas64, "ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
 }
 
-// roomMutants are found by tests of kernels: they break what is written, counted and listed on
-// overflow, or without a column.
+// roomMutants are found by kernel tests. They break what is written, counted and listed on
+// overflow, or if a column is left out.
 var roomMutants = []mutant{
 	{"a rehash does not count the pairs without room", "rehash_32_32", add32, ""},
 	{"the list of operations without room is not written", "(mixed_)?change_32_32", `(?s)(.*)st\.global\.u32 [^;]*;`, "$1;"},
@@ -103,8 +103,8 @@ var multiRoomMutants = []mutant{
 	{"a value is written behind the rows", "multi_collect_32_32", `setp\.ge\.u64 (%p\d+), (%rd\d+), (%rd\d+);(\s+@%p\d+ bra [^;]*;\s+cvt)`, "setp.gt.u64 $1, $2, $3;$4"},
 }
 
-// TestMutantsFailKernelTests checks that tests of kernels find mutants that no program of dst
-// finds.
+// TestMutantsFailKernelTests checks that the kernel tests find the mutants that no program of
+// package dst finds.
 func TestMutantsFailKernelTests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -134,14 +134,14 @@ var reduceMutants = []mutant{
 	{"a sum goes to a key that dies", "(mixed_)?change_32_32", cas64, "atom.relaxed.gpu.global.cas.b64 $1, [$2], $3, $4; mov.b64 $1, $3;"},
 }
 
-// TestMutantsAreFound checks that a hundred schedules find every one of the mutants. Most take a
+// TestMutantsAreFound checks that a hundred schedules find each mutant. Most mutants need only a
 // few.
 func TestMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels for half a minute")
 	}
 	maps := schedules[uint32, uint32](mode{arch: 90})
-	maps.First = 24 // a program of many flushes, which few have
+	maps.First = 24 // a program with many flushes, which is rare
 	findAll(t, mapMutants, maps)
 	findAll(t, tightMutants, schedules[uint32, uint32](mode{arch: 90, tight: true}))
 	findAll(t, multiMutants, multiSchedules[uint32, uint32](mode{arch: 90}))
@@ -162,7 +162,7 @@ func findAll[K weft.Key, V weft.Value](t *testing.T, mutants []mutant, cfg dst.C
 }
 
 func find[K weft.Key, V weft.Value](t *testing.T, cfg dst.Config[K, V]) {
-	cfg.NoShrink, cfg.Seeds = true, 120 // with any change of the host's calls, others may be lucky
+	cfg.NoShrink, cfg.Seeds = true, 120 // the lucky schedules change with the host's calls
 	f, tried := dst.Find(cfg)
 	if f == nil {
 		t.Fatalf("not found by %v", tried)
@@ -174,7 +174,7 @@ func (m mutant) rewrite(t *testing.T) func(file, ptx string) string {
 	return mutate.Replace(t, m.kernels, m.pattern, m.with)
 }
 
-// reusing lets insertions take dead slots even in batches that delete.
+// reusing reuses dead slots even in batches that delete.
 type reusing struct{ engine }
 
 func (e reusing) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
@@ -188,8 +188,8 @@ func (e reusing) CountPresent(ctx context.Context, s *device.Stream, b *batch.Ba
 	return e.engine.(core.Presenter).CountPresent(ctx, s, b)
 }
 
-// TestReuseBesideDeletesIsFound checks that schedules find an engine that takes dead slots while
-// keys are deleted. Two threads then put one key into different slots.
+// TestReuseBesideDeletesIsFound checks that schedules detect an engine that reuses dead slots while
+// keys are deleted. There two threads may put one key into different slots.
 func TestReuseBesideDeletesIsFound(t *testing.T) {
 	t.Parallel()
 	cfg := schedules[uint32, uint32](mode{arch: 90})
@@ -205,8 +205,8 @@ func TestReuseBesideDeletesIsFound(t *testing.T) {
 	find(t, cfg)
 }
 
-// TestSlabHashDuplicate shows the SlabHash race, step by step and as a race. With the mutant a key
-// is stored twice, with our kernels once.
+// TestSlabHashDuplicate shows the SlabHash race step by step, and under a schedule. With the mutant
+// a key is stored twice, with the shipped kernels once.
 func TestSlabHashDuplicate(t *testing.T) {
 	conformance.SkipRaced(t, "interprets kernels")
 	for name, rewrite := range map[string]func(file, ptx string) string{"ours": nil, "SlabHash's": emptied.rewrite(t)} {
@@ -228,7 +228,7 @@ func TestSlabHashDuplicate(t *testing.T) {
 	}
 }
 
-// copies deletes the first key of a chain and puts the last one again, after that or in the same
+// copies deletes the first key of a chain and puts the last key again, afterwards or in the same
 // batch. It returns how often the last key is stored.
 func copies(t *testing.T, opts sim.Options, beside bool) (n int) {
 	dev, err := sim.Open(&opts)
@@ -250,7 +250,7 @@ func copies(t *testing.T, opts sim.Options, beside bool) (n int) {
 			t.Fatal(err)
 		}
 	}
-	// The operations of four neighbors run one after another, so the two are not neighbors.
+	// Four neighboring operations run one after the other, so the two operations are not neighbors.
 	ops := make([]weft.Op[uint32, uint32], 6)
 	for i := range ops {
 		ops[i].Key = uint32(i)

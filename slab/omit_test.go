@@ -8,9 +8,9 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// TestOmissionsAreNoticed checks that each call of the engine by which the host orders streams, or
-// waits for them, is needed: without it, programs fail. The calls of this package are all made for
-// graphs: TestGraphOmissionsAreNoticed judges them.
+// TestOmissionsAreNoticed checks that test programs fail without any one of the calls by which the
+// engine orders streams or waits for them. The calls of this package serve graphs;
+// TestGraphOmissionsAreNoticed checks them.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -27,9 +27,9 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	multimaps.Shapes, tight.Shapes, lists.Shapes = dst.Overlapping(), dst.Overlapping(), dst.Overlapping()
 	lists.Shapes[2].Capacity = 100
 	lists.Shapes = lists.Shapes[2:]
-	// linear's programs reach the calls of the engine, too, and judge all but those for growth
-	// during a batch. Values of variable number come after their counts, which have been waited
-	// for.
+	// The programs of package linear also reach the calls of the engine, and check all except those
+	// for growth during a batch. Values of variable number follow their counts, for which the host
+	// has waited.
 	judged := dst.JudgedElsewhere(t, "../internal/gpu", "linear's programs", func(c devicetest.Call) bool { return c.Func == "(*Engine).submitPart" })
 	dst.Omit(t, "../internal/gpu", judged, tight.Try(), multimaps.Try(), lists.Try())
 }

@@ -6,73 +6,73 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Options configures a [Map], a [Set] or a [MultiMap]. The zero value and nil are good defaults.
+// Options configures a [Map], a [Set] or a [MultiMap]. The zero value and nil select the defaults.
 type Options struct {
-	// Capacity is the number of keys (in a MultiMap, of pairs) that fit without growing. Default 0:
-	// the structure starts with one bucket and grows. Required if Fixed is set.
+	// Capacity is the number of keys (in a MultiMap, of pairs) that fit without growing. With the
+	// default 0 the structure starts with one bucket and grows. Fixed requires a Capacity.
 	Capacity int
 
-	// MaxLoad is the share of the memory of all slabs that keys and values take up when Capacity is
-	// reached. This is the paper's memory utilization; it determines how many keys share a bucket.
-	// Default 0.55, where 2 buckets of a hundred have a second slab, or 12 with 64-bit keys or
-	// values. From 0.65 on most buckets have two slabs or more, and searches slow down in
+	// MaxLoad is the share of the memory of all slabs that keys and values take when Capacity is
+	// reached. This is the paper's memory utilization. It determines the number of keys per bucket.
+	// The default is 0.55, where 2 of a hundred buckets have a second slab, or 12 with 64-bit keys
+	// or values. From 0.65 on most buckets have two slabs or more, and searches slow down in
 	// proportion. The maximum is 0.93, and 0.86 for pairs with a 64-bit part.
 	MaxLoad float64
 
-	// Buckets, if not 0, fixes the number of buckets: chains grow instead, and MaxLoad has no
-	// effect. With one bucket the structure is the paper's slab list. Nothing is rehashed until the
-	// pool has 255 super blocks, with 60 million pairs or more. Then a pool of larger super blocks
-	// replaces it.
+	// Buckets, if not 0, fixes the number of buckets. Then chains grow instead, and MaxLoad has no
+	// effect. With one bucket the structure is the paper's slab list. No rehash takes place until
+	// the pool has 255 super blocks, with at least 60 million pairs. Then a pool of larger super
+	// blocks replaces the pool.
 	Buckets int
 
-	// Fixed structures have all their memory from the start, enough for Capacity keys however they
-	// are spread over the buckets. Keys without a free slot at the end of their bucket's chain are
-	// dropped, and the call returns weft.ErrFull. Beyond Capacity, dead slots of other buckets are
-	// reclaimed only if they are many.
+	// Fixed allocates all memory at the start, enough for Capacity keys in any distribution over
+	// the buckets. A key without a free slot at the end of its bucket's chain is dropped, and the
+	// call returns weft.ErrFull. With more than Capacity keys, dead slots of other buckets are
+	// reclaimed only if a flush pays off.
 	Fixed bool
 
 	// MaxTombstones is the share of dead slots among the slots in use at which the structure
-	// flushes itself. It does so after a batch from host memory, and before a batch on the device
-	// that may overflow. Default 0.25. If negative, only Compact flushes, and a structure that is
-	// out of memory.
+	// flushes itself. It flushes after a batch from host memory, and before a batch on the device
+	// that may overflow. The default is 0.25. If MaxTombstones is negative, only Compact flushes,
+	// and a structure that is out of memory.
 	MaxTombstones float64
 
-	// Unordered drops the promise that duplicates within a batch have the outcome of batch order;
-	// any one of them wins. It spares a GPU the search for duplicates. The CPU keeps the order
-	// either way.
+	// Unordered drops the promise that duplicates within a batch have the result of batch order.
+	// Any one of them wins. So a GPU need not search for duplicates. A CPU keeps the order in any
+	// case.
 	Unordered bool
 
-	// Seed keys the hash. Default 0: random, so that colliding keys cannot be prepared.
+	// Seed keys the hash. The default 0 is random: colliding keys cannot be prepared.
 	Seed uint64
 
-	// ResultLimit is the maximum size of the results of MultiMap.GetAll, in bytes. Default: half of
-	// the free memory of the host.
+	// ResultLimit is the maximum size of the results of MultiMap.GetAll, in bytes. The default is
+	// half of the free memory of the host.
 	ResultLimit int
 
-	// Logger receives growth, shrinking, rehashes and flushes at debug level. Default: silent.
+	// Logger receives growth, shrinking, rehashes and flushes at debug level. The default is
+	// silent.
 	Logger *slog.Logger
 }
 
 const (
-	// maxCapacity exceeds any memory, and is small enough not to overflow in calculations.
+	// maxCapacity exceeds any memory, but calculations with it do not overflow.
 	maxCapacity = 1 << 48
 
 	defaultMaxLoad       = 0.55
 	minMaxLoad           = 0.001
 	defaultMaxTombstones = 0.25
 
-	// growShare is the multiple of the keys allowed by MaxLoad at which a structure grows. Until
-	// then chains may get a little longer.
+	// growShare is the multiple of MaxLoad at which a structure grows. Until then chains get
+	// longer.
 	growShare = 1.25
-	// shrinkShare is the share of that limit at which a structure shrinks. It is far enough from
-	// one half that a few keys that come and go do not grow and shrink it in turns.
+	// shrinkShare is the share of the growth limit at which a structure shrinks. It is far below
+	// one half, so that a few changing keys do not make the structure grow and shrink in turns.
 	shrinkShare = 1.0 / 8
-	// flushShare is the minimum share of dead slots among all slots at which a structure flushes
-	// itself, since a flush reads every slot.
+	// flushShare is the minimum share of dead slots for a flush, since a flush reads every slot.
 	flushShare = 1.0 / 16
 )
 
-// check fills in defaults and reports invalid options.
+// check returns the options with defaults, or an error if they are invalid.
 func (o *Options) check() (Options, error) {
 	var c Options
 	if o != nil {

@@ -21,7 +21,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		return slab.Options{Capacity: s.Capacity, MaxLoad: s.MaxLoad, Fixed: s.Fixed}
 	}
 	conformance.RefusesOptions(t, of, map[string]slab.Options{
-		"MaxLoad 1": {MaxLoad: 1}, "MaxLoad of 0.95": {MaxLoad: .95}, // no space for links
+		"MaxLoad 1": {MaxLoad: 1}, "MaxLoad of 0.95": {MaxLoad: .95}, // leaves no space for links
 		"ResultLimit -1": {ResultLimit: -1},
 		"Buckets -1":     {Buckets: -1}, "Buckets 1073741824": {Buckets: 1 << 30},
 		"MaxTombstones 1.1": {MaxTombstones: 1.1}, "MaxTombstones NaN": {MaxTombstones: math.NaN()},
@@ -63,8 +63,8 @@ func TestOptionsAtTheirLimits(t *testing.T) {
 	}
 }
 
-// TestDefaults checks that New does not change the options of the caller, and that the default seed
-// is random.
+// TestDefaults checks that New does not change the caller's options, and that the default seed is
+// random.
 func TestDefaults(t *testing.T) {
 	dev := devicetest.Open(t)
 	opts := slab.Options{}
@@ -93,8 +93,8 @@ func TestLoggerIsTold(t *testing.T) {
 	}, "from_buckets=1 ", "slab: flush")
 }
 
-// TestTooLarge checks that a structure beyond the limits, or beyond the device's memory, is refused
-// with the numbers, before anything is allocated.
+// TestTooLarge checks that a structure beyond the limits or the device's memory is refused with the
+// numbers, before anything is allocated.
 func TestTooLarge(t *testing.T) {
 	for _, test := range []struct {
 		dev  device.Device

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// TestIterationOrder checks that keys may come and go in the order of All.
+// TestIterationOrder checks that keys may be inserted and deleted in the order of All.
 func TestIterationOrder(t *testing.T) {
 	dev := devicetest.Open(t)
 	for name, open := range map[string]func(opts *slab.Options) (conformance.Keyed, error){

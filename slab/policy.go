@@ -16,26 +16,26 @@ import (
 
 // policy decides when a table grows, shrinks and drops dead slots.
 //
-// Memory grows in two ways. More keys than MaxLoad allows take more buckets: a rehash, before the
-// batch. Longer chains take units of the pool, which grows by super blocks and moves nothing. The
-// number of units that a batch takes is known only after it has run. So the pool is filled up to
-// the expected number, and operations that find no unit are retried after it has grown.
+// A table grows in two ways. If it has more keys than MaxLoad allows, a rehash before the batch
+// adds buckets. Longer chains take units of the pool, which grows by super blocks and moves
+// nothing. Only after a batch has run is its number of units known. So the pool is first filled up
+// to the expected number. Operations that find no unit are retried after the pool has grown.
 type policy struct {
 	opts   Options
 	widths batch.Widths
 	multi  bool
 	engine engine
 
-	// perBucket is the mean number of pairs per bucket that reaches MaxLoad, with perKey pairs per
-	// key. minBuckets is the number of buckets for Capacity keys with one pair each.
+	// perBucket is the mean number of pairs per bucket that reaches MaxLoad, if keys have perKey
+	// pairs. minBuckets is the number of buckets for Capacity keys with one pair each.
 	perBucket  float64
 	perKey     float64
 	minBuckets uint32
 
-	free int // lower bound of the free units of the pool
+	free int // lower bound of the number of free units
 }
 
-// initialUnits returns the number of units of a new table, and sets its number of buckets.
+// initialUnits returns the number of units of a new table. It sets perBucket and minBuckets.
 func (p *policy) initialUnits() (units int, err error) {
 	o, slot := &p.opts, p.widths.Slot
 	var ok bool
@@ -53,7 +53,7 @@ func (p *policy) initialUnits() (units int, err error) {
 	switch {
 	case o.Fixed:
 		units = ceilDiv(o.Capacity, slotsIn(slot)) + min(o.Capacity, maxUnlinked)
-	case o.Buckets != 0: // all growth is in the pool
+	case o.Buckets != 0: // only the pool grows
 		units = max(units, chainUnits)
 	}
 	if units > maxUnits {
@@ -65,7 +65,7 @@ func (p *policy) initialUnits() (units int, err error) {
 // Flags implements core.Policy.
 func (p *policy) Flags(kind op.Kind) batch.Flags {
 	f := p.MixedFlags()
-	// In a multimap, all other operations have an effect for each duplicate.
+	// In a multimap, all other operations take effect for each duplicate.
 	if !p.opts.Unordered && !kind.Reduces() && (!p.multi || kind == op.PutNew) {
 		f |= batch.Order
 	}
@@ -89,7 +89,7 @@ func (p *policy) Describe() string { return fmt.Sprintf("in %d buckets", p.bucke
 
 func (p *policy) buckets() uint32 { return p.engine.geometry().buckets }
 
-// limit returns the number of pairs at which the table grows.
+// limit returns the number of pairs above which the table grows.
 func (p *policy) limit() uint64 { return p.limitOf(p.buckets()) }
 
 func (p *policy) limitOf(buckets uint32) uint64 {
@@ -99,26 +99,25 @@ func (p *policy) limitOf(buckets uint32) uint64 {
 // grows reports whether the number of buckets may change.
 func (p *policy) grows() bool { return !p.opts.Fixed && p.opts.Buckets == 0 }
 
-// fits reports whether n insertions find free slots for sure, and the table needs no more buckets
-// for them.
+// fits reports whether n insertions certainly find free slots, and the table need not grow.
 func (p *policy) fits(now core.Counters, n int) bool {
 	return p.covered(now, n) && (!p.grows() || now.Live+uint64(n) <= p.limit())
 }
 
-// covered reports whether the pool has units for n insertions, however they are spread.
+// covered reports whether the pool has units for n insertions in any distribution.
 func (p *policy) covered(now core.Counters, n int) bool {
 	if p.opts.Fixed && now.Used+uint64(n) <= uint64(p.opts.Capacity) {
 		return true
 	}
-	// An operation holds at most one unit, linked or not.
+	// An operation takes at most one unit, even if it does not link it.
 	return min(n, p.worstCase(n)+maxUnlinked) <= p.free
 }
 
 // worstCase returns the maximum number of units that n insertions take.
 func (p *policy) worstCase(n int) int { return maxChained(n, p.buckets(), p.widths.Slot) }
 
-// Prepare implements core.Policy. A batch on a stream that cannot overflow waits for nothing.
-// Otherwise the batch reports the operations that find no slot.
+// Prepare implements core.Policy. A batch on a stream waits for nothing if it cannot overflow.
+// Otherwise it reports the operations that find no slot.
 func (p *policy) Prepare(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	switch {
 	case s != nil && p.fits(now, b.N):
@@ -145,8 +144,8 @@ func (p *policy) Prepare(ctx context.Context, now core.Counters, s *device.Strea
 	return n, report, nil
 }
 
-// ensureCapacity grows the table, if needed, for the whole batch or at least for a chunk. It
-// returns the number of operations to run.
+// ensureCapacity grows the table, if needed, for the whole batch or at least for a chunk of it. It
+// returns the number of operations that may run.
 func (p *policy) ensureCapacity(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, err error) {
 	if !p.grows() {
 		return b.N, p.reserve(ctx, now, b.N)
@@ -173,7 +172,8 @@ func (p *policy) ensureCapacity(ctx context.Context, now core.Counters, s *devic
 	return chunk, p.reserve(ctx, now, required)
 }
 
-// countNewPairs calls core.EstimateInserts, except that all pairs of a multimap are new.
+// countNewPairs estimates the number of new pairs in a batch, and in all operations. In a multimap
+// all inserted pairs are new.
 func (p *policy) countNewPairs(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch, total int) (countNewPairs, expect int, err error) {
 	if p.multi && b.Kind != op.PutNew {
 		countNewPairs, err = b.CountInserts(ctx, s)
@@ -182,8 +182,8 @@ func (p *policy) countNewPairs(ctx context.Context, now core.Counters, s *device
 	return core.EstimateInserts(ctx, p.engine, now, s, b, total, p.opts.Seed)
 }
 
-// grow rehashes for the expected number of new pairs or, if memory is too small for that, for the
-// pairs of a chunk. If that fails, too, chains get longer.
+// grow rehashes for the expected number of new pairs. If memory is too small for that, it rehashes
+// for the required number. If that fails, too, chains get longer.
 func (p *policy) grow(ctx context.Context, now core.Counters, expected, required uint64) error {
 	current := uint64(p.buckets())
 	for _, fresh := range []uint64{expected, required} {
@@ -197,7 +197,7 @@ func (p *policy) grow(ctx context.Context, now core.Counters, expected, required
 		}
 		n := now.Live + fresh
 		if p.perKey > 1 {
-			// The pool, which grows by steps, is most of the memory. It gets what the buckets will
+			// The pool, which grows in steps, takes most of the memory. Reserve all that buckets
 			// need.
 			n = max(n, p.limitOf(buckets))
 		}
@@ -209,9 +209,9 @@ func (p *policy) grow(ctx context.Context, now core.Counters, expected, required
 	return nil
 }
 
-// minGrowth returns the minimum number of buckets that a table grows to: double. If keys have
-// several pairs and buckets are often empty, it is half as many again. So growth costs each pair a
-// constant number of moves.
+// minGrowth returns the minimum number of buckets to which a table grows: twice the current number.
+// If keys have several pairs, so that buckets are often empty, it is one and a half times. So
+// growth moves each pair a constant number of times.
 func (p *policy) minGrowth(current uint64) uint32 {
 	extra := current
 	if p.perKey > 1 {
@@ -220,10 +220,10 @@ func (p *policy) minGrowth(current uint64) uint32 {
 	return uint32(min(current+extra, maxBuckets))
 }
 
-// noMemory reports whether an error may be avoided by smaller sizes.
+// noMemory reports whether smaller sizes may avoid an error.
 func noMemory(err error) bool { return errors.Is(err, device.ErrMemory) || errors.Is(err, op.ErrFull) }
 
-// reserve fills the pool with the units that n insertions are expected to need. If the pool cannot
+// reserve fills the pool with the units that n insertions are expected to take. If the pool cannot
 // grow, reserve returns no error, and insertions may overflow.
 func (p *policy) reserve(ctx context.Context, now core.Counters, n int) error {
 	limit := p.worstCase(n)
@@ -246,8 +246,8 @@ func (p *policy) reserve(ctx context.Context, now core.Counters, n int) error {
 	return err
 }
 
-// Reserve implements core.Reserver. The pool gets enough units for any distribution of the pairs,
-// since insertions that find no unit are not retried.
+// Reserve implements core.Reserver. The pool gets units for any distribution of the pairs, since
+// insertions that find no unit are not retried.
 func (p *policy) Reserve(ctx context.Context, now core.Counters, n int) (ok bool, err error) {
 	if p.fits(now, n) {
 		p.free -= p.worstCase(n)
@@ -276,11 +276,11 @@ func (p *policy) Reserve(ctx context.Context, now core.Counters, n int) (ok bool
 	return true, nil
 }
 
-// reserveWorstCase grows the pool to the maximum that n insertions take.
+// reserveWorstCase grows the pool to the maximum number of units that n insertions take.
 func (p *policy) reserveWorstCase(ctx context.Context, n int) error {
 	required := min(n, p.worstCase(n)+maxUnlinked)
 	err := p.engine.units().Reserve(ctx, required)
-	if errors.Is(err, op.ErrFull) { // no more super blocks: a pool of larger ones
+	if errors.Is(err, op.ErrFull) { // the maximum of super blocks: rehash to larger ones
 		var pool alloc.Usage
 		if pool, err = p.countPool(ctx); err == nil {
 			err = p.engine.rehash(ctx, p.buckets(), 2*(pool.Units+required))
@@ -292,7 +292,7 @@ func (p *policy) reserveWorstCase(ctx context.Context, n int) error {
 	return err
 }
 
-// countPool counts the units of the pool.
+// countPool counts the units of the pool and sets p.free.
 func (p *policy) countPool(ctx context.Context) (alloc.Usage, error) {
 	s, err := p.engine.units().Usage(ctx)
 	if err == nil {
@@ -301,8 +301,8 @@ func (p *policy) countPool(ctx context.Context) (alloc.Usage, error) {
 	return s, err
 }
 
-// updatePerKey counts the units of the pool and, in a multimap, estimates the number of pairs per
-// key from them.
+// updatePerKey counts the units of the pool. In a multimap it also estimates the number of pairs
+// per key from them.
 func (p *policy) updatePerKey(ctx context.Context, now core.Counters) (alloc.Usage, error) {
 	s, err := p.countPool(ctx)
 	if err != nil || !p.multi || !p.grows() {
@@ -310,7 +310,7 @@ func (p *policy) updatePerKey(ctx context.Context, now core.Counters) (alloc.Usa
 	}
 	perKey := pairsPerKey(now.Used, p.buckets(), s.Used, p.widths.Slot)
 	if perKey == p.perKey {
-		return s, nil // the usual case, with one pair per key
+		return s, nil // usually, with one pair per key
 	}
 	p.perKey = perKey
 	if per, ok := pairsPerBucket(p.opts.MaxLoad, p.perKey, p.widths.Slot); ok {
@@ -319,8 +319,8 @@ func (p *policy) updatePerKey(ctx context.Context, now core.Counters) (alloc.Usa
 	return s, nil
 }
 
-// Retry implements core.Policy. A fixed table drops dead slots, as long as that helps. In other
-// tables each retry finds more free units.
+// Retry implements core.Policy. A fixed table flushes dead slots and retries while that helps. In
+// other tables each retry finds more free units.
 func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (remaining []uint32, retry bool, err error) {
 	freed, err := p.makeSpace(ctx, now, failed.N)
 	if err != nil || !freed {
@@ -331,24 +331,24 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	return remaining, !p.opts.Fixed || len(remaining) < failed.N, err
 }
 
-// makeSpace frees or adds memory for n operations that found no slot, and reports whether it could.
+// makeSpace frees or adds memory for n operations that found no slot. It reports whether it could.
 func (p *policy) makeSpace(ctx context.Context, now core.Counters, n int) (freed bool, err error) {
 	pool, err := p.countPool(ctx)
 	if err != nil {
 		return false, err
 	}
 	if p.opts.Fixed {
-		// Beyond Capacity, the pass over the table has to pay off.
+		// Beyond Capacity, flush only if that pays off.
 		if now.Dead > 0 && (now.Live < uint64(p.opts.Capacity) || p.dirty(now)) {
 			return true, p.engine.flush(ctx)
 		}
-		// Units that other operations held may be free again.
+		// Units that other operations had taken may be free again.
 		return pool.Used < pool.Units, nil
 	}
-	// Reserve more than n: units that were not found are hard to find.
+	// Reserve more than n units, since the last free units are hard to find.
 	err = p.engine.units().Reserve(ctx, p.free+n)
 	switch {
-	case errors.Is(err, op.ErrFull): // no more super blocks: a pool of larger ones
+	case errors.Is(err, op.ErrFull): // the maximum of super blocks: rehash to larger ones
 		p.opts.Logger.Debug("slab: new pool", "units", 2*pool.Units)
 		err = p.engine.rehash(ctx, p.buckets(), 2*(pool.Units+n))
 	case errors.Is(err, device.ErrMemory) && now.Dead > 0:
@@ -375,7 +375,7 @@ func (p *policy) dirty(now core.Counters) bool {
 	return float64(now.Dead) >= flushShare*float64(p.buckets())*float64(slotsIn(p.widths.Slot))
 }
 
-// maybeFlush flushes a table with many dead slots.
+// maybeFlush flushes a table with many dead slots. It returns the counters after the flush.
 func (p *policy) maybeFlush(ctx context.Context, now core.Counters) (core.Counters, error) {
 	if p.opts.MaxTombstones < 0 || float64(now.Dead) <= p.opts.MaxTombstones*float64(now.Used) || !p.dirty(now) {
 		return now, nil
@@ -389,7 +389,7 @@ func (p *policy) maybeFlush(ctx context.Context, now core.Counters) (core.Counte
 	return now, err
 }
 
-// shrink makes an almost empty table smaller.
+// shrink rehashes an almost empty table to fewer buckets.
 func (p *policy) shrink(ctx context.Context, now core.Counters) error {
 	current := p.buckets()
 	if !p.grows() || current <= p.minBuckets || float64(now.Live) > shrinkShare*float64(p.limit()) {
@@ -405,8 +405,8 @@ func (p *policy) shrink(ctx context.Context, now core.Counters) error {
 	return p.resize(ctx, buckets, 2*now.Live)
 }
 
-// Compact implements core.Policy. It leaves the numbers of buckets and slabs that the options
-// determine. A fixed table has no memory besides its initial allocation.
+// Compact implements core.Policy. It reduces buckets and slabs to the numbers that the options
+// determine. A fixed table keeps its memory and is only flushed.
 func (p *policy) Compact(ctx context.Context, now core.Counters) error {
 	if p.opts.Fixed {
 		return p.engine.flush(ctx)
@@ -426,13 +426,13 @@ func (p *policy) Compact(ctx context.Context, now core.Counters) error {
 	return err
 }
 
-// resize rehashes to a number of buckets, with a pool for n pairs.
+// resize rehashes to the given buckets, with a pool for n pairs.
 func (p *policy) resize(ctx context.Context, buckets uint32, n uint64) error {
 	old, start := p.buckets(), time.Now()
 	units := chainedFor(n, p.perKey, buckets, p.widths.Slot)
 	err := p.engine.rehash(ctx, buckets, units)
 	if errors.Is(err, op.ErrFull) {
-		// The keys are spread worse than by chance. This many units suffice in any case.
+		// The distribution of the keys is worse than chance. This many units always suffice.
 		units += ceilDiv(int(n), slotsIn(p.widths.Slot))
 		err = p.engine.rehash(ctx, buckets, units)
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// maxUnits is the maximum number of slabs of a pool.
+// maxUnits is the maximum number of chained slabs in a pool.
 const maxUnits = alloc.MaxSupers * alloc.MaxBlocks * alloc.BlockUnits
 
 // poolOptions returns the options of a pool of at least units chained slabs. A fixed pool is a
 // single block of memory. A growing pool begins with up to four super blocks. So it can grow by a
-// factor of sixty before a rehash has to replace it by one with larger super blocks.
+// factor of sixty before a rehash must replace it by a pool with larger super blocks.
 func poolOptions(units int, fixed bool) (*alloc.Options, error) {
 	if units > maxUnits {
 		return nil, fmt.Errorf("%w: a pool of %d slabs, more than %d", op.ErrFull, units, maxUnits)
@@ -31,12 +31,12 @@ func poolOptions(units int, fixed bool) (*alloc.Options, error) {
 	return o, nil
 }
 
-// minChecked is the table size from which on checkMemory reads the free memory of the device. For
-// smaller tables the check takes longer than trying to allocate.
+// minChecked is the minimum table size for which checkMemory reads the free memory of the device.
+// For smaller tables this takes longer than trying to allocate.
 const minChecked = 1 << 21
 
-// checkMemory returns an error if a device lacks the memory for a generation. It runs before any
-// part of the generation is allocated and filled.
+// checkMemory returns an error if a device lacks memory for a generation. It runs before any part
+// is allocated and filled.
 func checkMemory(dev device.Device, g geometry, units int, fixed bool) error {
 	o, err := poolOptions(units, fixed)
 	if err != nil {
@@ -53,7 +53,7 @@ func checkMemory(dev device.Device, g geometry, units int, fixed bool) error {
 }
 
 // allocate makes the memory of a table: base slabs with undefined content, and a pool of at least
-// units slabs, all owned by the table.
+// units slabs, which the table owns.
 func allocate(dev device.Device, g geometry, units int, fixed bool) (*generation, error) {
 	o, err := poolOptions(units, fixed)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// TestPoolSizes checks that a pool has the requested units and, if it may grow, capacity for sixty
+// TestPoolSizes checks that a pool has the requested units and, if it may grow, can grow to sixty
 // times as many.
 func TestPoolSizes(t *testing.T) {
 	dev := devicetest.Open(t)
@@ -42,8 +42,8 @@ func TestPoolSizes(t *testing.T) {
 	}
 }
 
-// block is a memory block of an owner: the address of its first unit, and the places of its bitmap
-// and its units.
+// block is a memory block of an owner: the address of its first unit, and the addresses of its
+// bitmap and its units.
 type block struct {
 	first         uint32
 	bitmap, units device.Ptr
@@ -67,7 +67,7 @@ func blocksOf(s *device.Stream, ref alloc.Ref) (all []block, err error) {
 	return all, err
 }
 
-// hide marks free units of an owner as taken, except for the first ones. show undoes that.
+// hide marks all free units of an owner as taken, except the first left units. show undoes this.
 func hide(dev device.Device, o *alloc.Owner, left int) (show func() error, err error) {
 	s, err := dev.NewStream()
 	if err != nil {
@@ -104,7 +104,7 @@ func hide(dev device.Device, o *alloc.Owner, left int) (show func() error, err e
 	}, nil
 }
 
-// merge changes words of a device's memory.
+// merge applies f to words of device memory.
 func merge(s *device.Stream, at device.Ptr, mask []byte, f func(now, mask uint64) uint64) error {
 	now := make([]byte, len(mask))
 	if err := s.CopyOut(context.Background(), now, at); err != nil {

@@ -16,8 +16,8 @@ import (
 //go:embed testdata/survivors.txt
 var survivors string
 
-// TestRandomMutants checks that few random changes of the kernels go unnoticed. One takes up to
-// half a minute here, so -sim.mutants sets the number.
+// TestRandomMutants checks that the tests notice most random changes of the kernels. A change takes
+// up to half a minute, so -sim.mutants sets their number.
 func TestRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: Images, Number: 0, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		"slab_32_32":       pairTrials[uint32, uint32],
@@ -33,7 +33,7 @@ func TestRandomMutants(t *testing.T) {
 	}})
 }
 
-// TestGraphRandomMutants checks that few random changes of the kernels of graphs go unnoticed.
+// TestGraphRandomMutants checks that the tests notice most random changes of the kernels of graphs.
 func TestGraphRandomMutants(t *testing.T) {
 	trials := func(weighted bool) func(*mutate.Mutant) []mutate.Trial {
 		return func(m *mutate.Mutant) []mutate.Trial {
@@ -50,8 +50,8 @@ func TestGraphRandomMutants(t *testing.T) {
 	}})
 }
 
-// modes returns the modes in which a kernel may behave differently: the first only, and for kernels
-// that change a table all.
+// modes returns the modes in which a mutant may behave differently: all modes for kernels that
+// change a table, and otherwise the first.
 func modes(m *mutate.Mutant) []mode {
 	all := []mode{{arch: m.Arch}}
 	if strings.Contains(m.Kernel, "change") || strings.Contains(m.Kernel, "append") {
@@ -60,8 +60,8 @@ func modes(m *mutate.Mutant) []mode {
 	return all
 }
 
-// programs returns the trials of programs: batches one after another, as many as TestSchedules
-// tries, and overlapping batches.
+// programs returns trials that run programs: as many batches one after the other as TestSchedules
+// runs, and overlapping batches.
 func programs[K weft.Key, V weft.Value](what string, m *mutate.Mutant, config func(mode) dst.Config[K, V]) (all []mutate.Trial) {
 	for _, mode := range modes(m) {
 		cfg := config(mode)
@@ -73,7 +73,7 @@ func programs[K weft.Key, V weft.Value](what string, m *mutate.Mutant, config fu
 	return append(all, mutate.ScheduleTrial(what+",overlapping", cfg))
 }
 
-// pairTrials returns the trials of maps, and of multimaps for a shared kernel.
+// pairTrials returns the trials of maps, and of multimaps if they use the same kernel.
 func pairTrials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
 	maps := mutate.Interleave(m.Arch, programs("map", m, schedules[K, V]), kernelTests[K, V](batch.MapWidths[K, V](), false))
 	switch name, _, _ := strings.Cut(m.Kernel, "_"); {

@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// TestRowsWithoutRoom checks that a table of fixed size reports which rows overflowed, and that the
-// rest of a batch can be run again. A pool has at least a memory block, so the batches are large.
+// TestRowsWithoutRoom checks that a fixed table reports the rows that overflowed, and that the rest
+// of a batch can be run again. The batches are large because a pool has at least one memory block.
 func TestRowsWithoutRoom(t *testing.T) {
 	dev := devicetest.Open(t)
 	if _, host := dev.(device.Host); !host {

@@ -21,7 +21,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// restore replaces the memory in use by that of a table of the same options.
+// restore replaces the memory of a table by an image of a table with the same options.
 func (t *table) restore(im *image) error {
 	ctx := context.Background()
 	if err := t.core.Leases.LockWriter(ctx); err != nil {
@@ -44,7 +44,7 @@ func (t *table) restore(im *image) error {
 	}
 	err = errors.Join(err, s.Sync(ctx), s.Close())
 	t.core.Leases.UnlockWriter()
-	// An empty change makes an engine read the counters, which have changed, too.
+	// An empty change makes an engine read the counters again.
 	return errors.Join(err, touch(t))
 }
 
@@ -57,7 +57,6 @@ func touch(t *table) error {
 	return err
 }
 
-// move copies the memory of one table to another.
 func move(t *testing.T, from, to *table) {
 	t.Helper()
 	im, err := from.image()
@@ -69,8 +68,8 @@ func move(t *testing.T, from, to *table) {
 	}
 }
 
-// TestStructuresMoveBetweenDevices copies the memory of a structure as it is to another device,
-// which reads it and continues to change it. The structure has chains and freed slabs.
+// TestStructuresMoveBetweenDevices copies the bytes of a structure to another device, which reads
+// the structure and changes it further. The structure has chains and freed slabs.
 func TestStructuresMoveBetweenDevices(t *testing.T) {
 	moves := func(t *testing.T, dev device.Device, n int) {
 		other := devicetest.OpenCPU(t, 2)
@@ -97,12 +96,12 @@ func TestStructuresMoveBetweenDevices(t *testing.T) {
 	}
 }
 
-// sameOptions returns options for n keys that give the same memory layout.
+// sameOptions returns options for n keys that yield the same memory layout on each device.
 func sameOptions(n int) *Options {
 	return &Options{Capacity: 6 * n, Buckets: n/40 + 1, Fixed: true, Seed: 77}
 }
 
-// randomKey returns a key that collides with others, and now and then looks like a mark.
+// randomKey returns a key that collides with others, and sometimes equals a sentinel.
 func randomKey[K ~uint32 | ~uint64](rng *rand.Rand, n int) K { return K(rng.IntN(n)) - 10 }
 
 func moves[K, V ~uint32 | ~uint64](t *testing.T, dev, other device.Device, n int) {
@@ -113,7 +112,7 @@ func moves[K, V ~uint32 | ~uint64](t *testing.T, dev, other device.Device, n int
 			second := conformance.Open(t, New[K, V], to, sameOptions(n))
 			move(t, &first.table, &second.table)
 			sameContent(t, &first.table, &second.table, pairsOf(first.All()), pairsOf(second.All()))
-			// Both go on alike: dead slots are kept for the same keys.
+			// Both continue in the same way: dead slots are kept for the same keys.
 			fillMap(t, first, n)
 			fillMap(t, second, n)
 			sameContent(t, &first.table, &second.table, pairsOf(first.All()), pairsOf(second.All()))
@@ -150,7 +149,7 @@ func setMoves[K ~uint32 | ~uint64](t *testing.T, dev, other device.Device, n int
 	}
 }
 
-// fillMap runs inserts, updates, deletes and a flush on a map.
+// fillMap runs insertions, updates, deletions and a flush on a map.
 func fillMap[K, V ~uint32 | ~uint64](t *testing.T, m *Map[K, V], n int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(6, 6))
@@ -172,7 +171,7 @@ func fillMap[K, V ~uint32 | ~uint64](t *testing.T, m *Map[K, V], n int) {
 	}
 }
 
-// fillMultiMap does the same on a multimap, with each key once per batch.
+// fillMultiMap runs the same operations on a multimap, with each key at most once per batch.
 func fillMultiMap[K, V ~uint32 | ~uint64](t *testing.T, m *MultiMap[K, V], n int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(7, 7))
@@ -219,7 +218,6 @@ func pairsOf[K, V ~uint32 | ~uint64](all iter.Seq2[K, V]) (pairs []string) {
 	return pairs
 }
 
-// sameContent compares the content of two tables.
 func sameContent[T interface{ ~uint32 | ~uint64 | ~string }](t *testing.T, a, b *table, first, second []T) {
 	t.Helper()
 	slices.Sort(first)
@@ -229,7 +227,7 @@ func sameContent[T interface{ ~uint32 | ~uint64 | ~string }](t *testing.T, a, b 
 	}
 }
 
-// sameLists compares two multimaps, with the values of each key in order.
+// sameLists compares the values of each key in two multimaps, in order.
 func sameLists[K, V ~uint32 | ~uint64](t *testing.T, a, b *MultiMap[K, V], n int) {
 	t.Helper()
 	keys := make([]K, n+20)
@@ -246,8 +244,7 @@ func sameLists[K, V ~uint32 | ~uint64](t *testing.T, a, b *MultiMap[K, V], n int
 	}
 }
 
-// TestBatchOrderOnCPU checks that on a CPU the values of a key are in batch order, whatever the
-// number of cores.
+// TestBatchOrderOnCPU checks that on any number of cores the values of a key are in batch order.
 func TestBatchOrderOnCPU(t *testing.T) {
 	for _, workers := range []int{1, 2, 5} {
 		m := conformance.Open(t, NewMultiMap[uint64, uint32], devicetest.OpenCPU(t, workers), nil)
@@ -272,8 +269,8 @@ func TestBatchOrderOnCPU(t *testing.T) {
 	}
 }
 
-// TestInvariantsAfterAnything checks that any history leaves a structure with a valid layout and
-// the content of a Go map.
+// TestInvariantsAfterAnything checks that after any history a structure has a valid layout and the
+// content of a Go map.
 func TestInvariantsAfterAnything(t *testing.T) {
 	dev := devicetest.Open(t)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -15,11 +15,11 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// mode is a way in which structures under test differ.
+// mode is a combination of properties of the structure under test.
 type mode struct {
 	arch      int
 	unordered bool
-	tight     bool // the pool has one free slab for each batch
+	tight     bool // whether the pool has one free slab for each batch
 }
 
 func (m mode) String() string {
@@ -33,7 +33,7 @@ func (m mode) String() string {
 	return s
 }
 
-// troubles are shapes of programs for slab hashes; options has their buckets.
+// troubles are shapes of programs that stress slab hashes. Their options set the number of buckets.
 var troubles = []dst.Shape{
 	{Name: "one chain", Capacity: 8, Keys: 24, Hot: 96, Batches: 3},
 	{Name: "few chains", Capacity: 8, Keys: 60, Hot: 60, Cold: 60, Batches: 4},
@@ -57,8 +57,8 @@ func (m mode) options(s dst.Shape) *Options {
 	return o
 }
 
-// TestSchedules checks that under any schedule of the threads, some order of the operations of a
-// batch explains their results. Between batches structures flush themselves and grow.
+// TestSchedules checks that under any schedule of the threads, the results of a batch match some
+// order of its operations. Between batches structures flush themselves and grow.
 func TestSchedules(t *testing.T) {
 	for _, arch := range []int{80, 90} {
 		m := mode{arch: arch}
@@ -70,7 +70,7 @@ func TestSchedules(t *testing.T) {
 			explore(t, "uint64,uint64", schedules[uint64, uint64](m), m)
 			explore(t, "multimap uint64,uint64", multiSchedules[uint64, uint64](m), m)
 			if arch == 80 {
-				continue // TestSameKernels
+				continue // TestSameKernels covers these
 			}
 			explore(t, "uint32,uint32", schedules[uint32, uint32](m), m)
 			explore(t, "multimap uint32,uint32", multiSchedules[uint32, uint32](m), m)
@@ -80,13 +80,13 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// TestSameKernels checks that only the kernels for slots of 16 bytes differ between the
-// architectures.
+// TestSameKernels checks that the kernels of the two architectures differ only for slots of 16
+// bytes.
 func TestSameKernels(t *testing.T) {
 	conformance.SameKernels(t, "slab_32_32", "slab_32_0", "slab_64_0", "slab_multi_32_32", "slab_mixed_32_32", "slab_graph_64_0", "slab_graph_64_32")
 }
 
-// TestSchedulesOfGetOrPut uses GetOrPuts in place of PutNews, and some find no slab at first.
+// TestSchedulesOfGetOrPut runs GetOrPuts instead of PutNews. Some find no slab at first.
 func TestSchedulesOfGetOrPut(t *testing.T) {
 	for _, m := range []mode{{arch: 80}, {arch: 90, tight: true}} {
 		cfg := schedules[uint32, uint64](m)
@@ -102,7 +102,7 @@ func explore[K weft.Key, V weft.Value](t *testing.T, widths string, cfg dst.Conf
 	run := func(name string, seeds int, cfg dst.Config[K, V]) {
 		t.Run(fmt.Sprintf("%s%s,%v", name, widths, m), func(t *testing.T) {
 			t.Parallel()
-			cfg.Seeds = seeds // other programs in each test
+			cfg.Seeds = seeds // so that each test runs other programs
 			dst.Run(t, cfg)
 		})
 	}
@@ -183,21 +183,21 @@ type scheduled[K weft.Key, V weft.Value] struct {
 
 func (s scheduled[K, V]) CheckInvariants() error { return s.table.CheckInvariants() }
 
-// GetAllOn calls that of a multimap.
+// GetAllOn calls GetAllOn of a multimap.
 func (s scheduled[K, V]) GetAllOn(stream *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error {
 	return s.HostSubject.(interface {
 		GetAllOn(*device.Stream, device.Slice[K], device.Slice[uint32], device.Slice[uint64], device.Slice[V]) error
 	}).GetAllOn(stream, keys, counts, offsets, vals)
 }
 
-// GetAll calls that of a multimap.
+// GetAll calls GetAll of a multimap.
 func (s scheduled[K, V]) GetAll(ctx context.Context, keys []K, rows *weft.Rows[V]) error {
 	return s.HostSubject.(interface {
 		GetAll(context.Context, []K, *weft.Rows[V]) error
 	}).GetAll(ctx, keys, rows)
 }
 
-// rehash moves all pairs to another number of buckets, unless it is fixed.
+// rehash moves all pairs to another number of buckets, unless the number is fixed.
 func (s scheduled[K, V]) rehash() error {
 	p := s.table.policy
 	if p.opts.Fixed {
@@ -208,12 +208,11 @@ func (s scheduled[K, V]) rehash() error {
 	})
 }
 
-// flush drops dead slots.
 func (t *table) flush() error {
 	return t.core.WithWriteLock(context.Background(), "flush", func(core.Counters) error { return t.policy.engine.flush(context.Background()) })
 }
 
-// tightEngine hides all free units of the pool but one while a batch on the device runs, so that
+// tightEngine hides all free units of the pool except one while a batch on the device runs, so that
 // operations overflow and are retried.
 type tightEngine struct {
 	engine
@@ -243,8 +242,8 @@ func (e *tightEngine) Change(ctx context.Context, s *device.Stream, b *batch.Bat
 	return done, failed, errors.Join(err, show())
 }
 
-// TestReduceSchedules checks that all combined values are included, in some order, whatever
-// concurrent operations put, delete and look up.
+// TestReduceSchedules checks that each combined value is included once, in any order, while other
+// operations put, delete and look up.
 func TestReduceSchedules(t *testing.T) {
 	for _, m := range []mode{{arch: 80}, {arch: 90, tight: true}} {
 		explore(t, "uint32,uint32", schedules[uint32, uint32](m).Reducing(), m)

@@ -11,10 +11,10 @@ import (
 )
 
 // kernelTests returns tests of the kernels for a pair of widths. TestKernelsSimulated runs them on
-// those that ship, TestRandomMutants on broken ones.
+// the shipped kernels, and TestRandomMutants on broken kernels.
 func kernelTests[K, V uint32 | uint64](w batch.Widths, multi bool) (tests []mutate.KernelTest) {
 	for _, unordered := range []bool{false, true} {
-		// These are the same except for PutNew, or have the slots of others.
+		// These differ only in PutNew, or have the same slots as other widths.
 		if multi && unordered || unordered && w.Key != w.Val && w.Val > 0 {
 			continue
 		}
@@ -25,10 +25,9 @@ func kernelTests[K, V uint32 | uint64](w batch.Widths, multi bool) (tests []muta
 	return tests
 }
 
-// isSim reports whether a device interprets kernels.
 func isSim(dev device.Device) bool { return dev.Properties().Kind == device.Sim }
 
-// TestKernelsSimulated checks each kernel in tables of a few buckets. Only kernels for slots of 16
+// TestKernelsSimulated checks each kernel with tables of few buckets. Only kernels for slots of 16
 // bytes differ between the architectures.
 func TestKernelsSimulated(t *testing.T) {
 	shapes(t, func(t *testing.T, w batch.Widths, multi bool) {

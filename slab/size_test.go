@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// TestMultiMapSize checks that a multimap takes the memory that its pairs need at the wanted load,
-// whatever the number of pairs per key. At 0.55, a pair of 16 bytes takes 29 bytes, and up to half
+// TestMultiMapSize checks that a multimap takes the memory that its pairs need at the requested
+// load, for any number of pairs per key. At 0.55, a pair of 16 bytes takes 29 bytes, and up to half
 // as much again while the multimap grows.
 func TestMultiMapSize(t *testing.T) {
 	conformance.SkipRaced(t, "what is measured is memory")

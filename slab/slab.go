@@ -7,14 +7,13 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Map is a hash map from K to V with unique keys. It extends [weft.Map] with the methods of this
-// structure.
+// Map is a hash map from K to V with unique keys. It adds methods to [weft.Map].
 type Map[K weft.Key, V weft.Value] struct {
 	*weft.Map[K, V]
 	table
 }
 
-// Set is a hash set: a [Map] without values, with twice as many slots in a slab.
+// Set is a hash set of K. A slab of a set has more slots than a slab of a [Map].
 type Set[K weft.Key] struct {
 	*weft.Set[K]
 	table
@@ -26,8 +25,8 @@ type MultiMap[K weft.Key, V weft.Value] struct {
 	table
 }
 
-// New makes an empty map on a device, which must outlive it. Errors: [weft.ErrOptions],
-// [device.ErrMemory], and those of loading kernels.
+// New makes an empty map on a device. The device must stay open until the map is closed. New
+// returns [weft.ErrOptions], [device.ErrMemory], or an error of loading kernels.
 func New[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*Map[K, V], error) {
 	t, err := newTable(dev, core.Map, batch.MapWidths[K, V](), core.MapTypes[K, V](), opts)
 	if err != nil {
@@ -36,7 +35,7 @@ func New[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*Map[K, V]
 	return &Map[K, V]{weft.NewMap[K, V](t.core), t}, nil
 }
 
-// NewSet makes an empty set on a device, which must outlive it. Errors as in [New].
+// NewSet makes an empty set on a device. See [New] for the errors.
 func NewSet[K weft.Key](dev device.Device, opts *Options) (*Set[K], error) {
 	t, err := newTable(dev, core.Set, batch.SetWidths[K](), core.SetTypes[K](), opts)
 	if err != nil {
@@ -45,7 +44,7 @@ func NewSet[K weft.Key](dev device.Device, opts *Options) (*Set[K], error) {
 	return &Set[K]{weft.NewSet[K](t.core), t}, nil
 }
 
-// NewMultiMap makes an empty multimap on a device, which must outlive it. Errors as in [New].
+// NewMultiMap makes an empty multimap on a device. See [New] for the errors.
 func NewMultiMap[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*MultiMap[K, V], error) {
 	t, err := newTable(dev, core.MultiMap, batch.MapWidths[K, V](), core.MapTypes[K, V](), opts)
 	if err != nil {
@@ -54,7 +53,7 @@ func NewMultiMap[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*M
 	return &MultiMap[K, V]{weft.NewMultiMap[K, V](t.core), t}, nil
 }
 
-// table is the common part of a map, a set and a multimap.
+// table has the methods that maps, sets and multimaps share.
 type table struct {
 	core   *core.Table
 	policy *policy

@@ -8,29 +8,28 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Stats describes the state of a structure.
+// Stats describes the size and memory of a structure.
 type Stats struct {
-	Len        int // pairs
-	Slots      int // slots of all slabs
-	Tombstones int // slots of deleted pairs
+	Len        int // number of pairs
+	Slots      int // number of slots in all slabs
+	Tombstones int // number of slots of deleted pairs
 	Buckets    int
-	// Slabs counts the base slabs (one for each bucket and one for keys that look like sentinels)
-	// and the chained slabs.
+	// Slabs counts base slabs and chained slabs. Each bucket has a base slab, and so has the extra
+	// bucket for keys that equal sentinels.
 	Slabs int
 
-	// Utilization is the share of the slabs' memory that holds pairs (the paper's memory
-	// utilization).
+	// Utilization is the paper's memory utilization: the share of slabs' memory that holds pairs.
 	Utilization float64
-	// Load is the share of slots in use, live or dead.
+	// Load is the share of slots in use, by live or deleted pairs.
 	Load float64
 
-	// Bytes is the size of the device memory, including the pool.
+	// Bytes is the size of all device memory, including the pool.
 	Bytes int
-	// FreeUnits is the number of slabs that the pool can hand out before it grows.
+	// FreeUnits is the number of slabs that can be allocated before the pool grows.
 	FreeUnits int
 
-	// MeanChain and MaxChain are the slabs per bucket, which a search for an absent key reads. A
-	// MaxChain of 31 means 31 or more.
+	// MeanChain and MaxChain are the mean and maximum number of slabs per bucket, which a search
+	// for an absent key reads. A MaxChain of 31 means 31 or more.
 	MeanChain float64
 	MaxChain  int
 }
@@ -41,7 +40,7 @@ func (s Stats) String() string {
 		s.Len, s.Tombstones, s.Slots, s.Load, s.Buckets, s.Slabs, s.Utilization, s.MeanChain, s.MaxChain, s.Bytes, s.FreeUnits)
 }
 
-// Stats measures the structure in one pass over the links of its slabs.
+// Stats measures the structure by reading the links of all slabs.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 	err = t.core.WithWriteLock(ctx, "Stats", func(now core.Counters) error {
 		pool, err := t.policy.countPool(ctx)

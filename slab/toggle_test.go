@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// TestMixedBatchesOfSetsTakeNoMoreRoom deletes and inserts a key of a set in one mixed batch, over
-// and over. It takes no more slots, in an ordinary bucket or in the extra bucket.
+// TestMixedBatchesOfSetsTakeNoMoreRoom repeatedly deletes and inserts a key of a set in one mixed
+// batch. It must not take more slots, in an ordinary bucket or in the extra bucket.
 func TestMixedBatchesOfSetsTakeNoMoreRoom(t *testing.T) {
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); !ok {

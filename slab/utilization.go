@@ -8,21 +8,20 @@ import "math"
 // slots, and at least the base slab.
 //
 // Utilization does not grow evenly with the number of keys per bucket. At about M keys nearly every
-// bucket takes a second slab, mostly empty. With M = 15 utilization stays at 0.65 from 12 to 18
-// keys per bucket, while searches double.
+// bucket gets a second slab, which is mostly empty. With M = 15 utilization stays at 0.65 from 12
+// to 18 keys per bucket, while searches read twice as many slabs.
 //
-// In a multimap a key brings several pairs, all to one bucket. Other buckets stay empty, and still
-// take a base slab. The number of pairs per key, perKey, is estimated from the number of slabs; see
-// pairsPerKey.
+// In a multimap a key has several pairs, all in one bucket. Other buckets stay empty, but each has
+// a base slab. perKey, the pairs per key, is estimated from the number of slabs.
 
-// meanSlabs returns the expected number of slabs of a bucket at a mean number of pairs per bucket.
+// meanSlabs returns the expected number of slabs per bucket, given the mean number of pairs.
 func meanSlabs(pairs, perKey float64, perSlab int) float64 {
 	m, keys := float64(perSlab), pairs/perKey
-	// With many slabs, the last one holds any number of pairs from 1 to M.
+	// With many slabs, the last slab holds 1 to M pairs with equal probability.
 	if keys > 64*m {
 		return pairs/m + (m-1)/(2*m)
 	}
-	// Beyond twelve standard deviations nothing is left.
+	// Further than twelve standard deviations from the mean, probabilities are negligible.
 	from := math.Max(0, math.Floor(keys-12*math.Sqrt(keys)))
 	to := math.Ceil(keys + 12*math.Sqrt(keys) + 24)
 	var mean float64
@@ -33,15 +32,15 @@ func meanSlabs(pairs, perKey float64, perSlab int) float64 {
 	return mean
 }
 
-// slabsOf returns the expected number of slabs of k keys with perKey pairs on average. The number
-// of pairs is spread around its mean. If all keys had exactly perKey pairs, they would fill their
-// slabs well or badly by chance.
+// slabsOf returns the expected number of slabs for k keys with perKey pairs on average. It spreads
+// the number of pairs around its mean. Exactly perKey pairs per key would fill slabs well or badly
+// by chance.
 func slabsOf(k, perKey, perSlab float64) float64 {
 	pairs, deviation := k*perKey, (perKey-1)/2*math.Sqrt(k)
 	if deviation == 0 {
 		return math.Max(1, math.Ceil(pairs/perSlab))
 	}
-	// area is the integral of the number of slabs.
+	// area returns the integral of the number of slabs from 0 to pairs.
 	area := func(pairs float64) float64 {
 		if pairs < 0 {
 			return pairs
@@ -52,16 +51,16 @@ func slabsOf(k, perKey, perSlab float64) float64 {
 	return (area(pairs+deviation) - area(pairs-deviation)) / (2 * deviation)
 }
 
-// utilizationAt returns the utilization expected at a mean number of pairs per bucket.
+// utilizationAt returns the expected utilization, given the mean number of pairs per bucket.
 func utilizationAt(pairs, perKey float64, slotBytes int) float64 {
 	return pairs * float64(slotBytes) / (meanSlabs(pairs, perKey, slotsIn(slotBytes)) * slabBytes)
 }
 
 // pairsPerBucket returns the smallest mean number of pairs per bucket that reaches a utilization.
-// It returns false if chains of reasonable length do not reach it.
+// ok is false if chains of reasonable length do not reach it.
 func pairsPerBucket(utilization, perKey float64, slotBytes int) (pairs float64, ok bool) {
 	const step = 1.01
-	hi := utilization * slabBytes / float64(slotBytes) // no chains at all
+	hi := utilization * slabBytes / float64(slotBytes) // if each bucket had one slab
 	for utilizationAt(hi, perKey, slotBytes) < utilization {
 		if hi *= step; hi > 64*float64(slotsIn(slotBytes)) {
 			return 0, false
@@ -78,12 +77,11 @@ func pairsPerBucket(utilization, perKey float64, slotBytes int) (pairs float64, 
 	return hi, true
 }
 
-// maxPairs is the upper limit for pairsPerKey. More pairs per key make no difference: they fill
-// whole slabs.
+// maxPairs bounds pairsPerKey. More pairs per key make no difference, since they fill whole slabs.
 const maxPairs = 1 << 10
 
 // pairsPerKey estimates the mean number of pairs per key in a table of n pairs with the given
-// number of chained slabs. If chance explains the number of slabs, keys have one pair.
+// chained slabs. It returns 1 if the number of chained slabs can result from chance.
 func pairsPerKey(n uint64, buckets uint32, chained, slotBytes int) float64 {
 	pairs, b := float64(n)/float64(buckets), float64(buckets)
 	expected := func(perKey float64) float64 { return (meanSlabs(pairs, perKey, slotsIn(slotBytes)) - 1) * b }
@@ -102,7 +100,7 @@ func pairsPerKey(n uint64, buckets uint32, chained, slotBytes int) float64 {
 	return hi
 }
 
-// bucketsFor returns the number of buckets for n keys. It returns false if that exceeds maxBuckets.
+// bucketsFor returns the number of buckets for n keys. ok is false if it exceeds maxBuckets.
 func bucketsFor(n uint64, perBucket float64) (buckets uint32, ok bool) {
 	exact := math.Ceil(float64(n) / perBucket)
 	if exact > maxBuckets {
@@ -111,7 +109,7 @@ func bucketsFor(n uint64, perBucket float64) (buckets uint32, ok bool) {
 	return max(uint32(exact), 1), true
 }
 
-// chainedFor returns the expected number of chained slabs for n pairs, with a margin for chance.
+// chainedFor returns the expected number of chained slabs for n pairs, plus a margin for chance.
 func chainedFor(n uint64, perKey float64, buckets uint32, slotBytes int) int {
 	if n == 0 {
 		return 0
@@ -121,21 +119,21 @@ func chainedFor(n uint64, perKey float64, buckets uint32, slotBytes int) int {
 	return int(expected + expected/8 + spareUnits)
 }
 
-// spareUnits is added to the expected number of units. Small tables stray from their mean, and
-// warps that lose a race for a link free their unit a moment later.
+// spareUnits is added to the expected number of units. Small tables deviate from the mean, and a
+// warp that loses a race for a link frees its unit a moment later.
 const spareUnits = 64
 
-// maxUnlinked bounds the units that operations hold without linking them, because they are about to
-// lose the race for a link. The bound is one for each tile of the largest GPU. It does not depend
-// on the device, so neither does the memory of a fixed structure.
+// maxUnlinked bounds the units that operations have taken, but will not link because they lose the
+// race for a link. It is the number of tiles of the largest GPU. It does not depend on the device,
+// so that the memory of a fixed structure does not either.
 const maxUnlinked = 1 << 17
 
-// chainUnits is the initial pool size of a structure with Options.Buckets. It makes super blocks
-// large enough for 60 million pairs of 8 bytes.
+// chainUnits is the initial pool size of a structure with Options.Buckets. The super blocks are
+// then large enough for 60 million pairs of 8 bytes.
 const chainUnits = 1 << 16
 
-// maxChained returns the maximum number of units that n insertions take: one for each bucket of
-// full slabs, and one for each slab that they fill.
+// maxChained returns the maximum number of units that n insertions take: one per bucket that was
+// full, and one per slab that they fill.
 func maxChained(n int, buckets uint32, slotBytes int) int {
 	return min(n, n/slotsIn(slotBytes)+int(buckets)+1)
 }

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestUtilizationOfThePaper checks the numbers of the paper. Utilizations of 19 to 60 % have
-// average slab counts of 0.2 to 0.7. The drop at about 65 % has 0.9 to 1.1, where nearly every
-// bucket gets a second slab. No utilization exceeds 94 % (sections III-C, IV-B, VI-A).
+// TestUtilizationOfThePaper checks the paper's numbers. Utilizations of 19 to 60 % have average
+// slab counts of 0.2 to 0.7. The drop at about 65 % has 0.9 to 1.1, where nearly every bucket gets
+// a second slab. No utilization exceeds 94 % (sections III-C, IV-B, VI-A).
 func TestUtilizationOfThePaper(t *testing.T) {
 	const m = 15
 	for beta, want := range map[float64]float64{.2: .19, .7: .61, .9: .657, 1: .655, 1.1: .652, 5: .858} {
@@ -21,8 +21,7 @@ func TestUtilizationOfThePaper(t *testing.T) {
 	}
 }
 
-// TestMeanSlabsIsWhatHappens checks that keys thrown at buckets at random need as many slabs as
-// expected.
+// TestMeanSlabsIsWhatHappens checks that keys in random buckets take the expected number of slabs.
 func TestMeanSlabsIsWhatHappens(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const buckets = 1 << 14
@@ -50,8 +49,8 @@ func TestMeanSlabsIsWhatHappens(t *testing.T) {
 	}
 }
 
-// TestPairsPerBucket checks that pairsPerBucket reaches the wanted value, and that fewer keys do
-// not.
+// TestPairsPerBucket checks that pairsPerBucket reaches the requested utilization, and that fewer
+// pairs do not.
 func TestPairsPerBucket(t *testing.T) {
 	most := map[int]float64{4: .93, 8: .93, 16: .86}
 	for _, slot := range []int{4, 8, 16} {
@@ -88,8 +87,8 @@ func TestBucketsFor(t *testing.T) {
 	}
 }
 
-// TestChainedFor checks that the expected number lies between zero and the maximum, whatever the
-// shape of the table.
+// TestChainedFor checks that the expected number lies between zero and the maximum for tables of
+// all shapes.
 func TestChainedFor(t *testing.T) {
 	for _, slot := range []int{4, 8, 16} {
 		for _, buckets := range []uint32{1, 10, 1 << 20} {
@@ -113,8 +112,8 @@ func TestChainedFor(t *testing.T) {
 	}
 }
 
-// TestPairsPerKey checks that keys with several pairs, thrown at random buckets, need as many slabs
-// as expected. From that number follows the number of pairs per key.
+// TestPairsPerKey checks that keys with several pairs, in random buckets, take the expected number
+// of slabs, and that pairsPerKey computes the number of pairs from it.
 func TestPairsPerKey(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const buckets = 1 << 14
@@ -140,9 +139,9 @@ func TestPairsPerKey(t *testing.T) {
 					t.Errorf("%d slots, %d keys: they seem to have %.2f pairs", m, n, got)
 				}
 				if each < m && (pairs < float64(m)/2 || pairs > float64(m)) {
-					continue // hardly any chains to learn from, or all buckets have them
+					continue // hardly any bucket has a chain, or all have chains
 				}
-				// The purpose of the estimate is the number of buckets.
+				// The estimate serves to compute the number of buckets.
 				is, _ := pairsPerBucket(.55, got, slot)
 				if should, _ := pairsPerBucket(.55, float64(each), slot); math.Abs(is-should) > .12*should {
 					t.Errorf("%d slots, %d pairs of keys with %d: they seem to have %.2f; %.2f pairs per bucket, not %.2f", m, n, each, got, is, should)

@@ -12,22 +12,22 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Unreached is the depth of a vertex that a search does not reach. None stands for no vertex.
+// Unreached is the depth of a vertex that a search does not reach. NoVertex stands for no vertex.
 const (
 	Unreached = math.MaxUint32
 	NoVertex  = math.MaxUint32
 )
 
 const (
-	// grain is the number of vertices that a core takes at a time, if each costs little.
+	// grain is the number of vertices that a core processes at a time, if each costs little.
 	grain = 1 << 13
-	// rows is that number for work on all neighbors of a vertex.
+	// rows is the number of vertices that a core processes at a time, if it reads their rows.
 	rows = 1 << 9
-	// front is that number for the vertices of a frontier, where any may be a hub.
+	// front is the number of frontier vertices that a core processes at a time. Any may be a hub.
 	front = 1 << 6
 )
 
-// host returns a device as a host, on which Go code works.
+// host returns dev as a host, or an error if dev cannot run Go code.
 func host(dev device.Device, name string) (device.Host, error) {
 	h, err := cpu.Host(dev, "graphs")
 	if err != nil {
@@ -36,7 +36,6 @@ func host(dev device.Device, name string) (device.Host, error) {
 	return h, nil
 }
 
-// failure is an error of an algorithm.
 type failure struct {
 	name string
 	err  error
@@ -45,8 +44,7 @@ type failure struct {
 func (f *failure) Error() string { return "algo: " + f.name + ": " + f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// wrap wraps an error as one of an algorithm, unless it already is one. It returns errors of
-// contexts as they are.
+// wrap adds the name of an algorithm to an error, except to a failure or an error of a context.
 func wrap(name string, err error) error {
 	if f := (*failure)(nil); err == nil || errors.As(err, &f) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -54,12 +52,12 @@ func wrap(name string, err error) error {
 	return &failure{name, err}
 }
 
-// invalid returns the error of an invalid argument.
+// invalid returns a device.ErrInvalid with a message.
 func invalid(name, format string, args ...any) error {
 	return &failure{name, fmt.Errorf("%w: %s", device.ErrInvalid, fmt.Sprintf(format, args...))}
 }
 
-// checkUndirected refuses a directed graph.
+// checkUndirected returns an error if the graph is directed.
 func checkUndirected(name string, directed bool) error {
 	if directed {
 		return invalid(name, "the graph is directed; its Symmetric is not")
@@ -67,7 +65,7 @@ func checkUndirected(name string, directed bool) error {
 	return nil
 }
 
-// checkSource refuses a source that is no vertex.
+// checkSource returns an error if the source is not a vertex.
 func checkSource(name string, vertices int, source uint32) error {
 	if uint64(source) >= uint64(vertices) {
 		return invalid(name, "the source is %d, and there are %d vertices", source, vertices)
@@ -78,9 +76,8 @@ func checkSource(name string, vertices int, source uint32) error {
 // maxVertices is the default of graph.Options.MaxVertices.
 const maxVertices = 1 << 28
 
-// verticesWith returns the number of vertices including those of some edges. A vertex not less than
-// the default of graph.Options.MaxVertices is refused, unless Vertices of the list or the previous
-// number allows it.
+// verticesWith returns the number of vertices after e is added to before vertices. It returns an
+// error for a vertex of at least maxVertices, unless e.Vertices or the number before allows it.
 func verticesWith(name string, before int, e graph.Edges) (n int, err error) {
 	if e.Vertices < 0 || e.Vertices > math.MaxUint32 {
 		return 0, invalid(name, "%d vertices, want 0 to %d", e.Vertices, uint32(math.MaxUint32))
@@ -97,19 +94,18 @@ func verticesWith(name string, before int, e graph.Edges) (n int, err error) {
 	return n, nil
 }
 
-// rangeError returns the error of an edge with a vertex beyond the limit.
 func rangeError(name string, i int, u, v uint32, limit int) error {
 	return invalid(name, "edge %d from %d to %d: vertices are 0 to %d; Edges.Vertices allows more", i, u, v, limit-1)
 }
 
-// mustMatchVertices panics unless a slice has one element for each vertex.
+// mustMatchVertices panics unless a slice of n elements has one per vertex.
 func mustMatchVertices(name string, g *graph.CSR, n int) {
 	if n != g.Vertices() {
 		panic(fmt.Sprintf("algo: %s: %d elements for %d vertices", name, n, g.Vertices()))
 	}
 }
 
-// vertexList is a list to which cores append, one range at a time, up to its capacity.
+// vertexList is a list of fixed capacity to which cores append ranges concurrently.
 type vertexList struct {
 	list []uint32
 	used atomic.Int64
@@ -124,7 +120,7 @@ func (g *vertexList) add(vertices []uint32) {
 
 func (g *vertexList) vertices() []uint32 { return g.list[:g.used.Load()] }
 
-// swap empties the other list, and exchanges both.
+// swap empties list a and exchanges the two lists.
 func swap(a, b **vertexList) {
 	(*a).used.Store(0)
 	*a, *b = *b, *a

@@ -15,13 +15,12 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// shape is a list of edges from which a test makes graphs.
 type shape struct {
 	name string
 	graph.Edges
 }
 
-// shapes returns graphs that differ in what matters to algorithms.
+// shapes returns graphs on which algorithms behave differently.
 func shapes() (all []shape) {
 	r := rand.New(rand.NewPCG(7, 7))
 	add := func(name string, n, m int, edge func(i int) (u, v int)) {
@@ -58,7 +57,7 @@ func shapes() (all []shape) {
 // onShapes runs a test on all shapes, directed and undirected, on one core and on three.
 func onShapes(t *testing.T, test func(t *testing.T, dev device.Device, g *graph.CSR)) {
 	cores := []int{1, 3}
-	if testing.Short() { // the race detector sees everything on three
+	if testing.Short() { // three cores suffice for the race detector
 		cores = cores[1:]
 	}
 	for _, workers := range cores {
@@ -77,7 +76,7 @@ func onShapes(t *testing.T, test func(t *testing.T, dev device.Device, g *graph.
 	}
 }
 
-// neighborsOf returns the sets of neighbors, both ways.
+// neighborsOf returns for each vertex the set of its neighbors in either direction.
 func neighborsOf(g *graph.CSR) []map[uint32]bool {
 	sets := make([]map[uint32]bool, g.Vertices())
 	for v := range sets {
@@ -113,7 +112,7 @@ func TestTriangles(t *testing.T) {
 	})
 }
 
-// TestParts checks that no wedge is lost or counted twice, whatever the number of parts.
+// TestParts checks that each wedge is counted once, for any number of parts.
 func TestParts(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	all := shapes()
@@ -206,7 +205,7 @@ func TestBFS(t *testing.T) {
 	})
 }
 
-// sources returns some vertices to begin at.
+// sources returns vertices from which searches begin.
 func sources(g *graph.CSR) []uint32 {
 	if g.Vertices() == 0 {
 		return nil
@@ -262,8 +261,8 @@ func TestPageRank(t *testing.T) {
 	})
 }
 
-// TestPageRankBits checks that ranks are the same to the bit on any number of cores, and the same
-// as ever.
+// TestPageRankBits checks that ranks are the same to the bit on any number of cores, and in all
+// versions of the package.
 func TestPageRankBits(t *testing.T) {
 	all := shapes()
 	var first []uint64
@@ -294,7 +293,7 @@ func TestPageRankBits(t *testing.T) {
 	}
 }
 
-// rankDigest is that of TestPageRankBits on a machine with two cores.
+// rankDigest is the digest of TestPageRankBits on a machine with two cores.
 const rankDigest = 0x99abe38b5d1900f3
 
 func TestSSSP(t *testing.T) {
@@ -308,7 +307,7 @@ func TestSSSP(t *testing.T) {
 		}
 		wantPaths(t, dev, graph.NewWeighted(g, whole))
 		wantPaths(t, dev, graph.NewWeighted(g, large))
-		for i := range whole { // all equal: distances fall on thresholds
+		for i := range whole { // equal weights: distances coincide with thresholds
 			whole[i] = 3
 		}
 		wantPaths(t, dev, graph.NewWeighted(g, whole))
@@ -334,7 +333,7 @@ func wantPaths[W uint32 | uint64](t *testing.T, dev device.Device, g *graph.Weig
 	}
 }
 
-// bellmanFord relaxes the edges of vertices with a decreased distance until none does.
+// bellmanFord computes distances by relaxing edges until no distance decreases.
 func bellmanFord[W graph.Weight, D Distance](g *graph.Weighted[W], source uint32, unreached D) (at []D, reached int) {
 	at = make([]D, g.Vertices())
 	for v := range at {
@@ -375,7 +374,7 @@ func TestKCore(t *testing.T) {
 	})
 }
 
-// peeled removes vertices one by one, always one of the smallest degree.
+// peeled computes core numbers by removing one vertex of the smallest degree at a time.
 func peeled(g *graph.CSR) (cores []uint32, largest uint32) {
 	cores = make([]uint32, g.Vertices())
 	degrees, byDegree := make([]int, g.Vertices()), map[int][]uint32{}
@@ -507,8 +506,8 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestWarmPageRank checks that ranks that are close at the start need fewer iterations, and correct
-// ones need one.
+// TestWarmPageRank checks that good initial ranks need fewer iterations, and correct ranks only
+// one.
 func TestWarmPageRank(t *testing.T) {
 	onShapes(t, func(t *testing.T, dev device.Device, g *graph.CSR) {
 		if g.Vertices() == 0 {

@@ -5,23 +5,23 @@ import (
 	"math/bits"
 )
 
-// rankTotals holds the totals of a ranking over all vertices, and the decisions that depend on
-// them. It is the same wherever the ranks are.
+// rankTotals holds the totals of a ranking over all vertices, and decides from them how to
+// continue. Rankings on a host and on a device share it.
 type rankTotals struct {
 	o        PageRankOptions
 	directed bool
 	vertices int
 	damping  uint64 // in units of 2^-64
-	base     uint64 // the rank that starts at any vertex
-	limit    uint64 // maximum residual that a vertex need not push
+	base     uint64 // the rank that a vertex gets by restarts
+	limit    uint64 // residual up to which a vertex need not push
 
-	arcs        uint64 // the sum of degrees
+	arcs        uint64 // sum of all degrees
 	dangling    uint64 // ranks of vertices without neighbors, which restart anywhere
 	distributed uint64 // the part of dangling that has been pushed
-	residual    uint64 // what all other vertices have not pushed
-	load        uint64 // the sum of degrees of vertices that must push
+	residual    uint64 // sum of what all other vertices have not pushed
+	load        uint64 // sum of the degrees of the vertices that must push
 
-	allActive bool // all vertices must push, and get new ranks
+	allActive bool // whether all vertices must push and all ranks change
 	failed    error
 }
 
@@ -39,7 +39,7 @@ func newRankTotals(opts *PageRankOptions, directed bool) (b rankTotals, err erro
 	return rankTotals{o: o, directed: directed, damping: uint64(math.Ldexp(o.Damping, 64))}, nil
 }
 
-// grow adapts the totals to more vertices. All ranks change then.
+// grow sets a larger number of vertices. Then all ranks change.
 func (b *rankTotals) grow(vertices int) {
 	b.vertices = vertices
 	start, _ := bits.Mul64(RankOne, b.damping)
@@ -48,28 +48,29 @@ func (b *rankTotals) grow(vertices int) {
 	b.allActive = true
 }
 
-// residualShare returns the residual, what has not been pushed, as a share of all ranks.
+// residualShare returns the part of all ranks that has not been pushed.
 func (b *rankTotals) residualShare() float64 {
 	return float64(b.residual+absDiff(b.dangling, b.distributed)) / RankOne
 }
 
 func absDiff(a, b uint64) uint64 { return max(a, b) - min(a, b) }
 
-// unconverged reports whether ranks must be pushed or added up. changed is the number of vertices
-// with a changed sum, active the number of those that must push.
+// unconverged reports whether the ranking must continue. changed is the number of vertices with a
+// changed sum, and active the number of vertices that must push.
 func (b *rankTotals) unconverged(changed, active int) bool {
 	return b.allActive || changed > 0 || active > 0 && b.residualShare() > b.o.Tolerance
 }
 
-// maxPushShare is the divisor of all arcs that bounds the load. Above it, handing on along all arcs
-// in order is cheaper than along those of active vertices alone. The rows of active vertices have
-// to be read from the graph, and several cores add to one sum.
+// maxPushShare bounds the load for pushing only from active vertices, as a divisor of all arcs.
+// Above that load a sweep over all arcs is cheaper. Pushing from active vertices reads their rows
+// from the graph, and several cores add to one sum.
 const maxPushShare = 32
 
 func (b *rankTotals) shouldSweep() bool { return b.allActive || b.load > b.arcs/maxPushShare }
 
 // redistribute reports whether the ranks of vertices without neighbors have changed by more than
-// what all vertices may keep. They are spread anew then, which changes all ranks.
+// the limits of all vertices together. Then they must be distributed again, which changes all
+// ranks.
 func (b *rankTotals) redistribute() bool {
 	if absDiff(b.dangling, b.distributed) <= b.limit*uint64(b.vertices) {
 		return false
@@ -78,7 +79,7 @@ func (b *rankTotals) redistribute() bool {
 	return true
 }
 
-// degreeError returns the error of a graph that does not match the edges.
+// degreeError returns the error of a vertex with a degree that does not match the edges.
 func degreeError(v, degree, want uint32) error {
 	return invalid("ranking", "vertex %d has %d neighbors, and by the edges that came and went %d", v, degree, want)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// testConcurrentUpdates runs kernels of algorithms on a snapshot while two other streams change the
-// graph and look edges up, without waiting for them.
+// testConcurrentUpdates runs kernels of algorithms on a snapshot. Two other streams meanwhile
+// change the graph and look up edges.
 func testConcurrentUpdates(t testing.TB, dev device.Device, seed uint64) {
 	ctx, host := t.Context(), devicetest.OpenCPU(t, 1)
 	r := rand.New(rand.NewPCG(seed, 8))
@@ -73,7 +73,7 @@ func testConcurrentUpdates(t testing.TB, dev device.Device, seed uint64) {
 }
 
 // TestConcurrentUpdates overlaps updates, lookups and algorithms, under random schedules and weak
-// memory. A data race is a fault there.
+// memory, where a data race is a fault.
 func TestConcurrentUpdates(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if dev := kernelDevice(t); dev.Properties().Kind != device.Sim {

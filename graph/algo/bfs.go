@@ -8,18 +8,18 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// A frontier with more than 1/arcsPart of the unvisited arcs and 1/verticesPart of all vertices is
-// searched bottom-up. Each vertex that has not been found looks for a neighbor in the frontier,
-// instead of the reverse. (Beamer, Asanović, Patterson: "Direction-Optimizing Breadth-First
-// Search", 2012)
+// A search continues bottom-up if the frontier has more than 1/arcsPart of the unvisited arcs and
+// more than 1/verticesPart of all vertices. Then each unvisited vertex looks for a neighbor in the
+// frontier, instead of the reverse. (Beamer, Asanović, Patterson: "Direction-Optimizing
+// Breadth-First Search", 2012)
 const (
 	arcsPart     = 14
 	verticesPart = 24
 )
 
-// BFS searches a graph breadth first from a vertex. depths receives the number of edges of a
-// shortest path to each vertex, [Unreached] if none exists. BFS returns the number of vertices at
-// each depth, beginning with the source.
+// BFS searches a graph breadth first from a source. depths receives the number of edges of a
+// shortest path to each vertex, or [Unreached] if no path exists. BFS returns the number of
+// vertices at each depth, beginning with the source.
 func BFS(ctx context.Context, dev device.Device, g *graph.CSR, source uint32, depths []uint32) (levels []int, err error) {
 	mustMatchVertices("BFS", g, len(depths))
 	if !isHost(dev) {
@@ -57,16 +57,15 @@ func BFS(ctx context.Context, dev device.Device, g *graph.CSR, source uint32, de
 	return levels, ctx.Err()
 }
 
-// bfs is one search.
 type bfs struct {
 	device.Host
 	ctx            context.Context
 	g              *graph.CSR
 	depths         []uint32
-	frontier, next *vertexList // the frontier, and the next one
+	frontier, next *vertexList // vertices at the present depth and at the next
 }
 
-// arcs counts the arcs of the frontier.
+// arcs returns the number of arcs from the frontier.
 func (b *bfs) arcs() int {
 	var sum atomic.Int64
 	frontier := b.frontier.vertices()
@@ -80,7 +79,7 @@ func (b *bfs) arcs() int {
 	return int(sum.Load())
 }
 
-// topDown goes from the frontier, at the given depth, to its neighbors.
+// topDown visits the unvisited neighbors of the frontier, which is at the given depth.
 func (b *bfs) topDown(depth uint32) {
 	frontier := b.frontier.vertices()
 	b.Parallel(len(frontier), front, func(lo, hi int) {
@@ -99,7 +98,7 @@ func (b *bfs) topDown(depth uint32) {
 	})
 }
 
-// bottomUp searches, for all vertices that have not been found, a neighbor in the frontier.
+// bottomUp visits each unvisited vertex with a neighbor in the frontier.
 func (b *bfs) bottomUp(depth uint32) {
 	b.Parallel(b.g.Vertices(), rows, func(lo, hi int) {
 		if b.ctx.Err() != nil {

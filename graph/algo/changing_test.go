@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// follower is a graph that changes, with the results maintained from batch to batch.
+// follower is a mutable graph with results that are maintained from batch to batch.
 type follower struct {
 	*testing.T
 	cpu       device.Device
@@ -28,7 +28,7 @@ type follower struct {
 	ranking   *Ranking
 }
 
-// follow begins with an empty graph of some vertices.
+// follow returns a follower of an empty graph.
 func follow(t *testing.T, dev, cpu device.Device, o graph.Options, seed uint64, vertices int, ranks *PageRankOptions) *follower {
 	g, err := graph.New(dev, &o)
 	must(t, err)
@@ -56,8 +56,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// draw returns random edges, some of them repeated and some from a hub, or with there, present
-// edges.
+// draw returns random edges, a part of them repeated and a part from a hub. If existing is set, it
+// returns present edges.
 func (f *follower) draw(n int, existing bool) (e graph.Edges) {
 	if existing {
 		c, err := f.g.CSR(f.Context())
@@ -79,7 +79,7 @@ func (f *follower) draw(n int, existing bool) (e graph.Edges) {
 	return e
 }
 
-// step runs a batch, and updates the maintained results.
+// step runs a batch and updates the maintained results.
 func (f *follower) step(deletes bool, n int) {
 	ctx := f.Context()
 	e := f.draw(n, deletes && f.r.IntN(2) == 0)
@@ -112,7 +112,7 @@ func (f *follower) step(deletes bool, n int) {
 	}
 }
 
-// trianglesOf counts on the host and on the graph's device, with the same result.
+// trianglesOf counts triangles on the host and on the graph's device, and compares the counts.
 func (f *follower) trianglesOf(g Reader, e graph.Edges) uint64 {
 	f.Helper()
 	want, err := TrianglesOf(f.Context(), f.cpu, g, e)
@@ -126,7 +126,7 @@ func (f *follower) trianglesOf(g Reader, e graph.Edges) uint64 {
 	return want
 }
 
-// trianglesOn counts them on a GPU, for edges there, among others that do not count.
+// trianglesOn counts triangles on a GPU, of edges in device memory that a mask selects from others.
 func (f *follower) trianglesOn(g Reader, e graph.Edges, want uint64) {
 	f.Helper()
 	dev := f.g.Device()
@@ -150,7 +150,7 @@ func (f *follower) trianglesOn(g Reader, e graph.Edges, want uint64) {
 	}
 }
 
-// same compares the maintained results with new ones.
+// same compares the maintained results with newly computed results.
 func (f *follower) same(exact *PageRankOptions, off float64) {
 	f.Helper()
 	ctx := f.Context()
@@ -186,8 +186,8 @@ func (f *follower) same(exact *PageRankOptions, off float64) {
 	}
 }
 
-// TestFollowing checks that maintained results equal new ones over long histories, for ranks within
-// the tolerance.
+// TestFollowing checks over long histories that maintained results equal newly computed results.
+// Ranks may differ within the tolerance.
 func TestFollowing(t *testing.T) {
 	conformance.SkipRaced(t, "batches run on many cores in tests of graphs")
 	const tolerance, damping = 1e-5, 0.85
@@ -202,8 +202,7 @@ func TestFollowing(t *testing.T) {
 					}
 					f.step(i%3 == 2 || i > 50, size)
 					if size > 3 || i%10 == 9 {
-						// Both are as far from the exact ranks as the tolerance allows, or as
-						// rounding takes them.
+						// Both differ from the exact ranks at most by the tolerance or by rounding.
 						f.same(&PageRankOptions{Tolerance: 1e-13, Iterations: 300, Damping: damping}, tolerance*damping/(1-damping)+1e-12)
 					}
 				}
@@ -212,7 +211,7 @@ func TestFollowing(t *testing.T) {
 	}
 }
 
-// TestFollowingOnGPU does the same with a graph on a GPU.
+// TestFollowingOnGPU runs TestFollowing with a graph on a GPU.
 func TestFollowingOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -244,8 +243,8 @@ func TestRankingBits(t *testing.T) {
 	}
 }
 
-// TestRankingIsLocal checks that one edge of a ring changes ranks near it: an update reads rows
-// there, and few of the others.
+// TestRankingIsLocal checks that after inserting one edge into a ring, an update reads rows near
+// the edge and few others.
 func TestRankingIsLocal(t *testing.T) {
 	ctx := t.Context()
 	dev := devicetest.OpenCPU(t, 2)
@@ -273,7 +272,7 @@ func TestRankingIsLocal(t *testing.T) {
 	}
 }
 
-// counting counts the rows that are read.
+// counting is a Reader that counts the rows read.
 type counting struct {
 	Reader
 	rows int
@@ -284,8 +283,8 @@ func (c *counting) Rows(ctx context.Context, vertices []uint32) ([]uint64, []uin
 	return c.Reader.Rows(ctx, vertices)
 }
 
-// TestConnectedPath checks that deep trees stay cheap: each edge is linked to the end of a path
-// that grows downwards.
+// TestConnectedPath checks that deep trees stay fast. Each edge is linked to the end of a path that
+// grows downwards.
 func TestConnectedPath(t *testing.T) {
 	const n = 1 << 16
 	dev := devicetest.OpenCPU(t, 3)
@@ -303,8 +302,8 @@ func TestConnectedPath(t *testing.T) {
 	}
 }
 
-// TestRankingErrors checks that edges that do not lead to the graph return an error and make the
-// ranks invalid, and that an ended context has no effect.
+// TestRankingErrors checks that edges that do not lead to the graph return an error and invalidate
+// the ranks, and that an ended context changes nothing.
 func TestRankingErrors(t *testing.T) {
 	ctx := t.Context()
 	dev := devicetest.OpenCPU(t, 2)
@@ -325,7 +324,7 @@ func TestRankingErrors(t *testing.T) {
 			_, err = f.ranking.Update(ctx, g, none, none)
 			return errors.Join(err, g.Close())
 		}, "got a direction"},
-		{func(f *follower) error { // degrees are right, ends are not
+		{func(f *follower) error { // the degrees match, but the ends do not
 			_, err := f.g.Insert(ctx, []uint32{3, 60, 61, 62, 63, 64}, []uint32{59, 3, 3, 3, 3, 3}, nil)
 			must(t, err)
 			ends := []uint32{3, 4, 5, 6, 7, 8}
@@ -405,7 +404,7 @@ func TestRankingErrors(t *testing.T) {
 	}
 }
 
-// TestTrianglesOfMultigraph checks that parallel edges are in the triangles of a single edge.
+// TestTrianglesOfMultigraph checks that parallel edges count as one edge.
 func TestTrianglesOfMultigraph(t *testing.T) {
 	dev, ctx := devicetest.OpenCPU(t, 2), t.Context()
 	r := rand.New(rand.NewPCG(8, 1))

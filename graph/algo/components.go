@@ -8,16 +8,16 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// sampleSize is the number of vertices sampled to find the largest component.
+// sampleSize is the number of labels sampled to find the largest component.
 const sampleSize = 1 << 10
 
-// Components labels the connected components of a graph, the weakly connected ones if it is
-// directed. labels receives the smallest vertex of each vertex's component. Components returns
-// their number.
+// Components finds the connected components of a graph, or the weakly connected components if it is
+// directed. labels receives for each vertex the smallest vertex of its component. Components
+// returns the number of components.
 //
 // The algorithm is Afforest (Sutton, Ben-Nun, Barak: "Optimizing Parallel Graph Connectivity
-// Computation via Subgraph Sampling", 2018). Two edges of each vertex unite most of the largest
-// component. Its other edges need not be read.
+// Computation via Subgraph Sampling", 2018). Two edges per vertex unite most of the largest
+// component, so the other edges of its vertices need not be read.
 func Components(ctx context.Context, dev device.Device, g *graph.CSR, labels []uint32) (count int, err error) {
 	mustMatchVertices("components", g, len(labels))
 	if !isHost(dev) {
@@ -38,7 +38,7 @@ func Components(ctx context.Context, dev device.Device, g *graph.CSR, labels []u
 	unite(ctx, h, g, labels, func(_ uint32, row []uint32) []uint32 { return row[:min(first, len(row))] })
 	flatten(h, labels)
 	largest := uint32(NoVertex)
-	if !g.Directed() { // otherwise its other edges may link a vertex without any
+	if !g.Directed() { // in a directed graph, the skipped edges may be the only link of a vertex
 		largest = mostFrequent(sampleLabels(labels))
 	}
 	unite(ctx, h, g, labels, func(v uint32, row []uint32) []uint32 {
@@ -61,7 +61,7 @@ func Components(ctx context.Context, dev device.Device, g *graph.CSR, labels []u
 	return int(roots.Load()), ctx.Err()
 }
 
-// unite unites vertices with those neighbors that which returns.
+// unite unites each vertex with the neighbors that pick selects.
 func unite(ctx context.Context, h device.Host, g *graph.CSR, labels []uint32, pick func(v uint32, row []uint32) []uint32) {
 	h.Parallel(g.Vertices(), rows, func(lo, hi int) {
 		for v := lo; v < hi && ctx.Err() == nil; v++ {
@@ -72,8 +72,8 @@ func unite(ctx context.Context, h device.Host, g *graph.CSR, labels []uint32, pi
 	})
 }
 
-// link unites the roots of two vertices: the larger points to the smaller. Labels only decrease, so
-// in the end the root of a component is its smallest vertex.
+// link unites the trees of two vertices by pointing the larger root to the smaller. Labels only
+// decrease, so the final root of a component is its smallest vertex.
 func link(labels []uint32, u, v uint32) {
 	a, b := atomic.LoadUint32(&labels[u]), atomic.LoadUint32(&labels[v])
 	for a != b {
@@ -87,7 +87,7 @@ func link(labels []uint32, u, v uint32) {
 	}
 }
 
-// flatten points all vertices to their roots.
+// flatten points each vertex to its root.
 func flatten(h device.Host, labels []uint32) {
 	h.Parallel(len(labels), grain, func(lo, hi int) {
 		for v := lo; v < hi; v++ {
@@ -100,7 +100,7 @@ func flatten(h device.Host, labels []uint32) {
 	})
 }
 
-// sampleLabels returns the labels of a sample of vertices.
+// sampleLabels returns the labels of sampleSize evenly spaced vertices.
 func sampleLabels(labels []uint32) []uint32 {
 	if len(labels) == 0 {
 		return nil
@@ -112,7 +112,7 @@ func sampleLabels(labels []uint32) []uint32 {
 	return sample
 }
 
-// mostFrequent returns the most frequent of some labels.
+// mostFrequent returns the most frequent label.
 func mostFrequent(labels []uint32) uint32 {
 	best, counts := uint32(NoVertex), make(map[uint32]int)
 	for _, label := range labels {

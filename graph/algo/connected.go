@@ -8,21 +8,21 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// Connected maintains the connected components of a graph that grows, the weakly connected ones if
-// it is directed. The cost of a batch of edges depends on the batch, not on the size of the graph.
-// The effect of deletions cannot be determined without reading the rest of the graph; after them,
-// [Connected.Reset] recomputes the components. A Connected is not safe for concurrent use.
+// Connected maintains the connected components of a growing graph, or the weakly connected
+// components if it is directed. The cost of a batch depends on its edges, not on the size of the
+// graph. A Connected cannot follow deletions, since their effect depends on the rest of the graph.
+// After deletions call [Connected.Reset]. A Connected is not safe for concurrent use.
 //
-// The vertices are a forest. Roots are the smallest of their trees, and walks halve the paths
-// (Tarjan, van Leeuwen: "Worst-Case Analysis of Set Union Algorithms", 1984). Threads contend only
-// at roots, where one of them wins.
+// The vertices form a forest. The root of a tree is its smallest vertex, and a search for the root
+// halves the path (Tarjan, van Leeuwen: "Worst-Case Analysis of Set Union Algorithms", 1984).
+// Threads contend only at roots, where one of them succeeds.
 type Connected struct {
 	host    device.Host
 	parents []uint32
 	count   int
 }
 
-// NewConnected computes the components of a graph.
+// NewConnected finds the components of a graph.
 func NewConnected(ctx context.Context, dev device.Device, g *graph.CSR) (*Connected, error) {
 	h, err := host(dev, "connected")
 	if err != nil {
@@ -32,7 +32,7 @@ func NewConnected(ctx context.Context, dev device.Device, g *graph.CSR) (*Connec
 	return c, c.Reset(ctx, g)
 }
 
-// Reset recomputes the components from a graph. After an error nothing has changed.
+// Reset replaces the components by the components of a graph. After an error nothing has changed.
 func (c *Connected) Reset(ctx context.Context, g *graph.CSR) error {
 	labels := make([]uint32, g.Vertices())
 	count, err := Components(ctx, c.host, g, labels)
@@ -43,11 +43,10 @@ func (c *Connected) Reset(ctx context.Context, g *graph.CSR) error {
 	return nil
 }
 
-// Insert unites the ends of edges. A new vertex is added with all smaller numbers, as are the
-// vertices that edges.Vertices counts. A vertex from 2^28 on returns device.ErrInvalid with the
-// position of its edge, before anything changes, unless edges.Vertices allows it. If ctx ends, some
-// edges have been inserted, and all may be inserted again. Insert panics if From and To differ in
-// length.
+// Insert unites the ends of edges. It adds all vertices up to the largest end, and as many as
+// edges.Vertices. A vertex of at least 2^28 returns device.ErrInvalid with the position of its
+// edge, before anything changes, unless edges.Vertices allows it. If ctx ends, only part of the
+// edges may be inserted; all may be inserted again. Insert panics if From and To differ in length.
 func (c *Connected) Insert(ctx context.Context, edges graph.Edges) error {
 	mustMatchEnds("connected", edges)
 	n, err := verticesWith("connected", len(c.parents), edges)
@@ -75,7 +74,7 @@ func (c *Connected) Insert(ctx context.Context, edges graph.Edges) error {
 	return ctx.Err()
 }
 
-// unite unites the trees of two vertices, and reports whether they were different.
+// unite unites the trees of two vertices. It reports whether they were in different trees.
 func (c *Connected) unite(u, v uint32) bool {
 	for {
 		u, v = c.root(u), c.root(v)
@@ -89,8 +88,8 @@ func (c *Connected) unite(u, v uint32) bool {
 	}
 }
 
-// root returns the root of a vertex, and halves the path to it. Parents only decrease, and stay in
-// the tree.
+// root returns the root of a vertex and halves the path to the root. A parent is replaced only by a
+// smaller vertex of the same tree.
 func (c *Connected) root(v uint32) uint32 {
 	for {
 		parent := atomic.LoadUint32(&c.parents[v])
@@ -109,11 +108,11 @@ func (c *Connected) Vertices() int { return len(c.parents) }
 // Count returns the number of components.
 func (c *Connected) Count() int { return c.count }
 
-// Label returns the smallest vertex of a vertex's component. It panics like a slice index if v is
-// not a vertex.
+// Label returns the smallest vertex in the component of v. It panics if v is not a vertex.
 func (c *Connected) Label(v uint32) uint32 { return c.root(v) }
 
-// Labels writes the labels of all vertices, as [Components] does.
+// Labels writes the smallest vertex of its component for each vertex. It panics if the numbers of
+// labels and vertices differ.
 func (c *Connected) Labels(labels []uint32) {
 	if len(labels) != len(c.parents) {
 		panic("algo: connected: not as many labels as vertices")

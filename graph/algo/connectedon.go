@@ -10,23 +10,23 @@ import (
 	"github.com/weftgo/weft/internal/gpu/traversal"
 )
 
-// DeviceConnected is a [Connected] in device memory. It follows batches of edges on the device,
-// with one wait of the host for each. It takes 4 bytes a vertex, and up to half as much again if
-// batches add vertices, until Free. After an error of the device, only [DeviceConnected.Reset] is
-// possible. A DeviceConnected is not safe for concurrent use.
+// DeviceConnected maintains connected components in device memory. See [Connected]. It processes
+// batches of edges in device memory, and the host waits once per batch. Until Free it takes 4 bytes
+// a vertex, and up to half as much again if batches add vertices. After an error of the device,
+// only [DeviceConnected.Reset] is possible. A DeviceConnected is not safe for concurrent use.
 type DeviceConnected struct {
 	dev     device.Device
-	host    *Connected // on a CPU
+	host    *Connected // not nil on a CPU
 	k       *traversal.DynamicKernels
-	parents device.Slice[uint32] // may have capacity for more vertices
-	words   device.Slice[uint64] // results of kernels for a batch
+	parents device.Slice[uint32] // length n, or more if batches have added vertices
+	words   device.Slice[uint64] // results of the kernels for a batch
 	n       int
 	count   int
-	failed  error // of the device: the components are unknown
+	failed  error // error of the device, after which the components are unknown
 	freed   bool
 }
 
-// NewConnectedOn is [NewConnected] of a graph on a device. It waits for the components.
+// NewConnectedOn finds the components of a graph on a device, and waits for them.
 func NewConnectedOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR) (*DeviceConnected, error) {
 	if err := checkReadable("connected", s, g); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func NewConnectedOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR) (
 	return c, nil
 }
 
-// checkUsable refuses calls after Free, and streams of other devices.
+// checkUsable returns an error after Free, or if the stream belongs to another device.
 func (c *DeviceConnected) checkUsable(s *device.Stream) error {
 	switch {
 	case c.freed:
@@ -60,7 +60,7 @@ func (c *DeviceConnected) checkUsable(s *device.Stream) error {
 	return nil
 }
 
-// Reset is [Connected.Reset] of a graph on the device.
+// Reset replaces the components by the components of a graph on the device. See [Connected.Reset].
 func (c *DeviceConnected) Reset(ctx context.Context, s *device.Stream, g *graph.DeviceCSR) error {
 	if err := errors.Join(c.checkUsable(s), checkReadable("connected", s, g)); err != nil {
 		return err
@@ -84,8 +84,8 @@ func (c *DeviceConnected) Reset(ctx context.Context, s *device.Stream, g *graph.
 	return wrap("connected", old.Free())
 }
 
-// Insert is [Connected.Insert] of the edges on the device that count (Done). It waits for them to
-// be united.
+// Insert unites the ends of the edges that edges.Done selects, and waits for that. See
+// [Connected.Insert].
 func (c *DeviceConnected) Insert(ctx context.Context, s *device.Stream, edges graph.DeviceEdges) error {
 	if err := edges.Check(c.dev); err != nil {
 		return wrap("connected", err)
@@ -175,8 +175,8 @@ func (c *DeviceConnected) Count() int {
 	return c.count
 }
 
-// Labels writes the smallest vertex of each vertex's component, as [ComponentsOn] does, and waits
-// for it. It panics if the numbers of labels and vertices differ.
+// Labels writes the smallest vertex of its component for each vertex, and waits for the result. It
+// panics if the numbers of labels and vertices differ.
 func (c *DeviceConnected) Labels(ctx context.Context, s *device.Stream, labels device.Slice[uint32]) error {
 	if err := errors.Join(c.checkUsable(s), c.failed); err != nil {
 		return err
@@ -201,7 +201,7 @@ func (c *DeviceConnected) Labels(ctx context.Context, s *device.Stream, labels d
 	return wrap("connected", errors.Join(s.Copy(labels.Ptr(), c.parents.Ptr(), 4*n), s.Sync(ctx)))
 }
 
-// Free frees the memory; every later call returns device.ErrClosed. Free is idempotent.
+// Free frees the memory. Later calls return device.ErrClosed. Free is idempotent.
 func (c *DeviceConnected) Free() error {
 	c.freed, c.n, c.count = true, 0, 0
 	if c.host != nil {

@@ -47,7 +47,7 @@ func Example() {
 	// vertices by depth: [1 2 1]
 }
 
-// Integer weights have integer distances.
+// Integer weights yield integer distances.
 func ExampleSSSP() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)
@@ -68,7 +68,8 @@ func ExampleSSSP() {
 	// Output: 3 [0 3 7]
 }
 
-// TrianglesOf counts the triangles that a batch closes, and those that another one removes.
+// TrianglesOf counts the triangles that a batch of insertions closes, and the triangles that a
+// deletion removes.
 func ExampleTrianglesOf() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)
@@ -100,7 +101,7 @@ func ExampleTrianglesOf() {
 	// Output: 4 2 [0 1 2 3]
 }
 
-// DeviceConnected follows batches on the device: on a GPU, if the device is one.
+// DeviceConnected processes batches in device memory, here on a CPU.
 func ExampleDeviceConnected() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)

@@ -15,7 +15,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// followerOn is a graph that changes on a device, with results maintained there and on the host.
+// followerOn is a mutable graph on a device. Its results are maintained on the device and on the
+// host.
 type followerOn struct {
 	*testing.T
 	s         *device.Stream
@@ -26,7 +27,7 @@ type followerOn struct {
 	connected *Connected
 	ranks     *DeviceRanking
 	parts     *DeviceConnected
-	current   graph.Edges // of the last batch, those that changed the graph
+	current   graph.Edges // edges of the last batch that changed the graph
 }
 
 func followOn(t *testing.T, dev device.Device, o graph.Options, vertices int, ranks *PageRankOptions) *followerOn {
@@ -63,7 +64,7 @@ func (f *followerOn) close() {
 	must(f.T, errors.Join(f.ranks.Free(), f.ranks.Free(), f.parts.Free(), f.parts.Free(), f.g.Close()))
 }
 
-// batch returns random edges on the device, a few of them repeated, or present edges.
+// batch returns edges in device memory: random edges, some of them repeated, or present edges.
 func (f *followerOn) batch(n int, existing bool) graph.DeviceEdges {
 	var e graph.Edges
 	if existing {
@@ -103,7 +104,7 @@ func (f *followerOn) change(deletes bool, n int) (inserted, deleted graph.Device
 	return inserted, deleted
 }
 
-// step runs a batch, and updates everything.
+// step runs a batch and updates all results.
 func (f *followerOn) step(deletes bool, n int) {
 	f.Helper()
 	ctx := f.Context()
@@ -155,8 +156,8 @@ func onDevices(t *testing.T, test func(t *testing.T, dev device.Device)) {
 	t.Run("kernels", func(t *testing.T) { test(t, kernelDevice(t)) })
 }
 
-// TestFollowingOn checks that results maintained on a device equal those of the host, to the bit,
-// after batches large and small, with new vertices.
+// TestFollowingOn checks that results maintained on a device equal those of the host to the bit,
+// after small and large batches, with new vertices.
 func TestFollowingOn(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device) {
 		for _, o := range []graph.Options{{}, {Directed: true, SelfLoops: true}, {Multi: true}} {
@@ -175,8 +176,8 @@ func TestFollowingOn(t *testing.T) {
 	})
 }
 
-// TestRankingOnSnapshot checks that a ranking reads a snapshot like the graph. An edge between two
-// parts that even out slowly is followed vertex by vertex.
+// TestRankingOnSnapshot checks that a ranking can read a snapshot instead of the graph. An edge
+// joins two parts that even out slowly, so that updates push from single vertices.
 func TestRankingOnSnapshot(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device) {
 		ctx := t.Context()
@@ -199,8 +200,8 @@ func TestRankingOnSnapshot(t *testing.T) {
 	})
 }
 
-// TestRankingOnIsLocal checks that one edge of a ring changes ranks near it, and that rows of few
-// vertices are read.
+// TestRankingOnIsLocal checks that after inserting one edge into a ring, an update changes ranks
+// near the edge and exports no graph.
 func TestRankingOnIsLocal(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device) {
 		ctx := t.Context()
@@ -235,7 +236,7 @@ func TestRankingOnIsLocal(t *testing.T) {
 	})
 }
 
-// exporting counts exports.
+// exporting is a DeviceReader that counts exports.
 type exporting struct {
 	*graph.Graph
 	exports int
@@ -246,8 +247,8 @@ func (e *exporting) CSROn(ctx context.Context, s *device.Stream) (*graph.DeviceC
 	return e.Graph.CSROn(ctx, s)
 }
 
-// TestFollowingOnErrors checks that a ranking or components refuse the same on the device as on the
-// host, with the same text, if any.
+// TestFollowingOnErrors checks that rankings and components refuse the same arguments on a device
+// as on a host, with the same error text.
 func TestFollowingOnErrors(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device) {
 		ctx := t.Context()
@@ -327,7 +328,8 @@ func TestFollowingOnErrors(t *testing.T) {
 	})
 }
 
-// TestFollowingOnEnds checks that an ended context has no effect: the next call continues.
+// TestFollowingOnEnds checks that an ended context changes nothing, and that the next call
+// continues.
 func TestFollowingOnEnds(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device) {
 		ctx := t.Context()
@@ -352,7 +354,7 @@ func TestFollowingOnEnds(t *testing.T) {
 	})
 }
 
-// TestFollowingOnEmpty checks graphs without vertices or edges, and lists with a number of
+// TestFollowingOnEmpty checks graphs without vertices or edges, and lists that set the number of
 // vertices.
 func TestFollowingOnEmpty(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device) {
@@ -382,8 +384,8 @@ func TestFollowingOnEmpty(t *testing.T) {
 	})
 }
 
-// TestFollowingOnFails checks that running out of memory anywhere is an error and leaks nothing
-// after Free. A new object is correct.
+// TestFollowingOnFails checks that a lack of memory at any point is an error, leaks nothing after
+// Free, and does not affect a new object.
 func TestFollowingOnFails(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device) {
 		ctx := t.Context()

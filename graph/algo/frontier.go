@@ -7,13 +7,13 @@ import (
 	"sync/atomic"
 )
 
-// Marks of vertices.
+// Marks of a vertex.
 const (
-	markChanged = 1 << iota // in changed
-	markActive              // in active
+	markChanged = 1 << iota // the vertex is in changed
+	markActive              // the vertex is in active
 )
 
-// converge hands ranks on until the remainder is within the tolerance.
+// converge pushes ranks until the residual is within the tolerance.
 func (r *Ranking) converge(ctx context.Context, g Reader) (result PageRankResult, err error) {
 	for r.unconverged(len(r.changed.vertices()), len(r.active.vertices())) && result.Iterations < r.o.Iterations {
 		if err := ctx.Err(); err != nil {
@@ -39,11 +39,11 @@ func (r *Ranking) converge(ctx context.Context, g Reader) (result PageRankResult
 	return result, nil
 }
 
-// rowsPerRead is the number of vertices with rows that are read at a time.
+// rowsPerRead is the maximum number of rows that are read at a time.
 const rowsPerRead = 1 << 16
 
-// pushActive gives all neighbors of active vertices their shares, and records the vertices with
-// changed sums. Sums are integers, so the order in which cores add does not matter.
+// pushActive pushes the ranks of the active vertices to their neighbors, and records the neighbors
+// as changed. Sums are integers, so the order in which cores add does not matter.
 func (r *Ranking) pushActive(ctx context.Context, g Reader) error {
 	var pushed atomic.Uint64
 	for active := range slices.Chunk(r.active.vertices(), rowsPerRead) {
@@ -68,7 +68,7 @@ func (r *Ranking) pushActive(ctx context.Context, g Reader) error {
 				if to := neighbors[offsets[i]:offsets[i+1]]; len(to) > 0 {
 					part += r.residualOf(v)
 					changed = r.push(v, to, changed)
-					part -= r.residualOf(v) // the remainder of a division
+					part -= r.residualOf(v) // the remainder of the division by the degree
 				}
 			}
 			r.changed.add(changed)
@@ -81,7 +81,7 @@ func (r *Ranking) pushActive(ctx context.Context, g Reader) error {
 	return nil
 }
 
-// push pushes the rank of a vertex, and appends the neighbors that are not yet marked.
+// push pushes the rank of a vertex to its neighbors. It appends the newly changed neighbors.
 func (r *Ranking) push(u uint32, to, changed []uint32) []uint32 {
 	share := r.ranks[u] / uint64(len(to))
 	delta := share - r.pushed[u]
@@ -98,12 +98,12 @@ func (r *Ranking) push(u uint32, to, changed []uint32) []uint32 {
 	return changed
 }
 
-// mark marks a vertex, and reports whether it was unmarked.
+// mark sets a mark of a vertex and reports whether the mark was unset.
 func (r *Ranking) mark(v, as uint32) bool {
 	return atomic.LoadUint32(&r.marks[v])&as == 0 && atomic.OrUint32(&r.marks[v], as)&as == 0
 }
 
-// updateRanks computes ranks from sums, and finds the vertices that must push.
+// updateRanks computes ranks from sums and finds the vertices that must push.
 func (r *Ranking) updateRanks() {
 	n := uint64(len(r.ranks))
 	changed := r.changed.vertices()
@@ -145,9 +145,9 @@ func (r *Ranking) updateRanks() {
 	r.changed.used.Store(0)
 }
 
-// residualOf returns how much of its rank a vertex has not pushed, or has pushed in excess. If
-// edges have just come it may exceed 64 bits. It is then added and subtracted once each, so sums
-// are right in the end.
+// residualOf returns the absolute difference between the rank of a vertex and what it has pushed.
+// After an insertion of edges the result may overflow. It is then subtracted as it was added, so
+// totals are right in the end.
 func (r *Ranking) residualOf(v uint32) uint64 {
 	d := uint64(r.degrees[v])
 	if d == 0 {

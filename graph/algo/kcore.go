@@ -10,12 +10,12 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// KCore computes the core numbers of an undirected graph. cores receives, for each vertex, the
-// largest k such that it is in a subgraph of vertices with at least k neighbors in that subgraph.
-// KCore returns the largest core number. Self loops do not count; parallel edges count separately.
+// KCore computes the core number of each vertex of an undirected graph. That is the largest k such
+// that the vertex lies in a subgraph where each vertex has at least k neighbors. KCore returns the
+// largest core number. Self loops do not count as neighbors; parallel edges count separately.
 //
-// Vertices of the smallest degree are removed, all at a time, with their edges, until none is left
-// of that degree (Dasari, Ranjan, Zubair: "ParK", 2014).
+// All vertices of the smallest degree are removed together with their edges, until no vertex of
+// that degree is left (Dasari, Ranjan, Zubair: "ParK", 2014).
 func KCore(ctx context.Context, dev device.Device, g *graph.CSR, cores []uint32) (largest uint32, err error) {
 	mustMatchVertices("KCore", g, len(cores))
 	if !isHost(dev) {
@@ -53,18 +53,19 @@ func KCore(ctx context.Context, dev device.Device, g *graph.CSR, cores []uint32)
 	return largest, ctx.Err()
 }
 
-// peeling is a graph with some vertices removed.
+// peeling is a graph from which vertices are removed.
 type peeling struct {
 	device.Host
-	ctx       context.Context
-	g         *graph.CSR
-	degrees   []uint32 // in the remaining graph; of removed vertices, at most their core number
+	ctx context.Context
+	g   *graph.CSR
+	// degrees in the remaining graph; at most the core number for removed vertices
+	degrees   []uint32
 	cores     []uint32
 	remaining []uint32
-	level     int64 // all vertices of at most that degree have been removed
+	level     int64 // maximum degree of the removed vertices
 }
 
-// nextLevel finds the smallest degree of the remaining graph, and moves its vertices to now.
+// nextLevel finds the smallest degree of the remaining graph and moves its vertices to current.
 func (p *peeling) nextLevel(current *vertexList) (largest uint32) {
 	done := func(v uint32) bool { return int64(p.degrees[v]) <= p.level }
 	p.remaining = slices.DeleteFunc(p.remaining, done)
@@ -84,7 +85,8 @@ func (p *peeling) nextLevel(current *vertexList) (largest uint32) {
 	return uint32(p.level)
 }
 
-// peel removes vertices with core number k, and gathers those with a degree that falls to k.
+// peel removes the vertices in current, which have core number k. It adds the vertices with a
+// degree that falls to k to next.
 func (p *peeling) peel(k uint32, current []uint32, next *vertexList) {
 	p.Parallel(len(current), front, func(lo, hi int) {
 		if p.ctx.Err() != nil {
@@ -103,7 +105,7 @@ func (p *peeling) peel(k uint32, current []uint32, next *vertexList) {
 	})
 }
 
-// decrement decrements a degree above k, and reports whether it is then k.
+// decrement decrements a degree if it is above k, and reports whether it becomes k.
 func decrement(degree *uint32, k uint32) bool {
 	for old := atomic.LoadUint32(degree); old > k; old = atomic.LoadUint32(degree) {
 		if atomic.CompareAndSwapUint32(degree, old, old-1) {

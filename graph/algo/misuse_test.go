@@ -12,14 +12,13 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// panics reports whether f panics.
 func panics(f func()) (did bool) {
 	defer func() { did = recover() != nil }()
 	f()
 	return false
 }
 
-// smallGraph is a path of three vertices.
+// smallGraph returns a path of three vertices.
 func smallGraph(t *testing.T) *graph.CSR {
 	t.Helper()
 	g, err := graph.Build(t.Context(), devicetest.OpenCPU(t, 1), graph.Edges{From: []uint32{0, 1}, To: []uint32{1, 2}}, nil)
@@ -48,7 +47,7 @@ func TestWithoutDevice(t *testing.T) {
 	check("Ranking", err)
 }
 
-// TestFreedGraphs checks that every algorithm refuses a freed graph on the device, and a column of
+// TestFreedGraphs checks that all algorithms refuse a freed graph on a device, and a column on
 // another device.
 func TestFreedGraphs(t *testing.T) {
 	for _, open := range []func() device.Device{
@@ -103,8 +102,8 @@ func TestTrianglesOfOnElsewhere(t *testing.T) {
 	must(t, errors.Join(column.Free(), elsewhere.Free(), mask.Free(), g.Close()))
 }
 
-// TestSampleOverflows checks that a fan-out with an overflowing number of elements does not match
-// an empty slice.
+// TestSampleOverflows checks that an empty slice is refused if the number of elements overflows to
+// 0.
 func TestSampleOverflows(t *testing.T) {
 	s := devicetest.NewStream(t, kernelDevice(t))
 	d, err := smallGraph(t).Upload(s)
@@ -118,8 +117,8 @@ func TestSampleOverflows(t *testing.T) {
 	must(t, errors.Join(s.Sync(t.Context()), d.Free()))
 }
 
-// TestVerticesOutOfRange checks that one wrong number does not take all memory for the vertices
-// below it.
+// TestVerticesOutOfRange checks that one wrong vertex number does not allocate memory for all
+// smaller numbers.
 func TestVerticesOutOfRange(t *testing.T) {
 	ctx, host := t.Context(), devicetest.OpenCPU(t, 1)
 	c, err := NewConnected(ctx, host, smallGraph(t))
@@ -144,7 +143,7 @@ func TestVerticesOutOfRange(t *testing.T) {
 	must(t, g.Close())
 }
 
-// TestConnectedVertices checks that the vertices of a list exist, with edges or without.
+// TestConnectedVertices checks that all vertices of a list exist, with or without edges.
 func TestConnectedVertices(t *testing.T) {
 	ctx := t.Context()
 	c, err := NewConnected(ctx, devicetest.OpenCPU(t, 1), smallGraph(t))

@@ -12,14 +12,15 @@ import (
 	"github.com/weftgo/weft/internal/gpu/traversal"
 )
 
-// isHost reports whether Go code works on the memory of a device. It returns true for nil, which
-// the host code refuses.
+// isHost reports whether Go code can run on the memory of a device. It returns true for nil, so
+// that host then returns an error.
 func isHost(dev device.Device) bool {
 	_, ok := dev.(device.Host)
 	return ok || dev == nil
 }
 
-// runUploaded runs an algorithm on a device with kernels, on a graph and a column of the host.
+// runUploaded uploads a graph to a device with kernels, runs an algorithm, and copies the result to
+// to.
 func runUploaded[T device.Elem, G interface{ Free() error }](ctx context.Context, dev device.Device, name string, upload func(*device.Stream) (G, error), to []T, run func(s *device.Stream, g G, column device.Slice[T]) error) error {
 	return onStream(ctx, dev, name, func(s *device.Stream) error {
 		g, err := upload(s)
@@ -37,8 +38,7 @@ func runUploaded[T device.Elem, G interface{ Free() error }](ctx context.Context
 	})
 }
 
-// checkReadable checks that a stream belongs to the device of a graph, and that the graph has not
-// been freed.
+// checkReadable returns an error if the graph is freed, or the stream belongs to another device.
 func checkReadable(name string, s *device.Stream, g *graph.DeviceCSR) error {
 	switch {
 	case g.Offsets().Len() == 0:
@@ -49,8 +49,8 @@ func checkReadable(name string, s *device.Stream, g *graph.DeviceCSR) error {
 	return nil
 }
 
-// checkPlaces checks the places of the graph and of the column of a call on a device. The column
-// must have one element for each vertex.
+// checkPlaces checks that the stream and the column are on the device of the graph. It panics if
+// the column does not have one element per vertex.
 func checkPlaces[T device.Elem](name string, s *device.Stream, g *graph.DeviceCSR, column device.Slice[T]) error {
 	if err := checkReadable(name, s, g); err != nil {
 		return err
@@ -64,7 +64,7 @@ func checkPlaces[T device.Elem](name string, s *device.Stream, g *graph.DeviceCS
 	return nil
 }
 
-// loadKernels loads the kernels for a graph, and returns the places of its rows.
+// loadKernels loads the kernels for a graph and returns its rows as their parameter.
 func loadKernels(name string, g *graph.DeviceCSR) (*traversal.Kernels, traversal.Graph, error) {
 	k, err := traversal.Load(g.Device())
 	if err != nil {
@@ -77,7 +77,8 @@ func rowsOf(g *graph.DeviceCSR) traversal.Graph {
 	return traversal.Graph{Offsets: g.Offsets().Ptr(), Targets: g.Targets().Ptr(), Vertices: g.Vertices(), Arcs: g.Arcs(), Directed: g.Directed()}
 }
 
-// PageRankOn is [PageRank] of a graph on a device, with the ranks there. It waits for the result.
+// PageRankOn computes the ranks of a graph on a device and waits for them. ranks lies on the same
+// device. See [PageRank].
 func PageRankOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, ranks device.Slice[uint64], opts *PageRankOptions) (r PageRankResult, err error) {
 	if err := checkPlaces("PageRank", s, g, ranks); err != nil {
 		return r, err
@@ -110,7 +111,7 @@ func PageRankOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, ranks
 	return r, wrap("PageRank", errors.Join(err, free()))
 }
 
-// limitOf returns the largest change of ranks that is within a tolerance.
+// limitOf returns the largest change of ranks, in units of 1/RankOne, that is within a tolerance.
 func limitOf(tolerance float64) uint64 {
 	lo, hi := uint64(0), uint64(math.MaxUint64)
 	for lo < hi {
@@ -123,7 +124,8 @@ func limitOf(tolerance float64) uint64 {
 	return lo
 }
 
-// transpose returns a graph with all edges reversed; for an undirected graph, the graph itself.
+// transpose returns a graph with all edges reversed, and a function that frees it. For an
+// undirected graph it returns the graph itself.
 func transpose(ctx context.Context, s *device.Stream, k *traversal.Kernels, g *graph.DeviceCSR, rows traversal.Graph) (into traversal.Graph, free func() error, err error) {
 	into = rows
 	if !g.Directed() {
@@ -141,7 +143,8 @@ func transpose(ctx context.Context, s *device.Stream, k *traversal.Kernels, g *g
 	return into, func() error { return errors.Join(offsets.Free(), targets.Free()) }, err
 }
 
-// BFSOn is [BFS] of a graph on a device, with the depths there. It waits for the result.
+// BFSOn searches a graph on a device breadth first and waits for the depths. depths lies on the
+// same device. See [BFS].
 func BFSOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, source uint32, depths device.Slice[uint32]) (levels []int, err error) {
 	if err := checkPlaces("BFS", s, g, depths); err != nil {
 		return nil, err
@@ -163,8 +166,8 @@ func BFSOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, source uin
 	return levels, wrap("BFS", err)
 }
 
-// ComponentsOn is [Components] of a graph on a device, with the labels there. It waits for the
-// result.
+// ComponentsOn finds the connected components of a graph on a device and waits for the labels.
+// labels lies on the same device. See [Components].
 func ComponentsOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, labels device.Slice[uint32]) (count int, err error) {
 	if err := checkPlaces("components", s, g, labels); err != nil {
 		return 0, err
@@ -186,7 +189,8 @@ func ComponentsOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, lab
 	return count, wrap("components", err)
 }
 
-// KCoreOn is [KCore] of a graph on a device, with the core numbers there. It waits for the result.
+// KCoreOn computes the core numbers of a graph on a device and waits for them. cores lies on the
+// same device. See [KCore].
 func KCoreOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, cores device.Slice[uint32]) (largest uint32, err error) {
 	if err := checkPlaces("KCore", s, g, cores); err != nil {
 		return 0, err
@@ -208,7 +212,8 @@ func KCoreOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, cores de
 	return largest, wrap("KCore", err)
 }
 
-// SSSPOn is [SSSP] of a graph on a device, with the distances there. It waits for the result.
+// SSSPOn computes shortest paths in a graph on a device and waits for the distances. distances lies
+// on the same device. See [SSSP].
 func SSSPOn[W graph.Weight, D Distance](ctx context.Context, s *device.Stream, g *graph.DeviceWeighted[W], source uint32, distances device.Slice[D]) (reached int, err error) {
 	if err := checkPlaces("SSSP", s, g.DeviceCSR, distances); err != nil {
 		return 0, err
@@ -250,7 +255,7 @@ func badArc[W graph.Weight](ctx context.Context, s *device.Stream, g *graph.Devi
 	return badWeight(rows, arc)
 }
 
-// weightTypes maps the types of weights to those of kernels.
+// weightTypes maps the types of weights to the types that kernels use.
 var weightTypes = map[core.Type]traversal.WeightType{
 	{Letter: 'u', Bits: 32}: traversal.Uint32, {Letter: 'i', Bits: 32}: traversal.Int32, {Letter: 'f', Bits: 32}: traversal.Float32,
 	{Letter: 'u', Bits: 64}: traversal.Uint64, {Letter: 'i', Bits: 64}: traversal.Int64, {Letter: 'f', Bits: 64}: traversal.Float64,

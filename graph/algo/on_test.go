@@ -16,7 +16,8 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// kernelDevice returns a simulated GPU, or the device of the environment.
+// kernelDevice returns the device of the environment, or a simulated GPU if that device has no
+// kernels.
 func kernelDevice(t *testing.T) device.Device {
 	t.Helper()
 	if testing.Short() {
@@ -29,7 +30,7 @@ func kernelDevice(t *testing.T) device.Device {
 	return dev
 }
 
-// onKernels runs a test on graphs of all shapes, on a device with kernels.
+// onKernels runs a test on all shapes, on a device with kernels.
 func onKernels(t *testing.T, test func(t *testing.T, dev, host device.Device, g *graph.CSR)) {
 	dev, host := kernelDevice(t), devicetest.OpenCPU(t, 2)
 	for _, s := range shapes() {
@@ -43,7 +44,7 @@ func onKernels(t *testing.T, test func(t *testing.T, dev, host device.Device, g 
 	}
 }
 
-// TestPageRankOnKernels checks that ranks of a device with kernels are those of a CPU, to the bit,
+// TestPageRankOnKernels checks that ranks of a device with kernels equal ranks of a CPU to the bit,
 // after the same number of iterations.
 func TestPageRankOnKernels(t *testing.T) {
 	n := 0
@@ -115,7 +116,7 @@ func TestKCoreOnKernels(t *testing.T) {
 	})
 }
 
-// sameDistances compares distances by weights of one type.
+// sameDistances compares distances on a device and a host, for weights of one type.
 func sameDistances[W graph.Weight, D Distance](t *testing.T, dev, host device.Device, g *graph.CSR, weight func(i int) W) {
 	t.Helper()
 	weights := make([]W, g.Arcs())
@@ -161,7 +162,8 @@ func TestSSSPOnKernels(t *testing.T) {
 	})
 }
 
-// TestErrorsOnKernels checks that kernels refuse the same as a CPU, with the same text.
+// TestErrorsOnKernels checks that kernels refuse the same arguments as a CPU, with the same error
+// text.
 func TestErrorsOnKernels(t *testing.T) {
 	ctx, dev, host := t.Context(), kernelDevice(t), devicetest.OpenCPU(t, 1)
 	g, err := graph.Build(ctx, host, graph.Edges{From: []uint32{0, 1, 2}, To: []uint32{1, 2, 3}}, &graph.Options{Directed: true})
@@ -213,7 +215,7 @@ func TestErrorsOnKernels(t *testing.T) {
 	must(t, errors.Join(s.Sync(ctx), d.Free(), column.Free()))
 }
 
-// all runs every algorithm on a device, for errors.
+// all passes each algorithm on a device to each, as a function that returns its error.
 func all(ctx context.Context, dev device.Device, g *graph.CSR, each func(name string, run func() error)) {
 	n := g.Vertices()
 	each("PageRank", func() error {
@@ -288,8 +290,8 @@ func TestEndingOnKernels(t *testing.T) {
 	}
 }
 
-// TestFailuresOnKernels checks that an ended context, and running out of memory anywhere, are
-// errors and leak nothing.
+// TestFailuresOnKernels checks that an ended context and a lack of memory at any point are errors
+// and leak nothing.
 func TestFailuresOnKernels(t *testing.T) {
 	dev, host := kernelDevice(t), devicetest.OpenCPU(t, 1)
 	e := graph.Edges{Vertices: 40}

@@ -10,22 +10,22 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// RankOne is the sum of the ranks of all vertices: a rank of r is the share r/RankOne. The sum of
-// two fits into 64 bits.
+// RankOne is the sum of the ranks of all vertices: a rank r is the share r/RankOne. The sum of two
+// ranks fits into 64 bits.
 const RankOne = 1 << 62
 
-// PageRankOptions configures [PageRank]. The zero value and nil are good defaults.
+// PageRankOptions configures [PageRank]. The zero value and nil select the defaults.
 type PageRankOptions struct {
-	// Damping is the probability of following an edge. Default 0.85.
+	// Damping is the probability of following an edge. The default is 0.85.
 	Damping float64
-	// Iterations is the maximum number of iterations. Default 100.
+	// Iterations is the maximum number of iterations. The default is 100.
 	Iterations int
-	// Tolerance ends the iteration when the ranks together change by no more than that. Default
-	// 10^-6; negative: never.
+	// Tolerance ends the iteration when the changes of all ranks add up to at most this share. The
+	// default is 10^-6. A negative value never ends it.
 	Tolerance float64
-	// Warm begins with the ranks of an earlier call, perhaps of the graph before some batches,
-	// instead of with equal ones. If these are close, fewer iterations are needed. New vertices
-	// must have rank 0.
+	// Warm begins with the ranks of an earlier call instead of equal ranks. The graph may have
+	// changed since. If the ranks are close to the new ones, fewer iterations are needed. New
+	// vertices must have rank 0.
 	Warm bool
 }
 
@@ -53,10 +53,11 @@ func (o *PageRankOptions) check() (c PageRankOptions, err error) {
 	return c, nil
 }
 
-// PageRankResult reports the progress of an iteration.
+// PageRankResult reports how an iteration ended.
 type PageRankResult struct {
 	Iterations int
-	Change     float64 // of all ranks together, in the last iteration
+	// sum of all changes in the last iteration; for a Ranking, what is left to push
+	Change float64
 }
 
 // PageRank computes how often a random walk visits each vertex. The walk follows an edge with
@@ -64,9 +65,9 @@ type PageRankResult struct {
 // "The Anatomy of a Large-Scale Hypertextual Web Search Engine", 1998). ranks receives shares of
 // [RankOne].
 //
-// Ranks are integers, so sums do not depend on the order of their terms: the outcome is the same to
-// the bit on any machine. Divisions are rounded down. So all ranks together lose some parts in 2^62
-// for each vertex and arc.
+// Ranks are integers, so sums do not depend on the order of their terms: the result is the same to
+// the bit on any machine. Divisions are rounded down. So the sum of all ranks is too small by a few
+// parts in 2^62 per vertex and arc.
 func PageRank(ctx context.Context, dev device.Device, g *graph.CSR, ranks []uint64, opts *PageRankOptions) (r PageRankResult, err error) {
 	mustMatchVertices("PageRank", g, len(ranks))
 	if !isHost(dev) {
@@ -113,19 +114,19 @@ func PageRank(ctx context.Context, dev device.Device, g *graph.CSR, ranks []uint
 	return r, nil
 }
 
-// walk is one random walk.
+// walk is a PageRank computation on a host.
 type walk struct {
 	device.Host
 	out, into *graph.CSR
 	ranks     []uint64
-	shares    []uint64 // the share that each vertex pushes to each of its neighbors
+	shares    []uint64 // share that each vertex pushes to each of its neighbors
 	fixedPoint
 }
 
-// fixedPoint holds the parameters of the computation of ranks.
+// fixedPoint holds the parameters of a PageRank computation.
 type fixedPoint struct {
 	damping uint64 // in units of 2^-64
-	base    uint64 // the rank that starts at any vertex
+	base    uint64 // the rank that a vertex gets by restarts
 }
 
 func fixed(damping float64, vertices uint64) (f fixedPoint) {
@@ -135,7 +136,7 @@ func fixed(damping float64, vertices uint64) (f fixedPoint) {
 	return f
 }
 
-// step runs one iteration, and returns the change of all ranks.
+// step runs one iteration and returns the sum of all rank changes.
 func (w *walk) step(ctx context.Context) uint64 {
 	var dangling, change atomic.Uint64 // dangling: ranks of vertices without edges
 	w.Parallel(len(w.ranks), grain, func(lo, hi int) {

@@ -9,23 +9,23 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// Ranking maintains the PageRank of a graph that changes. After a batch it continues from the
-// previous ranks. Each vertex pushes its rank to its neighbors, and does so again when its rank
-// has changed. If a batch changes few ranks, only they are processed. If it changes many, all are,
-// by iterations of [PageRank].
+// Ranking maintains the PageRank of a mutable graph. After a batch it continues from the previous
+// ranks. Each vertex pushes its rank to its neighbors, and pushes again when its rank has changed.
+// If few ranks change, only their vertices are processed. If many change, all are, as in
+// [PageRank].
 //
-// A small change takes fewer iterations than a new start. But a batch that joins distant parts does
-// not, since their ranks even out slowly. Measured, batches of a few edges are worth it; from a
-// thousandth of the edges on, a new start is as good.
+// A small change takes fewer iterations than a new start. A batch that joins distant parts is an
+// exception, since ranks then even out slowly. In measurements, Update was faster for batches of a
+// few edges. From a thousandth of the edges on, a new start was as good.
 //
-// Ranking ends when all vertices together have at most Tolerance left to push. So ranks are as
-// close to the exact ones as those of PageRank, by the same bound, Tolerance·Damping/(1-Damping)
-// over all vertices. (Frontiers that grow and are pruned are those of Sahu: "DF* PageRank", 2024.
-// What was pushed adds up exactly, in integers, so errors do not accumulate over batches.)
+// Update ends when all vertices together have at most Tolerance left to push. So ranks are as close
+// to the exact ranks as those of PageRank, by the same bound: Tolerance·Damping/(1-Damping) over
+// all vertices. (Sahu: "DF* PageRank", 2024, describes frontiers that grow and are pruned. Here
+// pushed amounts are integers and add up exactly, so errors do not accumulate over batches.)
 //
-// It works on the host, wherever the graph is; [DeviceRanking] is the same on a device. It takes 32
-// bytes a vertex, and is not safe for concurrent use. The outcome is the same to the bit on any
-// number of cores.
+// A Ranking works on the host, even if the graph is on a GPU; [DeviceRanking] works on a device. It
+// takes 32 bytes a vertex. It is not safe for concurrent use. The result is the same to the bit on
+// any number of cores.
 type Ranking struct {
 	rankTotals
 	host device.Host
@@ -33,14 +33,14 @@ type Ranking struct {
 	degrees []uint32
 	ranks   []uint64
 	pushed  []uint64 // amount that each vertex has pushed to each of its neighbors
-	sums    []uint64 // sum pushed to each vertex
+	sums    []uint64 // sum that all vertices have pushed to each vertex
 
 	marks   []uint32
 	changed *vertexList // vertices with a changed sum
 	active  *vertexList // vertices that must push
 }
 
-// NewRanking computes the ranks of a graph. Tolerance must be positive, and Warm false.
+// NewRanking computes the ranks of a graph. opts must have neither a negative Tolerance nor Warm.
 func NewRanking(ctx context.Context, dev device.Device, g *graph.CSR, opts *PageRankOptions) (*Ranking, error) {
 	h, err := host(dev, "ranking")
 	if err != nil {
@@ -60,14 +60,14 @@ func NewRanking(ctx context.Context, dev device.Device, g *graph.CSR, opts *Page
 	return r, err
 }
 
-// Ranks returns the shares of [RankOne] of all vertices. The slice belongs to the Ranking and is
-// valid until the next Update.
+// Ranks returns the ranks of all vertices as shares of [RankOne]. The slice belongs to the Ranking
+// and is valid until the next Update.
 func (r *Ranking) Ranks() []uint64 { return r.ranks }
 
 // Vertices returns the number of vertices.
 func (r *Ranking) Vertices() int { return len(r.ranks) }
 
-// grow adds vertices up to n, without neighbors. All ranks change then.
+// grow adds vertices without neighbors up to n vertices. Then all ranks change.
 func (r *Ranking) grow(n int) {
 	added := n - len(r.ranks)
 	if added <= 0 {
@@ -81,16 +81,18 @@ func (r *Ranking) grow(n int) {
 	r.rankTotals.grow(n)
 }
 
-// Update computes the ranks of g after a batch. inserted and deleted are the edges that the batch
-// inserted and deleted, each once, as [graph.Edges.Filter] returns them. Parallel edges that one
-// deletion removes are listed as many times. g must not have changed since; a snapshot does not.
-// Vertices beyond the previous ones, up to the largest with an edge or inserted.Vertices, are new
-// and change all ranks. So it is better to begin with the final number of vertices. A vertex from
-// 2^28 on returns device.ErrInvalid, unless inserted.Vertices allows it.
+// Update computes the ranks of g after a batch. inserted and deleted list each edge that the batch
+// inserted or deleted once, as [graph.Edges.Filter] returns them. If one deletion removes several
+// parallel edges, list the edge as many times. g must not have changed since; a snapshot never
+// does.
 //
-// Edges that do not lead from the previous graph to g return device.ErrInvalid, as far as degrees
-// reveal it. After that, or an error of g, the ranks are invalid, and every call returns the error.
-// If ctx ends, the next call continues. Update panics if lists differ in length.
+// Update adds all vertices up to the largest end and up to inserted.Vertices. New vertices change
+// all ranks, so it is better to begin with the final number of vertices. A vertex of at least 2^28
+// returns device.ErrInvalid, unless inserted.Vertices allows it.
+//
+// If the edges do not lead to g, Update returns device.ErrInvalid, as far as degrees reveal it.
+// After that, or after an error of g, the ranks are invalid, and every call returns the error. If
+// ctx ends, the next call continues. Update panics if From and To of a list differ in length.
 func (r *Ranking) Update(ctx context.Context, g Reader, inserted, deleted graph.Edges) (result PageRankResult, err error) {
 	mustMatchEnds("ranking", inserted)
 	mustMatchEnds("ranking", deleted)
@@ -103,8 +105,8 @@ func (r *Ranking) Update(ctx context.Context, g Reader, inserted, deleted graph.
 	return r.converge(ctx, g)
 }
 
-// applyEdges applies inserted and deleted edges. Their ends push first, so that no vertex has
-// pushed more than its rank when others are added up.
+// applyEdges applies inserted and deleted edges to degrees and sums. It marks the ends of the edges
+// to push first, so that no vertex has pushed more than its rank when residuals are added up.
 func (r *Ranking) applyEdges(ctx context.Context, g Reader, inserted, deleted graph.Edges) error {
 	if g.Directed() != r.directed {
 		return invalid("ranking", "edges have got a direction, or lost it")
@@ -163,7 +165,7 @@ func (r *Ranking) applyEdges(ctx context.Context, g Reader, inserted, deleted gr
 	return nil
 }
 
-// eachArc calls f for the arcs of edges.
+// eachArc calls f for each arc of the edges.
 func (r *Ranking) eachArc(e graph.Edges, f func(u, v uint32)) {
 	r.host.Parallel(len(e.From), rows, func(lo, hi int) {
 		for i := lo; i < hi; i++ {

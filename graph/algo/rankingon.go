@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/gpu/traversal"
 )
 
-// DeviceReader is a graph that changes, or a snapshot of one, that kernels and the host read in
-// place: a [graph.Graph] or a [graph.Snapshot].
+// DeviceReader is a mutable graph, or a snapshot, that kernels and the host can read in place.
+// [graph.Graph] and [graph.Snapshot] implement it.
 type DeviceReader interface {
 	Reader
 	View(ctx context.Context, s *device.Stream, submit func(graph.Ref) error) error
@@ -20,24 +20,24 @@ type DeviceReader interface {
 
 var _, _ DeviceReader = (*graph.Graph)(nil), (*graph.Snapshot)(nil)
 
-// DeviceRanking is a [Ranking] in device memory. It follows batches on the device, as passed to
-// [graph.Graph.InsertOn], and its ranks are the same to the bit. The host decides how to continue,
-// so it waits for a few words each time that ranks are pushed.
+// DeviceRanking maintains the PageRank of a mutable graph in device memory. See [Ranking]. It
+// processes batches in device memory, as passed to [graph.Graph.InsertOn]. Its ranks equal those of
+// a Ranking to the bit. The host decides how to continue, so it waits after each push.
 //
-// On a GPU it takes 60 bytes a vertex, on a CPU as much as a Ranking, until Free. It is not safe
-// for concurrent use.
+// Until Free it takes 60 bytes a vertex on a GPU, 32 bytes on a CPU. It is not safe for concurrent
+// use.
 type DeviceRanking struct {
 	dev       device.Device
-	host      *Ranking             // on a CPU
-	hostRanks device.Slice[uint64] // memory of its ranks
+	host      *Ranking             // not nil on a CPU
+	hostRanks device.Slice[uint64] // memory of host.ranks
 
 	rankTotals
 	k               *traversal.DynamicKernels
 	state           traversal.RankState
-	changed, active int // numbers of vertices with a changed sum, and of those that must push
+	changed, active int // number of vertices with a changed sum, and of vertices that must push
 }
 
-// NewRankingOn is [NewRanking] of a graph on a device. It waits for the ranks.
+// NewRankingOn computes the ranks of a graph on a device, and waits for them. See [NewRanking].
 func NewRankingOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, opts *PageRankOptions) (*DeviceRanking, error) {
 	if err := checkReadable("ranking", s, g); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (r *DeviceRanking) start(ctx context.Context, s *device.Stream, g *graph.De
 	return err
 }
 
-// moveRanks moves the ranks of the host to memory of its device when their number has changed.
+// moveRanks moves host.ranks to memory of the device if the number of vertices has changed.
 func (r *DeviceRanking) moveRanks() error {
 	n := r.host.Vertices()
 	if r.hostRanks.Len() == n {
@@ -92,8 +92,8 @@ func (r *DeviceRanking) moveRanks() error {
 	return old.Free()
 }
 
-// Ranks returns the shares of [RankOne] of all vertices. The slice belongs to the ranking and must
-// not be modified. It is valid until the next Update or Free.
+// Ranks returns the ranks of all vertices as shares of [RankOne]. The slice belongs to the ranking
+// and must not be modified. It is valid until the next Update or Free.
 func (r *DeviceRanking) Ranks() device.Slice[uint64] {
 	if r.host != nil {
 		return r.hostRanks.Sub(0, r.hostRanks.Len())
@@ -104,13 +104,14 @@ func (r *DeviceRanking) Ranks() device.Slice[uint64] {
 // Vertices returns the number of vertices.
 func (r *DeviceRanking) Vertices() int { return r.Ranks().Len() }
 
-// Free frees the memory; every later call returns device.ErrClosed. Free is idempotent.
+// Free frees the memory. Later calls return device.ErrClosed. Free is idempotent.
 func (r *DeviceRanking) Free() error {
 	r.failed = &failure{"ranking", fmt.Errorf("%w: it has been freed", device.ErrClosed)}
 	return errors.Join(r.hostRanks.Free(), r.state.Free(r.dev))
 }
 
-// Update is [Ranking.Update] of the edges on the device that count (Done). It waits for the ranks.
+// Update computes the ranks of g after a batch, and waits for them. It processes the edges that
+// inserted.Done and deleted.Done select. See [Ranking.Update].
 func (r *DeviceRanking) Update(ctx context.Context, s *device.Stream, g DeviceReader, inserted, deleted graph.DeviceEdges) (result PageRankResult, err error) {
 	for _, e := range []*graph.DeviceEdges{&inserted, &deleted} {
 		if err := e.Check(r.dev); err != nil {
@@ -140,7 +141,6 @@ func edgesOf(e graph.DeviceEdges) traversal.Edges {
 	return traversal.Edges{From: e.From.Ptr(), To: e.To.Ptr(), Done: e.Done.Ptr(), N: e.From.Len()}
 }
 
-// grow adds vertices up to the given number.
 func (r *DeviceRanking) grow(ctx context.Context, s *device.Stream, vertices int) error {
 	if vertices > r.vertices {
 		if err := r.k.Grow(ctx, s, &r.state, vertices); err != nil {
@@ -152,7 +152,7 @@ func (r *DeviceRanking) grow(ctx context.Context, s *device.Stream, vertices int
 	return nil
 }
 
-// applyEdges applies inserted and deleted edges, as that of [Ranking].
+// applyEdges applies inserted and deleted edges to degrees and sums.
 func (r *DeviceRanking) applyEdges(ctx context.Context, s *device.Stream, g DeviceReader, inserted, deleted graph.DeviceEdges) error {
 	if g.Directed() != r.directed {
 		return invalid("ranking", "edges have got a direction, or lost it")
@@ -180,7 +180,7 @@ func (r *DeviceRanking) applyEdges(ctx context.Context, s *device.Stream, g Devi
 	return r.checkTally(ctx, s, g, t)
 }
 
-// checkDeleted refuses deleted edges of vertices that did not exist.
+// checkDeleted returns an error if a deleted edge has an end that did not exist.
 func (r *DeviceRanking) checkDeleted(ctx context.Context, s *device.Stream, deleted graph.DeviceEdges) error {
 	if deleted.From.Len() == 0 {
 		return nil
@@ -196,15 +196,14 @@ func (r *DeviceRanking) checkDeleted(ctx context.Context, s *device.Stream, dele
 	return invalid("ranking", "edge %d from %d to %d was deleted, and there were %d vertices", check.Bad, ends[0], ends[1], r.vertices)
 }
 
-// view runs f with the graph as kernels read it.
+// view runs f with g as a kernel parameter.
 func (r *DeviceRanking) view(ctx context.Context, s *device.Stream, g DeviceReader, f func(traversal.DynamicGraph) error) error {
 	return g.View(ctx, s, func(c graph.Ref) error {
 		return f(traversal.DynamicGraph{Records: c.Records, Pool: c.Pool, Alive: c.Alive, Vertices: c.Vertices, Unit: c.Unit})
 	})
 }
 
-// checkTally returns an error if a pass has found a vertex with a row that does not match the
-// edges.
+// checkTally returns an error if a kernel has found a row that does not match the edges.
 func (r *DeviceRanking) checkTally(ctx context.Context, s *device.Stream, g DeviceReader, t traversal.Tally) error {
 	switch {
 	case t.Mismatch < 0:
@@ -223,7 +222,7 @@ func (r *DeviceRanking) checkTally(ctx context.Context, s *device.Stream, g Devi
 	return degreeError(uint32(t.Mismatch), degree[0], want)
 }
 
-// converge hands ranks on until the remainder is within the tolerance.
+// converge pushes ranks until the residual is within the tolerance.
 func (r *DeviceRanking) converge(ctx context.Context, s *device.Stream, g DeviceReader) (result PageRankResult, err error) {
 	for r.unconverged(r.changed, r.active) && result.Iterations < r.o.Iterations && r.vertices > 0 {
 		if err := ctx.Err(); err != nil {
@@ -241,7 +240,7 @@ func (r *DeviceRanking) converge(ctx context.Context, s *device.Stream, g Device
 	return result, nil
 }
 
-// pushActive lets the active vertices push.
+// pushActive pushes the ranks of the active vertices to their neighbors.
 func (r *DeviceRanking) pushActive(ctx context.Context, s *device.Stream, g DeviceReader) (err error) {
 	all, load := r.redistribute(), r.load
 	r.state.Distributed = r.distributed
@@ -258,7 +257,7 @@ func (r *DeviceRanking) pushActive(ctx context.Context, s *device.Stream, g Devi
 	return r.checkTally(ctx, s, g, t)
 }
 
-// sweepCurrent lets all vertices push along the edges of the present graph.
+// sweepCurrent exports the present graph and runs sweeps on it.
 func (r *DeviceRanking) sweepCurrent(ctx context.Context, s *device.Stream, g DeviceReader, before PageRankResult) (result PageRankResult, err error) {
 	d, err := g.CSROn(ctx, s)
 	if err != nil {
@@ -278,9 +277,9 @@ func (r *DeviceRanking) sweepCurrent(ctx context.Context, s *device.Stream, g De
 	return r.runSweeps(ctx, s, d, before)
 }
 
-// runSweeps lets all vertices push until the remainder is within the tolerance.
+// runSweeps pushes the ranks of all vertices until the residual is within the tolerance.
 func (r *DeviceRanking) runSweeps(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, result PageRankResult) (PageRankResult, error) {
-	r.allActive = true // if this call ends early, the next one continues here
+	r.allActive = true // if this call ends early, the next call continues here
 	into, free, err := transpose(ctx, s, r.k.Kernels, g, rowsOf(g))
 	var t traversal.Tally
 	if err == nil {
@@ -299,7 +298,7 @@ func (r *DeviceRanking) runSweeps(ctx context.Context, s *device.Stream, g *grap
 	return result, nil
 }
 
-// verticesOn is verticesWith for edges on a device.
+// verticesOn returns the number of vertices after edges on a device are added. See verticesWith.
 func verticesOn(ctx context.Context, s *device.Stream, k *traversal.DynamicKernels, name string, before int, e graph.DeviceEdges) (int, error) {
 	n, err := verticesWith(name, before, graph.Edges{Vertices: e.Vertices})
 	if err != nil {
@@ -316,7 +315,7 @@ func verticesOn(ctx context.Context, s *device.Stream, k *traversal.DynamicKerne
 	return max(n, check.Vertices), err
 }
 
-// rangeErrorOn returns the error of an edge on a device with a vertex beyond the limit.
+// rangeErrorOn returns the error of edge i, which has a vertex beyond the limit.
 func rangeErrorOn(ctx context.Context, s *device.Stream, name string, e graph.DeviceEdges, i, limit int) error {
 	ends, err := edgeOf(ctx, s, e, i)
 	if err != nil {
@@ -325,7 +324,7 @@ func rangeErrorOn(ctx context.Context, s *device.Stream, name string, e graph.De
 	return rangeError(name, i, ends[0], ends[1], limit)
 }
 
-// edgeOf reads an edge.
+// edgeOf reads edge i from device memory.
 func edgeOf(ctx context.Context, s *device.Stream, e graph.DeviceEdges, i int) (ends [2]uint32, err error) {
 	err = e.From.Sub(i, i+1).CopyTo(ctx, s, ends[:1])
 	if err == nil {

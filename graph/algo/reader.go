@@ -9,10 +9,11 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Reader is a graph that changes, or a snapshot of one: a [graph.Graph], on any device, or a
-// [graph.Snapshot]. Algorithms on batches read the rows of the touched vertices from it, and the
-// whole graph only if that costs less. They take the edges that a batch has reported. The graph has
-// no log of changes, so a program that maintains no results pays nothing.
+// Reader is a mutable graph, or a snapshot, that algorithms on batches can read. [graph.Graph], on
+// any device, and [graph.Snapshot] implement it. The algorithms read the rows at the ends of the
+// batch's edges, and the whole graph only if that costs less. The caller passes the edges that a
+// batch changed: the graph has no log of changes, so a program without such algorithms pays
+// nothing.
 type Reader interface {
 	Directed() bool
 	Degree(ctx context.Context, vertices, degrees []uint32) error
@@ -22,14 +23,14 @@ type Reader interface {
 
 var _, _ Reader = (*graph.Graph)(nil), (*graph.Snapshot)(nil)
 
-// mustMatchEnds panics if lists of edges differ in length.
+// mustMatchEnds panics if the slices of a list of edges differ in length.
 func mustMatchEnds(name string, e graph.Edges) {
 	if len(e.From) != len(e.To) {
 		panic(fmt.Sprintf("algo: %s: %d edges come from vertices, and %d lead to some", name, len(e.From), len(e.To)))
 	}
 }
 
-// distinct sorts keys and removes duplicates.
+// distinct returns keys sorted and without duplicates. It reuses their memory.
 func distinct[K cpu.Key](ctx context.Context, h device.Host, keys []K) ([]K, error) {
 	if len(keys) == 0 {
 		return nil, ctx.Err()

@@ -10,22 +10,23 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// SampleOptions configures [Sample]. The zero value and nil are good defaults.
+// SampleOptions configures [Sample]. The zero value and nil select the defaults.
 type SampleOptions struct {
-	// Seed determines the sample, which is the same on any device and any number of cores.
+	// Seed determines the sample. A seed yields the same sample on any device and any number of
+	// cores.
 	Seed uint64
-	// Replace draws each neighbor anew, so that it may be drawn several times. Default: each
-	// neighbor is drawn at most once, and all of them if they are no more than the fan-out.
+	// Replace allows a neighbor to be drawn several times. By default each neighbor is drawn at
+	// most once, and all neighbors are drawn if there are at most fanout.
 	Replace bool
 }
 
-// maxListed is the number of draws up to which duplicates are searched in a list.
+// maxListed is the maximum number of draws for which duplicates are searched in a list.
 const maxListed = 64
 
-// Sample draws neighbors of vertices, each neighbor of a vertex with equal probability. out has a
-// row of fanout elements for each vertex; elements without a neighbor receive [NoVertex]. Sample
-// returns the number of neighbors drawn. A vertex that occurs several times has a sample of its own
-// each time. Sample panics if out does not have fanout elements for each vertex.
+// Sample draws neighbors of vertices. All neighbors of a vertex are equally likely. out has a row
+// of fanout elements for each vertex; unused elements receive [NoVertex]. Sample returns the number
+// of neighbors drawn. A vertex that is listed several times gets a separate sample each time.
+// Sample panics if out does not have fanout elements for each vertex.
 func Sample(ctx context.Context, dev device.Device, g *graph.CSR, vertices []uint32, fanout int, out []uint32, opts *SampleOptions) (drawn int, err error) {
 	mustMatchSample(len(vertices), fanout, len(out))
 	if !isHost(dev) {
@@ -64,18 +65,18 @@ func Sample(ctx context.Context, dev device.Device, g *graph.CSR, vertices []uin
 	return int(sum.Load()), ctx.Err()
 }
 
-// sampler draws from one row.
+// sampler draws entries of one row.
 type sampler struct {
 	seed uint64
 	from []uint32
 }
 
-// uniform returns draw i, uniform in [0,n).
+// uniform returns random number i, uniform in [0,n).
 func (s *sampler) uniform(i, n int) int {
 	return int(workload.Below(workload.Random(s.seed, uint64(i)), uint64(n)))
 }
 
-// draw fills the beginning of a row, and returns the number of elements.
+// draw draws entries into row and returns their number.
 func (s *sampler) draw(row []uint32, replace bool) int {
 	n, k := len(s.from), len(row)
 	switch {
@@ -95,7 +96,7 @@ func (s *sampler) draw(row []uint32, replace bool) int {
 	return k
 }
 
-// floyd draws positions such that each set has equal probability (Bentley, Floyd: "A Sample of
+// floyd draws distinct entries. Each set of entries is equally likely (Bentley, Floyd: "A Sample of
 // Brilliance", 1987).
 func (s *sampler) floyd(row []uint32) {
 	n, k := len(s.from), len(row)
@@ -112,8 +113,8 @@ func (s *sampler) floyd(row []uint32) {
 	}
 }
 
-// selectInOrder visits all neighbors, and takes each with the probability that makes all sets equal
-// (Knuth, algorithm 3.4.2S).
+// selectInOrder draws distinct entries in one pass over all entries. Each set of entries is equally
+// likely (Knuth, algorithm 3.4.2S).
 func (s *sampler) selectInOrder(row []uint32) {
 	n, j := len(s.from), 0
 	for i, u := range s.from {

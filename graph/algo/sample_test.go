@@ -14,7 +14,6 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// star returns a graph in which vertex 0 has n neighbors.
 func star(t *testing.T, n int) *graph.CSR {
 	t.Helper()
 	e := graph.Edges{Vertices: n + 2}
@@ -28,8 +27,8 @@ func star(t *testing.T, n int) *graph.CSR {
 	return g
 }
 
-// TestSampleIsUniform checks that each neighbor is drawn as often as any other, by every method,
-// and without Replace none twice.
+// TestSampleIsUniform checks for each method that all neighbors are drawn equally often, and
+// without Replace at most once.
 func TestSampleIsUniform(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	for _, tt := range []struct {
@@ -70,8 +69,8 @@ func TestSampleIsUniform(t *testing.T) {
 	}
 }
 
-// TestSampleRows checks that vertices with few neighbors have all of them, and that rows end with
-// None. A seed has the same sample on any number of cores.
+// TestSampleRows checks that all neighbors are drawn if they are few, and that NoVertex fills the
+// row. A seed must yield the same sample on any number of cores.
 func TestSampleRows(t *testing.T) {
 	g := star(t, 3)
 	vertices := []uint32{0, 4, 1}
@@ -95,7 +94,8 @@ func TestSampleRows(t *testing.T) {
 	}
 }
 
-// TestSampleOnKernels checks that a device with kernels draws the same as a CPU, by every method.
+// TestSampleOnKernels checks for each method that a device with kernels draws the same sample as a
+// CPU.
 func TestSampleOnKernels(t *testing.T) {
 	dev, host := kernelDevice(t), devicetest.OpenCPU(t, 1)
 	all := shapes()
@@ -131,8 +131,8 @@ func TestSampleOnKernels(t *testing.T) {
 	must(t, err)
 }
 
-// TestSampleFailsOnKernels checks that failed samples, and ended contexts, leak nothing. A graph on
-// a CPU is sampled there.
+// TestSampleFailsOnKernels checks that failed samples and ended contexts leak nothing. It also
+// samples a graph on a CPU.
 func TestSampleFailsOnKernels(t *testing.T) {
 	kernelDevice(t)
 	dev, g := devicetest.Checked(t, devicetest.OpenSim(t, nil)), star(t, 9)

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/gpu/sampling"
 )
 
-// SampleOn is [Sample] of a graph on a device, with the vertices and the sample there: the same
-// neighbors in the same places. It waits for the result.
+// SampleOn draws neighbors of vertices in a graph on a device, and waits for the result. vertices
+// and out lie on the same device. out receives the same elements as from [Sample].
 func SampleOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, vertices device.Slice[uint32], fanout int, out device.Slice[uint32], opts *SampleOptions) (drawn int, err error) {
 	mustMatchSample(vertices.Len(), fanout, out.Len())
 	if err := checkReadable("sample", s, g); err != nil {
@@ -43,7 +43,7 @@ func SampleOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, vertice
 	return drawn, wrap("sample", err)
 }
 
-// mustMatchSample panics unless out has a row for each vertex.
+// mustMatchSample panics unless out has fanout elements for each vertex.
 func mustMatchSample(vertices, fanout, out int) {
 	if fanout < 0 || out != fanout*vertices || vertices > 0 && out/vertices != fanout {
 		panic(fmt.Sprintf("algo: sample: %d elements for %d vertices with %d neighbors each", out, vertices, fanout))
@@ -55,7 +55,7 @@ func vertexError(i int, v uint32, vertices int) error {
 	return invalid("sample", "vertex %d of the batch is %d, and there are %d", i, v, vertices)
 }
 
-// sampleByKernels is Sample by the kernels of a device.
+// sampleByKernels runs Sample on a device with kernels.
 func sampleByKernels(ctx context.Context, dev device.Device, g *graph.CSR, vertices []uint32, fanout int, out []uint32, opts *SampleOptions) (drawn int, err error) {
 	err = onStream(ctx, dev, "sample", func(s *device.Stream) (err error) {
 		uploaded, err := g.Upload(s)

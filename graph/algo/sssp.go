@@ -11,20 +11,21 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// Distance constrains the types of distances: uint64 for integer weights, float64 for all.
+// Distance constrains the types of distances: uint64 for integer weights, float64 for all weights.
 type Distance interface{ uint64 | float64 }
 
-// SSSP computes shortest paths from a vertex. distances receives the smallest sum of weights of a
-// path to each vertex, or the largest value of the type (of float64, infinity) if no path exists.
-// SSSP returns the number of vertices reached.
+// SSSP computes shortest paths from a source. distances receives the smallest sum of weights on a
+// path to each vertex. If no path exists, it receives the largest value of the type (infinity for
+// float64). SSSP returns the number of vertices reached.
 //
-// A negative weight or NaN returns device.ErrInvalid with its edge. So do weights with sums that
-// might overflow distances, and floating-point weights with integer distances.
+// A negative weight or NaN returns device.ErrInvalid with its edge. SSSP also returns
+// device.ErrInvalid if sums of weights might overflow, and for floating-point weights with integer
+// distances.
 //
-// Vertices are processed in the order of their distance, many at a time: those nearer than a
-// threshold, until none of them changes. Then the threshold rises by the mean weight (a form of
-// delta stepping: Meyer, Sanders, 2003). Sums of floats are accumulated along the path, so they,
-// too, are the same on any number of cores.
+// Vertices nearer than a threshold are processed concurrently, until their distances no longer
+// change. Then the threshold rises by the mean weight (a form of delta stepping: Meyer, Sanders,
+// 2003). Floating-point weights are added in the order of the path, so distances do not depend on
+// the number of cores.
 func SSSP[W graph.Weight, D Distance](ctx context.Context, dev device.Device, g *graph.Weighted[W], source uint32, distances []D) (reached int, err error) {
 	mustMatchVertices("SSSP", g.CSR, len(distances))
 	if !isHost(dev) {
@@ -46,7 +47,7 @@ func SSSP[W graph.Weight, D Distance](ctx context.Context, dev device.Device, g 
 		return 0, err
 	}
 	s := paths{Host: h, ctx: ctx, g: g.CSR, step: max(mean, math.SmallestNonzeroFloat64)}
-	// Non-negative floats have the order of their bits.
+	// Non-negative floats are ordered as their bits are.
 	s.distances = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(distances))), len(distances))
 	weights := g.AllWeights()
 	if integral[D]() {
@@ -63,7 +64,7 @@ func SSSP[W graph.Weight, D Distance](ctx context.Context, dev device.Device, g 
 	return s.run(source), ctx.Err()
 }
 
-// checkWeights refuses weights without valid sums of paths, and returns their mean.
+// checkWeights returns the mean weight, or an error if paths have no valid sums.
 func checkWeights[W graph.Weight, D Distance](h device.Host, g *graph.Weighted[W]) (mean float64, err error) {
 	weights := g.AllWeights()
 	if err := checkTypes[W, D](); err != nil {
@@ -94,10 +95,10 @@ func checkWeights[W graph.Weight, D Distance](h device.Host, g *graph.Weighted[W
 	return sum / max(1, float64(len(weights))), checkLongest[D](largest, g.Vertices())
 }
 
-// integral reports whether numbers of a type are integers.
+// integral reports whether T is an integer type.
 func integral[T graph.Weight]() bool { return T(1)/2 == 0 }
 
-// checkTypes refuses floating-point weights for integer distances.
+// checkTypes returns an error for floating-point weights with integer distances.
 func checkTypes[W graph.Weight, D Distance]() error {
 	if !integral[W]() && integral[D]() {
 		return invalid("SSSP", "the weights are floats, and distances integers")
@@ -105,7 +106,7 @@ func checkTypes[W graph.Weight, D Distance]() error {
 	return nil
 }
 
-// checkLongest refuses paths that overflow distances.
+// checkLongest returns an error if the longest possible path overflows distances.
 func checkLongest[D Distance](largest float64, vertices int) error {
 	if longest := largest * float64(vertices); integral[D]() && longest >= 1<<63 {
 		return invalid("SSSP", "weights up to %v make paths up to %.3g, too long for 64 bits", largest, longest)
@@ -113,12 +114,11 @@ func checkLongest[D Distance](largest float64, vertices int) error {
 	return nil
 }
 
-// badWeight returns the error of an arc with a negative weight or NaN.
 func badWeight[W graph.Weight](g *graph.Weighted[W], arc int) error {
 	return invalid("SSSP", "the edge from %d to %d has weight %v", rowOf(g.CSR, uint64(arc)), g.Targets()[arc], g.AllWeights()[arc])
 }
 
-// rowOf returns the vertex with an arc in its row.
+// rowOf returns the vertex that an arc leads from.
 func rowOf(g *graph.CSR, arc uint64) uint32 {
 	lo, hi := 0, g.Vertices()
 	for lo+1 < hi {
@@ -131,7 +131,7 @@ func rowOf(g *graph.CSR, arc uint64) uint32 {
 	return uint32(lo)
 }
 
-// paths is one search. Distances are words in the order of distances.
+// paths is a running search. Distances are stored as words with the order of the distances.
 type paths struct {
 	device.Host
 	ctx       context.Context
@@ -141,8 +141,8 @@ type paths struct {
 	add       func(d, arc uint64) uint64
 	value     func(d uint64) float64
 	step      float64
-	// Vertices with a distance that has decreased since they were processed: below the threshold,
-	// and beyond it. A vertex may be in them several times.
+	// near and far list the vertices that must be processed because their distances have decreased:
+	// below the threshold and beyond it. A vertex may be listed several times.
 	near, far []uint32
 }
 
@@ -167,7 +167,7 @@ func (s *paths) run(source uint32) (reached int) {
 	return reached
 }
 
-// relax processes the near vertices once.
+// relax processes the vertices in near once.
 func (s *paths) relax(threshold float64) {
 	near := s.near
 	s.near = nil
@@ -198,7 +198,7 @@ func (s *paths) relax(threshold float64) {
 	})
 }
 
-// storeMin stores a distance if it is smaller.
+// storeMin stores a distance if it is smaller, and reports whether it did.
 func storeMin(at *uint64, d uint64) bool {
 	for old := atomic.LoadUint64(at); d < old; old = atomic.LoadUint64(at) {
 		if atomic.CompareAndSwapUint64(at, old, d) {
@@ -208,13 +208,13 @@ func storeMin(at *uint64, d uint64) bool {
 	return false
 }
 
-// raiseThreshold moves the threshold past the nearest of the vertices beyond it, and moves those
-// that are then near.
+// raiseThreshold raises the threshold above the nearest vertex in far. It moves the vertices below
+// the new threshold to near.
 func (s *paths) raiseThreshold(threshold float64) (next float64) {
 	nearest := math.Inf(1)
 	unsettled := s.far[:0]
 	for _, v := range s.far {
-		// Otherwise it has come nearer, and been processed.
+		// A smaller distance has already been processed.
 		if d := s.value(s.distances[v]); d >= threshold {
 			nearest = min(nearest, d)
 			unsettled = append(unsettled, v)

@@ -26,9 +26,9 @@ func (r *Ranking) checkDegrees(g *graph.CSR) error {
 	return nil
 }
 
-// runSweeps lets all vertices push until the remainder is within the tolerance.
+// runSweeps pushes the ranks of all vertices until the residual is within the tolerance.
 func (r *Ranking) runSweeps(ctx context.Context, g *graph.CSR, result PageRankResult) (PageRankResult, error) {
-	r.allActive = true // if this call ends early, the next one continues here
+	r.allActive = true // if this call ends early, the next call continues here
 	into, err := g.Transpose(ctx, r.host)
 	if err != nil || len(r.ranks) == 0 {
 		return result, err
@@ -60,8 +60,8 @@ func (r *Ranking) runSweeps(ctx context.Context, g *graph.CSR, result PageRankRe
 	return result, nil
 }
 
-// initShares computes what vertices push from their ranks, and adds up the ranks of vertices
-// without neighbors.
+// initShares computes from the ranks what each vertex has pushed, and the sum of the ranks of
+// vertices without neighbors.
 func (r *Ranking) initShares() {
 	r.dangling = 0
 	for v, rank := range r.ranks {
@@ -74,8 +74,8 @@ func (r *Ranking) initShares() {
 	}
 }
 
-// sweep lets all vertices push once, as an iteration of [PageRank] does: each adds up the shares
-// of its predecessors. next receives the amounts that vertices will push next.
+// sweep pushes the ranks of all vertices once, as an iteration of [PageRank] does: each vertex adds
+// up the shares that its predecessors push. next receives the shares for the next sweep.
 func (r *Ranking) sweep(into *graph.CSR, next []uint64) {
 	var dangling, residual atomic.Uint64
 	share := r.distributed / uint64(len(r.ranks))

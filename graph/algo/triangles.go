@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// hub is the number of upward neighbors from which on a vertex has its neighbors in a bitmap,
-	// instead of merging them with each of theirs.
+	// hub is the minimum row length for which a vertex's neighbors are stored in a bitmap. Shorter
+	// rows are merged with the rows of their neighbors.
 	hub = 8
-	// partsPerCore evens out parts of equal work that take unequal time.
+	// partsPerCore balances the load, since parts of equal size may take unequal time.
 	partsPerCore = 8
 )
 
-// Triangles counts the triangles of an undirected graph: sets of three vertices that are neighbors
-// of each other. Self loops and parallel edges add none. For a directed graph it uses its
-// Symmetric.
+// Triangles counts the triangles of an undirected graph, which are sets of three vertices that are
+// all neighbors. Self loops and parallel edges add no triangle. In a directed graph it counts the
+// triangles of the graph that Symmetric returns.
 //
-// It works on the oriented view, in which each triangle is one pair of edges u→v, v→w with an edge
-// u→w. Each core gets the same number of these pairs. The neighbors of v are looked up among those
-// of u: in a bitmap if u has many, by merging if it has few.
+// Triangles uses the graph that [graph.CSR.Oriented] returns. There each triangle is a wedge u→v,
+// v→w with an edge u→w that closes it. Each core processes the same number of wedges. It looks up
+// the neighbors of v among the neighbors of u: in a bitmap if u has many, otherwise by merging.
 func Triangles(ctx context.Context, dev device.Device, g *graph.CSR) (uint64, error) {
 	if !isHost(dev) {
 		return trianglesByKernels(ctx, dev, g)
@@ -50,12 +50,12 @@ func Triangles(ctx context.Context, dev device.Device, g *graph.CSR) (uint64, er
 	return total.Load(), ctx.Err()
 }
 
-// partStart returns the beginning of a part, of parts in all.
+// partStart returns the first of all wedges that belong to a part.
 func partStart(all uint64, part, parts int) uint64 {
 	return all/uint64(parts)*uint64(part) + all%uint64(parts)*uint64(part)/uint64(parts)
 }
 
-// wedges counts the pairs of edges u→v, v→w before those of each vertex u, plus one for each u→v.
+// wedges returns for each vertex the number of wedges u→v, v→w of smaller u, plus one per edge u→v.
 // The last element is the total.
 func wedges(h device.Host, o *graph.CSR) []uint64 {
 	before := make([]uint64, o.Vertices()+1)
@@ -75,15 +75,16 @@ func wedges(h device.Host, o *graph.CSR) []uint64 {
 // wedgeCounter counts the wedges that an edge closes.
 type wedgeCounter struct {
 	o      *graph.CSR
-	bitmap []uint64 // empty between two vertices
+	bitmap []uint64 // all zero between two vertices
 }
 
-// count counts among the wedges [lo,hi). An edge u→v belongs to the part with its first wedge.
+// count counts the closed wedges in [lo,hi). All wedges of an edge u→v belong to the part of its
+// first wedge.
 func (c *wedgeCounter) count(ctx context.Context, before []uint64, lo, hi uint64) (closed uint64) {
 	if lo == hi {
 		return 0
 	}
-	// The first vertex with wedges from lo on.
+	// The first vertex with a wedge of number lo or more.
 	u := sort.Search(c.o.Vertices(), func(u int) bool { return before[u+1] > lo })
 	for unchecked := uint64(0); u < c.o.Vertices() && before[u] < hi; u++ {
 		if unchecked += before[u+1] - before[u]; unchecked > 1<<18 {
@@ -96,7 +97,7 @@ func (c *wedgeCounter) count(ctx context.Context, before []uint64, lo, hi uint64
 	return closed
 }
 
-// countVertex counts those of one vertex; its first wedge has number at.
+// countVertex counts the closed wedges of vertex u, the first of which has number at.
 func (c *wedgeCounter) countVertex(u uint32, at, lo, hi uint64) (closed uint64) {
 	row := c.o.Neighbors(u)
 	first, last := 0, len(row)
@@ -133,7 +134,7 @@ func (c *wedgeCounter) countVertex(u uint32, at, lo, hi uint64) (closed uint64) 
 	return closed
 }
 
-// countCommon counts the numbers that two ascending rows have in common.
+// countCommon returns the number of elements that two ascending rows have in common.
 func countCommon(a, b []uint32) (count uint64) {
 	i, j := 0, 0
 	for i < len(a) && j < len(b) {

@@ -10,17 +10,15 @@ import (
 )
 
 // TrianglesOf counts the triangles of an undirected graph that contain at least one of the given
-// edges. Edges that the graph does not have are in no triangle. An edge that is listed several
-// times, in either direction, counts once, as parallel edges do. So the triangles of a graph that
-// changes need not be recounted. A batch of insertions adds those of the edges that it inserted, in
-// the graph after it. A batch of deletions removes those of the edges that it deletes, in the graph
-// before it, perhaps a snapshot.
+// edges. An edge that is not in the graph is in no triangle. An edge that is listed several times,
+// in either direction, counts once. With TrianglesOf a program can maintain the number of
+// triangles. After a batch of insertions, add the triangles of the inserted edges. Before a batch
+// of deletions, or on a snapshot from before, subtract the triangles of the deleted edges.
 //
-// In a multigraph the ends of an edge count, not the number of edges between them: an edge parallel
-// to an existing one adds no triangle.
+// In a multigraph, parallel edges count as one edge, so another parallel edge adds no triangle.
 //
-// It reads the rows of all ends, intersects those of each edge, and counts a triangle with k of the
-// edges 1/k times at each of them.
+// TrianglesOf reads the rows of all ends and intersects the two rows of each edge. A triangle with
+// k of the edges is found k times and counts 1/k each time.
 func TrianglesOf(ctx context.Context, dev device.Device, g Reader, edges graph.Edges) (uint64, error) {
 	mustMatchEnds("triangles of edges", edges)
 	if !isHost(dev) {
@@ -51,13 +49,13 @@ func TrianglesOf(ctx context.Context, dev device.Device, g Reader, edges graph.E
 	return sixths.Load() / 6, ctx.Err()
 }
 
-// endpointRows is the rows of all vertices that some edges touch.
+// endpointRows holds the rows of all ends of a list of edges.
 type endpointRows struct {
-	edges     []uint64 // the smaller end, and the larger one; ascending
+	edges     []uint64 // smaller end in the high half, larger end in the low half; ascending
 	vertices  []uint32 // ascending
 	offsets   []uint64
 	neighbors []uint32
-	inBatch   []bool // by row entry: whether its edge is one of edges
+	inBatch   []bool // for each row entry, whether its edge is in edges
 }
 
 func newEndpointRows(ctx context.Context, h device.Host, g Reader, edges graph.Edges) (t *endpointRows, err error) {
@@ -91,15 +89,14 @@ func newEndpointRows(ctx context.Context, h device.Host, g Reader, edges graph.E
 	return t, ctx.Err()
 }
 
-// row returns the neighbors of a vertex, and which of the edges to them count.
+// row returns the neighbors of a vertex, and for each whether the edge to it is in edges.
 func (t *endpointRows) row(v uint32) ([]uint32, []bool) {
 	i, _ := slices.BinarySearch(t.vertices, v)
 	lo, hi := t.offsets[i], t.offsets[i+1]
 	return t.neighbors[lo:hi], t.inBatch[lo:hi]
 }
 
-// sixths counts the triangles of an edge, in sixths: each counts 6 divided by the number of its
-// edges that count.
+// sixths counts the triangles of an edge, in sixths. A triangle with k of the edges counts 6/k.
 func (t *endpointRows) sixths(u, v uint32) (sum uint64) {
 	a, inA := t.row(u)
 	b, inB := t.row(v)
@@ -146,6 +143,6 @@ func (t *endpointRows) sixths(u, v uint32) (sum uint64) {
 	return sum
 }
 
-// maxLengthRatio is the length ratio of two rows above which the entries of the shorter are
-// searched in the longer, instead of merged. It is about the number of steps of a search.
+// maxLengthRatio bounds the length ratio of two rows that are merged. Above it, each entry of the
+// shorter row is searched in the longer. It is about the number of steps of such a search.
 const maxLengthRatio = 16

@@ -10,11 +10,12 @@ import (
 	"github.com/weftgo/weft/internal/gpu/triangles"
 )
 
-// TrianglesOn is [Triangles] of a graph on a device. It waits for the result.
+// TrianglesOn counts the triangles of a graph on a device, and waits for the count. See
+// [Triangles].
 //
-// On a GPU the oriented view is built there, too. Short rows are searched, and rows of a vertex
-// with many neighbors are hashed into shared memory. The wedges are distributed over threads, warps
-// or blocks by their number.
+// On a GPU the graph is also oriented on the device. A kernel searches short rows. It hashes the
+// row of a vertex with many neighbors into shared memory. Wedges are distributed over threads,
+// warps or blocks, depending on their number.
 func TrianglesOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR) (count uint64, err error) {
 	if err := checkReadable("triangles", s, g); err != nil {
 		return 0, err
@@ -40,7 +41,7 @@ func TrianglesOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR) (cou
 	return count, nil
 }
 
-// trianglesByKernels is Triangles by the kernels of a device.
+// trianglesByKernels runs Triangles on a device with kernels.
 func trianglesByKernels(ctx context.Context, dev device.Device, g *graph.CSR) (count uint64, err error) {
 	err = onStream(ctx, dev, "triangles", func(s *device.Stream) error {
 		uploaded, err := g.Upload(s)
@@ -53,7 +54,7 @@ func trianglesByKernels(ctx context.Context, dev device.Device, g *graph.CSR) (c
 	return count, err
 }
 
-// onStream runs f on a stream of its own.
+// onStream runs f on a new stream.
 func onStream(ctx context.Context, dev device.Device, name string, f func(s *device.Stream) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -72,10 +73,10 @@ type viewer interface {
 
 var _, _ viewer = (*graph.Graph)(nil), (*graph.Snapshot)(nil)
 
-// TrianglesOfOn is [TrianglesOf] of edges on the device of the graph, from[i] to to[i]. With only,
-// the edges are those for which only[i] is true: the output of [graph.Graph.InsertOn] for a batch,
-// so that nothing is copied to the host. It waits for the result. On a CPU it returns
-// device.ErrNoKernels.
+// TrianglesOfOn counts the triangles of edges from[i] to to[i] in device memory, and waits for the
+// result. See [TrianglesOf]. If only is given, it counts only edges for which only[0][i] is true.
+// Pass the output of [graph.Graph.InsertOn] there to avoid copying it to the host. On a CPU
+// TrianglesOfOn returns device.ErrNoKernels.
 func TrianglesOfOn(ctx context.Context, s *device.Stream, g Reader, from, to device.Slice[uint32], only ...device.Slice[bool]) (count uint64, err error) {
 	if from.Len() != to.Len() {
 		panic(fmt.Sprintf("algo: triangles of edges: %d edges come from vertices, and %d lead to some", from.Len(), to.Len()))
@@ -109,7 +110,7 @@ func TrianglesOfOn(ctx context.Context, s *device.Stream, g Reader, from, to dev
 	return count, wrap("triangles of edges", err)
 }
 
-// trianglesOfByKernels is TrianglesOf by the kernels of the graph's device.
+// trianglesOfByKernels runs TrianglesOf on the device of the graph.
 func trianglesOfByKernels(ctx context.Context, dev device.Device, g Reader, edges graph.Edges) (count uint64, err error) {
 	err = onStream(ctx, dev, "triangles of edges", func(s *device.Stream) error {
 		from, err := device.Upload(s, edges.From)

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// shuffled returns a graph with the rows of another in no order.
+// shuffled returns a copy of a graph with unsorted rows.
 func shuffled(t *testing.T, g *graph.CSR) *graph.CSR {
 	t.Helper()
 	targets := slices.Clone(g.Targets())
@@ -26,9 +26,8 @@ func shuffled(t *testing.T, g *graph.CSR) *graph.CSR {
 	return s
 }
 
-// TestTrianglesOnKernels checks that triangles, and the oriented view, are the same by kernels as
-// on a CPU. The graphs have all shapes: directed, with loops and parallel edges, and with rows in
-// no order.
+// TestTrianglesOnKernels checks that kernels and a CPU yield the same number of triangles and the
+// same oriented graph. The graphs include directed ones, loops, parallel edges and unsorted rows.
 func TestTrianglesOnKernels(t *testing.T) {
 	onKernels(t, func(t *testing.T, dev, host device.Device, g *graph.CSR) {
 		for _, g := range []*graph.CSR{g, shuffled(t, g)} {
@@ -50,7 +49,7 @@ func TestTrianglesOnKernels(t *testing.T) {
 	})
 }
 
-// TestTrianglesOnHost checks that the host counts graphs on its own device.
+// TestTrianglesOnHost checks TrianglesOn with a graph on a host device.
 func TestTrianglesOnHost(t *testing.T) {
 	host := devicetest.OpenCPU(t, 2)
 	s := devicetest.NewStream(t, host)
@@ -76,7 +75,8 @@ func TestTrianglesOnHost(t *testing.T) {
 	}
 }
 
-// TestTrianglesFailOnKernels checks that invalid graphs are refused, and failures leak nothing.
+// TestTrianglesFailOnKernels checks that invalid graphs are refused, and that failures leak
+// nothing.
 func TestTrianglesFailOnKernels(t *testing.T) {
 	kernelDevice(t)
 	dev, host := devicetest.Checked(t, devicetest.OpenSim(t, nil)), devicetest.OpenCPU(t, 1)
@@ -107,7 +107,8 @@ func TestTrianglesFailOnKernels(t *testing.T) {
 	}
 }
 
-// leavesNothing makes every operation of the device in a call fail, and its context end.
+// leavesNothing runs a call with each operation of the device failing, and with its context ending
+// at each point. The call must leak nothing.
 func leavesNothing(t *testing.T, dev device.Device, name string, call func(context.Context) error) {
 	t.Helper()
 	ended, cancel := context.WithCancel(t.Context())

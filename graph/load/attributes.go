@@ -2,9 +2,9 @@ package load
 
 import "bytes"
 
-// attribute returns the value of an attribute as networkx writes them: Python's {'weight': 3.0,
-// 'color': 'red'}, or the same in JSON. It returns nil if the attribute is missing. Other
-// attributes are an error unless others is set.
+// attribute returns the value of the attribute name in the form that networkx writes: {'weight':
+// 3.0, 'color': 'red'} in Python, or the same in JSON. It returns nil if the attribute is missing.
+// Other attributes are an error unless ignoreOthers is set.
 func attribute(text []byte, name string, ignoreOthers bool) (value []byte, err error) {
 	broken := func() ([]byte, error) { return nil, malformed("%.40q are no attributes as networkx writes them", text) }
 	remaining, ok := bytes.CutPrefix(text, []byte("{"))
@@ -43,7 +43,7 @@ func attribute(text []byte, name string, ignoreOthers bool) (value []byte, err e
 	}
 }
 
-// literal splits a value off a text: a quoted string, a bracketed value, or a word.
+// literal splits a value off the beginning of text: a quoted string, a bracketed value, or a word.
 func literal(text []byte) (value, rest []byte, ok bool) {
 	depth := 0
 	for i := 0; i < len(text); i++ {

@@ -10,17 +10,18 @@ import (
 	"sync"
 )
 
-// Codec is a compression format. Errors of its readers and writers contain its name.
+// Codec describes a compression format. Errors of its readers and writers contain its name.
 type Codec struct {
-	Name   string // "zstd"
-	Suffix string // suffix of file names: ".zst"
-	Magic  string // beginning of streams, at most 16 bytes
+	Name   string // such as "zstd"
+	Suffix string // suffix of file names, such as ".zst"
+	Magic  string // first bytes of each stream, at most 16
 	Reader func(io.Reader) (io.ReadCloser, error)
 	Writer func(io.Writer) (io.WriteCloser, error)
 }
 
-// codecs are the registered codecs. The library has no decoder of zstd, since the standard library
-// has none and users without such files should not link one. It lists zstd to report it.
+// codecs lists the registered codecs. A codec without Reader is listed so that its files are
+// reported. The standard library has no decoder of zstd, and programs that read no such files
+// should not link one.
 var codecs = struct {
 	sync.RWMutex
 	list []Codec
@@ -34,8 +35,8 @@ var codecs = struct {
 	{Name: "xz", Suffix: ".xz", Magic: "\xfd7zXZ\x00"},
 }}
 
-// gunzip reads gzip, and skips zeros between and after members, which tapes and other devices use
-// to fill their blocks.
+// gunzip reads gzip. It skips zeros between and after members, since tapes and other devices pad
+// their blocks with zeros.
 type gunzip struct {
 	*gzip.Reader
 	r *bufio.Reader
@@ -75,8 +76,8 @@ func (g *gunzip) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Register registers a codec for the whole program, and replaces one of the same name: a faster
-// gzip, or zstd, which the library does not include. With github.com/klauspost/compress/zstd:
+// Register registers a codec for the whole program. It replaces a codec of the same name, such as
+// gzip by a faster implementation. This registers zstd with github.com/klauspost/compress/zstd:
 //
 //	load.Register(load.Codec{
 //		Name: "zstd", Suffix: ".zst", Magic: "\x28\xb5\x2f\xfd",
@@ -101,7 +102,7 @@ func Register(c Codec) {
 	codecs.list = append(codecs.list, c)
 }
 
-// codec returns the first codec for which is returns true, or plain.
+// codec returns the first registered codec that matches, or plain.
 func codec(matches func(Codec) bool) Codec {
 	codecs.RLock()
 	defer codecs.RUnlock()
@@ -123,7 +124,7 @@ type nopWriteCloser struct{ io.Writer }
 
 func (nopWriteCloser) Close() error { return nil }
 
-// unsupported returns the error of a codec that is only listed, or cannot write.
+// unsupported returns the error for a codec without Reader or Writer.
 func (c Codec) unsupported() error {
 	switch {
 	case c.Reader != nil:
@@ -147,11 +148,11 @@ func splitSuffix(name string) (base string, match Codec) {
 	return name[:len(name)-len(match.Suffix)], match
 }
 
-// decompress returns the content of a stream. The beginning of the stream determines its codec.
+// decompress returns a reader of the decompressed stream. It finds the codec by the first bytes.
 func decompress(r io.Reader) (plain io.Reader, done func() error, err error) {
 	b := bufio.NewReaderSize(r, 1<<16)
 	head, err := b.Peek(16)
-	if err != nil && err != io.EOF && len(head) == 0 { // otherwise the next read returns it again
+	if err != nil && err != io.EOF && len(head) == 0 { // otherwise the next read returns err again
 		return nil, nil, err
 	}
 	c := codec(func(c Codec) bool { return strings.HasPrefix(string(head), c.Magic) })

@@ -17,7 +17,7 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// mirror is a codec for tests: it inverts all bits after a magic word.
+// mirror is a codec that inverts all bits after a magic word.
 type mirror struct {
 	r io.Reader
 	w io.Writer
@@ -56,8 +56,8 @@ func (m mirror) Write(b []byte) (int, error) {
 	return m.w.Write(turned)
 }
 
-// TestRegister checks that a registered codec is used by name and by magic. One that is listed and
-// not registered is an error that says so, and leaves no file.
+// TestRegister checks that a registered codec is found by file suffix and by its first bytes. A
+// codec that is listed but not registered must return an error that says so, and leave no file.
 func TestRegister(t *testing.T) {
 	dev := devicetest.Open(t)
 	f := &File{Edges: graph.Edges{Vertices: 3, From: []uint32{0, 1}, To: []uint32{1, 2}}}
@@ -83,8 +83,8 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// TestGzipPadding checks that gzip may have several members, with zeros between and after them.
-// Anything else is damage.
+// TestGzipPadding checks that gzip may have several members, with zeros between and after them. Any
+// other padding is an error.
 func TestGzipPadding(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	member := func(text string) string {
@@ -124,7 +124,7 @@ func TestGzipPadding(t *testing.T) {
 	}
 }
 
-// TestBzip2 checks that bzip2 is read, and not written.
+// TestBzip2 checks that bzip2 can be read but not written.
 func TestBzip2(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	packed, err := base64.StdEncoding.DecodeString("QlpoOTFBWSZTWWoj+18AAAHYAAAQQABiACAAIYNBmgMYXF3JFOFCQaiP7Xw=")

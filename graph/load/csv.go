@@ -11,35 +11,35 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// columnNames are common names of the columns of edges, in pairs.
+// columnNames lists common names of the two id columns, in pairs.
 var columnNames = []string{
 	"id_1", "id_2", "id1", "id2", "source", "target", "src", "dst", "from", "to", "from_id", "to_id", "fromnodeid", "tonodeid",
 	"node_1", "node_2", "node1", "node2", "u", "v", "head", "tail", "tail", "head", "start", "end", "source_id", "target_id",
 }
 
-// weightNames are common names of columns of weights.
+// weightNames lists common names of weight columns.
 var weightNames = []string{
 	"weight", "weights", "w", "value", "cost", "distance", "dist", "length", "km", "capacity", "count", "score", "rating",
 	"time", "timestamp",
 }
 
-// separators are those of CSV, in the order of the search.
+// separators lists the separators of CSV in the order of detection.
 const separators = ",;\t|"
 
 var inQuotes = regexp.MustCompile(`"[^"]*"`)
 
-// unquoted returns a line without quoted parts, in which separators are text.
+// unquoted returns a line without its quoted parts.
 func unquoted(line []byte) []byte { return inQuotes.ReplaceAllLiteral(line, nil) }
 
-// csv reads columns.
+// csv reads edges from columns.
 type csv struct {
 	edgeReader
 	o         Options
-	separator byte // 0: white space
+	separator byte // 0 for white space
 	width     int  // number of columns of the first line
-	first     int  // number of the first line
+	first     int  // line number of the first line
 	columns   [3]int
-	attribute string // attribute of networkx with the weight; empty: none
+	attribute string // networkx attribute that holds the weight, or empty
 }
 
 const noColumn = -1
@@ -77,8 +77,8 @@ func readCSV(s *scanner, e *edges, o Options) error {
 	return e.ids.finish(e, -1)
 }
 
-// comments skips the comments above the first line. doubtful is the line of the first comment that
-// may be an edge between texts: "#a,#b".
+// comments skips the comments above the first line. doubtful is the line number of the first
+// comment that may be an edge between strings, such as "#a,#b".
 func (c *csv) comments() (line []byte, ok bool, doubtful int) {
 	for line, ok = c.s.nextData(""); ok && isComment(line); line, ok = c.s.nextData("") {
 		if doubtful == 0 && len(line) > 1 && !isSpace(line[1]) && bytes.ContainsAny(line, separators) {
@@ -88,8 +88,7 @@ func (c *csv) comments() (line []byte, ok bool, doubtful int) {
 	return line, ok, doubtful
 }
 
-// readFirstLine reads the first line, and the second one if it determines whether the first one has
-// names.
+// readFirstLine determines the separator and processes the first line.
 func (c *csv) readFirstLine(line []byte) error {
 	if c.separator == 0 {
 		ids, _, _ := bytes.Cut(unquoted(line), []byte("{"))
@@ -110,8 +109,8 @@ func (c *csv) readFirstLine(line []byte) error {
 	return c.readFirstFields(first, func() ([]byte, bool) { return c.s.nextData("") })
 }
 
-// readFirstFields processes the first line, and the next one if it determines whether the first one
-// has names.
+// readFirstFields processes the first line. It also processes the next line if that line shows
+// whether the first line contains column names.
 func (c *csv) readFirstFields(first [][]byte, next func() ([]byte, bool)) (err error) {
 	c.width, c.first = len(first), c.s.line
 	if c.width == 3 && bytes.HasPrefix(first[2], []byte("{")) {
@@ -156,7 +155,7 @@ func (c *csv) readFirstFields(first [][]byte, next func() ([]byte, bool)) (err e
 // selectsByName reports whether options select a column by name.
 func (c *csv) selectsByName() bool {
 	selected := []string{c.o.From, c.o.To}
-	if c.attribute == "" { // otherwise Weight is one
+	if c.attribute == "" { // otherwise Weight is the name of the attribute
 		selected = append(selected, c.o.Weight)
 	}
 	for _, column := range selected {
@@ -167,14 +166,14 @@ func (c *csv) selectsByName() bool {
 	return false
 }
 
-// haveNames reports whether the first two columns have common names.
+// haveNames reports whether the first two fields are common column names.
 func (c *csv) haveNames(fields [][]byte) bool {
 	return len(fields) >= 2 && slices.Contains(columnNames, strings.ToLower(string(fields[0]))) &&
 		slices.Contains(columnNames, strings.ToLower(string(fields[1])))
 }
 
-// checkOrder returns the error of common names that are not those of the first two columns, unless
-// options select columns.
+// checkOrder returns an error for common column names in other places, unless options select
+// columns.
 func (c *csv) checkOrder(names [][]byte) error {
 	if c.selectsColumns() {
 		return nil
@@ -195,10 +194,9 @@ func (c *csv) checkOrder(names [][]byte) error {
 	return err
 }
 
-// selectsColumns reports whether options select columns.
 func (c *csv) selectsColumns() bool { return c.o.From != "" || c.o.To != "" || c.o.Weight != "" }
 
-// hasWeight reports whether a line has a weight.
+// hasWeight reports whether the weight column of a line is a number.
 func (c *csv) hasWeight(fields [][]byte) bool {
 	if c.columns[2] == noColumn || c.attribute != "" {
 		return false
@@ -207,15 +205,15 @@ func (c *csv) hasWeight(fields [][]byte) bool {
 	return err == nil
 }
 
-// haveNumbers reports whether the ids of a line are numbers.
+// haveNumbers reports whether both ids of a line are numbers.
 func (c *csv) haveNumbers(fields [][]byte) bool {
 	_, a := number(fields[c.columns[0]])
 	_, b := number(fields[c.columns[1]])
 	return a && b
 }
 
-// findColumns finds the columns that options select: by default two ids, and a weight in the third
-// column of three.
+// findColumns finds the columns that options select. By default the first two columns are ids, and
+// the last of three columns is the weight.
 func (c *csv) findColumns(first [][]byte, names bool) error {
 	selected := c.selectsColumns()
 	if c.width > 3 && !selected {
@@ -298,7 +296,7 @@ func (c *csv) addLine(line int, fields [][]byte) error {
 	return c.addEdge(line, fields[c.columns[0]], fields[c.columns[1]], w)
 }
 
-// adjListHint names the format for lines with any number of ids.
+// adjListHint returns a hint at the format for lines with any number of ids.
 func (c *csv) adjListHint() string {
 	if c.o.Format == EdgeList {
 		return "; --format adjlist reads the neighbors of the first id"
@@ -306,7 +304,7 @@ func (c *csv) adjListHint() string {
 	return ""
 }
 
-// split splits a line, and unquotes its fields in place.
+// split splits a line into fields and unquotes them in place.
 func (c *csv) split(line []byte, into [][]byte) ([][]byte, error) {
 	if c.separator == 0 {
 		return fieldsOf(line, into), nil
@@ -314,7 +312,7 @@ func (c *csv) split(line []byte, into [][]byte) ([][]byte, error) {
 	into = into[:0]
 	for {
 		line = bytes.TrimLeft(line, " ")
-		// Attributes of networkx are one column.
+		// The attributes of networkx are one field.
 		if len(into) == 2 && len(line) > 0 && line[0] == '{' {
 			return append(into, bytes.TrimSpace(line)), nil
 		}
@@ -339,7 +337,8 @@ func (c *csv) split(line []byte, into [][]byte) ([][]byte, error) {
 	}
 }
 
-// unquote returns the text before the closing quote, with two quotes as one, and the text after it.
+// unquote returns the text before the closing quote, with each doubled quote as one, and the text
+// after the closing quote.
 func unquote(b []byte) (field, rest []byte, ok bool) {
 	to := 0
 	for i := 0; i < len(b); i++ {
@@ -355,7 +354,7 @@ func unquote(b []byte) (field, rest []byte, ok bool) {
 	return nil, nil, false
 }
 
-// optionsError returns an error of the options, not of the file.
+// optionsError returns a weft.ErrOptions with a message.
 func optionsError(format string, args ...any) error {
 	return &wrongOptions{malformed(format, args...).Error()}
 }

@@ -1,6 +1,6 @@
 package load
 
-// readDIMACS reads a .gr file: "c" comments, one line "p sp VERTICES ARCS", lines "a FROM TO
+// readDIMACS reads a .gr file: comments "c", "p sp VERTICES ARCS" once, and lines "a FROM TO
 // WEIGHT".
 func readDIMACS(s *scanner, e *edges) error {
 	e.file.Directed = true
@@ -51,7 +51,7 @@ func readDIMACS(s *scanner, e *edges) error {
 	return nil
 }
 
-// addArc adds the arc of a line.
+// addArc adds the arc in the words of a line after "a".
 func (e *edges) addArc(w [][]byte) error {
 	if len(w) != 3 {
 		return malformed("want \"a FROM TO WEIGHT\"")

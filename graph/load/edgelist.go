@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// edgeReader reads lines with one edge each, of edge lists and of CSV.
+// edgeReader processes lines with one edge each.
 type edgeReader struct {
 	s        *scanner
 	e        *edges
 	idKind   IDs
-	begun    bool // the first edge has determined ids and weights
+	begun    bool // whether the first edge has determined the kind of ids
 	weighted bool
 	edges    int
 }
 
-// addEdge adds the edge of a line; w is empty if the line has no weight.
+// addEdge adds the edge of a line. w is empty if the line has no weight.
 func (l *edgeReader) addEdge(line int, from, to, w []byte) error {
 	if !l.begun {
 		l.begun = true
@@ -35,7 +35,7 @@ func (l *edgeReader) addEdge(line int, from, to, w []byte) error {
 	return l.e.ids.add(l.e, line, from, to)
 }
 
-// flush numbers all vertices of the lines that were read.
+// flush converts the ids of all lines read so far.
 func (l *edgeReader) flush() error {
 	if !l.begun {
 		if err := l.e.chooseIDs(l.idKind, []byte{'0'}, []byte{'0'}); err != nil {
@@ -46,19 +46,19 @@ func (l *edgeReader) flush() error {
 	return l.e.ids.flush(l.e)
 }
 
-// counts are the counts of a header, and its line.
+// counts holds the counts of a header or a comment.
 type counts struct {
 	vertices, edges int
-	line            int // 0: none
+	line            int // line number, or 0 without counts
 }
 
 // listReader reads an edge list.
 type listReader struct {
 	csv
 	header     counts
-	comment    counts   // counts of a comment
-	firstWords [][]byte // words of the first line, which may be a header
-	firstLine  int      // its line
+	comment    counts   // counts in a comment
+	firstWords [][]byte // words of the first line if it may be a header
+	firstLine  int      // line number of firstWords
 }
 
 func readList(s *scanner, e *edges, o Options) error {
@@ -111,8 +111,7 @@ func (l *listReader) nextLine() ([]byte, bool) {
 	}
 }
 
-// readCounts looks for counts in a comment above the edges, as SNAP writes them: "# Nodes: 7115
-// Edges: 103689".
+// readCounts reads the counts in a SNAP comment above the edges: "# Nodes: 7115 Edges: 103689".
 func (l *listReader) readCounts(comment []byte) {
 	if l.edges > 0 || l.firstWords != nil || l.o.Header == HeaderNo {
 		return
@@ -125,14 +124,14 @@ func (l *listReader) readCounts(comment []byte) {
 	}
 }
 
-// wordAfter returns the word after another one.
+// wordAfter returns the word that follows a label.
 func wordAfter(line []byte, label string) []byte {
 	_, rest, _ := bytes.Cut(line, []byte(label))
 	w, _ := word(rest)
 	return w
 }
 
-// fieldsOf splits a line into words; attributes of networkx are one: "0 1 {'weight': 3.0}".
+// fieldsOf splits a line into words. Attributes of networkx are one word: "0 1 {'weight': 3.0}".
 func fieldsOf(line []byte, into [][]byte) [][]byte {
 	into = into[:0]
 	for {
@@ -152,7 +151,7 @@ func allNumbers(w [][]byte) bool {
 	return !slices.ContainsFunc(w, func(x []byte) bool { _, ok := number(x); return !ok })
 }
 
-// beginEdges processes the first edge, or, only on the first line, the names of columns before it.
+// beginEdges processes the first edge. Only if it is the first line, column names may precede it.
 func (l *listReader) beginEdges(line []byte, first bool) error {
 	if !first {
 		l.o.Header = HeaderNo
@@ -164,7 +163,7 @@ func (l *listReader) beginEdges(line []byte, first bool) error {
 	return l.readFirstFields(fields, l.nextLine)
 }
 
-// readHeader reads the first line as a header.
+// readHeader reads the words of the first line as a header.
 func (l *listReader) readHeader(w [][]byte) (err error) {
 	if len(w) != 2 {
 		return malformed("the header has %d words; it says how many vertices and edges there are", len(w))
@@ -177,7 +176,7 @@ func (l *listReader) readHeader(w [][]byte) (err error) {
 	return err
 }
 
-// finish decides what the first line is, and compares counts.
+// finish decides whether the first line is a header, checks the counts, and numbers the vertices.
 func (l *listReader) finish() error {
 	if err := l.flush(); err != nil {
 		return err
@@ -215,7 +214,7 @@ func (l *listReader) finish() error {
 	return nil
 }
 
-// resolveFirstLine distinguishes a header from an edge; see the package documentation.
+// resolveFirstLine decides whether the first line is a header or an edge; see the package comment.
 func (l *listReader) resolveFirstLine() error {
 	n, _ := number(l.firstWords[0])
 	m, _ := number(l.firstWords[1])

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// edges collects the edges of a file, and converts ids to vertices.
+// edges collects the edges of a file and converts ids to vertices.
 type edges struct {
 	ctx        context.Context
 	dev        device.Device
@@ -20,16 +20,16 @@ type edges struct {
 	unweighted bool
 }
 
-// ids converts ids to vertices. Edges come in the order of the file, and may be deferred until
-// flush.
+// ids converts ids of one kind to vertices. It receives edges in the order of the file, and may
+// defer their conversion until flush.
 type ids interface {
-	// add adds an edge. A negative line has a single vertex, which is both ends.
+	// add adds an edge. If line is negative, from and to are a single vertex without an edge.
 	add(e *edges, line int, from, to []byte) error
 	flush(e *edges) error
-	// finish determines the final numbers of vertices. vertices is the number in a header, -1 if
-	// none.
+	// finish sets the number of vertices and their names. vertices is the number in a header, or
+	// -1.
 	finish(e *edges, vertices int) error
-	// has reports whether an id is that of a vertex, after flush.
+	// has reports whether an id is the id of a vertex. It must follow a flush.
 	has(e *edges, id []byte) (bool, error)
 	count() int
 	close() error
@@ -37,12 +37,12 @@ type ids interface {
 
 func (e *edges) close() {
 	if e.ids != nil {
-		e.ids.close() // a map in memory; it has been read, or another error is returned
+		e.ids.close() // only a map in memory; its errors are of no interest
 	}
 }
 
-// chooseIDs determines the kind of ids, by an option or by those of an edge. If one looks like a
-// number, both must be numbers.
+// chooseIDs sets the kind of ids. If kind is IDsAuto, the ids of the first edge determine it: they
+// are numbers if one of them looks like a number.
 func (e *edges) chooseIDs(kind IDs, from, to []byte) (err error) {
 	auto := kind == IDsAuto
 	if auto {
@@ -62,8 +62,8 @@ func (e *edges) chooseIDs(kind IDs, from, to []byte) (err error) {
 	return err
 }
 
-// looksNumeric reports whether an id is a number of any kind: -2 and 1.0 are no ids of vertices,
-// but no names either.
+// looksNumeric reports whether an id is a number of any kind. -2 and 1.0 are not valid ids, but
+// they are not names either.
 func looksNumeric(id []byte) bool {
 	_, err := strconv.ParseFloat(string(id), 64)
 	return (err == nil || errors.Is(err, strconv.ErrRange)) && bytes.ContainsAny(id, "0123456789")
@@ -81,7 +81,7 @@ func (e *edges) weight(w float64) {
 	}
 }
 
-// parseOneBased reads the number of a vertex that counts from 1.
+// parseOneBased converts the number of a vertex in a file that numbers vertices from 1.
 func (e *edges) parseOneBased(word []byte, role string) (uint32, error) {
 	n, ok := number(word)
 	switch {
@@ -95,7 +95,7 @@ func (e *edges) parseOneBased(word []byte, role string) (uint32, error) {
 	return uint32(n - 1), nil
 }
 
-// setVertices sets the number of vertices from a file; they are numbered from 1.
+// setVertices sets the number of vertices of a file that numbers them from 1.
 func (e *edges) setVertices(vertices int) error {
 	if vertices > e.max {
 		return malformed("%d vertices, more than %d, the limit", vertices, e.max)

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/graph/load"
 )
 
-// Whatever ids a file has, vertices are numbers from 0, and have names.
+// Vertices are numbered from 0, and keep the ids of the file as names.
 func ExampleRead() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)
@@ -39,7 +39,7 @@ func ExampleRead() {
 	// Biel 26
 }
 
-// An error in a file contains its line.
+// An error contains the line of the file.
 func ExampleError() {
 	dev, err := cpu.Open(nil)
 	if err != nil {
@@ -51,7 +51,7 @@ func ExampleError() {
 	// Output: roads.gr:2: vertex 3: vertices are 1 to 2
 }
 
-// The name of a file determines the format in which it is written.
+// The file name determines the format.
 func ExampleCreate() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)

@@ -15,18 +15,19 @@ type Format int
 // The formats.
 const (
 	Auto         Format = iota // detected by name and content
-	MatrixMarket               // NIST's exchange format, coordinates only
-	EdgeList                   // lines of two ids and an optional weight, as in SNAP
-	CSV                        // the same with separators, and optional names of columns
-	DIMACS                     // .gr of the 9th DIMACS challenge
-	METIS                      // .graph of METIS and the 10th DIMACS challenge
-	EL                         // .el of the GAP benchmark
-	WEL                        // .wel of the GAP benchmark
-	// Lines of an id and those of its neighbors, as in networkx and OpenNE; read only.
+	MatrixMarket               // NIST's exchange format, sparse matrices only
+	EdgeList                   // lines of two ids and an optional weight, as SNAP writes
+	CSV                        // lines with separators and optional column names
+	DIMACS                     // .gr files of the 9th DIMACS challenge
+	METIS                      // .graph files of METIS and the 10th DIMACS challenge
+	EL                         // .el files of the GAP benchmark
+	WEL                        // .wel files of the GAP benchmark
+	// AdjList has lines of an id and the ids of its neighbors. networkx and OpenNE write it. This
+	// package only reads it.
 	AdjList
 )
 
-// formats are the names of formats, which are also suffixes of files, with other suffixes.
+// formats lists each format with its name, which is also a file suffix, and its other suffixes.
 var formats = []struct {
 	format   Format
 	name     string
@@ -42,7 +43,7 @@ var formats = []struct {
 	{AdjList, "adjlist", nil},
 }
 
-// String returns the suffix of files of the format.
+// String returns the file suffix of the format, without a dot, or "auto".
 func (f Format) String() string {
 	for _, x := range formats {
 		if x.format == f {
@@ -52,10 +53,10 @@ func (f Format) String() string {
 	return "auto"
 }
 
-// MarshalText returns String.
+// MarshalText returns the name that String returns.
 func (f Format) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
-// UnmarshalText parses a name, as [ParseFormat] does.
+// UnmarshalText sets the format by its name. See [ParseFormat].
 func (f *Format) UnmarshalText(text []byte) error {
 	format, err := ParseFormat(string(text))
 	if err == nil {
@@ -64,7 +65,7 @@ func (f *Format) UnmarshalText(text []byte) error {
 	return err
 }
 
-// ParseFormat returns the format with a name as returned by String, or with a file suffix.
+// ParseFormat returns the format with the given name or file suffix.
 func ParseFormat(name string) (Format, error) {
 	if name == "auto" {
 		return Auto, nil
@@ -84,7 +85,8 @@ func ParseFormat(name string) (Format, error) {
 	return Auto, fmt.Errorf("%w: format %.40q: want auto, %s", weft.ErrOptions, name, strings.Join(names, ", "))
 }
 
-// FormatOf returns the format of a file name, Auto if unknown. It ignores a suffix for compression.
+// FormatOf returns the format of a file name, or Auto if its suffix is unknown. It ignores the
+// suffix of a codec.
 func FormatOf(name string) Format {
 	name, _ = splitSuffix(name)
 	format, err := ParseFormat(strings.TrimPrefix(strings.ToLower(path.Ext(name)), "."))
@@ -96,14 +98,14 @@ func FormatOf(name string) Format {
 
 var matrixBanner = []byte("%%MatrixMarket")
 
-// isMatrix reports whether a file begins as Matrix Market does, even after empty lines, which are
-// invalid there.
+// isMatrix reports whether a file begins with the banner of Matrix Market. Empty lines before the
+// banner are invalid, but do not change the result.
 func isMatrix(head []byte) bool {
 	head = bytes.TrimSpace(head)
 	return len(head) >= len(matrixBanner) && bytes.EqualFold(head[:len(matrixBanner)], matrixBanner)
 }
 
-// detect returns the format of a file by its name and its beginning.
+// detect returns the format of a file by its name and its first bytes.
 func detect(name string, head []byte) Format {
 	if isMatrix(head) {
 		return MatrixMarket
@@ -113,7 +115,8 @@ func detect(name string, head []byte) Format {
 		return format
 	}
 	line := firstLine(head)
-	ids, _, _ := bytes.Cut(unquoted(line), []byte("{")) // attributes of networkx have commas
+	// without attributes of networkx, which have commas
+	ids, _, _ := bytes.Cut(unquoted(line), []byte("{"))
 	switch {
 	case bytes.ContainsAny(ids, ",;|"):
 		return CSV
@@ -133,5 +136,6 @@ func firstLine(head []byte) []byte {
 	return nil
 }
 
-// isComment reports whether a line of an edge list is a comment, in the style of SNAP or KONECT.
+// isComment reports whether a line of an edge list is a comment, as SNAP (#) or KONECT (%) writes
+// it.
 func isComment(line []byte) bool { return line[0] == '#' || line[0] == '%' }

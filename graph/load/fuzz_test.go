@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// FuzzRead checks that any file is read, or refused with its line. The result is a list of edges
-// between the reported vertices, and the same after writing and reading it.
+// FuzzRead checks that any file is read, or refused with a line. A graph that is read must have
+// valid edges, and must be the same after writing and reading it.
 func FuzzRead(f *testing.F) {
 	for i, content := range []string{
 		"%%MatrixMarket matrix coordinate real symmetric\n3 3 2\n2 1 0.5\n3 1 2\n",

@@ -16,16 +16,16 @@ import (
 	"github.com/weftgo/weft/graph/load"
 )
 
-// counts are the known counts of the simple undirected graph of a file.
+// counts holds the known counts of the simple undirected graph in a file.
 type counts struct {
 	file                               string
-	vertices, edges, most              int // vertices with an edge; most is the largest degree
+	vertices, edges, most              int // vertices with an edge, edges, and the largest degree
 	triangles                          uint64
 	format                             load.Format
-	header, weighted, directed, others bool // others: the file has vertices without an edge, too
+	header, weighted, directed, others bool // others: whether the file has vertices without edges
 }
 
-// golden has the counts of the README.md of the files; those of SNAP's files are SNAP's.
+// golden has the counts from the files' README.md. SNAP published the counts of its own files.
 var golden = []counts{
 	{"soc-Epinions.txt", 75_879, 405_740, 3_044, 1_624_481, load.EdgeList, true, false, false, false},
 	{"git_edges.csv", 37_700, 289_003, 9_458, 523_810, load.CSV, true, false, false, false},
@@ -84,8 +84,8 @@ func (c *counts) check(t *testing.T, dev *cpu.Device, path string) {
 	}
 }
 
-// interpreted is the maximum number of edges of graphs with triangles that are also counted on a
-// simulated GPU.
+// interpreted is the maximum number of edges of the graphs for which triangles are also counted on
+// a simulated GPU.
 const interpreted = 50_000
 
 // TestGolden checks the counts of real graphs in all formats.

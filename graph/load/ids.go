@@ -9,10 +9,10 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// batchEdges is the number of edges with ids that are mapped at a time.
+// batchEdges is the number of edges with ids that are mapped together.
 const batchEdges = 1 << 16
 
-// denseIDs are ids that are the numbers of vertices.
+// denseIDs uses each id as the number of its vertex.
 type denseIDs struct{ n uint64 }
 
 func (d *denseIDs) add(e *edges, line int, from, to []byte) error {
@@ -31,7 +31,7 @@ func (d *denseIDs) add(e *edges, line int, from, to []byte) error {
 	return nil
 }
 
-// numberError returns the error of an edge with an id that should be a number.
+// numberError returns the error of an edge with an id that is not a number.
 func numberError(from, to []byte, okFrom bool) error {
 	if okFrom {
 		from = to
@@ -61,13 +61,14 @@ func (d *denseIDs) has(_ *edges, id []byte) (bool, error) {
 func (d *denseIDs) count() int   { return int(d.n) }
 func (d *denseIDs) close() error { return nil }
 
-// sparseIDs are numbers. A map assigns vertices to them in the order of their appearance.
+// sparseIDs maps numbers to vertices. Until finish, vertices are numbered in the order of their
+// first occurrence.
 type sparseIDs struct {
 	m              *linear.Map[uint64, uint32]
-	noLeadingZeros bool     // no leading zeros
-	keys           []uint64 // of deferred edges, both ends of each
-	lines          []int    // negative: of a single vertex
-	ids            []uint64 // by vertex
+	noLeadingZeros bool     // whether leading zeros are errors
+	keys           []uint64 // both ends of each deferred edge
+	lines          []int    // line of each deferred edge; negative for a single vertex
+	ids            []uint64 // id of each vertex
 }
 
 func newSparseIDs(dev device.Device, plain bool) (*sparseIDs, error) {
@@ -119,8 +120,8 @@ func (s *sparseIDs) flush(e *edges) error {
 
 func abs(n int) int { return max(n, -n) }
 
-// finish numbers vertices in the order of their ids. If a header has more vertices, those without
-// edges get the remaining ids, provided that ids have no gaps.
+// finish renumbers vertices in the order of their ids. If a header has more vertices than the
+// lines, the ids must fit into 0 to n-1 or 1 to n. The other vertices get the remaining ids.
 func (s *sparseIDs) finish(e *edges, vertices int) error {
 	order := make([]uint32, len(s.ids))
 	for i := range order {
@@ -179,17 +180,17 @@ func (s *sparseIDs) has(e *edges, id []byte) (bool, error) {
 func (s *sparseIDs) count() int   { return len(s.ids) }
 func (s *sparseIDs) close() error { return s.m.Close() }
 
-// stringIDs are strings. A map assigns a place to each hash in the order of appearance, and a place
-// has the vertex of the first string with that hash. Other strings with that hash, which occur only
-// in prepared files, are in a Go map.
+// stringIDs maps strings to vertices. A map assigns a place to each hash, in the order of first
+// occurrence. places has the vertex of the first string with that hash. Further strings with the
+// same hash, which occur only in hostile files, are in collisions.
 type stringIDs struct {
 	m          *linear.Map[uint64, uint32]
 	hash       func([]byte) uint64
-	keys       []uint64 // hashes of deferred edges, both ends of each
-	bytes      []byte   // their ids, one after another
-	ends       []int    // where they end in bytes
-	lines      []int    // negative: of a single vertex
-	places     []uint32 // vertices by place
+	keys       []uint64 // hashes of both ends of each deferred edge
+	bytes      []byte   // strings of the deferred edges, one after the other
+	ends       []int    // end of each string in bytes
+	lines      []int    // line of each deferred edge; negative for a single vertex
+	places     []uint32 // vertex of each place
 	collisions map[string]uint32
 	names      []string
 }
@@ -201,7 +202,7 @@ func newStringIDs(dev device.Device) (*stringIDs, error) {
 	return &stringIDs{m: m, hash: hash, collisions: map[string]uint32{}}, err
 }
 
-// batchBytes bounds the deferred strings.
+// batchBytes bounds the size of the deferred strings.
 const batchBytes = 4 << 20
 
 func (s *stringIDs) add(e *edges, line int, from, to []byte) error {
@@ -244,7 +245,7 @@ func (s *stringIDs) flush(e *edges) error {
 	return nil
 }
 
-// vertex returns the vertex of a string with the place of its hash.
+// vertex returns the vertex of a string, given the place of its hash, and adds a new string.
 func (s *stringIDs) vertex(place int, id []byte, limit int) (uint32, error) {
 	if place < len(s.places) {
 		if v := s.places[place]; s.names[v] == string(id) {

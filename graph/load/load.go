@@ -19,32 +19,32 @@ import (
 // File is the content of a graph file.
 type File struct {
 	graph.Edges
-	// Weights are the weights of the edges, nil if they have none. Integers are exact; those beyond
-	// 2^53 are refused.
+	// Weights holds the weight of each edge, or is nil if the edges have no weights. A weight that
+	// is written as an integer is exact. Integers beyond 2^53 are an error.
 	Weights []float64
 	// Integral reports whether all weights are integers.
 	Integral bool
 	// Directed reports whether the format specifies directed edges.
 	Directed bool
-	// Names are the names of vertices in the file.
+	// Names holds the names of the vertices in the file.
 	Names *Names
 	// Format is the format of the file.
 	Format Format
-	// Header reports whether the first line was read as counts or names.
+	// Header reports whether the first line was read as counts or column names.
 	Header bool
-	// VertexWeights reports whether METIS vertices have sizes or weights, which are dropped.
+	// VertexWeights reports whether METIS vertices have sizes or weights, which Read drops.
 	VertexWeights bool
 }
 
-// Header specifies the first line of an edge list or a CSV file.
+// Header specifies how to read the first line of an edge list or a CSV file.
 type Header int
 
 const (
-	// HeaderAuto detects it; see the package documentation.
+	// HeaderAuto detects a header, as the package documentation describes.
 	HeaderAuto Header = iota
-	// HeaderNo means an edge.
+	// HeaderNo reads the first line as an edge.
 	HeaderNo
-	// HeaderYes means counts, or names of columns.
+	// HeaderYes reads the first line as counts or column names.
 	HeaderYes
 )
 
@@ -56,21 +56,24 @@ func (h Header) String() string { return headers.String(h) }
 // MarshalText returns String, or weft.ErrOptions for an invalid value.
 func (h Header) MarshalText() ([]byte, error) { return headers.Text(h) }
 
-// UnmarshalText parses a name, in upper or lower case, so flag.TextVar accepts it.
+// UnmarshalText sets the value by its name, in upper or lower case, so that flag.TextVar accepts
+// it.
 func (h *Header) UnmarshalText(text []byte) error { return headers.Read(h, text) }
 
-// IDs specifies the ids of vertices in an edge list or a CSV file.
+// IDs specifies the kind of vertex ids in an edge list or a CSV file.
 type IDs int
 
 const (
-	// IDsAuto detects the kind of ids. If those of the first edge look like numbers, all must be
-	// numbers without leading zeros; otherwise they are strings. Ids of EL and WEL are dense.
+	// IDsAuto detects the kind of ids. If an id of the first edge looks like a number, all ids must
+	// be numbers without leading zeros. Otherwise ids are strings. For EL and WEL it means
+	// IDsDense.
 	IDsAuto IDs = iota
-	// IDsSparse are numbers of up to 64 bits. The numbers that occur are vertices.
+	// IDsSparse reads ids as numbers of up to 64 bits. Only numbers that occur are vertices.
 	IDsSparse
-	// IDsDense are the numbers of vertices, from 0. Numbers that do not occur are vertices, too.
+	// IDsDense reads ids as the numbers of vertices, from 0. Numbers that do not occur are
+	// vertices, too.
 	IDsDense
-	// IDsStrings are any bytes.
+	// IDsStrings reads ids as strings of any bytes.
 	IDsStrings
 )
 
@@ -82,7 +85,8 @@ func (i IDs) String() string { return idKinds.String(i) }
 // MarshalText returns String, or weft.ErrOptions for an invalid value.
 func (i IDs) MarshalText() ([]byte, error) { return idKinds.Text(i) }
 
-// UnmarshalText parses a name, in upper or lower case, so flag.TextVar accepts it.
+// UnmarshalText sets the value by its name, in upper or lower case, so that flag.TextVar accepts
+// it.
 func (i *IDs) UnmarshalText(text []byte) error { return idKinds.Read(i, text) }
 
 // Options configures reading. The zero value and nil detect everything from the file.
@@ -90,20 +94,21 @@ type Options struct {
 	Format Format
 	Header Header
 	IDs    IDs
-	// Separator is the separator of CSV columns. Default 0: the first of comma, semicolon, tab and
-	// bar, in this order, that the first line contains, otherwise white space.
+	// Separator separates the columns of CSV. The default 0 means the first of comma, semicolon,
+	// tab and bar that the first line contains, tried in this order, or white space if it contains
+	// none.
 	Separator byte
-	// From, To and Weight are columns of CSV and of edge lists, by name or number, from 1. By
-	// default a line has two ids and an optional weight, and nothing else. If one of the three is
-	// set, other columns are ignored. Weight is also the name of an attribute of networkx, by
-	// default "weight".
+	// From, To and Weight select columns of CSV and of edge lists, by name or by number from 1. By
+	// default a line has two ids, an optional weight, and nothing else. If one of the three is set,
+	// other columns are ignored. Weight may also name an attribute of networkx, which is "weight"
+	// by default.
 	From, To, Weight string
 	// Unweighted drops weights.
 	Unweighted bool
-	// MaxVertices bounds the vertices. Default 2^28; 2^32-1 at most.
+	// MaxVertices bounds the number of vertices. The default is 2^28, the maximum 2^32-1.
 	MaxVertices int
-	// Progress, if not nil, is called with the number of bytes of the file read since its last
-	// call.
+	// Progress, if not nil, is called with the number of bytes of the file that have been read
+	// since its last call.
 	Progress func(bytes int)
 }
 
@@ -124,14 +129,14 @@ func (o *Options) check() (Options, error) {
 	return c, nil
 }
 
-// Error is the error of a file that cannot be read as a graph.
+// Error reports that a file cannot be read as a graph.
 type Error struct {
 	File string
-	Line int // from 1; 0: none
+	Line int // from 1, or 0 if no line is known
 	Err  error
 }
 
-// Error returns the position in the form of compilers, and the error.
+// Error returns the position, in the form that compilers use, followed by the error.
 func (e *Error) Error() string {
 	if e.Line > 0 {
 		return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err)
@@ -142,8 +147,8 @@ func (e *Error) Error() string {
 // Unwrap returns the error without its position.
 func (e *Error) Unwrap() error { return e.Err }
 
-// formatError is the error of a file that violates its format. It is weft.ErrFormat, but its text
-// does not contain it.
+// formatError is the error of a file that violates its format. errors.Is matches it with
+// weft.ErrFormat, but its text does not contain the text of weft.ErrFormat.
 type formatError struct{ text string }
 
 func (b *formatError) Error() string        { return b.text }
@@ -151,7 +156,7 @@ func (b *formatError) Is(target error) bool { return target == weft.ErrFormat }
 
 func malformed(format string, args ...any) error { return &formatError{fmt.Sprintf(format, args...)} }
 
-// Open reads a file. Mapped ids use memory of the device.
+// Open reads a graph file. It maps ids on dev.
 func Open(ctx context.Context, dev device.Device, path string, opts *Options) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -161,7 +166,7 @@ func Open(ctx context.Context, dev device.Device, path string, opts *Options) (*
 	return Read(ctx, dev, f, path, opts)
 }
 
-// Read reads a stream. Its name helps to detect the format, and is part of errors.
+// Read reads a graph from a stream. The name helps to detect the format, and errors contain it.
 func Read(ctx context.Context, dev device.Device, r io.Reader, name string, opts *Options) (*File, error) {
 	o, err := opts.check()
 	if err != nil {
@@ -184,7 +189,7 @@ func Read(ctx context.Context, dev device.Device, r io.Reader, name string, opts
 	return f, nil
 }
 
-// lineError is an error of another line than the last one.
+// lineError is an error in another line than the last line read.
 type lineError struct {
 	line int
 	err  error
@@ -203,7 +208,7 @@ func read(ctx context.Context, dev device.Device, s *scanner, name string, o Opt
 	if bytes.IndexByte(s.peek(), 0) >= 0 {
 		return nil, malformed("binary data, not text")
 	}
-	// Others would read it as a comment, and its sizes as an edge.
+	// Other formats would read the banner as a comment, and the sizes as an edge.
 	if isMatrix(s.peek()) && o.Format != MatrixMarket {
 		return nil, malformed("the file begins as Matrix Market does; --format mtx reads it")
 	}
@@ -245,7 +250,7 @@ func read(ctx context.Context, dev device.Device, s *scanner, name string, o Opt
 	return f, ctx.Err()
 }
 
-// countingReader reports the bytes that are read, and ends with its context.
+// countingReader reports the number of bytes read, and returns an error once its context ends.
 type countingReader struct {
 	ctx    context.Context
 	r      io.Reader

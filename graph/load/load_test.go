@@ -17,7 +17,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// say describes the content of a file: its vertices, and edges by name.
+// say describes a file by its vertices and edges, with names.
 func say(f *File) string {
 	var b strings.Builder
 	fmt.Fprint(&b, f.Vertices)
@@ -193,7 +193,7 @@ func TestMalformed(t *testing.T) {
 	for _, tt := range []struct {
 		file, content string
 		opts          Options
-		want          string // of the error, after the name of the file
+		want          string // error text after the name of the file
 	}{
 		{"a.txt", "1 2\n3\n", Options{}, `:2: the line has one id, and an edge two: "3"`},
 		{"a.txt", "1 2\n2 3\n1 2 3\n", Options{}, ":3: the line has 3 columns, and line 2 has 2; --format adjlist reads"},
@@ -390,7 +390,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestReaders checks that a failing stream, and an ended context, end the reading with their error.
+// TestReaders checks that an error of the stream, and an ended context, end Read with that error.
 func TestReaders(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	if _, err := Read(t.Context(), dev, io.MultiReader(strings.NewReader("1 2\n"), iotest.ErrReader(io.ErrClosedPipe)), "x.txt", nil); !errors.Is(err, io.ErrClosedPipe) || !strings.HasPrefix(err.Error(), "x.txt:2: ") {
@@ -416,8 +416,7 @@ func TestReaders(t *testing.T) {
 	}
 }
 
-// TestBatches reads long lists, which go through the map in many batches, including strings with
-// equal hashes.
+// TestBatches reads long lists, which are mapped in many batches, and strings with equal hashes.
 func TestBatches(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	const n = 3*batchEdges + 17
@@ -442,7 +441,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestBoundedMemory checks that reading takes no more memory than a buffer and a batch.
+// TestBoundedMemory checks that reading allocates only a buffer and a batch.
 func TestBoundedMemory(t *testing.T) {
 	const lines = 2*batchEdges + 1
 	s := newScanner(t.Context(), strings.NewReader(strings.Repeat("anna bert\n", lines)))
@@ -480,7 +479,7 @@ func TestBoundedMemory(t *testing.T) {
 	}
 }
 
-// TestHashesThatClash checks that strings with equal hashes are different vertices.
+// TestHashesThatClash checks that different strings with equal hashes are different vertices.
 func TestHashesThatClash(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	ids, err := newStringIDs(dev)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// readMatrix reads a sparse matrix in NIST's exchange format: entry i, j is an edge from i to j.
+// readMatrix reads a sparse matrix in NIST's exchange format. Entry i, j is an edge from i to j.
 func readMatrix(s *scanner, e *edges) error {
 	line, _ := s.next()
 	banner := words(bytes.ToLower(line), nil)
@@ -68,7 +68,7 @@ func readMatrixSize(s *scanner, e *edges) (entries, at int, err error) {
 	return entries, s.line, e.setVertices(rows)
 }
 
-// addEntry adds one entry of a matrix.
+// addEntry adds the edge of a matrix entry.
 func (e *edges) addEntry(line []byte, field string, symmetric bool) error {
 	row, rest := word(line)
 	column, rest := word(rest)

@@ -5,27 +5,28 @@ import (
 	"math"
 )
 
-// metis reads a .graph file: a line of sizes, followed by a line for each vertex with its
+// metis reads a .graph file: a line of sizes, followed by a line per vertex that lists its
 // neighbors.
 type metis struct {
 	s               *scanner
 	e               *edges
 	edges           int
-	sized, weighted bool // vertices have a size; edges have weights
-	weights         int  // of each vertex
-	headerLine      int  // the line of sizes
+	sized, weighted bool // whether vertices have a size, and edges a weight
+	weights         int  // number of weights of each vertex
+	headerLine      int  // line number of the line of sizes
 	entries         int
 	seed            maphash.Seed
-	lines           []int    // of vertices
-	sums            []uint64 // of hashes of the edges that a vertex lists to smaller ones
+	lines           []int // line number of each vertex
+	// sum of the hashes of the edges that each vertex lists to smaller vertices
+	sums []uint64
 }
 
-// readMETIS reads the edges of both ends, which must agree, and keeps one. Sizes and weights of
-// vertices are dropped.
+// readMETIS reads the edges that both ends list, checks that they agree, and keeps one of each
+// pair. It drops sizes and weights of vertices.
 func readMETIS(s *scanner, e *edges) error {
 	s.maxLen = maxRow
 	m := &metis{s: s, e: e, seed: maphash.MakeSeed()}
-	if e.unweighted { // weights are compared, and then dropped
+	if e.unweighted { // compare weights, and drop them afterwards
 		e.unweighted = false
 		defer func() { e.file.Weights = nil }()
 	}
@@ -141,7 +142,7 @@ func (m *metis) readVertex(v uint32, line []byte) error {
 	}
 }
 
-// readNeighbor reads a neighbor of a vertex, and its weight from the line.
+// readNeighbor processes a neighbor of a vertex, and reads the weight of the edge from the line.
 func (m *metis) readNeighbor(v, u uint32, line *[]byte) error {
 	x := 0.
 	if m.weighted {
@@ -170,14 +171,14 @@ func (m *metis) readNeighbor(v, u uint32, line *[]byte) error {
 	return nil
 }
 
-// hashEdge returns the hash of an edge to a larger vertex.
+// hashEdge returns the hash of an edge from u to a larger vertex v.
 func (m *metis) hashEdge(u, v uint32, weight float64) uint64 {
-	// -0 is 0
+	// -0 becomes 0
 	return maphash.Comparable(m.seed, [2]uint64{uint64(u)<<32 | uint64(v), math.Float64bits(weight + 0)})
 }
 
-// checkSymmetry checks that both ends of each edge list it with the same weight. Then the sums of
-// hashes of both are equal.
+// checkSymmetry checks that both ends of each edge list it with the same weight. It compares sums
+// of hashes for each vertex.
 func (m *metis) checkSymmetry() error {
 	f := m.e.file
 	for i, u := range f.From {

@@ -5,13 +5,13 @@ import (
 	"strconv"
 )
 
-// Names are the names of the vertices of a file.
+// Names holds the names of the vertices in a file: strings, or numbers.
 type Names struct {
 	n       int
-	base    uint64 // first of the numbers without gaps
+	base    uint64 // name of vertex 0, if names are numbers without gaps
 	numbers []uint64
 	strings []string
-	byName  map[string]uint32 // of strings, made on first use
+	byName  map[string]uint32 // index of strings, made on first use
 }
 
 // Len returns the number of vertices.
@@ -28,11 +28,11 @@ func (n *Names) Name(v uint32) string {
 	return strconv.FormatUint(n.base+uint64(v), 10)
 }
 
-// Strings reports whether names are strings, not numbers.
+// Strings reports whether names are strings rather than numbers.
 func (n *Names) Strings() bool { return n.strings != nil }
 
-// Vertex returns the vertex with a name. For strings, its first call builds an index, and must not
-// run concurrently with others.
+// Vertex returns the vertex with a name. If names are strings, the first call builds an index and
+// must not run concurrently with other calls.
 func (n *Names) Vertex(name string) (v uint32, ok bool) {
 	if n.strings != nil {
 		if n.byName == nil {

@@ -2,8 +2,8 @@ package load
 
 import "bytes"
 
-// readNeighbors reads an adjacency list: a line has an id and those of its neighbors. A line with
-// one id is a vertex; its edges may be in other lines.
+// readNeighbors reads an adjacency list. A line has an id and the ids of its neighbors. A line with
+// only one id adds the vertex without an edge.
 func readNeighbors(s *scanner, e *edges, o Options) error {
 	l := &edgeReader{s: s, e: e, idKind: o.IDs}
 	var w [][]byte

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// maxLine is the maximum length of a line with one edge, maxRow that of a line with all edges
-	// of a vertex.
+	// maxLine is the maximum length of a line with one edge. maxRow is the maximum length of a line
+	// with all edges of a vertex.
 	maxLine = 1 << 20
 	maxRow  = 1 << 30
 	// headSize is the number of bytes used to detect the format.
@@ -22,12 +22,12 @@ const (
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// scanner reads lines, and counts them.
+// scanner reads lines and counts them.
 type scanner struct {
 	ctx      context.Context
 	r        io.Reader
 	buf      []byte
-	from, to int // the unreturned part of buf
+	from, to int // part of buf that has not been returned
 	line     int // number of the last line returned
 	maxLen   int // maximum length of a line
 	end      byte
@@ -44,7 +44,7 @@ func newScanner(ctx context.Context, r io.Reader) *scanner {
 		s.from = len(byteOrderMark)
 	}
 	if i := bytes.IndexAny(s.peek(), "\r\n"); i >= 0 && s.peek()[i] == '\r' && !bytes.HasPrefix(s.peek()[i+1:], []byte("\n")) {
-		s.end = '\r' // the line end of old spreadsheets
+		s.end = '\r' // the line end that old spreadsheets write
 	}
 	return s
 }
@@ -52,9 +52,9 @@ func newScanner(ctx context.Context, r io.Reader) *scanner {
 // peek returns the beginning of the file, before the first line is read.
 func (s *scanner) peek() []byte { return s.buf[s.from:s.to] }
 
-// fill reads more into the free part of buf, which must not be empty.
+// fill reads bytes into the free part of buf, which must not be empty.
 func (s *scanner) fill() {
-	for range 100 { // readers may return nothing, and no error
+	for range 100 { // readers may return neither bytes nor an error
 		n, err := s.r.Read(s.buf[s.to:])
 		s.to += n
 		if err != nil {
@@ -70,8 +70,8 @@ func (s *scanner) fill() {
 	s.ended, s.err = true, io.ErrNoProgress
 }
 
-// next returns the next line without its end, valid until the next call. It returns false at the
-// end of the file, and after an error, in s.err.
+// next returns the next line without its end. The line is valid until the next call. next returns
+// false at the end of the file or after an error, which is in s.err.
 func (s *scanner) next() ([]byte, bool) {
 	scanned := 0
 	for {
@@ -84,7 +84,7 @@ func (s *scanner) next() ([]byte, bool) {
 		if s.ended {
 			break
 		}
-		if scanned > s.maxLen { // before allocating more memory
+		if scanned > s.maxLen { // refuse the line before allocating more memory
 			return s.accept(s.buf[s.from:s.to])
 		}
 		s.growBuffer()
@@ -101,7 +101,8 @@ func (s *scanner) next() ([]byte, bool) {
 	return s.accept(line)
 }
 
-// growBuffer moves the unreturned part to the beginning, or enlarges the buffer.
+// growBuffer makes free space in buf: it moves the unreturned part to the beginning, and doubles a
+// full buffer.
 func (s *scanner) growBuffer() {
 	if s.from > 0 {
 		s.to = copy(s.buf, s.buf[s.from:s.to])
@@ -132,7 +133,7 @@ func (s *scanner) accept(line []byte) ([]byte, bool) {
 	return line, true
 }
 
-// nextData returns the next line that is neither empty nor begins with a comment character.
+// nextData returns the next line that is not empty and does not begin with a comment character.
 func (s *scanner) nextData(comments string) ([]byte, bool) {
 	for {
 		line, ok := s.next()
@@ -160,7 +161,7 @@ func word(line []byte) (first, rest []byte) {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f' }
 
-// words splits a line into words and reuses into.
+// words splits a line into words. It reuses the memory of into.
 func words(line []byte, into [][]byte) [][]byte {
 	into = into[:0]
 	for {
@@ -184,7 +185,7 @@ func number(word []byte) (n uint64, ok bool) {
 	return n, len(word) > 0
 }
 
-// count parses a number of things.
+// count parses a count. of names what is counted, for the error.
 func count(word []byte, of string) (int, error) {
 	n, ok := number(word)
 	if !ok || n > math.MaxInt64 {
@@ -193,10 +194,11 @@ func count(word []byte, of string) (int, error) {
 	return int(n), nil
 }
 
-// maxExact bounds the integers that floats store exactly.
+// maxExact is the largest integer up to which float64 stores all integers exactly.
 const maxExact = 1 << 53
 
-// weight parses a word as a number.
+// weight parses a decimal number. It returns an error if float64 cannot represent an integer
+// exactly, or if a value overflows or underflows.
 func weight(word []byte) (float64, error) {
 	digits, negative := bytes.CutPrefix(word, []byte("-"))
 	if n, ok := number(digits); ok && n <= maxExact {
@@ -207,7 +209,7 @@ func weight(word []byte) (float64, error) {
 	}
 	x, err := strconv.ParseFloat(string(word), 64)
 	switch {
-	// 0x1p4, Inf
+	// 0x1p4 and Inf are not weights either.
 	case err != nil && !errors.Is(err, strconv.ErrRange), math.IsNaN(x), bytes.ContainsAny(word, "_xXiI"):
 		return 0, malformed("weight %.40q is not a number", word)
 	case math.IsInf(x, 0), math.Abs(x) >= maxExact && isInteger(word), x == 0 && !isZero(word):
@@ -216,7 +218,7 @@ func weight(word []byte) (float64, error) {
 	return x, nil
 }
 
-// isZero reports whether a number is written as 0, and not merely too small for a float.
+// isZero reports whether a number is written as 0, and not merely too small for float64.
 func isZero(word []byte) bool {
 	mantissa, _, _ := bytes.Cut(bytes.ToLower(word), []byte("e"))
 	return !bytes.ContainsAny(mantissa, "123456789")

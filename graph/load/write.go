@@ -16,10 +16,10 @@ import (
 	"github.com/weftgo/weft/internal/atomicfile"
 )
 
-// Create writes a graph to a file. The format is that of the file name if format is Auto. The file
-// is compressed if its name has the suffix of a [Codec]. Create replaces a file, or the target of a
-// symbolic link, after everything has been written, and keeps its mode. After an error that file is
-// unchanged.
+// Create writes a graph to a file. If format is Auto, the file name determines the format. If the
+// name has the suffix of a [Codec], the file is compressed. Create replaces an existing file, or
+// the target of a symbolic link, after everything is written, and keeps its mode. After an error
+// the existing file is unchanged.
 func Create(ctx context.Context, dev device.Device, path string, f *File, format Format) (err error) {
 	if format == Auto {
 		if format = FormatOf(path); format == Auto {
@@ -50,11 +50,11 @@ func Create(ctx context.Context, dev device.Device, path string, f *File, format
 
 // Write writes a graph in a format, uncompressed.
 //
-// Content that a format cannot express is an error that wraps weft.ErrOptions. METIS has undirected
-// graphs only. DIMACS and METIS have integer weights only, and METIS one weight for all equal
-// edges. EL has no weights. AdjList is read only. All but EdgeList and CSV leave out the names of
-// vertices. DIMACS has an undirected edge as two arcs, and METIS drops self loops. DIMACS and WEL
-// have weights, 1 if the graph has none.
+// Write returns weft.ErrOptions if the format cannot express the graph. METIS has only undirected
+// graphs, with integer weights, and one weight for all equal edges. DIMACS has only integer
+// weights. EL has no weights. AdjList cannot be written. Only EdgeList and CSV write the names of
+// vertices. DIMACS writes an undirected edge as two arcs, and METIS drops self loops. DIMACS and
+// WEL write weight 1 if the graph has no weights.
 func Write(ctx context.Context, dev device.Device, w io.Writer, f *File, format Format) error {
 	if err := writable(f, format); err != nil {
 		return fmt.Errorf("load: write: %w", err)
@@ -124,7 +124,7 @@ func writable(f *File, format Format) error {
 	return nil
 }
 
-// writer writes one graph. Flush returns its errors.
+// writer writes one graph. Its Flush returns the first error.
 type writer struct {
 	*bufio.Writer
 	ctx  context.Context
@@ -132,7 +132,6 @@ type writer struct {
 	line []byte
 }
 
-// writeLine writes a line.
 func (w *writer) writeLine(words ...any) { fmt.Fprintln(w, fmt.Sprint(words...)) }
 
 // writeEdges writes a line for each edge.
@@ -146,7 +145,7 @@ func (w *writer) writeEdges(edge func(i int, line []byte) []byte) {
 	}
 }
 
-// appendWeight appends the weight of an edge: 1 if it has none.
+// appendWeight appends the weight of edge i, or 1 if edges have no weights.
 func (w *writer) appendWeight(line []byte, i int) []byte {
 	if w.f.Weights == nil {
 		return append(line, '1')
@@ -161,7 +160,7 @@ func appendWeight(line []byte, x float64, integral bool) []byte {
 	return strconv.AppendFloat(line, x, 'g', -1, 64)
 }
 
-// names returns a function that appends an edge by the names of its vertices.
+// names returns a function that appends the names of an edge's ends and its weight.
 func (w *writer) names(separator string, format func(string) string) func(i int, line []byte) []byte {
 	name := func(v uint32) string { return strconv.Itoa(int(v)) }
 	if w.f.Names != nil {
@@ -178,7 +177,7 @@ func (w *writer) names(separator string, format func(string) string) func(i int,
 	}
 }
 
-// quoted returns a column of CSV.
+// quoted returns a field of CSV, in quotes if necessary.
 func quoted(s string) string {
 	if s == "" || strings.ContainsAny(s, "\",;|\t #%") {
 		return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
@@ -200,7 +199,7 @@ func (w *writer) writeMatrix() {
 	w.writeLine(w.f.Vertices, " ", w.f.Vertices, " ", len(w.f.From))
 	w.writeEdges(func(i int, line []byte) []byte {
 		u, v := w.f.From[i], w.f.To[i]
-		if !w.f.Directed { // the lower triangle
+		if !w.f.Directed { // only the lower triangle is written
 			u, v = max(u, v), min(u, v)
 		}
 		line = strconv.AppendUint(line, uint64(u)+1, 10)

@@ -18,8 +18,7 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// random returns a graph as a file may hold it. Every vertex has an edge, unless some are to have
-// none.
+// random returns a random graph as a file. Each vertex has an edge, unless simple is set.
 func random(r *rand.Rand, weighted, integral, directed, strings, simple bool) *File {
 	n := 2 + r.IntN(30)
 	f := &File{Edges: graph.Edges{Vertices: n}, Integral: weighted && integral, Directed: directed}
@@ -64,7 +63,7 @@ func random(r *rand.Rand, weighted, integral, directed, strings, simple bool) *F
 	return f
 }
 
-// listed returns the edges of a file, sorted.
+// listed returns the edges of a file in sorted order.
 func listed(f *File) []string {
 	var list []string
 	for i := range f.From {
@@ -110,7 +109,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatal(err)
 			}
 			if format := FormatOf(tt.name); format == MatrixMarket || format == DIMACS || format == METIS {
-				f.Names = &Names{n: f.Vertices, base: 1} // as such formats number them
+				f.Names = &Names{n: f.Vertices, base: 1} // the format numbers vertices from 1
 			}
 			if got.Vertices != f.Vertices || got.Directed != f.Directed || got.Integral != f.Integral || !slices.Equal(listed(got), listed(f)) {
 				content, _ := os.ReadFile(path)
@@ -124,7 +123,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestWrite compares output with expected text, for content that formats express in other ways.
+// TestWrite compares output with expected text, for content that formats express in different ways.
 func TestWrite(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	names := &Names{n: 4, strings: []string{"a", "b c", `"`, "#x"}}
@@ -202,7 +201,7 @@ func TestRefused(t *testing.T) {
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that was cancelled is there: %v", err)
 	}
-	// An existing file stays, and no other file is left.
+	// An existing file is kept, and no other file remains.
 	if err := os.WriteFile(path, []byte("what was there"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// A host lookup sees the changes of user kernels submitted before it.
+// A host lookup sees the changes of user kernels that were submitted before the lookup.
 func TestLookupBehindUpdate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

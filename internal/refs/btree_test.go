@@ -63,7 +63,7 @@ func TestBtreeOnCPU(t *testing.T) {
 	}
 }
 
-// Kinds of tasks of tiles (twins: refs_btree.cu).
+// Kinds of the tasks of tiles (twins: refs_btree.cu).
 const (
 	taskRange = 100 + iota
 	taskCount
@@ -71,7 +71,7 @@ const (
 	taskBefore
 )
 
-// task is an operation of a tile, or a range, with its results.
+// task is an operation of a tile or the reading of a range, with its results.
 type task struct {
 	kind    uint32
 	key, to uint32
@@ -81,7 +81,7 @@ type task struct {
 	vals    []uint32
 }
 
-const tileLanes = 4 // of keys and values of 32 bits
+const tileLanes = 4 // for keys and values of 32 bits
 
 // trees is a versioned map with user kernels.
 type trees struct {
@@ -102,8 +102,8 @@ func openTrees(t testing.TB, dev device.Device, v btree.Versions) *trees {
 	return x
 }
 
-// run makes each tile of some blocks run each tasks one after the other, in an Update with a limit
-// of insertions.
+// run makes each tile run each tasks one after the other, in an Update with a limit of insertions.
+// The number of threads per block is threads.
 func (x *trees) run(ctx context.Context, all []task, each, threads, most, inserts, repeat int, present bool) (err error) {
 	dev, n := x.s.Device(), len(all)
 	kinds, keys, to, vals := make([]uint32, n), make([]uint32, n), make([]uint32, n), make([]uint32, n)
@@ -163,19 +163,21 @@ func (x *trees) run(ctx context.Context, all []task, each, threads, most, insert
 	return nil
 }
 
-// Writers put a round into a key at the beginning and then into a key at the end, while others
-// insert and erase between. An atomic range therefore has in the first key the value of the second,
-// or the next round. The states that ranges see follow each other.
+// In each round, writers put the number of the round into the first key and then into the last key.
+// Other tiles meanwhile insert and erase keys between the two. So in a range that is read
+// atomically, the value of the first key equals that of the last key, or is the next round. Later
+// ranges must show later states.
 const (
 	writers      = 4
 	rounds       = 5
-	between      = 100 // keys, from firstBetween on
+	between      = 100 // number of keys from firstBetween on
 	last         = 1000
 	firstBetween = 10
 )
 
-// race runs such a program of several launches. Each range is read repeat times at its snapshot. It
-// returns the first inconsistency in the results. Copies of one launch are reused by the next.
+// race runs this program in several launches. Each range is read repeat times at its snapshot. race
+// returns the first inconsistency in the results. A launch reuses the memory that the launch before
+// copied.
 func race(t testing.TB, o *sim.Options, launches, repeat int, present bool) error {
 	t.Helper()
 	dev, err := sim.Open(o)
@@ -208,7 +210,7 @@ func race(t testing.TB, o *sim.Options, launches, repeat int, present bool) erro
 	return x.m.Check(t.Context())
 }
 
-// race runs one launch, after before rounds.
+// race runs one launch, after the given number of rounds.
 func (x *trees) race(ctx context.Context, before uint32, repeat int, present bool) error {
 	const each = 2 * rounds
 	var all, ranges []task
@@ -227,14 +229,14 @@ func (x *trees) race(ctx context.Context, before uint32, repeat int, present boo
 			all = append(all, task{kind: []uint32{uint32(op.PutNew), uint32(op.Delete)}[r/2%2], key: firstBetween + (w*each+r*7)%between, val: r})
 		}
 	}
-	all = append(all, ranges...) // run by another block
+	all = append(all, ranges...) // another block runs these
 	if err := x.run(ctx, all, each, 32, 256, 256, repeat, present); err != nil {
 		return err
 	}
 	return moments(all)
 }
 
-// moments reports ranges that are not atomic.
+// moments returns an error for a range that is not atomic.
 func moments(all []task) error {
 	var seen [][2 * writers]uint32
 	for i, o := range all {
@@ -279,7 +281,7 @@ func moments(all []task) error {
 	return nil
 }
 
-// Ranges at snapshots that tiles take alongside changes are atomic under every schedule.
+// Ranges at snapshots that tiles take during changes are atomic under every schedule.
 func TestSnapshotsOfTiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -295,7 +297,7 @@ func TestSnapshotsOfTiles(t *testing.T) {
 	}
 }
 
-// Without a snapshot, some schedule shows a range that is not atomic.
+// Without a snapshot, some schedule yields a range that is not atomic.
 func TestRangesOutsideSnapshots(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -309,8 +311,8 @@ func TestRangesOutsideSnapshots(t *testing.T) {
 	t.Error("all ranges are of one moment")
 }
 
-// A snapshot of a stream is taken by one launch and read by later ones alongside changes, until one
-// drops it.
+// One launch takes a snapshot of a stream. Later launches read the snapshot during changes, until
+// one of them drops it.
 func TestSnapshotsOfStreams(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

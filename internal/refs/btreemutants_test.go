@@ -7,12 +7,12 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// versionMutants are ways to break versions and their reclamation: a pattern of the tile kernel's
-// PTX is replaced. launches and repeat make ranges last long enough to show the fault.
+// versionMutants lists ways to break versions and their reclamation, by replacing a pattern in the
+// PTX of the tile kernel. launches and repeat make ranges last long enough to show the fault.
 var versionMutants = []struct {
 	name, pattern, with string
 	launches, repeat    int
-	first               uint64 // first seed; earlier ones find nothing
+	first               uint64 // first seed that finds the mutant
 }{
 	{"no write gets its time", `(fence\.sc\.gpu;\n(?:ld\.param[^\n]*\n)?ld\.relaxed\.gpu\.global\.b64 (%rd\d+), [^\n]*\n(?:(?:shl|add)[^\n]*\n)*)atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), \[%rd\d+\], (%rd\d+), %rd\d+;`,
 		"$1 mov.b64 $3, $4;", 1, 1, 0},
@@ -23,7 +23,7 @@ var versionMutants = []struct {
 	{"a reader is in a node that is used again", `(bar\.red\.popc\.u32 (%r\d+), 0, p; \})`, "$1 mov.b32 $2, 0;", 3, 12, 0},
 }
 
-// The schedules of races between ranges and changes detect each of them.
+// Schedules of races between ranges and changes detect each version mutant.
 func TestVersionMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

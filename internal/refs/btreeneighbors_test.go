@@ -42,7 +42,7 @@ func TestNeighborsOfTiles(t *testing.T) {
 				t.Errorf("neighbor of %d by %d: %d, %v with %d", o.key, o.kind, o.outcome, o.keys, o.val)
 			}
 		}
-		// Alongside changes, a permanent key is a neighbor under every schedule.
+		// During changes, a permanent key is found as a neighbor under every schedule.
 		all = all[:0]
 		for i := range uint32(40) {
 			all = append(all, task{kind: []uint32{uint32(op.PutNew), uint32(op.Delete)}[i%2], key: 311 + i/2%20})

@@ -15,9 +15,9 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// A single thread finds a key while batches shift it from slot to slot. It reads a leaf's state
-// once before and once after. Tiles do so in each of their lanes, and all of them would have to
-// miss a late store of the state.
+// A single thread finds a key while batches shift it from slot to slot. It reads the state of a
+// leaf once before and once after the slots. In a tile each lane does so, and a fault would show
+// only if all lanes missed a late store of the state.
 func TestShiftsHideNoKeyFromThreads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -39,13 +39,13 @@ func TestShiftsHideNoKeyFromThreads(t *testing.T) {
 	})
 }
 
-// shift looks up keys of some leaves alongside changes of smaller ones, and returns the number of
-// missed keys.
+// shift looks up keys of some leaves while smaller keys change, and returns the number of missed
+// keys.
 func shift(t *testing.T, seed uint64, rewrite func(file, ptx string) string) (missed int) {
 	dev := devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: seed, Rewrite: rewrite})
 	m := must[*btree.Map[uint32, uint32]](t)(btree.New[uint32, uint32](dev, &btree.Options{Unordered: true}))
 	defer m.Close()
-	const leaves, each = 8, 8 // of each hundred, eight keys stay and are shifted by smaller ones
+	const leaves, each = 8, 8 // of each hundred keys, eight stay, and smaller keys shift them
 	var keys, other []uint32
 	for i := range uint32(leaves * each) {
 		keys = append(keys, 100*(i/each+1)+50+i%each)

@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// copier is a table, its kernel that copies all pairs, and a constructor of the kernel's
+// copier is a table, the kernel that copies all its pairs, and a constructor of the kernel's
 // parameters.
 type copier[K, V uint32 | uint64, R, P any] struct {
 	table interface {
@@ -33,7 +33,7 @@ type pair[K, V any] struct {
 	val V
 }
 
-// run compares the pairs that the kernel copies, in launches of several shapes, with All, and
+// run compares the pairs that the kernel copies with All, for launches of several shapes, and
 // closes the table.
 func (x copier[K, V, R, P]) run(t *testing.T, dev device.Device, k device.Kernel) {
 	t.Helper()
@@ -44,7 +44,7 @@ func (x copier[K, V, R, P]) run(t *testing.T, dev device.Device, k device.Kernel
 	}
 	slices.SortFunc(want, order)
 	s := must[*device.Stream](t)(dev.NewStream())
-	n := len(want) + 1 // room for one too many, to detect it
+	n := len(want) + 1 // one pair too many would be detected
 	keys, vals := must[device.Slice[K]](t)(device.Make[K](dev, n)), must[device.Slice[V]](t)(device.Make[V](dev, n))
 	count := must[device.Slice[uint32]](t)(device.Make[uint32](dev, 1))
 	to := pairs{keys: keys.Ptr(), vals: vals.Ptr(), count: count.Ptr(), room: uint32(n)}
@@ -69,8 +69,7 @@ func (x copier[K, V, R, P]) run(t *testing.T, dev device.Device, k device.Kernel
 	check(t, errors.Join(x.table.Check(t.Context()), x.table.Close(), s.Close(), keys.Free(), vals.Free(), count.Free()))
 }
 
-// filled returns keys, including some that look like sentinels, their values, and half of the first
-// keys, to be deleted.
+// filled returns keys, some equal to sentinels, their values, and half of the keys for deletion.
 func filled[K, V uint32 | uint64]() (keys []K, vals []V, deletedKeys []K) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	keys, vals = keysOf[K](rng, 400, 500), make([]V, 400)
@@ -131,7 +130,7 @@ func eachMulti[K, V uint32 | uint64](t *testing.T, dev device.Device) {
 		run(t, dev, kernel(t, dev, refsMultiImages, batch.MapWidths[K, V](), "each"))
 }
 
-// Kernels visit all pairs of a table, each once.
+// Kernels visit each pair of a table once.
 func TestForEachPair(t *testing.T) {
 	onGPUs(t, 2, func(t *testing.T, dev device.Device) {
 		eachMap[uint32, uint32](t, dev)

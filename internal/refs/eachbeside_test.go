@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// changed is a map that is iterated over and changed concurrently.
+// changed is a map that is iterated over while it changes.
 type changed[R any] interface {
 	View(context.Context, *device.Stream, func(R) error) error
 	Put(ctx context.Context, keys, vals []uint64) (int, error)
@@ -22,7 +22,7 @@ type changed[R any] interface {
 }
 
 // eachDuringChanges iterates over a map while other streams change values and insert new keys. Each
-// key that was present comes once, with one of its values.
+// key that was present must be visited once, with one of its values.
 func eachDuringChanges[R, P any](t *testing.T, dev device.Device, m changed[R], k device.Kernel, params func(R, pairs) P) {
 	t.Helper()
 	const there, fresh = 120, 60

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// faults runs a faulty test on simulated GPUs with several schedules, and requires each to report
+// faults runs a faulty test on simulated GPUs with several schedules. Each must report the fault
 // want.
 func faults(t *testing.T, want string, test func(dev device.Device) error) {
 	t.Helper()
@@ -44,7 +44,7 @@ func TestLanesApart(t *testing.T) {
 	}
 }
 
-// A kernel traps if the table has other widths, or is of another kind.
+// A kernel traps if the table has other widths or is of another kind.
 func TestOtherWidths(t *testing.T) {
 	faults(t, "trap", func(dev device.Device) error {
 		x := openLinear[uint32, uint32](t, dev, 100, false)
@@ -66,11 +66,11 @@ func TestOtherWidths(t *testing.T) {
 	})
 }
 
-// If kernels neither put nor erase, sums are exact as well. A put then has no effect.
+// If kernels neither put nor erase, sums are also exact. A put then has no effect.
 func reducing[K, V uint32 | uint64](t *testing.T, open maker[K, V]) {
 	onGPUs(t, 4, func(t *testing.T, dev device.Device) {
 		const n, of, rounds = 130, 5, 2
-		sums := map[K]V{} // of one round
+		sums := map[K]V{} // sums of one round
 		var kinds []op.Kind
 		var keys []K
 		var vals []V

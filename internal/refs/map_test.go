@@ -41,7 +41,6 @@ type shared interface {
 	Close() error
 }
 
-// launch returns a function that launches operations.
 func launch[P any](s *device.Stream, k device.Kernel, of func(ops) P) func(ops) error {
 	return func(o ops) error {
 		p := of(o)
@@ -49,8 +48,8 @@ func launch[P any](s *device.Stream, k device.Kernel, of func(ops) P) func(ops) 
 	}
 }
 
-// of builds the accesses of user kernels to a table from its View and Update. params makes kernel
-// parameters from a Ref.
+// of fills in the functions of x that run user kernels, given the View and Update of a table.
+// params makes kernel parameters from a Ref.
 func of[R, P any, K, V uint32 | uint64](x *table[K, V], m interface {
 	View(context.Context, *device.Stream, func(R) error) error
 	Update(context.Context, *device.Stream, int, func(R) error) error
@@ -81,7 +80,7 @@ func of[R, P any, K, V uint32 | uint64](x *table[K, V], m interface {
 func linearOps(r linear.Ref, o ops) linearParams { return linearParams{ref: r, ops: o} }
 func slabOps(r slab.Ref, o ops) slabParams       { return slabParams{ref: r, ops: o} }
 
-// A maker makes a table with some capacity.
+// maker makes a table with the given capacity.
 type maker[K, V uint32 | uint64] func(t *testing.T, dev device.Device, capacity int, fixed bool) *table[K, V]
 
 func openLinear[K, V uint32 | uint64](t *testing.T, dev device.Device, capacity int, fixed bool) *table[K, V] {
@@ -140,7 +139,7 @@ func (x *table[K, V]) close(t testing.TB) {
 	check(t, errors.Join(x.Close(), x.stream.Close()))
 }
 
-// run runs operations in an update with a limit of insertions.
+// run runs operations in an Update with a limit of insertions.
 func (x *table[K, V]) run(t testing.TB, permitted int, mode uint32, kinds []op.Kind, keys []K, vals []V) (outcomes []uint32, held []V) {
 	t.Helper()
 	c := upload(t, x.stream, kinds, keys, vals)
@@ -149,7 +148,7 @@ func (x *table[K, V]) run(t testing.TB, permitted int, mode uint32, kinds []op.K
 	return outcomes, held
 }
 
-// model applies operations on different keys to a Go map.
+// model applies operations on different keys to a Go map and compares the results.
 func model[K, V uint32 | uint64](m map[K]V, set bool, kinds []op.Kind, keys []K, vals []V, outcomes []uint32, held []V) error {
 	for i, k := range keys {
 		v, there := m[k]
@@ -192,7 +191,7 @@ func model[K, V uint32 | uint64](m map[K]V, set bool, kinds []op.Kind, keys []K,
 	return nil
 }
 
-// same compares a table with a Go map, by host batches.
+// same compares a table with a Go map, by batches from host memory.
 func (x *table[K, V]) same(t testing.TB, m map[K]V, of int) {
 	t.Helper()
 	keys := make([]K, of)
@@ -213,7 +212,7 @@ func (x *table[K, V]) same(t testing.TB, m map[K]V, of int) {
 	check(t, x.Check(t.Context()))
 }
 
-// kindsOf draws kinds that a map or a set supports.
+// kindsOf returns random kinds that a map or a set supports.
 func kindsOf(rng *rand.Rand, n int, set bool) []op.Kind {
 	all := []op.Kind{op.PutNew, op.PutNew, op.Get, op.Delete, op.Put, op.Sum}
 	if set {
@@ -226,8 +225,8 @@ func kindsOf(rng *rand.Rand, n int, set bool) []op.Kind {
 	return kinds
 }
 
-// Operations on different keys have the same effect as on a Go map, whatever the lanes do
-// concurrently, also between host batches and growth.
+// Concurrent operations on different keys have the same results as on a Go map, even between host
+// batches and during growth.
 func againstModel[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev device.Device) {
 	return func(t *testing.T, dev device.Device) {
 		const of = 220
@@ -257,7 +256,6 @@ func againstModel[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev
 	}
 }
 
-// each runs a test with all types of maps and sets.
 func each(
 	t *testing.T, seeds uint64,
 	a func(maker[uint32, uint32]) func(*testing.T, device.Device), b func(maker[uint64, uint32]) func(*testing.T, device.Device),
@@ -282,8 +280,8 @@ func TestBesideModel(t *testing.T) {
 	each(t, 3, againstModel[uint32, uint32], againstModel[uint64, uint32])
 }
 
-// Of threads with one key, exactly one inserts it, and sums include all of them. The limit of
-// insertions is exact.
+// If threads insert the same key, exactly one succeeds, and sums include the values of all. The
+// limit of insertions is exact.
 func contended[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev device.Device) {
 	return func(t *testing.T, dev device.Device) {
 		const n, of = 140, 12
@@ -323,7 +321,7 @@ func TestContended(t *testing.T) {
 	each(t, 4, contended[uint32, uint32], contended[uint64, uint32])
 }
 
-// Insertions beyond the limit do nothing, and Sync reports that once.
+// Insertions beyond the limit do nothing, and Sync reports them once.
 func overLimit[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev device.Device) {
 	return func(t *testing.T, dev device.Device) {
 		const n, permitted = 100, 33
@@ -381,7 +379,7 @@ func viewed[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev devic
 			for i := range more {
 				more[i] = K(1000 + i)
 			}
-			check(t, x.put(t.Context(), more, make([]V, len(more)))) // alongside it
+			check(t, x.put(t.Context(), more, make([]V, len(more)))) // during the View
 			outcomes, held, _ := c.download(t, x.stream)
 			if err := model(m, x.set, make([]op.Kind, of), looks, make([]V, of), outcomes, held); err != nil {
 				t.Fatal(err)
@@ -408,7 +406,7 @@ func TestView(t *testing.T) {
 	each(t, 3, viewed[uint32, uint32], viewed[uint64, uint32])
 }
 
-// A table of fixed size accepts keys up to its capacity.
+// A fixed table accepts keys up to its capacity.
 func fixed[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev device.Device) {
 	return func(t *testing.T, dev device.Device) {
 		const n = 900
@@ -424,7 +422,7 @@ func fixed[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev device
 				m[keys[i]] = 0
 			}
 		}
-		// Some have capacity for many more keys than they are made for.
+		// Some tables have capacity for many more keys than requested.
 		if err := x.Sync(t.Context()); errors.Is(err, weft.ErrFull) != (len(m) < n) || len(m) < 64 {
 			t.Errorf("%d keys, %v", len(m), err)
 		}
@@ -436,7 +434,7 @@ func TestFixed(t *testing.T) {
 	each(t, 1, fixed[uint32, uint32], fixed[uint64, uint32])
 }
 
-// An error of submit is returned, and what it has submitted counts.
+// Update returns the error of submit, and counts what submit has submitted.
 func TestErrorOfSubmit(t *testing.T) {
 	onGPUs(t, 1, func(t *testing.T, dev device.Device) {
 		x := openLinear[uint32, uint32](t, dev, 100, false)

@@ -36,7 +36,7 @@ func (x *multi[K, V]) close(t testing.TB) {
 	check(t, errors.Join(x.Close(), x.stream.Close()))
 }
 
-// run runs operations of one kind on keys, in an update or, for lookups, a view.
+// run runs operations of one kind on keys, in an Update or, for lookups, in a View.
 func (x *multi[K, V]) run(t testing.TB, mode uint32, kind op.Kind, keys []K, vals []V, permitted int) (outcomes []uint32, held, sums []V) {
 	t.Helper()
 	kinds := slices.Repeat([]op.Kind{kind}, len(keys))
@@ -53,7 +53,7 @@ func (x *multi[K, V]) run(t testing.TB, mode uint32, kind op.Kind, keys []K, val
 	return c.download(t, x.stream)
 }
 
-// same compares the multimap with its model, in any order.
+// same compares the multimap with its model, regardless of order.
 func (x *multi[K, V]) same(t testing.TB, of int) {
 	t.Helper()
 	keys, n := make([]K, of), 0

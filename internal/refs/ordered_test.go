@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/ordered"
 )
 
-// Lookups of an ordered map (twins: refs_ordered.cu).
+// Kinds of lookups in an ordered map (twins: refs_ordered.cu).
 const (
 	askFind = uint32(iota)
 	askFindWarp
@@ -40,10 +40,10 @@ type query[K weft.Key, V weft.Value] struct {
 	vals    []V
 }
 
-// maxPairs is the number of pairs that a lookup lists.
+// maxPairs is the maximum number of pairs that a lookup lists.
 const maxPairs = 40
 
-// queryRunner has user kernels on ordered maps.
+// queryRunner runs user kernels on ordered maps.
 type queryRunner struct {
 	s                  *device.Stream
 	ask, warps, tiles  device.Kernel
@@ -61,8 +61,8 @@ func openQueries[K weft.Key, V weft.Value](t testing.TB, dev device.Device) *que
 	}
 }
 
-// launchQueries runs all lookups on a Ref. The function that it returns reads and frees the
-// results.
+// launchQueries runs all lookups on a Ref. It returns a function that reads the results and frees
+// their memory.
 func launchQueries[K weft.Key, V weft.Value](t testing.TB, x *queryRunner, r ordered.Ref, all []query[K, V]) func() {
 	t.Helper()
 	s, n := x.s, len(all)
@@ -106,7 +106,7 @@ func modelOf[K weft.Key, V weft.Value](vals map[K]V) pairsOf[K, V] {
 	return m
 }
 
-// wrong compares a result with the model.
+// wrong returns an error if a result differs from the model.
 func (m pairsOf[K, V]) wrong(q query[K, V]) error {
 	below, has := slices.BinarySearch(m.keys, q.key)
 	upto, hasTo := slices.BinarySearch(m.keys, q.to)
@@ -161,7 +161,7 @@ func (m pairsOf[K, V]) wrong(q query[K, V]) error {
 	return nil
 }
 
-// queriesOf draws lookups near the keys.
+// queriesOf returns random lookups near the keys.
 func queriesOf[K weft.Key, V weft.Value](rng *rand.Rand, m pairsOf[K, V], n int) []query[K, V] {
 	near := func() K {
 		if len(m.keys) == 0 || rng.IntN(10) == 0 {
@@ -185,7 +185,7 @@ func queriesOf[K weft.Key, V weft.Value](rng *rand.Rand, m pairsOf[K, V], n int)
 		query[K, V]{kind: askCount, key: lowest[K](), to: highest[K]()}, query[K, V]{kind: askRangeTile, key: lowest[K](), to: highest[K]()})
 }
 
-// lowest and highest return the bounds of a type.
+// lowest and highest return the smallest and largest key of a type.
 func lowest[K weft.Key]() K {
 	var zero K
 	if zero-1 > zero {
@@ -213,7 +213,7 @@ func put[K weft.Key, V weft.Value](t testing.TB, m *ordered.Map[K, V], want map[
 	must[int](t)(m.Put(t.Context(), keys, vals))
 }
 
-// orderedModel runs all lookups on maps of several sizes.
+// orderedModel compares all lookups with the model, on maps of several sizes.
 func orderedModel[K weft.Key, V weft.Value](t *testing.T, dev device.Device) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	x := openQueries[K, V](t, dev)
@@ -222,7 +222,7 @@ func orderedModel[K weft.Key, V weft.Value](t *testing.T, dev device.Device) {
 	for round, n := range []int{0, 1, 50, 700} {
 		keys := make([]K, n)
 		for i := range keys {
-			keys[i] = K(rng.IntN(4000)) - 2000 // for unsigned types, some lie at the end
+			keys[i] = K(rng.IntN(4000)) - 2000 // negative keys wrap around in unsigned types
 		}
 		if n == 50 {
 			keys = append(keys, lowest[K](), highest[K]())
@@ -242,15 +242,15 @@ func orderedModel[K weft.Key, V weft.Value](t *testing.T, dev device.Device) {
 	check(t, errors.Join(m.Check(t.Context()), m.Close(), x.s.Close()))
 }
 
-// User kernels find in an ordered map what it holds, for all types.
+// User kernels find the content of an ordered map, for all types.
 func TestOrdered(t *testing.T) {
 	t.Run("uint32,uint32", func(t *testing.T) { t.Parallel(); onGPUs(t, 1, orderedModel[uint32, uint32]) })
 	t.Run("int64,int32", func(t *testing.T) { t.Parallel(); onGPUs(t, 0, orderedModel[int64, int32]) })
 	t.Run("uint64,float32", func(t *testing.T) { t.Parallel(); onGPUs(t, 0, orderedModel[uint64, float32]) })
 }
 
-// A Ref of a snapshot shows its content, and one of the map the present content, alongside changes.
-// The snapshot may be closed before the kernels end.
+// During changes, a Ref of a snapshot shows the snapshot, and a Ref of the map shows the present
+// content. The snapshot may be closed before the kernels end.
 func TestOrderedSnapshots(t *testing.T) {
 	onGPUs(t, 2, func(t *testing.T, dev device.Device) {
 		rng := rand.New(rand.NewPCG(5, 6))
@@ -271,7 +271,7 @@ func TestOrderedSnapshots(t *testing.T) {
 			if round == 1 {
 				check(t, at.Close())
 			}
-			gone := keysOf[uint32](rng, 100, 900) // alongside the kernels
+			gone := keysOf[uint32](rng, 100, 900) // deleted while the kernels run
 			must[int](t)(m.Delete(t.Context(), gone, nil))
 			for _, k := range gone {
 				delete(now, k)
@@ -326,7 +326,7 @@ func TestOrderedViewBehindChanges(t *testing.T) {
 	})
 }
 
-// Snapshots of other maps, streams of other devices, and CPUs are refused.
+// View refuses snapshots of other maps, streams of other devices, and CPUs.
 func TestOrderedRefusals(t *testing.T) {
 	host := must[device.Device](t)(cpu.Open(nil))
 	defer host.Close()

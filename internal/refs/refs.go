@@ -1,6 +1,6 @@
-// Package refs has kernels as users write them, which work on tables through the Refs of View and
-// Update, and their tests. They cover separate keys, contended keys, insertions beyond the limit,
-// and concurrent growth.
+// Package refs contains kernels like those that users write, and their tests. The kernels access
+// tables through the Refs that View and Update make. The tests cover separate keys, contended keys,
+// insertions beyond the limit, and concurrent growth.
 package refs
 
 import (
@@ -26,13 +26,13 @@ type pairs struct {
 	_                 uint32
 }
 
-// RunVersioned launches blocks of 64 tiles on a tree with versions. Tiles of some blocks delete
-// keys, while tiles of the others read ranges that begin at keys. Each tile has perTile keys, one
-// after the other. Tests of package btree use it.
+// RunVersioned launches blocks of 64 tiles on a tree with versions. The tiles of one part of the
+// blocks delete keys. The other tiles read ranges that begin at keys. Each tile processes perTile
+// keys, one after the other. Tests of package btree call RunVersioned.
 func RunVersioned(
 	ctx context.Context, s *device.Stream, m *btree.Map[uint32, uint32], deleted, searched []uint32, perTile int,
 ) (err error) {
-	const maxPairs = 4 // pairs of a range
+	const maxPairs = 4 // maximum number of pairs in a range
 	n := len(deleted) + len(searched)
 	cols := make([]uint32, (5+2*maxPairs)*n)
 	kinds, keys, to := cols[:n], cols[n:2*n], cols[2*n:3*n]
@@ -66,5 +66,5 @@ func RunVersioned(
 	return errors.Join(err, s.Sync(ctx), mem.Free())
 }
 
-// kindRange is the task of reading a range (twin: kRange in refs_btree.cu).
+// kindRange is the kind of a task that reads a range (twin: kRange in refs_btree.cu).
 const kindRange = 100

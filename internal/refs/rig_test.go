@@ -34,8 +34,8 @@ const (
 
 var modes = map[string]uint32{"alone": singleLane, "warps": warps}
 
-// onGPUs runs a test on simulated GPUs, in lockstep and under schedules of several seeds, and on
-// the device of the environment if that is a GPU.
+// onGPUs runs a test on simulated GPUs, in lockstep and under schedules of several seeds. It also
+// runs it on the device of the environment if that is a GPU.
 func onGPUs(t *testing.T, seeds uint64, test func(t *testing.T, dev device.Device)) {
 	t.Helper()
 	if testing.Short() {
@@ -48,7 +48,7 @@ func onGPUs(t *testing.T, seeds uint64, test func(t *testing.T, dev device.Devic
 				t.Fatal(err)
 			}
 			defer dev.Close()
-			narrow := o.Seed%2 == 1 || o.Arch == 80 // without a cache, lanes leave lookups to tiles
+			narrow := o.Seed%2 == 1 || o.Arch == 80 // lanes without a cache pass lookups to tiles
 			if dev := devicetest.Checked(t, dev); narrow {
 				test(t, devicetest.Narrow(dev))
 			} else {
@@ -72,7 +72,7 @@ func onGPUs(t *testing.T, seeds uint64, test func(t *testing.T, dev device.Devic
 	})
 }
 
-// must returns a value, or ends the test on an error.
+// must returns a value, or fails the test on an error.
 func must[T any](t testing.TB) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()
@@ -90,7 +90,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// columns are operations on the device.
+// columns holds operations in device memory.
 type columns[K weft.Key, V weft.Value] struct {
 	kinds, outcomes device.Slice[uint32]
 	keys            device.Slice[K]
@@ -123,7 +123,7 @@ func (c *columns[K, V]) ops(mode uint32) ops {
 	return ops{kinds: c.kinds.Ptr(), keys: c.keys.Ptr(), vals: c.vals.Ptr(), outcomes: c.outcomes.Ptr(), n: uint32(c.n), how: mode}
 }
 
-// download reads the results of operations, and frees their memory.
+// download reads the results of operations and frees their memory.
 func (c *columns[K, V]) download(t testing.TB, s *device.Stream) (outcomes []uint32, vals, sums []V) {
 	t.Helper()
 	outcomes, vals, sums = make([]uint32, c.n), make([]V, c.n), make([]V, c.n)
@@ -144,7 +144,7 @@ func kernel(t testing.TB, dev device.Device, images map[string]*device.Image, w 
 	return k
 }
 
-// keysOf draws n distinct keys from a range of length of. Some look like sentinels.
+// keysOf returns n random distinct keys from a range of length of. Some equal sentinels.
 func keysOf[K uint32 | uint64](rng *rand.Rand, n, of int) []K {
 	keys := make([]K, n)
 	for i, j := range rng.Perm(of)[:n] {

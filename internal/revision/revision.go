@@ -1,10 +1,8 @@
-// Package revision returns what a program was built from: the version of its module and the
-// revision of the checkout.
+// Package revision returns the version and the revision from which the running program was built.
 //
 // "go build" in a clone records both in the program. "go run" does not, and neither does a build in
-// a worktree of git, whose .git is a file. In releases and in bundles for other machines, the
-// linker sets both. A program of "go run" reads them from git, since it runs in the checkout that
-// it was just built from.
+// a git worktree, whose .git is a file. For releases and for bundles for other machines, the linker
+// sets both. A program started by "go run" asks git, since it runs in its checkout.
 package revision
 
 import (
@@ -20,18 +18,18 @@ import (
 	"time"
 )
 
-// Build is what a program was built from.
+// Build describes the source that a program was built from.
 type Build struct {
-	Version  string // of the module; (devel) in a checkout, (unknown) without modules
-	Revision string // of the version control, all digits; "" if unknown
-	Time     string // of the revision, RFC 3339; may be ""
-	Modified bool   // the checkout had changes
+	Version  string // version of the module; (devel) in a checkout, (unknown) without modules
+	Revision string // revision in hexadecimal, or "" if unknown
+	Time     string // time of the revision, RFC 3339, or "" if unknown
+	Modified bool   // whether the checkout had changes
 }
 
-// Set by the linker: -X github.com/weftgo/weft/internal/revision.linkedRevision=…
+// The linker sets these variables: -X github.com/weftgo/weft/internal/revision.linkedRevision=…
 var linkedVersion, linkedRevision, linkedTime, linkedModified string
 
-// Current returns what this program was built from.
+// Current returns the Build of the running program.
 var Current = sync.OnceValue(func() Build {
 	info, _ := debug.ReadBuildInfo()
 	b := readInfo(info).merge(Build{linkedVersion, linkedRevision, linkedTime, linkedModified == "true"})
@@ -41,8 +39,8 @@ var Current = sync.OnceValue(func() Build {
 	return b
 })
 
-// readInfo returns the version and the revision that Go recorded. info is nil in a program built
-// without modules.
+// readInfo returns the version and revision that Go recorded. info is nil in programs without
+// modules.
 func readInfo(info *debug.BuildInfo) Build {
 	b := Build{Version: "(unknown)"}
 	if info == nil {
@@ -64,7 +62,7 @@ func readInfo(info *debug.BuildInfo) Build {
 	return b
 }
 
-// merge returns a build with the fields that other has, in place of its own.
+// merge returns b with the version and the revision of other, if other has them.
 func (b Build) merge(other Build) Build {
 	if other.Version != "" {
 		b.Version = other.Version
@@ -75,8 +73,8 @@ func (b Build) merge(other Build) Build {
 	return b
 }
 
-// Short returns one word for reports: the version, or the first digits of the revision if there is
-// no version, with a mark if the checkout had changes.
+// Short returns one word for reports: the version or, without a version, the first 12 digits of the
+// revision. "+changes" follows if the checkout had changes.
 func (b Build) Short() string {
 	if b.Version != "(devel)" && b.Version != "(unknown)" || b.Revision == "" {
 		return b.Version
@@ -88,8 +86,7 @@ func (b Build) Short() string {
 	return short
 }
 
-// goRun matches the paths of programs that "go run" makes: its work directory the first time, or
-// its cache.
+// goRun matches the paths of programs that "go run" builds, in its work directory or in its cache.
 var goRun = regexp.MustCompile(`(/go-build\d+/b\d+/exe|/[0-9a-f]{2}/[0-9a-f]{64}-d)/[^/]+$`)
 
 func fromGoRun(program string) bool { return goRun.MatchString(filepath.ToSlash(program)) }
@@ -97,8 +94,8 @@ func fromGoRun(program string) bool { return goRun.MatchString(filepath.ToSlash(
 // moduleLine is the first line of weft's go.mod.
 const moduleLine = "module github.com/weftgo/weft\n"
 
-// checkout returns the revision of the checkout of weft that contains a directory. Without git, or
-// outside such a checkout, the result is zero.
+// checkout returns the revision of the weft checkout that contains dir. It returns a zero Build
+// without git, or outside such a checkout.
 func checkout(dir string) Build {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -127,7 +124,7 @@ func checkout(dir string) Build {
 	return parse(head, changes != "")
 }
 
-// parse reads a revision and its time in seconds.
+// parse parses a revision followed by its time in seconds.
 func parse(head string, modified bool) Build {
 	b := Build{Modified: modified}
 	var seconds string

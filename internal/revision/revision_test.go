@@ -41,7 +41,7 @@ func TestRead(t *testing.T) {
 func TestFromGoRun(t *testing.T) {
 	for program, want := range map[string]bool{
 		"/tmp/go-build123/b001/exe/weft":  true,
-		"/tmp/go-build123/b001/weft.test": false, // of go test
+		"/tmp/go-build123/b001/weft.test": false, // a program of go test
 		"/var/cache/go-build/b9/b9bc429ef749e58557631e1c2b891d42a647219f203593b250b7324e0ca72508-d/weft": true,
 		"/usr/local/bin/weft":                false,
 		"/tmp/go-build123/b001/exe/sub/weft": false,
@@ -52,8 +52,8 @@ func TestFromGoRun(t *testing.T) {
 	}
 }
 
-// A checkout of weft tells its revision, clean or not; another repository tells nothing, nor does
-// a directory in none.
+// checkout returns the revision of a checkout of weft, with changes or without. It returns nothing
+// in another repository, or outside a repository.
 func TestCheckout(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git")
@@ -102,8 +102,8 @@ func TestCheckout(t *testing.T) {
 	}
 }
 
-// A test is no program of go run, and may have been built without a stamp; what it knows
-// of itself is the same each time.
+// Current does not treat a test as a program of go run. A test may be built without a revision.
+// Repeated calls return the same.
 func TestCurrent(t *testing.T) {
 	if a, b := Current(), Current(); a != b || a.Version == "" {
 		t.Errorf("%+v, then %+v", a, b)

@@ -1,5 +1,5 @@
-// Package savedgraph is the format of saved graphs: a stream of little-endian bytes. It does not
-// depend on the layout, so any structure on any device loads what another one saved.
+// Package savedgraph reads and writes saved graphs: a stream of little-endian bytes. The format
+// does not depend on the layout of a graph, so any structure can load what another one saved.
 //
 //	header    "WEFTGRF1", letter and bits of the type of weights, flags, 0, a number
 //	          above those of all vertices with edges of their own (uint32), CRC-32C
@@ -9,8 +9,8 @@
 //	end       0, 0, counts of all vertices and edges (uint64 each), CRC-32C
 //
 // An undirected graph stores each edge once. A structure in which all vertices exist saves no
-// vertices. Each CRC covers its own part. A part has at most frameRows rows, so a damaged stream
-// cannot claim much memory.
+// vertices. Each CRC covers its own part. A part has at most frameRows rows, so that a damaged
+// stream cannot make Load allocate much memory.
 package savedgraph
 
 import (
@@ -33,27 +33,27 @@ const (
 
 	tagEnd, tagVertices, tagEdges = 0, 1, 2
 
-	// min edges of a call to Graph.Edges, except the last
+	// minEdges is the minimum number of edges in a call of Graph.Edges, except the last.
 	minEdges = 1 << 20
 )
 
-// Flags of a graph.
+// Flags describe a graph.
 const (
 	Directed = 1 << iota
 	Loops
 	Multi
 )
 
-// Kind is compared between a stream and the graph that loads it.
+// Kind describes a graph. Load compares the kind of the stream with the kind of the graph.
 type Kind struct {
-	Letter byte // letter of the type of weights in files; 0 for none
-	Weight int  // bytes of a weight: 0, 4 or 8
+	Letter byte // letter of the type of weights; 0 without weights
+	Weight int  // size of a weight in bytes: 0, 4 or 8
 	Flags  byte
 }
 
 // ---- writing ------------------------------------------------------------------
 
-// Writer writes a graph.
+// Writer writes a graph to a stream.
 type Writer struct {
 	out             seal.Writer
 	weight          int
@@ -64,7 +64,7 @@ type Writer struct {
 	weights  []byte
 }
 
-// NewWriter writes the header of a graph with vertex numbers below limit.
+// NewWriter writes the header of a graph. All vertices with edges of their own are below limit.
 func NewWriter(to io.Writer, k Kind, limit int) *Writer {
 	w := &Writer{out: seal.NewWriter(to, 1<<20), weight: k.Weight}
 	head := append([]byte(magic), k.Letter, byte(8*k.Weight), k.Flags, 0)
@@ -87,14 +87,14 @@ func (w *Writer) frame(tag uint32, n int, columns ...[]byte) {
 	w.out.Sealed(parts...)
 }
 
-// Vertex writes a vertex. All vertices come before the edges.
+// Vertex writes a vertex. All vertices must be written before the edges.
 func (w *Writer) Vertex(u uint32) {
 	if w.ids = append(w.ids, u); len(w.ids) == frameRows {
 		w.flush()
 	}
 }
 
-// Edge writes an edge and the first bytes of weight, as many as Kind.Weight says.
+// Edge writes an edge. It reads the first Kind.Weight bytes of weight.
 func (w *Writer) Edge(u, v uint32, weight []byte) {
 	w.from, w.to, w.weights = append(w.from, u), append(w.to, v), append(w.weights, weight[:w.weight]...)
 	if len(w.from) == frameRows {
@@ -115,7 +115,7 @@ func (w *Writer) flush() {
 	w.ids, w.from, w.to, w.weights = w.ids[:0], w.from[:0], w.to[:0], w.weights[:0]
 }
 
-// End writes the end mark. A stream without it counts as truncated.
+// End writes the end mark. Load reports a stream without end mark as truncated.
 func (w *Writer) End() error {
 	w.flush()
 	w.frame(tagEnd, 0, binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, w.vertices), w.edges))
@@ -124,20 +124,19 @@ func (w *Writer) End() error {
 
 // ---- reading ------------------------------------------------------------------
 
-// Graph receives a loaded graph. It must not keep the slices after the call.
+// Graph receives a loaded graph. It must not keep the slices after a call.
 type Graph interface {
 	Vertices(ctx context.Context, ids []uint32) error
-	// weights are aligned for words of any width
+	// Edges receives edges. weights is aligned for words of any width.
 	Edges(ctx context.Context, from, to []uint32, weights []byte) error
 }
 
-// reader reads a stream.
 type reader struct {
 	Graph
 	in              io.Reader
 	kind            Kind
 	vertices, edges uint64
-	from, to        []uint32 // edges read but not yet passed to Edges
+	from, to        []uint32 // edges that have not been passed to Edges
 	weights         []byte
 }
 
@@ -145,9 +144,9 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", op.ErrFormat, fmt.Sprintf(format, args...))
 }
 
-// Load passes the stream to a graph of kind k. A stream of another kind, a damaged or a truncated
-// one returns op.ErrFormat. One with vertices beyond most returns op.ErrOptions. Parts before the
-// damage may have been passed on already.
+// Load reads a stream and passes it to a graph of kind k. A stream that is damaged, truncated or of
+// another kind returns op.ErrFormat. If the header has more than maxVertices vertices, Load returns
+// op.ErrOptions. Parts before the damage may already have been passed on.
 func Load(ctx context.Context, in io.Reader, k Kind, maxVertices int, to Graph) error {
 	r := &reader{Graph: to, in: in, kind: k}
 	if err := r.readHeader(maxVertices); err != nil {
@@ -164,7 +163,7 @@ func Load(ctx context.Context, in io.Reader, k Kind, maxVertices int, to Graph) 
 	}
 }
 
-// readChecked reads n bytes and checks before and these bytes against the CRC that follows.
+// readChecked reads n bytes and a CRC. It checks the CRC against before and the n bytes.
 func (r *reader) readChecked(before []byte, n int) ([]byte, error) {
 	b := make([]byte, n+4)
 	if _, err := io.ReadFull(r.in, b); err != nil {

@@ -24,7 +24,7 @@ func must(t testing.TB, errs ...error) {
 	}
 }
 
-// weighted is the method set that the graphs of both packages share.
+// weighted has the methods that the graphs of both packages share.
 type weighted interface {
 	Insert(from, to, weights []uint32) error
 	Rows(vertices []uint32) (offsets []uint64, neighbors, weights []uint32, err error)
@@ -98,8 +98,8 @@ func content(t testing.TB, g weighted) map[edge]uint32 {
 	return edges
 }
 
-// saved returns the edges of a graph and its saved form. If edges are directed, the vertex with the
-// largest number has none of its own.
+// saved returns the edges of a graph and its saved form. The largest vertex of a directed graph has
+// no edges of its own.
 func saved(t testing.TB, slabs, directed bool) (map[edge]uint32, []byte) {
 	t.Helper()
 	g, r := open(t, slabs, directed, vertices), rand.New(rand.NewPCG(1, 2))
@@ -114,7 +114,7 @@ func saved(t testing.TB, slabs, directed bool) (map[edge]uint32, []byte) {
 	return edges, file.Bytes()
 }
 
-// kinds calls f for graphs of both packages and kinds.
+// kinds calls f for the graphs of both packages, directed and undirected.
 func kinds(t *testing.T, f func(t *testing.T, slabs, directed bool)) {
 	for _, slabs := range []bool{false, true} {
 		for _, directed := range []bool{false, true} {
@@ -123,7 +123,7 @@ func kinds(t *testing.T, f func(t *testing.T, slabs, directed bool)) {
 	}
 }
 
-// Graphs of both packages load what either has saved.
+// Graphs of both packages load graphs that either package has saved.
 func TestEitherLoadsBoth(t *testing.T) {
 	kinds(t, func(t *testing.T, slabs, directed bool) {
 		want, file := saved(t, slabs, directed)
@@ -151,8 +151,8 @@ func TestEmpty(t *testing.T) {
 	})
 }
 
-// Load refuses damaged, truncated, mismatched and oversized streams, and a closed graph refuses
-// Load and Save.
+// Load refuses damaged, truncated, mismatched and oversized streams. A closed graph refuses Load
+// and Save.
 func TestRefused(t *testing.T) {
 	kinds(t, func(t *testing.T, slabs, directed bool) {
 		_, file := saved(t, slabs, directed)

@@ -2,7 +2,7 @@ package touched
 
 import "github.com/weftgo/weft/device"
 
-// Image is the kernels, for tests of broken ones.
+// Image is the image of the kernels. Tests replace it by broken kernels.
 var Image *device.Image = &touchedImage
 
 const (

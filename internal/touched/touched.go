@@ -1,13 +1,13 @@
-// Package touched lists the ends of edges, each once. For a batch that changed a graph, these are
-// the vertices that it touched.
+// Package touched lists the ends of edges without duplicates. If the edges have changed a graph,
+// the list has all vertices with new rows.
 //
-// On a GPU a vertex is a bit. One kernel marks the ends and records the largest. If edges are many
-// and vertices few, each of its blocks first marks a range of vertices in shared memory. That takes
-// five times as many marks per second as the L2 cache. Another kernel reads the bits up to the
-// largest, tile by tile. It counts the vertices before each tile by decoupled look-back
-// (weft/lookback.cuh), writes the vertices, and clears their bits for the next list. So a list
-// costs a read of each edge and of each bit, and no sort. For graphs of up to a few hundred million
-// vertices the bits lie in the L2 cache.
+// On a GPU each vertex has a bit. One kernel marks the ends of all edges and records the largest
+// end. With many edges and few vertices, each thread block first marks a range of vertices in
+// shared memory, which takes five times as many marks per second as the L2 cache. Another kernel
+// reads the bits up to the largest end, tile by tile. It counts the vertices before each tile by
+// decoupled look-back (weft/lookback.cuh), writes the vertices, and clears their bits for the next
+// list. So a list reads each edge and each bit once and sorts nothing. For up to a few hundred
+// million vertices the bits fit into the L2 cache.
 package touched
 
 import (
@@ -25,7 +25,7 @@ import (
 
 //go:generate go run ../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 touched.cu
 
-// Constants of the kernels.
+// Constants compiled into the kernels.
 const (
 	tileWords    = 1024
 	tileVertices = 32 * tileWords
@@ -35,38 +35,39 @@ const (
 	ownVertices   = 32 * ownWords
 )
 
-// Batches of at least leastGathered edges are marked in shared memory, if the vertices make at most
-// mostRanges ranges. Each range reads all edges.
+// Batches of at least leastGathered edges are marked in shared memory, if the vertices form at most
+// mostRanges ranges. All edges are read for each range.
 const (
 	leastGathered = 1 << 18
 	mostRanges    = 6
 )
 
-// Edges are the edges of a batch on a device, in columns of one length. If Done is empty all of
-// them count.
+// Edges is a list of edges in device memory, in columns of the same length. Done selects the edges
+// for which it is true. If Done is empty, all edges are selected.
 type Edges struct {
 	From, To device.Slice[uint32]
 	Done     device.Slice[bool]
-	Vertices int // bound on ends; 0: Lister.Most
+	Vertices int // exclusive limit of ends; 0 for Lister.Most
 }
 
-// Lister lists ends of edges on one device, one list after the other. It allocates memory on first
-// use and keeps it until Close. It is safe for concurrent use.
+// Lister lists the ends of edges on one device. Lists run one after the other. A Lister allocates
+// memory when List needs it and keeps it until Close. It is safe for concurrent use.
 type Lister struct {
 	Dev  device.Device
-	Most int // max number of vertices
+	Most int // maximum number of vertices
 
 	mu                 sync.Mutex
 	mark, gather, list device.Kernel
-	gathered           int           // min number of edges to gather; 0: leastGathered
-	used               *device.Event // recorded after the last list; nil before the first
-	bits               device.Buffer
-	state              device.Buffer // state shared by mark and list
-	spoilt             bool          // bits may be set
-	closed             bool
+	// minimum number of edges for kernel gather; 0 for leastGathered
+	gathered int
+	used     *device.Event // recorded after the last list; nil before the first
+	bits     device.Buffer
+	state    device.Buffer // state that the kernels mark and list share
+	spoilt   bool          // whether bits may be set
+	closed   bool
 }
 
-// List submits writing ends to a slice, as far as they fit, and their number to count[0].
+// List submits writing as many ends to a slice as fit, and the number of all ends to count[0].
 func (l *Lister) List(s *device.Stream, e Edges, ends device.Slice[uint32], count device.Slice[uint64]) error {
 	if err := l.check(s, e, ends, count); err != nil {
 		return err
@@ -85,7 +86,7 @@ func (l *Lister) List(s *device.Stream, e Edges, ends device.Slice[uint32], coun
 	return l.submit(s, e, ends, count)
 }
 
-// check refuses outputs that cannot be written. The edges have been checked.
+// check returns an error if the outputs cannot be written. The edges have been checked.
 func (l *Lister) check(s *device.Stream, e Edges, ends device.Slice[uint32], count device.Slice[uint64]) error {
 	switch {
 	case e.Vertices < 0 || e.Vertices > l.Most:
@@ -100,7 +101,7 @@ func (l *Lister) check(s *device.Stream, e Edges, ends device.Slice[uint32], cou
 	return (&batch.Batch{}).CheckDevice(l.Dev, s)
 }
 
-// write is List on a host device.
+// write runs List on a host device.
 func write(s *device.Stream, e Edges, ends device.Slice[uint32], count device.Slice[uint64]) error {
 	if err := cpu.SyncStream(s); err != nil {
 		return err
@@ -111,7 +112,7 @@ func write(s *device.Stream, e Edges, ends device.Slice[uint32], count device.Sl
 	return nil
 }
 
-// submit is List on a GPU. Lists run one after the other, whatever their streams.
+// submit runs List on a GPU. Lists run one after the other, even on different streams.
 func (l *Lister) submit(s *device.Stream, e Edges, ends device.Slice[uint32], count device.Slice[uint64]) (err error) {
 	if err := l.open(); err != nil {
 		return err
@@ -129,7 +130,7 @@ func (l *Lister) submit(s *device.Stream, e Edges, ends device.Slice[uint32], co
 			return err
 		}
 	}
-	l.spoilt = true // until both are submitted
+	l.spoilt = true // until both kernels are submitted
 	if err := s.Fill(l.state.Ptr, 0, stateBytes(tiles)/4); err != nil {
 		return err
 	}
@@ -149,7 +150,7 @@ func (l *Lister) submit(s *device.Stream, e Edges, ends device.Slice[uint32], co
 	return err
 }
 
-// marks submits marking ends.
+// marks submits the kernel that marks ends.
 func (l *Lister) marks(s *device.Stream, m *markParams) error {
 	least := l.gathered
 	if least == 0 {
@@ -160,13 +161,13 @@ func (l *Lister) marks(s *device.Stream, m *markParams) error {
 		return device.Launch(s, l.mark, gpu.Wave(l.Dev, int(m.n)), gpu.Block, m)
 	}
 	m.ranges = uint32(ranges)
-	// Two blocks fill a multiprocessor. All ranges have equally many blocks.
+	// Two blocks fill a multiprocessor. All ranges have the same number of blocks.
 	each := max(1, min(2*l.Dev.Properties().Units/ranges, (int(m.n)+gatherThreads-1)/gatherThreads))
 	return device.Launch(s, l.gather, device.Dim{X: each * ranges}, device.Dim{X: gatherThreads}, m)
 }
 
-// statusAt is the offset of the tiles' words in the state, after the end of the marks and the
-// number of the next tile.
+// statusAt is the offset of the words of the tiles in the state. The state begins with the end of
+// the marks and the number of the next tile.
 const statusAt = 8
 
 func stateBytes(tiles int) int { return statusAt + 8*tiles }
@@ -183,7 +184,7 @@ func (l *Lister) open() error {
 	return err
 }
 
-// room makes the memory large enough, after the list that uses it.
+// room provides memory for tiles. It waits for the last list before it replaces the memory.
 func (l *Lister) room(tiles int) (err error) {
 	if l.bits.Size >= 4*tileWords*tiles {
 		return nil

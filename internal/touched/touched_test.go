@@ -22,14 +22,14 @@ import (
 	"github.com/weftgo/weft/internal/touched"
 )
 
-// batch is edges in host memory, and the parameters of their list.
+// batch is a list of edges in host memory, with the parameters for listing their ends.
 type batch struct {
 	from, to []uint32
 	done     []bool
-	vertices int // 0: the maximum
+	vertices int // 0 for the maximum
 }
 
-// want returns the ends of the batch, computed with a map.
+// want computes the ends of a batch with a map.
 func (b batch) want(most int) []uint32 {
 	if b.vertices > 0 {
 		most = b.vertices
@@ -45,8 +45,8 @@ func (b batch) want(most int) []uint32 {
 	return slices.Sorted(maps.Keys(ends))
 }
 
-// draw draws n edges between vertices below a bound. A share of them counts, and half have a hub as
-// an end.
+// draw returns n random edges between vertices below a bound. A share of them is done, and half
+// have a hub as an end.
 func draw(r *rand.Rand, n int, below uint64, share float64) batch {
 	b := batch{from: make([]uint32, n), to: make([]uint32, n), done: make([]bool, n)}
 	for i := range n {
@@ -58,7 +58,7 @@ func draw(r *rand.Rand, n int, below uint64, share float64) batch {
 	return b
 }
 
-// unwritten is the content of memory that has not been written.
+// unwritten marks memory that must not be written.
 const unwritten = 4_000_000_011
 
 // listed is a submitted list.
@@ -87,7 +87,7 @@ func upload[T device.Elem](t testing.TB, s *device.Stream, v []T) device.Slice[T
 	return d
 }
 
-// is compares the result with the wanted ends.
+// is compares the listed ends with want.
 func (x listed) is(want []uint32) {
 	x.Helper()
 	got, count := make([]uint32, x.ends.Len()), make([]uint64, 2)
@@ -108,13 +108,13 @@ func (x listed) is(want []uint32) {
 	must(x, x.free())
 }
 
-// list lists batches of all kinds, one after the other, so that each finds what the one before
-// leaves.
+// list lists batches of all kinds, one after the other, so that each list uses what the previous
+// list leaves in memory.
 func list(t testing.TB, dev device.Device, most, gathered int) {
 	l := &touched.Lister{Dev: dev, Most: most}
 	l.Gather(gathered)
 	s, r := devicetest.NewStream(t, dev), rand.New(rand.NewPCG(1, 5))
-	end := most / touched.TileVertices * touched.TileVertices // the last tile begins there
+	end := most / touched.TileVertices * touched.TileVertices // begin of the last tile
 	last := uint32(most - 1)
 	few := draw(r, 40, 100, 1)
 	few.vertices = 50
@@ -155,7 +155,7 @@ func list(t testing.TB, dev device.Device, most, gathered int) {
 	must(t, l.Close())
 }
 
-// far returns edges of the first vertices, except for one at a position that leads to a distant
+// far returns edges between the first vertices, but the edge at one position leads to a distant
 // vertex.
 func far(at, vertex int) (b batch) {
 	for i := range uint32(70) {
@@ -165,8 +165,8 @@ func far(at, vertex int) (b batch) {
 	return b
 }
 
-// strides lists more edges than a launch has threads. Each thread has several at a time, several
-// times.
+// strides lists more edges than a launch has threads, so that each thread processes several edges
+// several times.
 func strides(t testing.TB, dev device.Device, gathered int) {
 	dev = devicetest.Narrow(dev)
 	l, s := &touched.Lister{Dev: dev, Most: 50_000}, devicetest.NewStream(t, dev)
@@ -180,7 +180,7 @@ func strides(t testing.TB, dev device.Device, gathered int) {
 	for _, n := range []int{2049, 6000, 10_000} {
 		same(draw(rand.New(rand.NewPCG(8, uint64(n))), n, 60_000, 0.9))
 	}
-	for at := 5; at < 10_000; at += 2048 { // the only one in the last tile, among few that count
+	for at := 5; at < 10_000; at += 2048 { // the only end in the last tile, among few that are done
 		for _, reverse := range []bool{false, true} {
 			b := draw(rand.New(rand.NewPCG(9, uint64(at))), 10_000, 300, 0.01)
 			if b.to[at], b.done[at] = 45_000, true; reverse {
@@ -204,8 +204,8 @@ func manyTiles(t testing.TB, dev device.Device) {
 	must(t, l.Close())
 }
 
-// overStreams submits lists to several streams without a wait. They must run one after the other,
-// also when memory grows and when the lister is closed.
+// overStreams submits lists to several streams without waiting. They must run one after the other,
+// even if memory grows or the lister is closed.
 func overStreams(t testing.TB, dev device.Device, seed uint64) {
 	l, r := &touched.Lister{Dev: dev, Most: 4 * touched.TileVertices}, rand.New(rand.NewPCG(seed, 7))
 	streams := []*device.Stream{devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)}
@@ -214,7 +214,7 @@ func overStreams(t testing.TB, dev device.Device, seed uint64) {
 	for i := range 7 {
 		b := draw(r, 20+r.IntN(60), 2000, 0.8)
 		if b.vertices = 1000; i == 4 {
-			b.vertices = 0 // which takes more memory
+			b.vertices = 0 // takes more memory
 		}
 		x, err := submit(t, l, streams[i%2], b, 2*len(b.from))
 		must(t, err)
@@ -239,7 +239,7 @@ func TestList(t *testing.T) { list(t, devicetest.Open(t), tiles5, 0) }
 
 func TestSmokeList(t *testing.T) {
 	dev := devicetest.OpenGPU(t)
-	if dev.Properties().Kind != device.Sim { // schedules use smaller ones there
+	if dev.Properties().Kind != device.Sim { // on a simulator, schedules use smaller lists
 		list(t, dev, 1<<28, 0)
 		list(t, dev, 40*touched.TileVertices-7, 1)
 	}
@@ -259,11 +259,11 @@ var kernelTests = []mutate.KernelTest{
 	{Name: "streams", Run: func(t testing.TB, dev device.Device) { overStreams(t, dev, 2) }},
 }
 
-// TestSchedules lets lanes, warps and blocks overtake each other, with weak memory and data races
-// as faults.
+// TestSchedules runs the kernel tests under random schedules of lanes, warps and blocks, with weak
+// memory, where a data race is a fault.
 func TestSchedules(t *testing.T) { mutate.RunOnSim(t, kernelTests, 1, 90) }
 
-// TestMutantsFailKernelTests checks that the tests of the kernels find broken ones.
+// TestMutantsFailKernelTests checks that the kernel tests detect broken kernels.
 func TestMutantsFailKernelTests(t *testing.T) {
 	mutate.RequireAllDetected(t, kernelTests, []mutate.Fault{
 		{"a mark takes others away", "mark", `atom\.relaxed\.gpu\.global\.or\.b32`, "atom.relaxed.gpu.global.exch.b32"},
@@ -277,7 +277,8 @@ func TestMutantsFailKernelTests(t *testing.T) {
 	})
 }
 
-// TestOmissionsAreNoticed leaves out each call by which the host orders lists or waits for them.
+// TestOmissionsAreNoticed checks that a test fails without any one of the calls by which the host
+// orders lists or waits for them.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -290,7 +291,7 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	dst.Omit(t, ".", nil, tries...)
 }
 
-// TestClosedStream checks that a closed stream of a CPU is refused.
+// TestClosedStream checks that a CPU refuses a closed stream.
 func TestClosedStream(t *testing.T) {
 	dev, err := cpu.Open(nil)
 	must(t, err)
@@ -318,11 +319,11 @@ func TestRandomMutants(t *testing.T) {
 	}})
 }
 
-// TestSameKernels checks that the kernels of both architectures are the same, so that interpreting
-// one of them suffices.
+// TestSameKernels checks that both architectures have the same kernels, so that interpreting one of
+// them suffices.
 func TestSameKernels(t *testing.T) { conformance.SameKernels(t, "touched") }
 
-// TestFails checks lists that follow a partly failed one.
+// TestFails checks lists after a list that failed halfway.
 func TestFails(t *testing.T) {
 	dev := devicetest.Open(t)
 	s, r := devicetest.NewStream(t, dev), rand.New(rand.NewPCG(3, 3))
@@ -366,7 +367,7 @@ func both(s *device.Stream, b batch) (from, to device.Slice[uint32], err error) 
 	return from, to, err
 }
 
-// TestMisuse checks that invalid outputs are refused, and that nothing is written then.
+// TestMisuse checks that invalid outputs are refused and not written.
 func TestMisuse(t *testing.T) {
 	dev := devicetest.Open(t)
 	s, host := devicetest.NewStream(t, dev), devicetest.OpenCPU(t, 1)
@@ -403,7 +404,8 @@ func TestMisuse(t *testing.T) {
 	if got := devicetest.Download(t, s, wide); !slices.Equal(got, []uint64{2, 1 | 2<<32, 7}) {
 		t.Errorf("count and ends are %v", got)
 	}
-	must(t, l.List(s, touched.Edges{From: ends.Sub(0, 2), To: from}, ends, count)) // over the input
+	// overwrites the input
+	must(t, l.List(s, touched.Edges{From: ends.Sub(0, 2), To: from}, ends, count))
 	if got := devicetest.Download(t, s, ends); !slices.Equal(got, []uint32{1, 2, 8, 8}) {
 		t.Errorf("ends in the place of edges are %v", got)
 	}
@@ -439,7 +441,7 @@ func TestBytes(t *testing.T) {
 	must(t, l.Close())
 }
 
-// TestEnds compares ends in host memory with those of a map, for close and distant vertices.
+// TestEnds compares Ends with a map, for close and distant vertices.
 func TestEnds(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 4))
 	for i := range 300 {
@@ -454,7 +456,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestStreams runs lists of several streams under schedulers that let them overtake each other.
+// TestStreams runs lists on several streams under random schedules.
 func TestStreams(t *testing.T) {
 	for _, scheduler := range []sim.Scheduler{sim.Random, sim.PCT} {
 		t.Run(fmt.Sprint(scheduler), func(t *testing.T) {
