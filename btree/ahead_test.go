@@ -14,8 +14,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// TestSortedAheadAndNotRun checks that a batch which was sorted ahead but not run is not mistaken
-// for the next one. The next one's keys may lie at the same address.
+// TestSortedAheadAndNotRun sorts a batch that does not run. It must not be mistaken for the next
+// batch, even if that batch has its keys at the same address.
 func TestSortedAheadAndNotRun(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
@@ -58,8 +58,9 @@ func TestSortedAheadAndNotRun(t *testing.T) {
 	}
 }
 
-// TestPresortedBatches submits batches one after the other on streams. If the bounds show no
-// capacity, a batch is sorted ahead, and the counters are read after the batches before it.
+// TestPresortedBatches submits batches one after the other on streams. If the upper bounds allow no
+// capacity, a batch is sorted first, and meanwhile the counters after the previous batches are
+// read.
 func TestPresortedBatches(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {

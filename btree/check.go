@@ -11,7 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// pair is a slot: a key and its value, or a child's smallest key and its number.
+// pair is a slot. In a leaf it has a key and its value, in an inner node a child's low key and
+// number.
 type pair struct{ key, val uint64 }
 
 // slotsOf returns all slots of a node in host memory.
@@ -30,7 +31,7 @@ func slotsOf(mem []byte, s shape, id uint32) []pair {
 	return all
 }
 
-// checker is the state of a check of a tree.
+// checker is the state of one check.
 type checker struct {
 	shape
 	mem   []byte
@@ -39,7 +40,7 @@ type checker struct {
 	pairs uint64
 }
 
-// check reports whether all rules of layout.go hold in the memory of a tree that nothing changes.
+// check checks that all rules of layout.go hold in the memory of a tree. No change may be running.
 func (s shape) check(mem []byte) error {
 	c := checker{shape: s, mem: mem, nodes: controlOf(mem).nAllocated(), seen: map[uint32]bool{}}
 	if s.bytesFor(c.nodes) > len(mem) {
@@ -66,8 +67,8 @@ func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", op.ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
-// level checks the nodes of a level, given as the children of the level above with their low keys.
-// It returns their own children in order.
+// level checks the nodes of a level, which are given as children of the level above with their low
+// keys. It returns the children of these nodes in order.
 func (c *checker) level(depth int, nodes []pair) (children []pair, err error) {
 	if depth == 0 && headerOf(c.mem, c.shape, rootNode).level() == 0 {
 		return nil, corrupt("the root is a leaf")
@@ -103,7 +104,7 @@ func (c *checker) level(depth int, nodes []pair) (children []pair, err error) {
 	return children, nil
 }
 
-// slotsIn checks the slots of a node and returns those in use, in order.
+// slotsIn checks the slots of a node, and returns the used slots in key order.
 func (c *checker) slotsIn(id uint32, h *header, low uint64, depth int) ([]pair, error) {
 	all := slotsOf(c.mem, c.shape, id)
 	used := all[:h.count()]
@@ -126,7 +127,8 @@ func (c *checker) slotsIn(id uint32, h *header, low uint64, depth int) ([]pair, 
 	return used, nil
 }
 
-// Check implements core.Checker. The counters have been read.
+// Check implements core.Checker. It copies the tree to the host. The counters must have been read
+// since the last change.
 func (e *gpuEngine) Check(ctx context.Context, l *core.Lease) error {
 	t := l.Parts.(*tree)
 	size := t.bytesFor(t.maxUsed)

@@ -24,7 +24,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestConformanceVersions runs the whole suite for maps with versions, in place and out of place.
+// TestConformanceVersions runs the whole suite for maps with InPlace and with OutOfPlace versions.
 func TestConformanceVersions(t *testing.T) {
 	dev := devicetest.Open(t)
 	full := conformance.ScaleOf(dev).Part(3)

@@ -10,16 +10,17 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// cpuEngine runs on the cores of the host. K and V are the types of keys and values as unsigned
-// integers, T is the type of both in a slot.
+// cpuEngine runs on the cores of the host. K and V are the stored types of keys and values. T is
+// the type of both in a slot.
 //
-// Changes exclude lookups, so no latches or versions are needed. A batch is sorted and run subtree
-// by subtree, each by one core (cpu_change.go). Nodes that leave the tree are free at once.
+// Changes exclude lookups, so nodes need no latches and no versions in their states. A batch is
+// sorted, and each subtree's operations are run by one core (cpu_change.go). Nodes that leave the
+// tree are free at once, unless a version has them.
 type cpuEngine[K, V, T word] struct {
 	cpu.Engine
 	shape
 	flip   K
-	fill   int // slots of a node that a bulk load uses
+	fill   int // slots per node that a bulk load uses
 	sorter cpu.Sorter[K]
 	clock  uint64 // time of the newest version in all generations
 }
@@ -43,7 +44,7 @@ func openCPU[K, V, T word](dev device.Host, s shape, flip uint64, o *Options) (e
 	return e, e.Leases, nil
 }
 
-// make returns an empty tree with memory for nodes nodes.
+// make returns an empty tree with memory for at least the given number of nodes.
 func (e *cpuEngine[K, V, T]) make(nodes int) (*cpuTree[T], error) {
 	t, err := newTree(e.Device, e.shape, max(nodes, newNodes))
 	if err != nil {
@@ -59,7 +60,7 @@ func (e *cpuEngine[K, V, T]) tree() *cpuTree[T] { return e.Parts().(*cpuTree[T])
 // Caps implements core.Engine.
 func (e *cpuEngine[K, V, T]) Caps() core.Caps { return core.Caps{Updates: true} }
 
-// Clear implements core.Engine. A tree with open leases is left to them.
+// Clear implements core.Engine. If the tree has open leases, a new tree replaces it.
 func (e *cpuEngine[K, V, T]) Clear(context.Context) error {
 	if !e.Leases.Held() {
 		e.tree().reset()
@@ -75,23 +76,23 @@ func (e *cpuEngine[K, V, T]) Clear(context.Context) error {
 // ensure implements engine.
 func (e *cpuEngine[K, V, T]) ensure(pairs int) error { return e.tree().grow(nodesFor(pairs, e.fill)) }
 
-// fits implements engine. A change allocates its memory itself.
+// fits implements engine. A change allocates its own memory.
 func (e *cpuEngine[K, V, T]) fits(_, _ int) bool { return true }
 
-// presort and discardPresorted implement engine. Nothing is submitted.
+// presort and discardPresorted implement engine. They do nothing on a CPU.
 func (e *cpuEngine[K, V, T]) presort(*device.Stream, *batch.Batch) error { return nil }
 func (e *cpuEngine[K, V, T]) discardPresorted(*batch.Batch)              {}
 
-// isLoad implements engine. All insertions are merged.
+// isLoad implements engine. Change decides itself whether to load.
 func (e *cpuEngine[K, V, T]) isLoad(*batch.Batch) bool { return false }
 
 // reserveOps implements engine.
 func (e *cpuEngine[K, V, T]) reserveOps(n int, _ bool) (int, error) { return n, nil }
 
-// reclaim implements engine. No node stays dead.
+// reclaim implements engine. Dead nodes become free at once on a CPU.
 func (e *cpuEngine[K, V, T]) reclaim(context.Context) error { return nil }
 
-// compact implements engine. A tree with open leases stays as it is beside the new one.
+// compact implements engine. If the tree has open leases, it stays in memory beside the new tree.
 func (e *cpuEngine[K, V, T]) compact(ctx context.Context) error {
 	from := e.tree()
 	n := int(from.tally.Live)

@@ -13,8 +13,9 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// TestSnapshotsBesideChanges takes, reads and closes snapshots in some goroutines while another
-// changes the map. Each snapshot must read the state in which it was taken, never part of a change.
+// TestSnapshotsBesideChanges takes, reads and closes snapshots in several goroutines while another
+// goroutine changes the map. Each snapshot must read the state in which it was taken, never a part
+// of a change.
 func TestSnapshotsBesideChanges(t *testing.T) {
 	const n, rounds = 3000, 60
 	m, err := btree.New[uint32, uint64](devicetest.OpenCPU(t, 2), nil)
@@ -60,7 +61,7 @@ func TestSnapshotsBesideChanges(t *testing.T) {
 	must(t, m.Check(t.Context()))
 }
 
-// oneRound takes and reads a snapshot. The first n keys must all have the value of one round.
+// oneRound takes and reads a snapshot. The first n keys must all have values of the same round.
 func oneRound(t *testing.T, m *btree.Map[uint32, uint64], n int) {
 	s, err := m.Snapshot(t.Context())
 	if err != nil {
@@ -87,9 +88,8 @@ func oneRound(t *testing.T, m *btree.Map[uint32, uint64], n int) {
 	}
 }
 
-// TestSnapshotsEndInAnyOrder closes snapshots in every order. The remaining ones must read what
-// they did, although free nodes are reused. The map changes between some snapshots and not between
-// others.
+// TestSnapshotsEndInAnyOrder closes snapshots in every order. The remaining snapshots must not
+// change, although free nodes are reused. The map changes between some of the snapshots only.
 func TestSnapshotsEndInAnyOrder(t *testing.T) {
 	orders := [][]int{{}}
 	for i := range 4 {
@@ -160,8 +160,8 @@ func change(t *testing.T, m *btree.Map[uint32, uint64], deleted, updated []uint3
 	must(t, err)
 }
 
-// TestSnapshotsCloseAlongsideReads reads a snapshot while others close. Closing hands nodes from a
-// version to the version before it, in the list in which the reader looks for its own.
+// TestSnapshotsCloseAlongsideReads reads a snapshot while others close. Closing passes nodes to the
+// previous version, in the list that the reader searches.
 func TestSnapshotsCloseAlongsideReads(t *testing.T) {
 	const n = 400
 	m, err := btree.New[uint32, uint64](devicetest.OpenCPU(t, 2), nil)

@@ -14,12 +14,12 @@ import (
 // bulkGrain is the number of nodes that a core writes at a time.
 const bulkGrain = 1 << 10
 
-// build lays n pairs out in an empty tree, in adjacent nodes, for which it already has memory.
-// write writes pairs from number first on to slots. If ctx ends, the tree stays empty.
+// build writes n pairs to adjacent nodes of an empty tree, which must have memory for them. write
+// writes pairs, from index first on, to the slots of a leaf. If ctx ends, the tree stays empty.
 func (t *cpuTree[T]) build(ctx context.Context, dev device.Host, n, fill int, write func(to []slot[T], first int)) error {
 	a := t.nodes()
 	next, count, level := uint32(leafNode), (n+fill-1)/fill, 0
-	var lowKeys []T // low keys of the level below, which ends with the last node
+	var lowKeys []T // by node of the level below: its low key
 	for items := n; ; items, level = count, level+1 {
 		if level > 0 {
 			if count <= slotCount[T]() {
@@ -68,16 +68,16 @@ func (t *cpuTree[T]) build(ctx context.Context, dev device.Host, n, fill int, wr
 	return nil
 }
 
-// partStart returns the beginning of part i if n items are cut into equal parts.
+// partStart returns the start of part i if n items are cut into equal parts.
 func partStart(n, parts, i int) int { return n/parts*i + min(i, n%parts) }
 
-// linkTo links node to-1 to node to, which begins with key low.
+// linkTo links node to-1 to node to, whose low key is low.
 func (a nodes[T]) linkTo(to uint32, low T) {
 	x := a.at(to - 1)
 	x.high, x.link = uint64(low), to
 }
 
-// setChildRange makes adjacent nodes the children of an inner node.
+// setChildRange makes adjacent nodes, from node first on, the children of n.
 func (n *node[T]) setChildRange(first uint32, lows []T) {
 	for i, low := range lows {
 		n.slots[i] = slot[T]{T(first) + T(i), low}
@@ -88,7 +88,7 @@ func (n *node[T]) setChildRange(first uint32, lows []T) {
 	n.setCount(len(lows))
 }
 
-// copier returns a write function for build that copies the pairs of t.
+// copier returns a write function for build. The function copies the pairs of t.
 func (t *cpuTree[T]) copier() func(to []slot[T], first int) {
 	a, o := t.nodes(), t.leafOrder(0)
 	return func(to []slot[T], first int) {
@@ -117,7 +117,7 @@ func (e *cpuEngine[K, V, T]) load(ctx context.Context, b *batch.Batch) error {
 	if err != nil {
 		return err
 	}
-	// Results of rows are written from here on.
+	// From here on, results of rows are written, so the load does not stop.
 	p := pairParts[T]{pairs: make([]slot[T], len(items))}
 	for lo := 0; lo < len(items); {
 		hi := cpu.RunEnd(items, lo+partRows)
@@ -142,8 +142,9 @@ func (e *cpuEngine[K, V, T]) load(ctx context.Context, b *batch.Batch) error {
 	return done(err)
 }
 
-// prepareEmpty returns an empty tree with memory for that many pairs. It is the one in use unless a
-// lease holds that. done makes the tree the one in use, or frees it after an error.
+// prepareEmpty returns an empty tree with memory for the given number of pairs. It is the current
+// tree, unless that has open leases. done makes the tree current, or frees a new tree after an
+// error.
 func (e *cpuEngine[K, V, T]) prepareEmpty(pairs int) (to *cpuTree[T], done func(error) error, err error) {
 	if !e.Leases.Held() {
 		to = e.tree()
@@ -159,7 +160,7 @@ func (e *cpuEngine[K, V, T]) prepareEmpty(pairs int) (to *cpuTree[T], done func(
 	}, err
 }
 
-// loadAscending builds a tree from ascending pairs, and reports whether the pairs ascend.
+// loadAscending builds a tree from pairs with ascending keys. It reports whether it has done so.
 func (e *cpuEngine[K, V, T]) loadAscending(ctx context.Context, keys []K, vals []V) (laid bool, err error) {
 	return cpu.WhileAscending(ctx, keys, e.flip, func(ctx context.Context, wrote func(first int, ascends bool)) error {
 		to, done, err := e.prepareEmpty(len(keys))
@@ -172,7 +173,7 @@ func (e *cpuEngine[K, V, T]) loadAscending(ctx context.Context, keys []K, vals [
 	})
 }
 
-// writeAscending writes pairs to slots and reports whether their keys ascend in stored form.
+// writeAscending writes pairs to slots, and reports whether their keys ascend in stored form.
 func writeAscending[K, V, T word](to []slot[T], keys []K, vals []V, flip K) bool {
 	keys, vals = keys[:len(to)], vals[:len(to)]
 	last, falls := keys[0]^flip, 0
@@ -185,11 +186,11 @@ func writeAscending[K, V, T word](to []slot[T], keys []K, vals []V, flip K) bool
 	return falls == 0
 }
 
-// partRows is the number of rows that a core resolves at a time.
+// partRows is the approximate number of rows that a core resolves at a time.
 const partRows = 1 << 14
 
-// applyOps runs the operations of items [lo,hi) on absent keys and writes the resulting pairs from
-// number lo on. It returns the number of pairs.
+// applyOps runs the operations of items [lo,hi) on an empty map. It writes the resulting pairs to
+// pairs[lo:], and returns their number.
 func applyOps[K, V, T word](ops cpu.Changes[K, V], fetch cpu.Fetcher[K], items []cpu.Item[K], lo, hi int, pairs []slot[T]) (n int) {
 	for i := lo; i < hi; {
 		fetch.Fetch(i)
@@ -203,14 +204,14 @@ func applyOps[K, V, T word](ops cpu.Changes[K, V], fetch cpu.Fetcher[K], items [
 	return n
 }
 
-// pairParts holds pairs in parts. Part i begins at pairs[parts[i]] and starts[i] pairs come before
-// it.
+// pairParts holds pairs in parts. Part i begins at pairs[parts[i]]. The parts before part i have
+// starts[i] pairs together.
 type pairParts[T word] struct {
 	pairs         []slot[T]
 	parts, starts []int
 }
 
-// write is the write function of build.
+// write is a write function for build.
 func (p *pairParts[T]) write(to []slot[T], first int) {
 	i := sort.SearchInts(p.starts, first+1) - 1
 	for done := 0; done < len(to); i++ {

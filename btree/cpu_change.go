@@ -11,23 +11,23 @@ import (
 
 // A change runs in pieces. A piece is sorted and then run from the root down: the operations of a
 // node are divided among its children. Subtrees below some level are tasks, which cores run in
-// parallel. No two tasks share a node, since the leftmost node of each level of a subtree stays,
-// and with it the link from the left. At the end one core inserts the new roots of the subtrees
-// into the levels above. A running piece does not stop, so it allocates all memory that it may need
-// before it touches a node.
+// parallel. The leftmost node of each level of a subtree stays, and with it the link from the left.
+// So no two tasks share a node. At the end one core inserts the new roots of the subtrees into the
+// levels above. A running piece does not stop. So it allocates all memory that it may need before
+// it touches a node.
 
-// Tuning of changes. Tests make all of these smaller.
+// Sizes of pieces and tasks. Tests make all of them smaller.
 var (
-	// piece is the number of operations of a piece: some milliseconds of work for a few cores.
+	// piece is the number of operations of a piece. They take a few cores some milliseconds.
 	piece = 1 << 18
 
-	// endlessPiece is the number of operations of a piece if the context cannot end.
+	// endlessPiece is the size of a piece if the context cannot end.
 	endlessPiece = 1 << 22
 
-	// targetTasks is the number of tasks at which the tree is not divided further.
+	// targetTasks is the number of tasks from which on the tree is not divided further.
 	targetTasks = 1 << 8
 
-	// minTaskItems is the minimum number of operations of a share, which one core runs.
+	// minTaskItems is the minimum number of operations of a share. One core runs a share.
 	minTaskItems = 1 << 11
 )
 
@@ -43,7 +43,7 @@ func (e *cpuEngine[K, V, T]) Change(ctx context.Context, s *device.Stream, b *ba
 		e.tree().freeReclaimable()
 		n, empty := min(piece, b.N-done), e.tree().tally.Live == 0
 		if empty {
-			n = b.N - done // it can be canceled until it begins
+			n = b.N - done // a load can be canceled until it writes results
 		} else if ctx.Done() == nil {
 			n = min(endlessPiece, b.N-done)
 		}
@@ -64,17 +64,17 @@ func (e *cpuEngine[K, V, T]) Change(ctx context.Context, s *device.Stream, b *ba
 	return done, nil, nil
 }
 
-// task is a node and the items [lo,hi) for its subtree. Slots [from,to) of a worker's stack then
-// replace the node in its parent.
+// task is a subtree and the items [lo,hi) on its keys. Afterward, slots [from,to) of the worker's
+// stack replace the subtree's root in its parent.
 type task[K, V, T word] struct {
 	self     slot[T]
 	lo, hi   int
 	worker   *worker[K, V, T]
 	from, to int
-	small    bool // one of these nodes may be merged
+	small    bool // one of the resulting nodes may be merged
 }
 
-// change runs a piece, or does nothing and returns the reason.
+// change runs a piece. After an error the piece has changed nothing.
 func (e *cpuEngine[K, V, T]) change(ctx context.Context, b *batch.Batch) error {
 	t := e.tree()
 	defer e.sorter.Trim()
@@ -106,14 +106,13 @@ func (e *cpuEngine[K, V, T]) change(ctx context.Context, b *batch.Batch) error {
 	return nil
 }
 
-// changesOf returns the operations of a batch.
 func changesOf[K, V word](b *batch.Batch) cpu.Changes[K, V] {
 	c := cpu.ChangesOf[K, V](b)
 	c.Updates = true
 	return c
 }
 
-// inserted counts the operations that may insert.
+// inserted counts the first n operations that may insert a key.
 func inserted[K, V word](ops *cpu.Changes[K, V], n int) (inserts int) {
 	if !ops.Mixed() {
 		if ops.Kind(0).Inserts() {
@@ -129,9 +128,9 @@ func inserted[K, V word](ops *cpu.Changes[K, V], n int) (inserts int) {
 	return inserts
 }
 
-// maxNewNodes returns the number of nodes that insertions may take. That is one leaf each, unless
-// half-full leaves of all pairs are fewer, and on each level above as many as the new nodes below
-// half fill.
+// maxNewNodes returns the maximum number of nodes that insertions may take. It counts at most one
+// leaf per insertion, and at most as many leaves as all pairs half fill. On each higher level it
+// counts at most as many nodes as their children half fill.
 func (e *cpuEngine[K, V, T]) maxNewNodes(t *cpuTree[T], inserts int) (n int) {
 	half, existing := e.slots/2, t.inUse()
 	added := min(inserts, (int(t.tally.Live)+inserts)/half+1)
@@ -142,7 +141,8 @@ func (e *cpuEngine[K, V, T]) maxNewNodes(t *cpuTree[T], inserts int) (n int) {
 	return n + levelMask
 }
 
-// divideTasks divides the items into tasks, and the tasks into shares. A few items make no tasks.
+// divideTasks divides the items into tasks, and groups the tasks into shares. If the piece has few
+// items, it returns no shares.
 func (w *worker[K, V, T]) divideTasks() (shares [][]task[K, V, T]) {
 	level := w.depth()
 	if len(w.items) <= minTaskItems || level == 1 {
@@ -174,7 +174,8 @@ func (w *worker[K, V, T]) divideTasks() (shares [][]task[K, V, T]) {
 	return shares
 }
 
-// start starts a change for which memory has been allocated. The nodes may have moved.
+// start begins a change. All memory for it must be allocated. It refreshes the node addresses,
+// which growth may have moved.
 func (w *worker[K, V, T]) start() {
 	t := w.cpuTree
 	w.nodes, w.supply, t.presentOrder = t.nodes(), &supply{free: t.free, top: t.control().top}, nil
@@ -184,14 +185,14 @@ func (w *worker[K, V, T]) start() {
 	}
 }
 
-// recordSupply records the nodes that a change has allocated.
+// recordSupply updates the tree's free nodes after a change has taken nodes from s.
 func (t *cpuTree[T]) recordSupply(s *supply) {
 	used := int(s.next.Load())
 	t.control().top = s.top + uint32(max(0, used-len(s.free)))
 	t.free = s.free[min(used, len(s.free)):]
 }
 
-// finish releases a worker's unused and retired nodes and counts its pairs.
+// finish frees the unused nodes of a worker, retires the removed nodes, and counts the pairs.
 func (w *worker[K, V, T]) finish() {
 	w.freeNodes(w.ids)
 	w.retire(w.removed, w.kept)

@@ -15,8 +15,8 @@ func (e *cpuEngine[K, V, T]) Check(_ context.Context, l *core.Lease) error {
 	return t.checkNodes()
 }
 
-// checkNodes checks that each node is either part of the tree or free, and that none is both or
-// lost.
+// checkNodes checks that each allocated node is exactly one of three: part of the tree, kept for
+// versions, or free.
 func (t *cpuTree[T]) checkNodes() error {
 	a, top := t.nodes(), t.control().top
 	part := make([]bool, top)

@@ -6,15 +6,15 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// eraseRanges is the maximum number of ranges to delete at a time. After about erasePairs pairs the
-// rest is left for the next time.
+// eraseRanges is the maximum number of ranges to delete at a time. After about erasePairs deleted
+// pairs, the other ranges are left for the next time.
 const (
 	eraseRanges = 1 << 12
 	erasePairs  = 1 << 22
 )
 
-// deleteRanges removes the pairs of ranges in order for some milliseconds, and returns the number
-// of ranges done.
+// deleteRanges deletes the pairs of the first ranges in a batch, and returns how many ranges are
+// done. It stops after some milliseconds.
 func (e *cpuEngine[K, V, T]) deleteRanges(b *batch.Batch) (done int, err error) {
 	t, c := e.tree(), &b.Columns
 	lo, hi := batch.View[K](c[batch.Keys].Host), batch.View[K](c[batch.Keys2].Host)
@@ -41,8 +41,8 @@ func (e *cpuEngine[K, V, T]) deleteRanges(b *batch.Batch) (done int, err error) 
 	return done, nil
 }
 
-// erase removes the pairs of a range below a node. Children with all of their keys in the range are
-// dropped, except the first, which stays for as long as the node.
+// erase removes the pairs inside a range below a node. A child is dropped if the range includes its
+// whole key range. The first child always stays.
 func (w *worker[K, V, T]) erase(id uint32, level int, from, last T) {
 	n := w.at(id)
 	if level == 0 {
@@ -83,8 +83,8 @@ func (w *worker[K, V, T]) erase(id uint32, level int, from, last T) {
 	}
 }
 
-// detachSubtree detaches a subtree. On each level, the last node of the subtree to its left then
-// links to what follows.
+// detachSubtree removes a subtree from the links. On each level, the last node of the subtree to
+// the left gets the link of the last node of this subtree.
 func (w *worker[K, V, T]) detachSubtree(left, id uint32, level int) {
 	for l, x, y := level, w.at(left), w.at(id); ; l-- {
 		w.copyOnWrite(left)
@@ -98,10 +98,8 @@ func (w *worker[K, V, T]) detachSubtree(left, id uint32, level int) {
 	w.retireSubtree(id, level)
 }
 
-// lastChild returns the child with the largest keys.
 func (n *node[T]) lastChild() uint32 { return n.child(^T(0)) }
 
-// retireSubtree retires a subtree.
 func (w *worker[K, V, T]) retireSubtree(id uint32, level int) {
 	n := w.at(id)
 	if level == 0 {

@@ -11,9 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-const lineBytes = 64 // of a cache line
+const lineBytes = 64 // size of a cache line
 
-// prefetch prefetches a node.
 func (a nodes[T]) prefetch(id uint32) {
 	at := unsafe.Pointer(a.at(id))
 	lines := [2]unsafe.Pointer{at, unsafe.Add(at, 2*lineBytes)}
@@ -44,7 +43,7 @@ func (e *cpuEngine[K, V, T]) Lookup(ctx context.Context, s *device.Stream, l *co
 	return e.RunLookup(ctx, b.N, each)
 }
 
-// reader reads a tree for a batch.
+// reader runs the lookups of a batch on a tree.
 type reader[K, V, T word] struct {
 	view[T]
 	tree *cpuTree[T]
@@ -69,18 +68,17 @@ func (e *cpuEngine[K, V, T]) reader(l *core.Lease, b *batch.Batch) *reader[K, V,
 	}
 }
 
-// stored returns a key in its stored form.
 func (r *reader[K, V, T]) stored(key K) T { return T(key ^ r.flip) }
 
-// group holds the nodes that the searches of some keys have reached.
+// group has a node for each of a group of keys: the node that its search has reached.
 type group [cpu.Group]uint32
 
-// prefetchLevels is the number of levels, from the leaves up, at which nodes are prefetched. Higher
-// levels lie in the cache.
+// prefetchLevels is the number of levels, from the leaves up, whose nodes are prefetched. Nodes of
+// higher levels stay in cache.
 const prefetchLevels = 4
 
-// descend takes some keys to their leaves, level by level. While one node is read, the next ones of
-// the other keys are being fetched.
+// descend finds the leaves of a group of keys, level by level. While it reads the node of one key,
+// the next nodes of other keys are being fetched.
 func (r *reader[K, V, T]) descend(keys []K, ids *group) {
 	clear(ids[:len(keys)])
 	for level := r.depth(); level > 0; level-- {
@@ -93,8 +91,8 @@ func (r *reader[K, V, T]) descend(keys []K, ids *group) {
 	}
 }
 
-// forEachGroup takes keys [lo,hi) of a batch to their leaves, and calls finish for each group of
-// keys, starting with number at.
+// forEachGroup finds the leaves of keys [lo,hi) of a batch. It calls finish for each group of keys,
+// which begins at index at.
 func (r *reader[K, V, T]) forEachGroup(w *cpu.Watch, lo, hi int, finish func(at int, keys []K, ids *group) (hits int)) (ran, hits int) {
 	var ids group
 	for at := lo; at < hi; at += cpu.Group {
@@ -108,7 +106,6 @@ func (r *reader[K, V, T]) forEachGroup(w *cpu.Watch, lo, hi int, finish func(at 
 	return hi - lo, hits
 }
 
-// get looks up keys [lo,hi).
 func (r *reader[K, V, T]) get(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.forEachGroup(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
 		for i, k := range keys {
@@ -123,7 +120,8 @@ func (r *reader[K, V, T]) get(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// answer writes the result for key i: pair j of leaf x, or none if x is nil.
+// answer writes the result of key i: pair j of leaf x, or a miss if x is nil. It returns the number
+// of hits.
 func (r *reader[K, V, T]) answer(i int, x *node[T], j int) int {
 	var k K
 	var v V

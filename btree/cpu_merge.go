@@ -7,7 +7,8 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// supply is the nodes that a change may take: first free ones, then those above all others.
+// supply has the nodes that a change may take: first the free nodes, then new nodes from number top
+// on.
 type supply struct {
 	free []uint32
 	top  uint32
@@ -29,7 +30,7 @@ func (s *supply) allocNodes(to []uint32) []uint32 {
 	return to
 }
 
-// worker runs operations below some nodes.
+// worker runs the operations below some nodes of the tree.
 type worker[K, V, T word] struct {
 	*cpuTree[T]
 	nodes[T]
@@ -39,20 +40,19 @@ type worker[K, V, T word] struct {
 	fetcher cpu.Fetcher[K]
 
 	supply  *supply
-	ids     []uint32 // taken and not used yet
-	removed []uint32 // no longer part of the tree
-	kept    []uint32 // old content of other nodes, for versions
+	ids     []uint32 // nodes taken from supply and not used yet
+	removed []uint32 // nodes that have left the tree
+	kept    []uint32 // copies of old content, for versions
 	newest  uint64   // time of the newest version
 
-	stack []slot[T] // replacements of finished nodes in their parents
+	stack []slot[T] // finished nodes, as slots for their parents
 	pairs []slot[T]
-	small [levelMask + 1]bool // by level: a node on the stack may be merged
+	small [levelMask + 1]bool // by level: a finished node may be merged
 
-	level int // of the tasks; -1: none
+	level int // level of the tasks' nodes; -1 if no tasks exist
 	tasks []task[K, V, T]
 }
 
-// run runs a task.
 func (w *worker[K, V, T]) run(t *task[K, V, T]) {
 	w.fetcher = w.fetcher.Slice(t.lo, t.hi)
 	t.worker, t.from = w, len(w.stack)
@@ -60,7 +60,7 @@ func (w *worker[K, V, T]) run(t *task[K, V, T]) {
 	t.to, t.small, w.small[w.level] = len(w.stack), w.small[w.level], false
 }
 
-// divideItems divides items [lo,hi) among the children of a node.
+// divideItems calls do with each child of a node and the items [lo,hi) on its keys.
 func (w *worker[K, V, T]) divideItems(kids []slot[T], lo, hi int, do func(kid slot[T], lo, hi int)) {
 	for i, c := range kids {
 		end := hi
@@ -72,7 +72,7 @@ func (w *worker[K, V, T]) divideItems(kids []slot[T], lo, hi int, do func(kid sl
 	}
 }
 
-// lowerBound returns the first of items [lo,hi) that is not below a key.
+// lowerBound returns the index of the first of items [lo,hi) that has at least the given key.
 func (w *worker[K, V, T]) lowerBound(lo, hi int, key K) int {
 	if hi-lo > 4*maxSlots {
 		return lo + sort.Search(hi-lo, func(i int) bool { return w.items[lo+i].Key >= key })
@@ -83,7 +83,7 @@ func (w *worker[K, V, T]) lowerBound(lo, hi int, key K) int {
 	return lo
 }
 
-// descend runs items [lo,hi) below an inner node, and pushes its children.
+// descend runs items [lo,hi) below an inner node, and pushes the resulting children to the stack.
 func (w *worker[K, V, T]) descend(kids []slot[T], level, lo, hi int) {
 	var ends [maxSlots]int
 	for i, at := 0, lo; i < len(kids); i++ {
@@ -111,7 +111,7 @@ func (w *worker[K, V, T]) descend(kids []slot[T], level, lo, hi int) {
 	}
 }
 
-// pushTaskResult pushes the result of the next task, if that was for c.
+// pushTaskResult pushes the result of the next task, if c is the node of that task.
 func (w *worker[K, V, T]) pushTaskResult(c slot[T]) bool {
 	if len(w.tasks) == 0 || w.tasks[0].worker == nil || w.tasks[0].self != c {
 		return false
@@ -123,7 +123,7 @@ func (w *worker[K, V, T]) pushTaskResult(c slot[T]) bool {
 	return true
 }
 
-// runInner runs items [lo,hi) below an inner node, and pushes its replacement.
+// runInner runs items [lo,hi) below an inner node, and pushes the nodes that replace it.
 func (w *worker[K, V, T]) runInner(self slot[T], level, lo, hi int) {
 	var buf [maxSlots]slot[T]
 	n, base := w.at(self.id()), len(w.stack)
@@ -155,7 +155,7 @@ func equal[T word](a, b []slot[T]) bool {
 	return true
 }
 
-// runLeaf runs items [lo,hi) on the pairs of a leaf, and pushes its replacement.
+// runLeaf runs items [lo,hi) on the pairs of a leaf, and pushes the nodes that replace it.
 func (w *worker[K, V, T]) runLeaf(self slot[T], lo, hi int) {
 	n := w.at(self.id())
 	c := n.count()
@@ -196,8 +196,9 @@ func (w *worker[K, V, T]) runLeaf(self slot[T], lo, hi int) {
 	w.stack = append(w.stack, self)
 }
 
-// overflowLeaf continues with a full leaf that gets another pair. It merges the pairs with items
-// [x,hi), which come after that pair, and writes as many leaves as that takes.
+// overflowLeaf continues runLeaf when newPair must be inserted at index at of a full leaf. It
+// merges the pairs with items [x,hi), which all have larger keys, and writes as many leaves as
+// needed.
 func (w *worker[K, V, T]) overflowLeaf(self slot[T], n *node[T], at int, newPair slot[T], x, hi int) {
 	pairs := append(append(w.pairs[:0], n.slots[:at]...), newPair)
 	remaining := n.slots[at:slotCount[T]()]
@@ -229,8 +230,9 @@ func (w *worker[K, V, T]) overflowLeaf(self slot[T], n *node[T], at int, newPair
 	w.stack = append(w.stack, w.splitNode(self, n.header, w.pairs, 0)...)
 }
 
-// splitNode writes more slots than a node has to that node and new ones, and returns these. They
-// are equally full, or, where keys are added after all others, as full as in a bulk load.
+// splitNode writes list, which has too many slots for one node, to node self and to new nodes. It
+// returns all of these nodes. They are equally full. If self is the last node of its level, they
+// are as full as in a bulk load.
 func (w *worker[K, V, T]) splitNode(self slot[T], old header, list []slot[T], level int) (made []slot[T]) {
 	parts := (len(list) + w.fill - 1) / w.fill
 	made = make([]slot[T], parts)
@@ -262,7 +264,6 @@ func (w *worker[K, V, T]) splitNode(self slot[T], old header, list []slot[T], le
 	return made
 }
 
-// allocNode allocates a node.
 func (w *worker[K, V, T]) allocNode() (id uint32) {
 	if len(w.ids) == 0 {
 		w.ids = w.supply.allocNodes(w.ids)
@@ -274,7 +275,8 @@ func (w *worker[K, V, T]) allocNode() (id uint32) {
 	return id
 }
 
-// coalesce merges adjacent nodes of a level that are children of one node.
+// coalesce merges small nodes with their neighbors. list has the children of one node. It returns
+// the remaining children.
 func (w *worker[K, V, T]) coalesce(list []slot[T], level int) []slot[T] {
 	if !w.small[level] {
 		return list
@@ -290,7 +292,7 @@ func (w *worker[K, V, T]) coalesce(list []slot[T], level int) []slot[T] {
 }
 
 // mergeNodes merges two adjacent nodes into the left one, if one of them has few slots and both
-// fit. If they are inner nodes, the children where they meet may be merged too.
+// fit. For inner nodes, it then tries to merge the children at the border.
 func (w *worker[K, V, T]) mergeNodes(left, right uint32, level int) bool {
 	x, y := w.at(left), w.at(right)
 	cx, cy := x.count(), y.count()
@@ -314,7 +316,7 @@ func (w *worker[K, V, T]) mergeNodes(left, right uint32, level int) bool {
 	return true
 }
 
-// runRoot runs all items and writes the new children of the root.
+// runRoot runs all items on the tree and writes the children of the root. Tasks must be done.
 func (w *worker[K, V, T]) runRoot() {
 	var buf [maxSlots]slot[T]
 	n := w.at(rootNode)
@@ -333,7 +335,7 @@ func (w *worker[K, V, T]) runRoot() {
 	w.collapseRoot()
 }
 
-// collapseRoot removes levels with a single node below the root.
+// collapseRoot removes levels that have a single node below the root.
 func (w *worker[K, V, T]) collapseRoot() {
 	n := w.at(rootNode)
 	for n.count() == 1 && n.level() > 1 {

@@ -36,7 +36,7 @@ func history[K weft.Key, V weft.Value](t *testing.T, seed uint64, maxOps int, op
 }
 
 // TestWithoutMemory checks that a change that cannot allocate memory does nothing and reports it.
-// The map stays sound and a snapshot stays what it was.
+// The map stays valid, and a snapshot does not change.
 func TestWithoutMemory(t *testing.T) {
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); !ok {
@@ -54,7 +54,8 @@ func TestWithoutMemory(t *testing.T) {
 	must(t, err)
 	fails := func(name string, call func() (int, error)) {
 		t.Helper()
-		for range 2 { // an allocation with a reserve that fails is tried again without it
+		// if an allocation with a reserve fails, it is tried again without the reserve
+		for range 2 {
 			devicetest.FailNext(dev, devicetest.OpResize)
 		}
 		n, err := call()
@@ -81,8 +82,8 @@ func TestWithoutMemory(t *testing.T) {
 }
 
 // TestDeletesMerge deletes most pairs of leaves. Leaves and inner nodes must be merged, also in
-// batches that several cores run, and empty ones must go. A node always has more than two pairs, or
-// the nodes are few, so nothing is compacted.
+// batches that run on several cores, and empty nodes must go. The map is never compacted, since its
+// nodes have more than two pairs each or are few.
 func TestDeletesMerge(t *testing.T) {
 	const n = 60_000
 	m, err := btree.New[uint32, uint32](devicetest.OpenCPU(t, 2), &btree.Options{Fill: 1})
@@ -109,8 +110,9 @@ func TestDeletesMerge(t *testing.T) {
 	is(2, 3)
 }
 
-// TestSnapshotIsHeld holds a snapshot over ten thousand batches. It must cost only what these
-// change, read as it did, and free everything with the next batch after it is closed.
+// TestSnapshotIsHeld holds a snapshot over ten thousand batches. The snapshot must cost only the
+// nodes that the batches change, and read the same as before. The next batch after it is closed
+// must free them all.
 func TestSnapshotIsHeld(t *testing.T) {
 	const n, batches = 20_000, 10_000
 	m, err := btree.New[uint32, uint32](devicetest.OpenCPU(t, 2), nil)
@@ -156,8 +158,8 @@ func TestSnapshotIsHeld(t *testing.T) {
 	must(t, m.Check(t.Context()))
 }
 
-// TestUnsortedBuilds builds maps from keys that ascend up to some point. Pairs are written to nodes
-// as they come until a key does not ascend.
+// TestUnsortedBuilds builds maps from keys that ascend only up to some point. A load writes pairs
+// to nodes until it meets a key that does not ascend.
 func TestUnsortedBuilds(t *testing.T) {
 	open := func() conformance.AnyOrderedMap[int32, uint32] {
 		return conformance.Open(t, btree.New[int32, uint32], devicetest.Open(t), nil)

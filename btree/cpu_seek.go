@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// findLeaf returns the leaf that has a key, and the smallest key that the leaf may have.
+// findLeaf returns the leaf that a key belongs to, and the leaf's low key.
 func (r *reader[K, V, T]) findLeaf(key T) (x *node[T], low T) {
 	x = r.node(rootNode)
 	for range r.depth() {
@@ -19,7 +19,8 @@ func (r *reader[K, V, T]) findLeaf(key T) (x *node[T], low T) {
 	return x, low
 }
 
-// nextPair returns the first pair at or after a position in a leaf, or nil.
+// nextPair returns the first pair from index at of a leaf on, in that leaf or a later one. It
+// returns nil if no such pair exists.
 func (r *reader[K, V, T]) nextPair(x *node[T], at int) (*node[T], int) {
 	for at == x.count() {
 		if x.link == noNode {
@@ -30,8 +31,8 @@ func (r *reader[K, V, T]) nextPair(x *node[T], at int) (*node[T], int) {
 	return x, at
 }
 
-// previousPair returns the last pair before a position in a leaf, from that leaf or an earlier one.
-// low is the smallest key that the leaf may have.
+// previousPair returns the last pair before index at of a leaf, in that leaf or an earlier one. low
+// is the low key of the leaf.
 func (r *reader[K, V, T]) previousPair(x *node[T], at int, low T) (*node[T], int, T) {
 	for at == 0 {
 		if low == 0 {
@@ -43,7 +44,7 @@ func (r *reader[K, V, T]) previousPair(x *node[T], at int, low T) (*node[T], int
 	return x, at - 1, low
 }
 
-// successors finds the first pair after each key.
+// successors finds the first pair after each of keys [lo,hi).
 func (r *reader[K, V, T]) successors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.forEachGroup(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
 		for i, k := range keys {
@@ -55,7 +56,7 @@ func (r *reader[K, V, T]) successors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// predecessors finds the last pair before each key.
+// predecessors finds the last pair before each of keys [lo,hi).
 func (r *reader[K, V, T]) predecessors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.forEachGroup(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
 		for i, k := range keys {
@@ -72,7 +73,7 @@ func (r *reader[K, V, T]) predecessors(w *cpu.Watch, lo, hi int) (ran, hits int)
 	})
 }
 
-// rank counts the smaller keys for each key.
+// rank counts the smaller keys in the map for each of keys [lo,hi).
 func (r *reader[K, V, T]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	o := r.tree.leafOrder(r.time)
 	return r.forEachGroup(w, lo, hi, func(at int, keys []K, ids *group) int {
@@ -83,7 +84,7 @@ func (r *reader[K, V, T]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// selectRanks finds the pair at each rank.
+// selectRanks finds the pair at each of ranks [lo,hi).
 func (r *reader[K, V, T]) selectRanks(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	o, all := r.tree.leafOrder(r.time), r.tree.pairsAt(r.time)
 	return cpu.RunLoop(w, lo, hi, 4, func(i int) int {
@@ -95,10 +96,11 @@ func (r *reader[K, V, T]) selectRanks(w *cpu.Watch, lo, hi int) (ran, hits int) 
 	})
 }
 
-// walks reports whether ranges are walked from one end instead of being counted first.
+// walks reports whether ranges are read from one end without counting their pairs first.
 func (r *reader[K, V, T]) walks() bool { return r.Limit > 0 }
 
-// walk finds up to limit pairs of each range, from its beginning or its end on.
+// walk finds up to Limit pairs of each of ranges [lo,hi), from its beginning or, with Backward,
+// from its end.
 func (r *reader[K, V, T]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	if r.Backward {
 		return cpu.RunLoop(w, lo, hi, 8+r.Limit/8, func(i int) int {
@@ -127,7 +129,7 @@ func (r *reader[K, V, T]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// prefetchNext prefetches the next leaves of ranges, one leaf of each range at a time.
+// prefetchNext prefetches the leaves that follow each of the given leaves, in turn.
 func (r *reader[K, V, T]) prefetchNext(ids []uint32) {
 	var at group
 	copy(at[:], ids)
@@ -141,11 +143,11 @@ func (r *reader[K, V, T]) prefetchNext(ids []uint32) {
 	}
 }
 
-// maxPrefetch is the number of leaves of a range to prefetch before it is read.
+// maxPrefetch is the maximum number of leaves of a range to prefetch before reading it.
 const maxPrefetch = 4
 
-// copyForward finds up to limit pairs from a position up to key last, copies them to rows from
-// number at on, and returns how many there are.
+// copyForward copies up to limit pairs, from pair j of leaf x up to key last, to the output rows
+// from index at on. It returns the number of pairs.
 func (r *reader[K, V, T]) copyForward(x *node[T], j int, last T, limit, at int) (n int) {
 	for {
 		if x.link != noNode {
@@ -168,8 +170,8 @@ func (r *reader[K, V, T]) copyForward(x *node[T], j int, last T, limit, at int) 
 	}
 }
 
-// copyBackward finds up to limit pairs from key last down to key from, copies them to rows from
-// number at on, and returns how many there are.
+// copyBackward copies up to limit pairs, from key last down to key from, to the output rows from
+// index at on. It returns the number of pairs.
 func (r *reader[K, V, T]) copyBackward(last, from T, limit, at int) (n int) {
 	x, low := r.findLeaf(last)
 	x, j, low := r.previousPair(x, x.upper(last), low)
@@ -180,7 +182,6 @@ func (r *reader[K, V, T]) copyBackward(last, from T, limit, at int) (n int) {
 	return n
 }
 
-// copyPair copies a pair to a row.
 func (r *reader[K, V, T]) copyPair(i int, s slot[T]) {
 	if r.keys != nil {
 		r.keys[i] = K(s.key) ^ r.flip
@@ -190,11 +191,11 @@ func (r *reader[K, V, T]) copyPair(i int, s slot[T]) {
 	}
 }
 
-// shortRange is the maximum number of leaves to walk to count a range while the leaves have not
-// been listed in order.
+// shortRange is the maximum number of leaves to walk for a count while no list of the leaves
+// exists.
 const shortRange = 32
 
-// ranges counts the pairs of each range.
+// ranges counts the pairs inside each of ranges [lo,hi).
 func (r *reader[K, V, T]) ranges(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	var o *leafOrder
 	return r.forEachGroup(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
@@ -210,7 +211,8 @@ func (r *reader[K, V, T]) ranges(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// countRange counts the pairs of a range that begins in leaf id.
+// countRange counts the pairs inside a range that begins in leaf id. It lists the leaves in order
+// if the range is long.
 func (r *reader[K, V, T]) countRange(from, last T, id uint32, o **leafOrder) (n uint64) {
 	x := r.node(id)
 	if *o == nil {
@@ -235,7 +237,7 @@ func (r *reader[K, V, T]) countShortRange(x *node[T], from, last T) (n uint64, o
 	return 0, false
 }
 
-// rankOf returns the number of pairs before a key. count counts those of its leaf.
+// rankOf returns the number of pairs before the leaf of a key, plus count of that leaf and the key.
 func (r *reader[K, V, T]) rankOf(key T, count func(*node[T], T) int, o *leafOrder) uint64 {
 	id := uint32(rootNode)
 	for range r.depth() {
@@ -272,7 +274,7 @@ func (e *cpuEngine[K, V, T]) Expand(ctx context.Context, s *device.Stream, l *co
 	return err
 }
 
-// unitRows is the number of pairs in a unit of Export.
+// unitRows is the number of pairs per unit of Extent and Export.
 const unitRows = 1 << 10
 
 // Extent implements core.Engine.

@@ -8,26 +8,25 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// word is the set of types of keys and values as unsigned integers, and of both halves of a slot.
+// word is the set of types that keys, values, and both halves of a slot may have.
 type word interface{ uint32 | uint64 }
 
-// slot is a slot of a node: a pair in a leaf, the smallest key of a child and its number in an
-// inner node.
+// slot is a slot of a node. A leaf's slot has a key and its value. An inner node's slot has the low
+// key and the number of a child.
 type slot[T word] struct{ val, key T }
 
 func (s slot[T]) id() uint32 { return uint32(s.val) }
 
-// maxSlots is the number of slots of a wide node. Narrow nodes have fewer.
+// maxSlots is the number of slots of a 256-byte node. A 128-byte node has one less.
 const maxSlots = 15
 
-// node is a node in memory. On a host, children are in order. The last slot of a narrow node does
-// not exist: that memory belongs to the next node.
+// node is a node in host memory, with children in order. In a 128-byte node, the last slot is not
+// part of the node: it overlaps the next node.
 type node[T word] struct {
 	header
 	slots [maxSlots]slot[T]
 }
 
-// slotCount returns the number of slots of a node.
 func slotCount[T word]() int {
 	if unsafe.Sizeof(T(0)) == 4 {
 		return maxSlots - 1
@@ -43,7 +42,7 @@ func nodeShift[T word]() uint {
 	return 8
 }
 
-// nodes is the nodes of a tree in host memory.
+// nodes gives access to the nodes of a tree in host memory.
 type nodes[T word] struct{ base unsafe.Pointer }
 
 func nodesOf[T word](mem []byte) nodes[T] {
@@ -54,7 +53,7 @@ func (a nodes[T]) at(id uint32) *node[T] {
 	return (*node[T])(unsafe.Add(a.base, uintptr(id)<<nodeShift[T]()))
 }
 
-// slot returns slot i, without a bounds check.
+// slot returns slot i. It does no bounds check.
 func (n *node[T]) slot(i int) *slot[T] {
 	return (*slot[T])(unsafe.Add(unsafe.Pointer(&n.slots), uintptr(i)*unsafe.Sizeof(slot[T]{})))
 }
@@ -69,9 +68,9 @@ func less[T word | int](a, b T) int {
 	return n
 }
 
-// childIndex returns the index of the child that has a key. On a host children are in order, and
-// the slots after them repeat the first one. So it compares keys by their distance from the first
-// child's key, minus one, which wraps around for the first.
+// childIndex returns the index of the child that key belongs to. Children are in order, and the
+// slots after them repeat the first. So keys are compared by their distance from the first child's
+// key, minus one. This distance wraps around for the first child and its repetitions.
 func (n *node[T]) childIndex(key T) int {
 	first := n.slots[0].key
 	key -= first
@@ -83,10 +82,10 @@ func (n *node[T]) childIndex(key T) int {
 	return i + less(n.slot(i+1).key-first, key)
 }
 
-// child returns the number of the child that has a key.
+// child returns the number of the child that key belongs to.
 func (n *node[T]) child(key T) uint32 { return n.slot(n.childIndex(key)).id() }
 
-// lower returns the number of pairs of a leaf with smaller keys.
+// lower returns the number of pairs with smaller keys in a leaf.
 func (n *node[T]) lower(key T) int {
 	c := n.count()
 	i := less(n.slots[7].key, key) & less(7, c) << 3
@@ -95,7 +94,7 @@ func (n *node[T]) lower(key T) int {
 	return i + less(n.slot(i-less(slotCount[T]()-1, i)).key, key)&less(i, c)
 }
 
-// upper returns the number of pairs of a leaf with keys that are not larger.
+// upper returns the number of pairs with keys up to key in a leaf.
 func (n *node[T]) upper(key T) int {
 	at, ok := n.search(key)
 	if ok {
@@ -104,23 +103,21 @@ func (n *node[T]) upper(key T) int {
 	return at
 }
 
-// search returns the index of a key in a leaf, and whether the leaf has it.
+// search returns the index of key in a leaf, and reports whether the leaf has it. If not, at is
+// where key would be inserted.
 func (n *node[T]) search(key T) (at int, ok bool) {
 	at = n.lower(key)
 	return at, at < n.count() && n.slots[at].key == key
 }
 
-// children copies the children of an inner node to memory of the caller.
 func (n *node[T]) children(to *[maxSlots]slot[T]) []slot[T] {
 	return to[:copy(to[:], n.slots[:n.count()])]
 }
 
-// setCount writes the number of pairs or children.
 func (n *node[T]) setCount(c int) {
 	n.state = n.state&^(countMask<<countShift) | uint32(c)<<countShift
 }
 
-// setChildren writes the children of an inner node.
 func (n *node[T]) setChildren(c []slot[T]) {
 	for i := copy(n.slots[:], c); i < slotCount[T](); i++ {
 		n.slots[i] = c[0]
@@ -128,49 +125,46 @@ func (n *node[T]) setChildren(c []slot[T]) {
 	n.setCount(len(c))
 }
 
-// init makes a node an empty node of a level.
+// init makes n an empty node of a level.
 func (n *node[T]) init(level int, high uint64, link uint32) {
 	n.header = header{high: high, link: link, state: stateOf(level, 0)}
 }
 
-// cpuTree is a generation on a host.
+// cpuTree is a generation on the host.
 type cpuTree[T word] struct {
 	*tree
-	free []uint32 // free nodes; all others below control.top are in use
+	free []uint32 // free nodes; all other nodes below control.top are in use
 
-	versions *versions // nil: none
+	versions *versions // nil if no version has been taken
 
 	mu            sync.Mutex            // guards presentOrder and versionOrders
-	presentOrder  *leafOrder            // nil: not listed since the tree changed
-	versionOrders map[uint64]*leafOrder // by time of a version
+	presentOrder  *leafOrder            // nil if not listed since the last change
+	versionOrders map[uint64]*leafOrder // by time of the version
 }
 
 func (t *cpuTree[T]) nodes() nodes[T]   { return nodesOf[T](t.buf.Host) }
 func (t *cpuTree[T]) control() *control { return controlOf(t.buf.Host) }
 
-// addPairs adds to the number of pairs.
+// addPairs adds live to the number of pairs.
 func (t *cpuTree[T]) addPairs(live int64) {
 	t.tally.Live += uint64(live)
 	t.tally.Used = t.tally.Live
 	t.control().tally = t.tally
 }
 
-// inUse returns the number of nodes in use.
 func (t *cpuTree[T]) inUse() int { return int(t.control().top) - len(t.free) }
 
-// reserve allocates memory for n more nodes.
+// reserve allocates memory for n nodes in addition to those in use.
 func (t *cpuTree[T]) reserve(n int) error {
 	return t.grow(int(t.control().top) + max(0, n-len(t.free)))
 }
 
-// reset makes the tree empty.
 func (t *cpuTree[T]) reset() {
 	copy(t.buf.Host, t.shape.emptyImage())
 	t.tally = core.Tally{}
 	t.free, t.presentOrder, t.versions = nil, nil, nil
 }
 
-// freeNodes makes nodes free.
 func (t *cpuTree[T]) freeNodes(ids []uint32) {
 	a := t.nodes()
 	for _, id := range ids {
@@ -186,11 +180,11 @@ func (t *cpuTree[T]) depth() int { return t.nodes().at(rootNode).level() }
 type leafOrder struct {
 	ids    []uint32
 	places []uint32 // by node: its index in ids
-	starts []uint64 // pairs before each leaf, and the total at the end
+	starts []uint64 // number of pairs before each leaf, and the total at the end
 }
 
-// leafOrder returns the leaves in order, of a version if time is not 0. It lists them at most once
-// between two changes.
+// leafOrder returns the leaves in order, of the version at time, or of the present if time is 0. It
+// lists them once, and again after a change.
 func (t *cpuTree[T]) leafOrder(time uint64) *leafOrder {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -232,8 +226,8 @@ func (t *cpuTree[T]) listLeaves(a *view[T]) *leafOrder {
 	return o
 }
 
-// locate returns the leaf that has the pair of a rank, and the pair's index in it. The tree has
-// more than rank pairs.
+// locate returns the leaf of the pair at a rank, and the index of the pair in the leaf. The pair
+// must exist.
 func (o *leafOrder) locate(rank uint64) (leaf, at int) {
 	i, _ := slices.BinarySearch(o.starts, rank+1)
 	return i - 1, int(rank - o.starts[i-1])

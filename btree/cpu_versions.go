@@ -7,26 +7,26 @@ import (
 	"unsafe"
 )
 
-// Snapshots on a host are the version lists of the thesis (section 4.4). A node that a snapshot may
-// read keeps its address. Before its first change since the newest snapshot its content moves to
-// another node, from which a list leads to older content. The time of each content lies in a table
-// beside the nodes. The table exists only while there are snapshots, so without one a change costs
-// a comparison.
+// On the host, snapshots are the version lists of the thesis (section 4.4). A node that a snapshot
+// may read keeps its address. Before its first change since the newest snapshot, the content of the
+// node is copied to another node. The node then heads a list that leads to older content. The time
+// of each content lies in a table beside the nodes. The table exists only while snapshots are held,
+// so without one a change costs a comparison.
 //
-// A clock advances with each snapshot. Content that was written at a time is read by snapshots of
-// that time and later ones, up to the time of the next content.
+// A clock advances with each snapshot. A snapshot reads the latest content of each node that was
+// written up to the time of the snapshot.
 
-// versions is the past of a tree.
+// versions has the held versions of a tree, and the lists of older content.
 type versions struct {
-	held []version // oldest first
-	// By node: when its content was written, 0 before the first snapshot; the node with its
-	// previous content; and, for a node with previous content, the node that has the next.
+	held []version // held versions, oldest first
+	// By node: when its content was written, 0 before the first snapshot; the node with its older
+	// content; and the node with its newer content. noNode if there is no such node.
 	written      []uint64
 	older, newer []uint32
-	reclaimable  []uint32 // nodes that no version needs, to be freed by the next change
+	reclaimable  []uint32 // nodes that no version needs; the next change frees them
 }
 
-// version is a tree as of a time.
+// version is the state of the map at a time of the clock.
 type version struct {
 	time    uint64
 	pairs   uint64
@@ -36,12 +36,13 @@ type version struct {
 // newest returns the time of the newest version. A version must exist.
 func (v *versions) newest() uint64 { return v.held[len(v.held)-1].time }
 
-// find returns the index of the version of a time.
+// find returns the index in v.held of the version at time, and reports whether it exists.
 func (v *versions) find(time uint64) (int, bool) {
 	return slices.BinarySearchFunc(v.held, time, func(h version, time uint64) int { return cmp.Compare(h.time, time) })
 }
 
-// oldestTime returns the time of the oldest content that a node leads to.
+// oldestTime returns the time of the oldest content in the list of a node. For a copy of old
+// content, it returns the time of that content.
 func (v *versions) oldestTime(id uint32) uint64 {
 	if v.newer[id] == noNode {
 		for v.older[id] != noNode {
@@ -51,12 +52,12 @@ func (v *versions) oldestTime(id uint32) uint64 {
 	return v.written[id]
 }
 
-// isNeeded reports whether a version may read a node, or older content that it leads to.
+// isNeeded reports whether a version may read the node or older content in its list.
 func (v *versions) isNeeded(id uint32) bool {
 	return v.written[id] <= v.newest() || v.older[id] != noNode
 }
 
-// grow extends the tables to that many nodes.
+// grow extends the tables to the given number of nodes.
 func (v *versions) grow(nodes int) {
 	from := len(v.written)
 	extra := max(0, nodes-from)
@@ -66,7 +67,6 @@ func (v *versions) grow(nodes int) {
 	}
 }
 
-// unlink removes a node from its list.
 func (v *versions) unlink(id uint32) {
 	o, n := v.older[id], v.newer[id]
 	if n != noNode {
@@ -86,25 +86,26 @@ func (e *cpuEngine[K, V, T]) Pin(context.Context) (time uint64, err error) {
 		t.versions.grow(int(t.control().top))
 	}
 	e.clock++
-	t.mu.Lock() // lookups of other versions go on
+	t.mu.Lock() // lookups of other versions may run
 	defer t.mu.Unlock()
 	t.versions.held = append(t.versions.held, version{time: e.clock, pairs: t.tally.Live})
 	return e.clock, nil
 }
 
-// Unpin implements core.Versioner. Nodes of the version pass to the version before it, if that has
-// them too. Others may be read meanwhile, so lists stay as they are until the next change.
+// Unpin implements core.Versioner. Retired nodes pass to the previous version if it needs them.
+// Others become reclaimable. Lookups may still read them, so lists stay as they are until the next
+// change.
 func (e *cpuEngine[K, V, T]) Unpin(_ context.Context, time uint64) error {
 	t := e.tree()
 	v := t.versions
 	if v == nil {
-		return nil // it belonged to a replaced generation, and goes with that
+		return nil // the version belonged to a replaced generation, which is freed as a whole
 	}
 	i, ok := v.find(time)
 	if !ok {
 		return nil
 	}
-	t.mu.Lock() // lookups of other versions go on
+	t.mu.Lock() // lookups of other versions may run
 	defer t.mu.Unlock()
 	for _, id := range v.held[i].retired {
 		if i > 0 && v.oldestTime(id) <= v.held[i-1].time {
@@ -118,7 +119,7 @@ func (e *cpuEngine[K, V, T]) Unpin(_ context.Context, time uint64) error {
 	return nil
 }
 
-// freeReclaimable frees the nodes that no version needs anymore. No reader is under way.
+// freeReclaimable frees the nodes that no version needs. No lookup may be running.
 func (t *cpuTree[T]) freeReclaimable() {
 	v := t.versions
 	if v == nil {
@@ -133,11 +134,10 @@ func (t *cpuTree[T]) freeReclaimable() {
 	}
 }
 
-// isVersioned reports whether the tree has versions.
 func (t *cpuTree[T]) isVersioned() bool { return t.versions != nil && len(t.versions.held) > 0 }
 
-// maxCopies returns the number of nodes that n operations may copy for versions: those on the paths
-// to their leaves, and their merge partners.
+// maxCopies returns the maximum number of nodes that n operations may copy for versions. They copy
+// nodes on the paths to their leaves, and the nodes that these are merged with.
 func (t *cpuTree[T]) maxCopies(n int) int {
 	if !t.isVersioned() {
 		return 0
@@ -146,8 +146,8 @@ func (t *cpuTree[T]) maxCopies(n int) int {
 	return min(t.inUse(), 16*n*d*d)
 }
 
-// copyOnWrite is called before a node is written. If a version reads the node,
-// copyOnWrite moves its content to another one.
+// copyOnWrite must be called before a node is written. If a version may read the node, copyOnWrite
+// copies its content to another node.
 func (w *worker[K, V, T]) copyOnWrite(id uint32) {
 	v := w.versions
 	if v == nil || v.written[id] > w.newest {
@@ -165,7 +165,8 @@ func (w *worker[K, V, T]) copyOnWrite(id uint32) {
 	w.kept = append(w.kept, c)
 }
 
-// retire retires nodes that are no longer part of the tree, and old content that versions keep.
+// retire retires nodes that have left the tree, and copies of old content. Removed nodes are freed
+// if no version needs them.
 func (t *cpuTree[T]) retire(removed, kept []uint32) {
 	if !t.isVersioned() {
 		t.freeNodes(removed)
@@ -195,7 +196,7 @@ func (v *versions) nKept() (n int) {
 	return n
 }
 
-// nodeAt returns the node that has the content of id as of a time.
+// nodeAt returns the node that has the content of node id at a time.
 func (v *versions) nodeAt(id uint32, time uint64) uint32 {
 	for v.written[id] > time {
 		id = v.older[id]
@@ -203,10 +204,10 @@ func (v *versions) nodeAt(id uint32, time uint64) uint32 {
 	return id
 }
 
-// view is a tree as a lookup reads it, of the present or of a version.
+// view reads the nodes of a tree in the present or in a version.
 type view[T word] struct {
 	nodes[T]
-	versions *versions // nil: the present
+	versions *versions // nil for the present
 	time     uint64
 }
 
@@ -218,7 +219,6 @@ func (t *cpuTree[T]) view(time uint64) view[T] {
 	return v
 }
 
-// node returns a node of the view.
 func (v *view[T]) node(id uint32) *node[T] {
 	if v.versions != nil {
 		id = v.versions.nodeAt(id, v.time)
@@ -229,7 +229,7 @@ func (v *view[T]) node(id uint32) *node[T] {
 // depth returns the level of the root.
 func (v *view[T]) depth() int { return v.node(rootNode).level() }
 
-// pairsAt returns the number of pairs at a time.
+// pairsAt returns the number of pairs in the version at time, or in the present if time is 0.
 func (t *cpuTree[T]) pairsAt(time uint64) uint64 {
 	if time != 0 {
 		t.mu.Lock()

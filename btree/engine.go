@@ -9,42 +9,44 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// engine is what the policy requires of an engine beside [core.Engine].
+// engine has the methods that the policy calls beside those of [core.Engine].
 type engine interface {
 	core.Engine
-	// ensure allocates memory for a bulk load of that many pairs.
+	// ensure allocates memory for a bulk load of the given number of pairs.
 	ensure(pairs int) error
-	// fits reports whether memory certainly suffices for n operations, of these inserts that may
-	// insert.
+	// fits reports whether memory certainly suffices for n operations. inserts is the number of
+	// operations that may insert a key.
 	fits(n, inserts int) bool
-	// isLoad reports whether a batch is laid out as a new tree. Its memory is allocated then.
+	// isLoad reports whether a batch would be laid out as a new tree. A load allocates its own
+	// memory.
 	isLoad(b *batch.Batch) bool
-	// reserveOps allocates memory for up to n operations, which are insertions if inserts is set.
-	// It returns the number that fit. That is fewer if memory is short, but at least one.
+	// reserveOps allocates memory for up to n operations, which may insert if inserts is set. It
+	// returns the number of operations that fit. If memory is short, they are fewer than n, but at
+	// least one.
 	reserveOps(n int, inserts bool) (int, error)
-	// presort submits the sort of a batch on the device, with which its change begins, before
-	// capacity is known. discardPresorted discards the sorted batch unless it is b.
+	// presort submits the sort of a batch before capacity for its change is known. discardPresorted
+	// discards the sorted batch unless it is b.
 	presort(s *device.Stream, b *batch.Batch) error
 	discardPresorted(b *batch.Batch)
-	// reclaim makes dead nodes free if no reader is under way.
+	// reclaim makes dead nodes free, if no lease is held.
 	reclaim(ctx context.Context) error
-	// compact moves all pairs to as few nodes as Options.Fill allows, and frees dead ones.
+	// compact moves all pairs to as few nodes as Options.Fill allows, and drops dead nodes.
 	compact(ctx context.Context) error
 	// usage returns the use of memory.
 	usage() usage
 }
 
-// usage is the use of memory as of the last reading of the counters, in nodes but for bytes.
+// usage is the use of memory when the counters were last read. All but bytes are numbers of nodes.
 type usage struct {
-	nodes    int // in use
-	dead     int // merged into others
-	kept     int // read by snapshots only
+	nodes    int // nodes in use
+	dead     int // nodes merged into others and not yet free
+	kept     int // nodes that only snapshots read
 	capacity int
 	bytes    int
 }
 
-// newEngine makes the engine for a device: Go on the host, kernels on any other. An exclusive or
-// with flip makes keys unsigned numbers of the same order.
+// newEngine makes the engine for a device: Go code on the host, kernels elsewhere. An exclusive or
+// with flip converts keys to stored form.
 func newEngine(dev device.Device, w batch.Widths, flip uint64, o *Options) (engine, *core.Leases, error) {
 	if host, ok := dev.(device.Host); ok {
 		return newCPUEngine(host, w, flip, o)
@@ -52,7 +54,7 @@ func newEngine(dev device.Device, w batch.Widths, flip uint64, o *Options) (engi
 	return newGPUEngine(dev, w, flip, o)
 }
 
-// policy decides when memory is released, and how much of a batch fits.
+// policy decides when memory is released, and how many operations of a batch run at once.
 type policy struct {
 	opts   Options
 	engine engine
@@ -69,7 +71,7 @@ func (p *policy) MixedFlags() batch.Flags {
 	return batch.Order
 }
 
-// Prepare implements core.Policy. A change has all nodes that it may need before it begins.
+// Prepare implements core.Policy. It allocates all nodes that the change may need.
 func (p *policy) Prepare(_ context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	p.engine.discardPresorted(b)
 	if p.engine.isLoad(b) {
@@ -89,7 +91,7 @@ func (p *policy) Prepare(_ context.Context, now core.Counters, s *device.Stream,
 // maxOps is the maximum number of operations to run at once.
 const maxOps = 1 << 24
 
-// Retry implements core.Policy. No operation fails for lack of capacity.
+// Retry implements core.Policy. It never retries, since no operation fails for lack of capacity.
 func (p *policy) Retry(_ context.Context, _ core.Counters, failed *batch.Batch) (remaining []uint32, retry bool, err error) {
 	return core.AllRows(failed.N), false, nil
 }
@@ -112,7 +114,8 @@ const (
 	// A tree of at least shrinkNodes nodes is compacted if it has fewer than shrinkPairs pairs per
 	// node.
 	shrinkNodes, shrinkPairs = 1 << 10, 2
-	// Dead nodes are reclaimed if they number reclaimNodes, and one for reclaimShare nodes in use.
+	// Dead nodes are reclaimed if they number at least reclaimNodes, and at least one per
+	// reclaimShare nodes in use.
 	reclaimNodes, reclaimShare = 1 << 8, 8
 )
 

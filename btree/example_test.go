@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/device/auto"
 )
 
-// Events by time, on a simulated GPU: those of two spans, the last ones before a moment, and a
-// count.
+// Events are stored by time, on a simulated GPU. The example reads the events of two spans, the
+// last events before a moment, and a count.
 func Example() {
 	ctx := context.Background()
 	dev, _, err := auto.Open("sim")
@@ -52,7 +52,7 @@ func Example() {
 	// 4
 }
 
-// A consistent scan: a snapshot keeps its content while the map changes.
+// A snapshot keeps its content while the map changes, so it can be scanned consistently.
 func ExampleMap_snapshot() {
 	ctx := context.Background()
 	dev, _, err := auto.Open("sim")

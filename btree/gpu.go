@@ -19,8 +19,8 @@ import (
 
 // gpuEngine runs the kernels of btree.cu.
 //
-// Changes run one after the other, whatever their streams. Reads of more than one leaf are ordered
-// among the changes too. Lookups of keys are not.
+// Changes run one after the other on all streams. Reads of more than one leaf also run between
+// changes. Lookups of single keys run alongside changes.
 type gpuEngine struct {
 	gpu.Queue
 	kernels
@@ -28,32 +28,32 @@ type gpuEngine struct {
 	leases *core.Leases
 	prims  *prim.Kernels
 	flip   uint64
-	fill   int // slots of a node that a bulk load uses
+	fill   int // slots per node that a bulk load uses
 
 	versions     Versions
 	clock        uint64      // time of the newest snapshot in all generations
 	minPool      int         // minimum number of nodes for copies of an update
-	needVersions atomic.Bool // kernels of users need a tree with versions
+	needVersions atomic.Bool // kernels of users need a past at all times
 
 	submitMu sync.Mutex // serializes submissions that are ordered among the changes
 
-	work      device.Buffer // memory of the current change
-	sorts     device.Buffer // memory for sorting leaves; ordered among the changes
-	cached    control       // as of the last reading
-	stale     bool          // changes have been submitted since
+	work      device.Buffer // work memory of the current change
+	sorts     device.Buffer // work memory for listing leaves; used only between changes
+	cached    control       // control when last read
+	stale     bool          // changes have been submitted since cached was read
 	presorted presorted
-	// the stream already waits for all changes, but not for the sort submitted after them
+	// e.Stream already waits for all changes before the sort of presorted, and not for the sort
 	streamWaits bool
 }
 
-// kernels is the entry points for one pair of widths.
+// kernels has the entry points for one pair of widths.
 type kernels struct {
 	get, seek                                                      device.Kernel
 	collect, sizes, places, rows, copy                             device.Kernel
 	settle, together, adopt, change, keep, bulk, sweep, swept, add device.Kernel
 	account                                                        device.Kernel
 
-	// With versions:
+	// Loaded only with versions:
 	thenGet, nowGet, thenSeek, thenCollect, keptTogether, keptChange, keptKeep, tick, give device.Kernel
 }
 
@@ -97,8 +97,8 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	return err
 }
 
-// tree makes a tree with memory for that many nodes. Its versions are initialized on the stream of
-// the engine.
+// makeTree makes a tree with memory for the given number of nodes. The words of its versions are
+// initialized on e.Stream.
 func (e *gpuEngine) makeTree(nodes int) (*tree, error) {
 	t, err := newTree(e.Dev, e.shape, nodes)
 	if err != nil || e.versions == Whole || e.isLazy() {
@@ -110,7 +110,6 @@ func (e *gpuEngine) makeTree(nodes int) (*tree, error) {
 	return t, nil
 }
 
-// newEmpty returns an initialized tree without pairs.
 func (e *gpuEngine) newEmpty() (*tree, error) {
 	t, err := e.makeTree(newNodes)
 	if err != nil {
@@ -129,33 +128,32 @@ func (e *gpuEngine) refOf(p core.Parts) treeRef {
 	return treeRef{memory: t.buf.Ptr, freed: t.freed.Ptr, flip: e.flip, nodes: uint32(t.capacity())}
 }
 
-// Caps implements core.Engine, as do the methods that follow.
+// Caps implements core.Engine.
 func (e *gpuEngine) Caps() core.Caps {
 	return core.Caps{ConcurrentReads: true, Streams: true, DeletesMayOverflow: true, Updates: true}
 }
 
-// Current returns the current generation.
+// Current implements core.Engine. It returns the current generation.
 func (e *gpuEngine) Current() *core.Lease { return e.leases.Current() }
 
 func (e *gpuEngine) current() *tree { return e.Current().Parts.(*tree) }
 
-// submitOrdered submits work that runs after all earlier changes and before all later ones.
+// submitOrdered submits work that must run after all earlier changes and before all later ones.
 func (e *gpuEngine) submitOrdered(s *device.Stream, launch func() error) error {
 	e.submitMu.Lock()
 	defer e.submitMu.Unlock()
 	return e.Submit(s, launch)
 }
 
-// runSync submits a change, or work that readers do not depend on, and waits for it.
+// runSync submits ordered work and waits for it.
 func (e *gpuEngine) runSync(launch func(s *device.Stream) error) error {
 	err := e.submitOrdered(e.Stream, func() error { return launch(e.Stream) })
 	return errors.Join(err, e.Stream.Sync(context.Background()))
 }
 
-// waitChanges waits for all work that is ordered among the changes.
 func (e *gpuEngine) waitChanges() error { return e.LastChange().Sync(context.Background()) }
 
-// Close frees everything except the generations.
+// Close implements core.Engine. It frees everything except the generations.
 func (e *gpuEngine) Close() (err error) {
 	if e.leases != nil {
 		err = e.waitChanges()
@@ -168,7 +166,7 @@ func (e *gpuEngine) Close() (err error) {
 	return errors.Join(err, e.Queue.Close())
 }
 
-// Counters waits for all changes and reads the counters.
+// ReadCounters implements core.Engine. It waits for all changes if counters are stale.
 func (e *gpuEngine) ReadCounters(ctx context.Context) (core.Counters, error) {
 	t := e.current()
 	waits := e.streamWaits
@@ -197,7 +195,8 @@ func (e *gpuEngine) ReadCounters(ctx context.Context) (core.Counters, error) {
 	return core.Counters{Live: t.tally.Live, Used: t.tally.Used}, nil
 }
 
-// AddPairs submits adding the number of pairs to a counter.
+// AddPairs submits a kernel that adds the number of pairs to a counter, or subtracts it if negate
+// is set.
 func (e *gpuEngine) AddPairs(s *device.Stream, to device.Slice[uint64], negate bool) error {
 	p := addParams{control: e.current().buf.Ptr, to: to.Ptr()}
 	if negate {
@@ -227,8 +226,8 @@ func (e *gpuEngine) usage() usage {
 // ensure implements engine.
 func (e *gpuEngine) ensure(pairs int) error { return e.grow(e.current(), nodesFor(pairs, e.fill)) }
 
-// maxNewNodes returns the maximum number of nodes that n operations take, of these inserts that may
-// insert.
+// maxNewNodes returns the maximum number of nodes that n operations take. inserts is the number of
+// operations that may insert a key.
 func (e *gpuEngine) maxNewNodes(n, inserts int) int {
 	copies := e.maxCopies(n)
 	if inserts > 0 {
@@ -237,15 +236,16 @@ func (e *gpuEngine) maxNewNodes(n, inserts int) int {
 	return copies
 }
 
-// maxSplitNodes returns the maximum number of nodes that n insertions take for splits. Each tile
-// may also take a node that it does not use.
+// maxSplitNodes returns the maximum number of nodes that n insertions take for splits. It includes
+// one node per tile that the tile may take and not use.
 func (e *gpuEngine) maxSplitNodes(n int) int {
 	lanes := e.node / 32
 	return e.maxSplits(n) + (n+lanes-1)/lanes + 2*levelMask
 }
 
-// maxSplits returns the maximum number of nodes that n operations split. Each splits one leaf.
-// Inner nodes split if they are full already, and once for each half node that fills up.
+// maxSplits returns the maximum number of nodes that n insertions split. Each insertion splits at
+// most one leaf. An inner node splits if it is full already, and again for each half node of new
+// children.
 func (e *gpuEngine) maxSplits(n int) int {
 	half := e.slots/2 - 1
 	return n + n/half + min(n, e.current().maxUsed/half)
@@ -259,8 +259,9 @@ func (e *gpuEngine) fits(n, inserts int) bool {
 // mustCopy reports whether the tree must be copied before it is changed.
 func (e *gpuEngine) mustCopy() bool { return e.versions == Whole && e.leases.Held() }
 
-// opsLimit returns the maximum number of operations to run at once. If each may copy a leaf, it is
-// the number that needs an eighth of the nodes, so memory grows by no more than that.
+// opsLimit returns the maximum number of operations to run at once. With OutOfPlace, each operation
+// may copy a leaf. The limit is then an eighth of the nodes, so that copies grow memory by no more
+// than that.
 func (e *gpuEngine) opsLimit() int {
 	if e.versions != OutOfPlace {
 		return maxOps
@@ -268,7 +269,7 @@ func (e *gpuEngine) opsLimit() int {
 	return min(maxOps, max(minCopyOps, e.current().maxUsed/copyShare))
 }
 
-// reserveOps implements engine. Without versions, nodes under a lease stay as they are.
+// reserveOps implements engine. With Whole, it first copies the tree if a lease is held.
 func (e *gpuEngine) reserveOps(n int, inserts bool) (int, error) {
 	if e.mustCopy() {
 		if err := e.copyTree(); err != nil {
@@ -288,8 +289,8 @@ func (e *gpuEngine) reserveOps(n int, inserts bool) (int, error) {
 	}
 }
 
-// copyTree copies all nodes, makes the copy the current generation, and leaves the old one to its
-// leases.
+// copyTree copies all nodes and makes the copy the current generation. The old generation stays
+// until its leases end.
 func (e *gpuEngine) copyTree() error {
 	t := e.current()
 	to, err := newTree(e.Dev, e.shape, t.maxUsed)
@@ -370,7 +371,7 @@ func (e *gpuEngine) compact(ctx context.Context) error {
 	return e.publish(to, n)
 }
 
-// copyAll submits laying out the n pairs of a tree in another one.
+// copyAll submits kernels that lay out the n pairs of t in the tree to.
 func (e *gpuEngine) copyAll(s *device.Stream, t, to *tree, n int) error {
 	if err := e.listLeaves(s, t, 0); err != nil {
 		return err
@@ -390,14 +391,15 @@ func (e *gpuEngine) copyAll(s *device.Stream, t, to *tree, n int) error {
 	return e.layOutTree(s, to, bulkParams{keys: p.keys, vals: p.vals, count: e.work.Ptr + count}, n)
 }
 
-// growBuffer makes a buffer large enough, after all work that is ordered among the changes.
+// growBuffer makes a buffer large enough. Before it frees the old memory, it waits for all work
+// that is ordered with the changes. The content is lost.
 func (e *gpuEngine) growBuffer(buf *device.Buffer, bytes int) (err error) {
 	if buf.Size >= bytes {
 		return nil
 	}
 	if buf.Size > 0 {
 		if err := e.waitChanges(); err != nil {
-			return err // work under way may use it
+			return err // running work may use the buffer
 		}
 		old := *buf
 		*buf = device.Buffer{}

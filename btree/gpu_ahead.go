@@ -6,28 +6,29 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// presorted is a batch that was sorted before it was known whether nodes suffice for it. While the
-// device sorts, the host reads the counters as of the batch before, allocates memory, and submits
-// what follows.
+// presorted is a batch that was sorted before it was known whether enough nodes are free for it.
+// While the device sorts, the host reads the counters after the previous batch, allocates memory,
+// and submits the next launches.
 type presorted struct {
-	batch *batch.Batch // nil: none
+	batch *batch.Batch // nil if no batch is presorted
 	s     *device.Stream
 	keys  device.Ptr
 	n     int
 	work  device.Ptr // address of the sorted batch
 }
 
-// discardPresorted discards the sort of another batch, which then did not run.
+// discardPresorted discards a sorted batch other than b. That batch did not run.
 func (e *gpuEngine) discardPresorted(b *batch.Batch) {
 	if e.presorted.batch != b {
 		e.presorted = presorted{}
 	}
 }
 
-// presort submits sorting a batch on the device. The next call of Counters does not wait for it.
+// presort submits the sort of a batch on the device. The next call of ReadCounters does not wait
+// for the sort.
 func (e *gpuEngine) presort(s *device.Stream, b *batch.Batch) error {
 	ranges := b.Kind == op.DeleteRange && !b.Columns[batch.Kinds].Given()
-	// Pieces of OutOfPlace are as large as the tree, and its size is not known yet.
+	// With OutOfPlace the size of a piece depends on the size of the tree, which is not known yet.
 	if s == nil || b.Flags&batch.Order == 0 || ranges || e.versions == OutOfPlace {
 		return nil
 	}
@@ -50,15 +51,16 @@ func (e *gpuEngine) presort(s *device.Stream, b *batch.Batch) error {
 	return nil
 }
 
-// takePresorted reports whether a batch has been sorted to the current work memory. It does so
-// once.
+// takePresorted reports whether batch b lies sorted in the current work memory. A later call
+// returns false.
 func (e *gpuEngine) takePresorted(s *device.Stream, b *batch.Batch) bool {
 	a := e.presorted
 	e.presorted = presorted{}
 	return a.batch != nil && a.s == s && a.keys == b.Columns[batch.Keys].Ptr && a.n == b.N && a.work == e.work.Ptr
 }
 
-// sortKeys submits sorting the keys of a batch with their rows, and finding the distinct ones.
+// sortKeys submits the sort of a batch's keys with their rows, and the search for the distinct
+// keys.
 func (e *gpuEngine) sortKeys(s *device.Stream, m *changeMemory) error {
 	if err := e.prims.Sort(s, &m.sort, device.Buffer{Ptr: m.sorting, Size: m.sort.ScratchBytes()}); err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// maxLoad is the maximum number of pairs to load at once, regardless of maxOps. Pairs beyond the
-// load are inserted, at a tenth of the rate.
+// maxLoad is the maximum number of pairs to load at once. It may exceed maxOps. Pairs beyond the
+// load are inserted at a tenth of the rate.
 const maxLoad = 1 << 28
 
 // isLoad implements engine.
@@ -21,15 +21,15 @@ func (e *gpuEngine) isLoad(b *batch.Batch) bool {
 	return b.Flags&batch.Order != 0 && !mixed && (b.Kind == op.Put || b.Kind == op.PutNew) && e.isEmpty() && b.N >= e.fill
 }
 
-// sortsValues reports whether values are sorted with their keys. No results of single operations
-// are required then, and the first or the last value of a key counts.
+// sortsValues reports whether a load sorts values with their keys. Then no results of single
+// operations are needed, and each key gets its first or its last value.
 func (e *gpuEngine) sortsValues(b *batch.Batch) bool {
 	c := &b.Columns
 	return !c[batch.OK].Given() && !c[batch.Out].Given() && c[batch.Vals].Width == e.Widths.Val
 }
 
-// layOutLoad lays out the memory of a load from an address on: sixteen bytes per pair of 32 bits.
-// The memory of the sort is reused after it.
+// layOutLoad lays out the memory of a load from an address on. It has sixteen bytes per pair if
+// keys and values have 32 bits. Steps after the sort reuse the memory of the sort.
 func (e *gpuEngine) layOutLoad(b *batch.Batch, at device.Ptr) (m changeMemory) {
 	n, c := b.N, prim.Carve(at)
 	w := prim.Widths{Key: e.Widths.Key, Val: 4}
@@ -49,7 +49,8 @@ func (e *gpuEngine) layOutLoad(b *batch.Batch, at device.Ptr) (m changeMemory) {
 	return m
 }
 
-// load submits making a tree of a batch of insertions, in place of an empty one.
+// load submits the kernels that make a tree of a batch of insertions. The tree replaces an empty
+// one.
 func (e *gpuEngine) load(s *device.Stream, b *batch.Batch, at int, submit func(*device.Stream, func() error) error) error {
 	if err := e.growBuffer(&e.work, int(e.layOutLoad(b, device.Ptr(at)).end)); err != nil {
 		return err
@@ -87,14 +88,14 @@ func (e *gpuEngine) launchLoad(s *device.Stream, to *tree, b *batch.Batch, m *ch
 	return e.layOutTree(s, to, p, b.N)
 }
 
-// publish makes a tree that has been laid out at once the current generation.
+// publish makes a new tree with up to the given number of pairs the current generation.
 func (e *gpuEngine) publish(to *tree, pairs int) error {
 	e.cached, e.stale = control{}, true
 	to.maxUsed = nodesFor(pairs, e.fill)
 	return e.leases.Replace(to)
 }
 
-// layOutTree submits writing a tree of at most n pairs.
+// layOutTree submits the kernel that writes a tree of at most n pairs.
 func (e *gpuEngine) layOutTree(s *device.Stream, to *tree, p bulkParams, n int) error {
 	p.to, p.fill = e.refOf(to), uint64(e.fill)
 	return device.Launch(s, e.bulk, gpu.Wave(e.Dev, bulkLanes*nodesFor(n, e.fill)), gpu.Block, &p)
@@ -103,11 +104,11 @@ func (e *gpuEngine) layOutTree(s *device.Stream, to *tree, p bulkParams, n int) 
 // bulkLanes is the number of lanes that write a node (btree.cu).
 const bulkLanes = 16
 
-// maxWork returns the size of work memory to keep: twice what other changes need. Larger loads
-// free theirs.
+// maxWork returns the maximum size of work memory to keep. It is twice the size that the largest
+// other change needs. Loads that need more free their memory.
 func (e *gpuEngine) maxWork() int { return 2 * int(e.layOut(maxOps, 0).end) }
 
-// trimWork frees work memory of more than maxBytes bytes, after all changes.
+// trimWork frees the work memory if it has more than maxBytes bytes. All changes must be done.
 func (e *gpuEngine) trimWork(maxBytes int) error {
 	if e.work.Size <= maxBytes {
 		return nil

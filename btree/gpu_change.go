@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Change implements core.Engine. It runs all of a batch, or nothing.
+// Change implements core.Engine. After an error nothing of the batch has run.
 func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	if b.N == 0 {
 		return 0, nil, nil
@@ -31,10 +31,10 @@ func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 	return b.N, nil, nil
 }
 
-// ensureNodes ensures that nodes suffice for a change. The policy has done so, except for
-// operations that follow a batch: Assign puts keys again which it has just inserted.
+// ensureNodes ensures that enough nodes are free for a change. The policy has usually done so. An
+// exception is Assign, which puts keys again that it has just inserted.
 func (e *gpuEngine) ensureNodes(b *batch.Batch) error {
-	if e.isLoad(b) { // allocates its own memory
+	if e.isLoad(b) { // a load allocates its own memory
 		return nil
 	}
 	inserts := 0
@@ -48,8 +48,7 @@ func (e *gpuEngine) ensureNodes(b *batch.Batch) error {
 	return nil
 }
 
-// submitBatch submits a change of a batch on the device. Its memory is the work memory from offset
-// at on.
+// submitBatch submits the changes of a batch on the device. It uses work memory from offset at on.
 func (e *gpuEngine) submitBatch(ctx context.Context, s *device.Stream, b *batch.Batch, at int, submit func(*device.Stream, func() error) error) error {
 	mixed := b.Columns[batch.Kinds].Given()
 	if b.Kind == op.DeleteRange && !mixed {
@@ -83,7 +82,7 @@ func (e *gpuEngine) submitBatch(ctx context.Context, s *device.Stream, b *batch.
 	return e.submitChange(s, t, b, submit, func() error { return e.launchChange(s, t, b, &p, r) })
 }
 
-// submitChange submits a change of a tree by a batch. The counters of the host are stale then.
+// submitChange submits a change of a tree by launch, and marks the host's counters as stale.
 func (e *gpuEngine) submitChange(s *device.Stream, t *tree, b *batch.Batch, submit func(*device.Stream, func() error) error, launch func() error) error {
 	e.stale, t.order.nodes = true, 0
 	t.past.markStale(e.versions == OutOfPlace)
@@ -95,34 +94,33 @@ func (e *gpuEngine) submitChange(s *device.Stream, t *tree, b *batch.Batch, subm
 	return submit(s, launch)
 }
 
-// isEmpty reports whether a tree certainly has no pairs.
+// isEmpty reports whether the current tree certainly has no pairs.
 func (e *gpuEngine) isEmpty() bool { return !e.stale && e.cached.tally.Live == 0 }
 
-// changeBlocks is the number of blocks per multiprocessor for a change.
+// changeBlocks is the number of blocks per multiprocessor in a change.
 const changeBlocks = 4
 
-// keptBlocks is that number for a change that keeps old content of leaves. All blocks run at once,
-// so that none delays the epochs of another.
+// keptBlocks is the number of blocks per multiprocessor in a change that keeps old content of
+// leaves. All blocks run at the same time, so that none delays the epochs of the others.
 const keptBlocks = 2
 
-// leftHead is the number of words before the remaining rows (kLeftHead of change.cuh).
+// leftHead is the number of words before the left rows (kLeftHead of change.cuh).
 const leftHead = 1 + levelMask
 
-// deferredMemory is the memory for the rows that tiles in step leave, and for new nodes that are
-// not yet children of their parents.
+// deferredMemory is the memory for rows that tiles in step leave to a later launch, and for new
+// nodes that are not yet children.
 type deferredMemory struct{ left, grown, above device.Ptr }
 
-// layOutDeferred lays out that memory for n rows from an address on.
 func (e *gpuEngine) layOutDeferred(n int, at *prim.Carve) deferredMemory {
 	return deferredMemory{left: at.Alloc(4 * (leftHead + n)), grown: at.Alloc(e.maxSplits(n) * e.slot), above: at.Alloc(4 * n)}
 }
 
-// adoptLevels is the number of levels that have a launch each in which new nodes become children of
-// their parents. Higher levels have few nodes and share one launch.
+// adoptLevels is the number of levels for which launchAdopt makes one launch each. Higher levels
+// have few nodes and share one launch.
 const adoptLevels = 4
 
-// launchChange submits a change by the rows of a batch, or fewer of them: first what tiles do in
-// step, then the new nodes' parents, then the remaining rows.
+// launchChange submits the kernels that change a tree. First tiles run the rows in step. Then new
+// nodes become children of their parents. A last launch runs the rows that are left.
 func (e *gpuEngine) launchChange(s *device.Stream, t *tree, b *batch.Batch, p *changeParams, r deferredMemory) error {
 	p.left, p.grown, p.above = r.left, r.grown, r.above
 	if err := s.Fill(r.left, 0, leftHead); err != nil {
@@ -151,9 +149,9 @@ func (e *gpuEngine) launchTogether(s *device.Stream, t *tree, n int, p *changePa
 	return device.Launch(s, e.keptTogether, gpu.Resident(e.Dev, n, keptBlocks), gpu.Block, &kept)
 }
 
-// launchAdopt submits making new nodes children of their parents, level by level. Leaves have split
-// by then, and later changes would wait forever for a parent that lacks one. So a failed launch is
-// tried once more.
+// launchAdopt submits the kernels that make new nodes children of their parents, level by level.
+// Leaves have split by then, and later changes would wait forever for a parent that lacks a child.
+// So a failed launch is tried once more.
 func (e *gpuEngine) launchAdopt(s *device.Stream, n int, change *changeParams) error {
 	p := adoptParams{change: *change}
 	launch := func(grid device.Dim) error {
@@ -170,7 +168,7 @@ func (e *gpuEngine) launchAdopt(s *device.Stream, n int, change *changeParams) e
 	return launch(gpu.Grid(1))
 }
 
-// changeHost copies a batch of host memory to the device and its results back.
+// changeHost runs a batch in host memory. It copies the batch to the device and the results back.
 func (e *gpuEngine) changeHost(ctx context.Context, b *batch.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -207,7 +205,7 @@ func (e *gpuEngine) changeHost(ctx context.Context, b *batch.Batch) error {
 	return errors.Join(err, e.Stream.Sync(ctx))
 }
 
-// workOf returns the size of the work memory for a change of a batch that begins at offset at.
+// workOf returns the size of the work memory that a batch needs, including at bytes before it.
 func (e *gpuEngine) workOf(b *batch.Batch, at prim.Carve) int {
 	if e.isLoad(b) {
 		return int(e.layOutLoad(b, device.Ptr(at)).end)
@@ -215,7 +213,6 @@ func (e *gpuEngine) workOf(b *batch.Batch, at prim.Carve) int {
 	return int(e.layOut(b.N, device.Ptr(at)).end)
 }
 
-// columnsAt lays out memory for the columns of a batch.
 func columnsAt(at *prim.Carve, b *batch.Batch) (places [len(batch.Columns{})]device.Ptr) {
 	for r, c := range b.Columns {
 		if c.Given() {
@@ -225,15 +222,16 @@ func columnsAt(at *prim.Carve, b *batch.Batch) (places [len(batch.Columns{})]dev
 	return places
 }
 
-// changeMemory is the memory of a change, which may follow other work memory.
+// changeMemory is the layout of a change's work memory.
 type changeMemory struct {
 	sort  prim.Sort
 	group prim.Group
 
 	keys, vals, found, states device.Ptr // by distinct key
 	deferred                  deferredMemory
-	sorting, scratch          device.Ptr // for the sort and for the steps after it; often the same
-	end                       device.Ptr
+	// memory for the sort and for the later steps; often the same
+	sorting, scratch device.Ptr
+	end              device.Ptr
 }
 
 // layOut lays out the memory of a change of n rows from an address on.
@@ -250,8 +248,8 @@ func (e *gpuEngine) layOut(n int, at device.Ptr) (m changeMemory) {
 	return m
 }
 
-// combine submits sorting a batch and running the operations on each key. With look, the values of
-// the keys are looked up in the tree first.
+// combine submits the kernels that sort a batch and run the operations on each key. If look is set,
+// the values of the keys are first looked up in the tree.
 func (e *gpuEngine) combine(s *device.Stream, t *tree, b *batch.Batch, m *changeMemory, look bool) error {
 	m.sort.From.Keys = b.Columns[batch.Keys].Ptr
 	if !e.takePresorted(s, b) {
@@ -269,8 +267,8 @@ func (e *gpuEngine) combine(s *device.Stream, t *tree, b *batch.Batch, m *change
 	return e.resolveKeys(s, b, m, m.found)
 }
 
-// resolveKeys submits running the operations on each key. found holds which keys the tree has, or
-// is 0 if they were not looked up.
+// resolveKeys submits the kernel that runs the operations on each key. found is the address of
+// flags for the keys that the tree has, or 0 if the keys were not looked up.
 func (e *gpuEngine) resolveKeys(s *device.Stream, b *batch.Batch, m *changeMemory, found device.Ptr) error {
 	c := &b.Columns
 	return device.Launch(s, e.settle, gpu.Wave(e.Dev, b.N), gpu.Block, &settleParams{
@@ -280,7 +278,7 @@ func (e *gpuEngine) resolveKeys(s *device.Stream, b *batch.Batch, m *changeMemor
 	})
 }
 
-// merge submits the launches of a change that resolves duplicates in batch order.
+// merge submits the launches of a change in batch order.
 func (e *gpuEngine) merge(s *device.Stream, t *tree, b *batch.Batch, m *changeMemory) error {
 	c := &b.Columns
 	blind := !c[batch.Kinds].Given() && (b.Kind == op.Put || b.Kind == op.Delete) && !c[batch.OK].Given() && !c[batch.Out].Given()
@@ -291,8 +289,8 @@ func (e *gpuEngine) merge(s *device.Stream, t *tree, b *batch.Batch, m *changeMe
 	return e.launchChange(s, t, b, &p, m.deferred)
 }
 
-// deleteRanges removes the pairs of ranges on the device. The device finds them. The host waits,
-// and assigns each pair to the first range that has it.
+// deleteRanges deletes the pairs inside ranges on the device. The device finds the pairs. The host
+// waits, and assigns each pair to the first range that has it.
 func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch.Batch, at int) error {
 	t := e.current()
 	spans, err := e.spans(ctx, s, t, b)
@@ -344,7 +342,7 @@ func (e *gpuEngine) launchKeep(s *device.Stream, t *tree, p *keepParams) error {
 	return device.Launch(s, e.keptKeep, gpu.Resident(e.Dev, t.maxUsed*t.node/32, keptBlocks), gpu.Block, &kept)
 }
 
-// spans finds the pairs of ranges after all changes, and waits for the result.
+// spans finds the pairs inside ranges, after all changes, and waits for the result.
 func (e *gpuEngine) spans(ctx context.Context, s *device.Stream, t *tree, b *batch.Batch) ([]core.Span, error) {
 	mem, err := e.Dev.Alloc((8 + 4) * b.N)
 	if err != nil {

@@ -39,7 +39,7 @@ func (e *gpuEngine) Lookup(ctx context.Context, s *device.Stream, l *core.Lease,
 	return done, int(n[0]), errors.Join(err, cerr)
 }
 
-// look submits a lookup.
+// look submits a lookup of a batch on the device.
 func (e *gpuEngine) look(s *device.Stream, t *tree, b *batch.Batch, hits device.Ptr) error {
 	ranges := b.Columns[batch.Keys2].Given()
 	switch {
@@ -54,23 +54,22 @@ func (e *gpuEngine) look(s *device.Stream, t *tree, b *batch.Batch, hits device.
 	return e.submitOrdered(s, func() error { return e.launchPlaces(s, t, b, hits) })
 }
 
-// topKeys is the minimum size of batches for which blocks read the levels below the root first. A
-// block with fewer keys would read more there than its searches save. Tests make it smaller.
+// topKeys is the minimum size of batches for which blocks first read the levels below the root. In
+// smaller batches, a block would read more there than its searches save. Tests make it smaller.
 var topKeys = 1 << 18
 
-// getBlocks is the number of blocks of a lookup on a multiprocessor. All of them run at once
+// getBlocks is the number of blocks per multiprocessor in a lookup. All blocks run at the same time
 // (btree.cu).
 const getBlocks = 5
 
-// find submits looking up keys.
 func (e *gpuEngine) find(s *device.Stream, t *tree, b *batch.Batch, p getParams) error {
 	c := &b.Columns
 	p.tree, p.keys, p.vals, p.found, p.n = e.refOf(t), c[batch.Keys].Ptr, c[batch.Vals].Ptr, c[batch.OK].Ptr, uint64(b.N)
 	return e.launchGet(s, t, b.N, &p, b.Version)
 }
 
-// launchGet looks up keys as of a time, 0 for the present. If kernels take snapshots, a reader must
-// set the time of a change that it reads.
+// launchGet launches the lookup of keys at a time. Time 0 is the present. If kernels may take
+// snapshots, the launched kernel sets the time of a change that it reads.
 func (e *gpuEngine) launchGet(s *device.Stream, t *tree, n int, p *getParams, time uint64) error {
 	if time != 0 {
 		params := thenGetParams{
@@ -93,7 +92,7 @@ func (e *gpuEngine) launchGet(s *device.Stream, t *tree, n int, p *getParams, ti
 	return device.Launch(s, e.get, grid, gpu.Block, p)
 }
 
-// walk submits finding neighbors, or the first pairs of ranges.
+// walk submits the kernel that finds neighbors of keys, or the first pairs of ranges.
 func (e *gpuEngine) walk(s *device.Stream, t *tree, b *batch.Batch, hits device.Ptr) error {
 	c := &b.Columns
 	p := seekParams{
@@ -108,7 +107,7 @@ func (e *gpuEngine) walk(s *device.Stream, t *tree, b *batch.Batch, hits device.
 	return device.Launch(s, e.thenSeek, grid, gpu.Block, &params)
 }
 
-// launchPlaces submits Rank, Count and Select.
+// launchPlaces submits the kernel of Rank, Count and Select.
 func (e *gpuEngine) launchPlaces(s *device.Stream, t *tree, b *batch.Batch, hits device.Ptr) error {
 	if err := e.listLeaves(s, t, b.Version); err != nil {
 		return err
@@ -138,10 +137,10 @@ func (e *gpuEngine) Answer(_ context.Context, s *device.Stream, b *batch.Batch) 
 	return e.submitOrdered(s, func() error { return e.find(s, e.current(), b, getParams{answer: 1}) })
 }
 
-// unitPairs is the number of pairs in a unit of Export.
+// unitPairs is the number of pairs per unit of Extent and Export.
 const unitPairs = 1 << 10
 
-// Extent implements core.Engine. The counters have been read since the last change.
+// Extent implements core.Engine. The counters must have been read since the last change.
 func (e *gpuEngine) Extent(l *core.Lease) (units uint32, rows int) {
 	return uint32((e.pairsAt(l.Parts.(*tree), l.Version) + unitPairs - 1) / unitPairs), unitPairs
 }
@@ -163,7 +162,7 @@ func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, ou
 	return n, e.copyPairs(ctx, c, t, part, batch.Keys, copyParams{from: from})
 }
 
-// copyPairs copies pairs to the columns of a batch in host memory, one for each row.
+// copyPairs copies adjacent pairs to the columns of a batch in host memory, one pair per row.
 func (e *gpuEngine) copyPairs(ctx context.Context, c *gpu.Transfer, t *tree, b *batch.Batch, keys batch.Role, p copyParams) error {
 	_, err := c.Ring.Run(ctx, b, func(piece *staging.Piece) error {
 		return e.submitOrdered(piece.Stream, func() error {
@@ -215,7 +214,7 @@ func (e *gpuEngine) Expand(ctx context.Context, s *device.Stream, l *core.Lease,
 	return ctx.Err()
 }
 
-// expandSmall fetches the pairs of ranges that fit a piece each.
+// expandMany fetches the pairs of ranges that each fit a piece.
 func (e *gpuEngine) expandMany(ctx context.Context, c *gpu.Transfer, t *tree, b *batch.Batch) error {
 	b.Columns[batch.Offsets] = batch.OffsetsIn(b.Columns[batch.Vals].Offsets)
 	_, err := c.Ring.Run(ctx, b, func(p *staging.Piece) error {
@@ -227,8 +226,8 @@ func (e *gpuEngine) expandMany(ctx context.Context, c *gpu.Transfer, t *tree, b 
 	return err
 }
 
-// writeRows submits writing the pairs of ranges to rows [first,limit). The columns begin with row
-// first.
+// writeRows submits the kernel that writes the pairs of ranges to rows [first,limit). The columns
+// begin with row first.
 func (e *gpuEngine) writeRows(s *device.Stream, t *tree, b *batch.Batch, first, limit uint64) error {
 	if err := e.listLeaves(s, t, b.Version); err != nil {
 		return err
@@ -245,7 +244,7 @@ func (e *gpuEngine) writeRows(s *device.Stream, t *tree, b *batch.Batch, first, 
 // rowLanes is the number of lanes that copy the pairs of a range (btree.cu).
 const rowLanes = 8
 
-// expandLarge fetches the pairs of one range, up to the number that was counted.
+// expandLarge fetches the pairs of one large range, up to the number that was counted.
 func (e *gpuEngine) expandLarge(ctx context.Context, c *gpu.Transfer, l *core.Lease, b *batch.Batch) error {
 	from, all := make([]uint64, 1), make([]uint32, 1)
 	rank, count := b.Select(batch.Keys), b.Select(batch.Keys)
@@ -258,7 +257,7 @@ func (e *gpuEngine) expandLarge(ctx context.Context, c *gpu.Transfer, l *core.Le
 		}
 	}
 	offsets := b.Columns[batch.Vals].Offsets
-	n := min(offsets[1]-offsets[0], uint64(all[0])) // the map may have changed since
+	n := min(offsets[1]-offsets[0], uint64(all[0])) // the map may have changed since the count
 	p := copyParams{from: from[0]}
 	if b.Backward {
 		p.backward, p.from = 1, from[0]+uint64(all[0])
@@ -272,8 +271,9 @@ func (e *gpuEngine) expandLarge(ctx context.Context, c *gpu.Transfer, l *core.Le
 	return e.copyPairs(ctx, c, l.Parts.(*tree), part, batch.OutKeys, p)
 }
 
-// submitExpand counts, sums and writes without a copy or a wait. The sum needs memory for as long
-// as the stream runs. It is ordered among the changes, so it uses their shared memory.
+// expandOn counts the pairs, sums up the counts and writes the pairs, without a wait. The sum needs
+// memory while the stream runs. The work is ordered with the changes, so it can use memory that
+// they share.
 func (e *gpuEngine) expandOn(s *device.Stream, t *tree, b *batch.Batch) error {
 	c := &b.Columns
 	if b.N == 0 {

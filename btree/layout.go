@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// The memory of a tree, which is the same on every device (twin: btree_node.cuh in
-// kernels/include/weft). All numbers are little-endian.
+// The memory of a tree is the same on every device (twin: btree_node.cuh in kernels/include/weft).
+// All numbers are little-endian.
 //
 //	0      control (one of [control])
 //	4096   node 0, the root; node 1; …
@@ -15,32 +15,33 @@ import (
 // A node has 128 bytes if keys and values have 32 bits, and 256 bytes otherwise:
 //
 //	0      high   uint64, the first key that belongs to the next node; see link
-//	8      link   uint32, the next node of the level; noNode: none, and high has no meaning
+//	8      link   uint32, the next node of the level; noNode if none, then high has no meaning
 //	12     state  uint32, see the bits below
 //	16     slots  of 8 bytes: value uint32, key uint32, so the key is the upper half of the word
 //	              of 16 bytes: value uint64, key uint64; parts of 32 bits lie in the lower half
 //
-// Rules, which Check verifies while nothing is under way (changing and latch bits are zero then):
+// Check verifies these rules while no change runs. The bits changing and latched are zero then.
 //
 //   - Keys are unsigned numbers in order (core.Type.Order).
 //   - Every leaf has level 0, every child one level less than its parent, the root at least 1.
-//   - A node has the keys from its low key up to its high key. Its low key is that of its slot in
-//     its parent, and never changes. The low key of the leftmost node of each level is 0.
-//   - Leaf: slots [0,count) are pairs in ascending order. The others hold anything. count may be 0.
-//   - Inner node: slots [0,count) are children, each with its low key. Slot 0 has the smallest,
-//     which is the node's own low key. The others are in any order. Slots from count on repeat slot
-//     0. count is at least 1. Once changes are done, exactly the live nodes of a level are children
-//     of the level above, and links lead through them in order.
-//   - A dead node (bit) has been merged into the one on its left. The link of a dead leaf is the
-//     node that has its pairs now. A dead inner node keeps high, link and slots. Dead nodes lie in
-//     no parent. They become free when no reader can be in one. Free nodes are dead nodes with
+//   - A node has the keys from its low key up to its high key. Its low key is the key of its slot
+//     in its parent, and never changes. The low key of the leftmost node of each level is 0.
+//   - Leaf: slots [0,count) are pairs in ascending order. The other slots are undefined. count may
+//     be 0.
+//   - Inner node: slots [0,count) are children, each with its low key. Slot 0 has the smallest key,
+//     which is the low key of the node. The other children are in any order. Slots from count on
+//     repeat slot 0. count is at least 1. Once changes are done, exactly the live nodes of a level
+//     are children of the level above, and links lead through them in order.
+//   - A dead node (bit dead) has been merged into its left neighbor. The link of a dead leaf leads
+//     to the node that now has its pairs. A dead inner node keeps high, link and slots. Dead nodes
+//     have no parent. They become free when no reader can be in one. Free nodes are dead nodes with
 //     level freeLevel.
 //
 // # Latches and versions
 //
 // A writer sets the latch bit by compare-and-swap (acquire). Nothing else writes the node until the
-// writer clears the bit (release). Before it stores to a leaf it sets the changing bit, and ensures
-// that a reader of one of its stores also reads that bit, or the state that follows. The store that
+// writer clears the bit (release). Before it stores to a leaf, the writer sets the changing bit. A
+// reader that sees one of its stores then also sees that bit, or a later state. The store that
 // clears both bits increments the version. A reader of a leaf reads state (acquire), contents
 // (acquire), state. Both states must be equal, and not changing. Stores to an inner node are single
 // slots, and the header in one access of 16 bytes, so readers need no version. The slots and the
@@ -48,7 +49,7 @@ import (
 // readers acquire that.
 //
 // Latches are taken in one order: on a level from left to right, and a parent after its child. A
-// writer that finds a latch taken releases all that it holds and starts over. After taking a latch,
+// writer that finds a latch taken releases all its latches and starts over. After taking a latch,
 // and after every move to the right, a writer checks again whether the node is dead, has its key,
 // and is full.
 //
@@ -73,10 +74,9 @@ const (
 
 	noNode   = ^uint32(0)
 	rootNode = 0
-	leafNode = 1 // the first leaf, of an empty tree
-	newNodes = 2 // nodes of an empty tree
+	leafNode = 1 // the first leaf of an empty tree
+	newNodes = 2 // number of nodes of an empty tree
 
-	// maxNodes is the maximum number of nodes of a tree.
 	maxNodes = 1 << 31
 
 	// Bits of a state.
@@ -95,16 +95,16 @@ const (
 
 // shape is the part of the layout that depends on the widths of keys and values.
 type shape struct {
-	slot  int // size in bytes
-	node  int // size in bytes
-	slots int // number per node
-	// minSlots and maxMerged are thresholds of pairs or children: a node with fewer than minSlots
-	// is merged with the next one if both have at most maxMerged.
+	slot  int // size of a slot in bytes
+	node  int // size of a node in bytes
+	slots int // number of slots per node
+	// minSlots is the number of slots in use below which a node is merged with a neighbor. Both
+	// together may use at most maxMerged slots.
 	minSlots  int
 	maxMerged int
 }
 
-// shapeOf returns the shape for slots of slotBytes bytes.
+// shapeOf returns the shape for a size of slots in bytes.
 func shapeOf(slotBytes int) shape {
 	s := shape{slot: slotBytes, node: 128}
 	if slotBytes == 16 {
@@ -128,13 +128,13 @@ func (h *header) level() int      { return int(h.state >> levelShift & levelMask
 func (h *header) isDead() bool    { return h.state&dead != 0 }
 func (h *header) isLatched() bool { return h.state&(latched|changing) != 0 }
 
-// stateOf returns a state of version 0.
+// stateOf returns a state with version 0.
 func stateOf(level, count int) uint32 { return uint32(level)<<levelShift | uint32(count)<<countShift }
 
-// has reports whether a key that is not below the node's low key belongs to the node.
+// has reports whether a key belongs to the node. key must be at least the low key.
 func (h *header) has(key uint64) bool { return h.link == noNode || key < h.high }
 
-// wideSlot is a slot of 16 bytes. One of 8 is key<<32 | value.
+// wideSlot is a slot of 16 bytes. A slot of 8 bytes is the word key<<32 | value.
 type wideSlot struct {
 	_        structs.HostLayout
 	val, key uint64
@@ -144,11 +144,11 @@ type wideSlot struct {
 type control struct {
 	_     structs.HostLayout
 	tally core.Tally
-	// Nodes are allocated by adding to taken. Allocation i is freed[i] if i < free, and top + i -
-	// free otherwise. free, taken and top are set anew when dead nodes become free.
+	// To allocate a node, add one to taken. Allocation i gets node freed[i] if i < free, and node
+	// top + i - free otherwise. free, taken and top are set anew when dead nodes become free.
 	top   uint32
 	free  uint32
 	taken uint32
-	// dead counts the nodes that have died since then, or were taken and not used.
+	// dead counts the nodes that have died since then, and those taken but not used.
 	dead uint32
 }

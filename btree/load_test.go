@@ -26,8 +26,8 @@ func TestLoadIsOneBatch(t *testing.T) {
 	}
 }
 
-// TestLoadsOfEqualKeys loads keys that occur several times. The first or the last value of each
-// must count, as in any batch, whether results of single operations are requested or not.
+// TestLoadsOfEqualKeys loads keys that occur several times. Each key must get its first or its last
+// value, as in any batch, whether results of single operations are requested or not.
 func TestLoadsOfEqualKeys(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {

@@ -14,8 +14,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// TestOperationsFail lets each device operation fail once. A failure while a map is made must leave
-// nothing. A failure in the use of a map on a host must lose nothing.
+// TestOperationsFail lets each device operation fail once. If New fails, nothing may be left over.
+// If a call of a map on the host fails, no pair may be lost.
 func TestOperationsFail(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	conformance.OperationsFail(t, devicetest.Open(t), 3000, conformance.MapOf(btree.New[uint64, uint64], nil))
@@ -24,8 +24,8 @@ func TestOperationsFail(t *testing.T) {
 	}
 }
 
-// TestOperationsFailSimulated does so for a map on a GPU with snapshots, for one operation in
-// stride.
+// TestOperationsFailSimulated does the same for a map with snapshots on a simulated GPU, for one
+// operation in stride.
 func TestOperationsFailSimulated(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
@@ -47,7 +47,7 @@ func TestOperationsFailSimulated(t *testing.T) {
 	}
 }
 
-// failing uses a map while the operation at a step fails, and reports whether one did.
+// failing uses a map while the operation at a step fails. It reports whether an operation failed.
 func failing(t *testing.T, dev device.Device, v btree.Versions, step int) bool {
 	t.Helper()
 	m, err := btree.New[uint32, uint32](dev, &btree.Options{Versions: v})
@@ -110,8 +110,8 @@ func failing(t *testing.T, dev device.Device, v btree.Versions, step int) bool {
 	return step < 0 || fired()
 }
 
-// TestFailsWhole lets memory run out twice in a row while a map with snapshots is used. A change
-// has then happened or not, and reports which.
+// TestFailsWhole uses a map with snapshots while memory runs out twice in a row. Each change must
+// then happen as a whole or not at all, and report which.
 func TestFailsWhole(t *testing.T) {
 	for _, v := range []btree.Versions{btree.Whole, btree.InPlace, btree.OutOfPlace} {
 		conformance.OrderedFailsOnDevices(t, conformance.OrderedMapOf(btree.New[uint32, uint32], &btree.Options{Versions: v}),
@@ -120,7 +120,7 @@ func TestFailsWhole(t *testing.T) {
 }
 
 // TestSplitsFail lets a launch fail in a batch that splits all leaves and the nodes above them.
-// Later batches must be able to split them further.
+// Later batches must still be able to split these nodes.
 func TestSplitsFail(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
@@ -192,7 +192,7 @@ func TestClearFails(t *testing.T) {
 	}
 }
 
-// TestLookupFails checks that a lookup with lost outputs has found nothing.
+// TestLookupFails checks that a lookup that fails before any result is complete reports no hits.
 func TestLookupFails(t *testing.T) {
 	const n = 40
 	dev := devicetest.OpenSim(t, nil)

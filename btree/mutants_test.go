@@ -62,7 +62,7 @@ func TestMutantsAreFound(t *testing.T) {
 	}
 }
 
-// growing lists mutants of the launches in which all leaves split and become children.
+// growing lists mutants of the kernels that split all leaves and make the new ones children.
 var growing = []struct {
 	name, kernels, pattern, with string
 }{
@@ -72,7 +72,7 @@ var growing = []struct {
 }
 
 // TestLeavesSplitAtOnce splits all leaves of a full tree in one batch, and the full nodes above
-// them. All of them must be children afterward.
+// them. Afterward all nodes must be children of their parents.
 func TestLeavesSplitAtOnce(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
@@ -102,8 +102,8 @@ func TestLeavesSplitAtOnce(t *testing.T) {
 	}
 }
 
-// splitAll inserts one key into each leaf of a tree of full nodes, and three more into some, with
-// an open snapshot. It checks the tree.
+// splitAll inserts one key into each leaf of a tree of full nodes, and three more keys into some
+// leaves, while a snapshot is open. It checks the tree.
 func splitAll(t *testing.T, seed uint64, rewrite func(file, ptx string) string, o *Options) (err error) {
 	dev, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: seed, Rewrite: rewrite, Races: rewrite == nil})
 	if err != nil {
@@ -150,7 +150,7 @@ func splitAll(t *testing.T, seed uint64, rewrite func(file, ptx string) string, 
 	return nil
 }
 
-// tearing lists mutants that expose halves of a change of a leaf.
+// tearing lists mutants with which a reader may see half of a change to a leaf.
 var tearing = []struct {
 	name, kernels, pattern, with string
 	first                        uint64 // first seed to try; earlier ones find nothing
@@ -163,8 +163,8 @@ var tearing = []struct {
 // the state again ($4).
 const afterFirst = `or\.b64 (%rd\d+), (%rd\d+), (%rd\d+);\nld\.relaxed\.gpu\.global\.b64 (%rd\d+), (\[%rd\d+\]);`
 
-// TestShiftsHideNoKey looks for keys while changes shift them from slot to slot. All must be found.
-// If either read of the state is missing, some schedule hides one.
+// TestShiftsHideNoKey looks up keys while changes shift them from slot to slot. All must be found.
+// Without either read of the state, some schedule must hide a key.
 func TestShiftsHideNoKey(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
@@ -189,8 +189,8 @@ func TestShiftsHideNoKey(t *testing.T) {
 	}
 }
 
-// shift looks up keys of some leaves alongside changes of smaller ones, and returns the number that
-// it misses.
+// shift looks up keys in some leaves while smaller keys of these leaves change. It returns the
+// number of keys that it misses.
 func shift(t *testing.T, seed uint64, rewrite func(file, ptx string) string) (missed int) {
 	dev := devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: seed, Rewrite: rewrite})
 	m, err := New[uint32, uint32](dev, &Options{Unordered: true})
@@ -236,8 +236,8 @@ func shift(t *testing.T, seed uint64, rewrite func(file, ptx string) string) (mi
 	return missed
 }
 
-// TestUnlockBeforeLinkIsFound releases a parent's latch before the parent has the new child. When
-// leaves below it split at once, some schedule of ascending keys must lose a child.
+// TestUnlockBeforeLinkIsFound releases a parent's latch before the parent has the new child. If
+// leaves below it split at the same time, some schedule of ascending keys must lose a child.
 func TestUnlockBeforeLinkIsFound(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {

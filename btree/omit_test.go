@@ -13,8 +13,8 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// TestOmissionsAreNoticed leaves out each call by which the host orders streams or waits for them.
-// Programs must go wrong without it.
+// TestOmissionsAreNoticed omits, one at a time, each call by which the host orders streams or waits
+// for them. Some program must fail without that call.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -108,8 +108,8 @@ func snapshotAfterStreams(ctx context.Context, m *Map[uint32, uint32], s *device
 	return errors.Join(err, count(at, n), count(m, n/2), at.Close(), m.Compact(ctx), m.PutOn(s, on, on), changeInside(ctx, m, s, on), m.Clear(ctx), count(m, 0))
 }
 
-// changeInside ends an iteration over a map that a change has just copied. The memory freed then
-// must not be in use.
+// changeInside changes a map during an iteration, which copies the map, and then ends the
+// iteration. The memory that is then freed must not be in use.
 func changeInside(ctx context.Context, m *Map[uint32, uint32], s *device.Stream, on device.Slice[uint32]) error {
 	for _, err := range m.Pages(ctx) {
 		return errors.Join(err, m.PutOn(s, on, on))

@@ -12,24 +12,24 @@ import (
 
 // Options configure a [Map]. The zero value and nil select the defaults.
 type Options struct {
-	// Capacity is the number of pairs for which New allocates memory, if nodes are as full as a
-	// bulk load makes them. Default 0.
+	// Capacity is the number of pairs for which New allocates memory, with nodes as full as after a
+	// bulk load. Default 0.
 	Capacity int
 
-	// Fill is the share of a node's slots that a bulk load uses, between 0.5 and 1. Default 0.8.
-	// Fuller nodes are fewer, and split sooner when keys are inserted.
+	// Fill is the share of a node's slots that a bulk load uses, between 0.5 and 1. Default 0.8. A
+	// higher Fill makes fewer nodes, but they split sooner when keys are inserted.
 	Fill float64
 
-	// Unordered drops the promise that duplicates and mixed batches have the outcome of batch
-	// order. Operations on a key then run in any order, each atomically. This saves sorting, from
-	// which small batches gain most.
+	// Unordered lets the operations on a key run in any order, each atomically. Duplicates and
+	// mixed batches then may have any outcome that such an order gives. This saves sorting, which
+	// helps small batches most.
 	Unordered bool
 
-	// Versions selects how a tree on a GPU keeps what snapshots read. A CPU always keeps versions
-	// of nodes and ignores it. Default [Whole].
+	// Versions selects how a tree on a GPU keeps the nodes that snapshots read. A CPU ignores it
+	// and always keeps versions of nodes. Default [Whole].
 	Versions Versions
 
-	// ResultLimit is the maximum size in bytes of the results of Range. Default 0: half of the
+	// ResultLimit is the maximum size in bytes of the results of one Range. Default 0: half of the
 	// host's free memory.
 	ResultLimit int
 
@@ -37,17 +37,17 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Versions selects how a tree on a GPU keeps what snapshots read (thesis, section 4.3.1).
+// Versions selects how a tree on a GPU keeps the nodes that snapshots read (thesis, section 4.3.1).
 type Versions uint8
 
 const (
-	// Whole keeps all nodes as they are. The first change after a snapshot copies the tree.
+	// Whole keeps a whole tree for snapshots: the first change after a snapshot copies the tree.
 	Whole Versions = iota
 	// InPlace keeps versions of leaves. A leaf is copied before its first change since the newest
-	// held snapshot, and otherwise changed in place. Only the host takes snapshots.
+	// held snapshot. Later changes are made in place. Only the host takes snapshots.
 	InPlace
-	// OutOfPlace copies a leaf before every change, so kernels may take snapshots alongside changes
-	// under way. Copies that no snapshot has are reused within the launch.
+	// OutOfPlace copies a leaf before every change, so kernels may take snapshots while changes
+	// run. Copies that no snapshot has are reused within the launch.
 	OutOfPlace
 )
 
@@ -56,10 +56,10 @@ var versionKinds = enum.Names[Versions]{Type: "btree.Versions", Names: []string{
 // String returns the name of v.
 func (v Versions) String() string { return versionKinds.String(v) }
 
-// MarshalText returns String, or weft.ErrOptions if v is no valid value.
+// MarshalText returns the name of v, or weft.ErrOptions if v is not valid.
 func (v Versions) MarshalText() ([]byte, error) { return versionKinds.Text(v) }
 
-// UnmarshalText reads a name in upper or lower case, so flag.TextVar accepts v.
+// UnmarshalText sets v by its name, in upper or lower case, so flag.TextVar accepts v.
 func (v *Versions) UnmarshalText(text []byte) error { return versionKinds.Read(v, text) }
 
 const (
@@ -67,7 +67,6 @@ const (
 	minFill     = 0.5
 )
 
-// check sets defaults and reports invalid options.
 func (o *Options) check() (Options, error) {
 	var c Options
 	if o != nil {
@@ -86,12 +85,11 @@ func (o *Options) check() (Options, error) {
 	case c.Capacity > maxNodes*maxSlots:
 		return c, core.Invalid("Capacity %d is more than %d nodes can have", c.Capacity, maxNodes)
 	}
-	seed := uint64(1) // nothing is hashed
+	seed := uint64(1) // unused: the map hashes nothing
 	return c, core.Defaults(c.Capacity, false, &seed, &c.Logger)
 }
 
 // fillOf returns the number of slots of a node that a bulk load uses.
 func fillOf(fill float64, slots int) int { return max(2, int(math.Round(fill*float64(slots)))) }
 
-// describe describes the size of a structure.
 func describe(nodes int) string { return fmt.Sprintf("in %d nodes", nodes) }

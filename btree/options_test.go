@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// TestOptions checks that invalid options are refused, and that options with too little memory
-// report that.
+// TestOptions checks that invalid options are refused, and that a Capacity beyond the memory is
+// reported.
 func TestOptions(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	for name, opts := range map[string]btree.Options{

@@ -6,11 +6,11 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-// order lists the leaves of a tree by their keys, on a GPU: where each begins, and how many pairs
-// come before it. It is valid until the tree changes.
+// order is a list of a GPU tree's leaves in key order. It has the first key of each leaf, and the
+// number of pairs before it. It is valid until the tree changes.
 type order struct {
 	buf   device.Buffer
-	nodes int // capacity in nodes of the tree; 0: not built
+	nodes int // capacity in nodes of the tree; 0 if not built
 }
 
 func (o *order) free(dev device.Device) error {
@@ -20,7 +20,7 @@ func (o *order) free(dev device.Device) error {
 	return dev.Free(o.buf)
 }
 
-// layOut lays out its parts from an address on.
+// layOut lays out the arrays of the list from an address on. key is the size of a key in bytes.
 func (o *order) layOut(at device.Ptr, nodes, key int) (r orderRef, end device.Ptr) {
 	c := prim.Carve(at)
 	r = orderRef{firsts: c.Alloc(nodes * key), ids: c.Alloc(4 * nodes), before: c.Alloc(8 * (nodes + 1)), count: c.Alloc(4)}
@@ -29,16 +29,15 @@ func (o *order) layOut(at device.Ptr, nodes, key int) (r orderRef, end device.Pt
 
 func (t *tree) keyBytes() int { return t.slot / 2 }
 
-// orderRef returns the order at a time, 0 for the present, for kernels.
+// orderRef returns the kernel parameter for the list at a time. Time 0 is the present.
 func (t *tree) orderRef(time uint64) orderRef {
 	o := t.orderAt(time)
 	r, _ := o.layOut(o.buf.Ptr, o.nodes, t.keyBytes())
 	return r
 }
 
-// listLeaves submits a job that lists the leaves of a tree in key order, as of a time, unless they
-// are listed already. It runs after the changes submitted before it, and before those submitted
-// after it.
+// listLeaves submits kernels that list the leaves of a tree in key order at a time, unless a list
+// exists. They run after earlier changes and before later changes.
 func (e *gpuEngine) listLeaves(s *device.Stream, t *tree, time uint64) error {
 	o := t.orderAt(time)
 	if o.nodes != 0 {
@@ -85,7 +84,7 @@ func (e *gpuEngine) listLeaves(s *device.Stream, t *tree, time uint64) error {
 	return nil
 }
 
-// launchCollect lists the leaves that have pairs at a time.
+// launchCollect launches the kernel that collects the leaves with pairs at a time.
 func (e *gpuEngine) launchCollect(s *device.Stream, t *tree, p *collectParams, n int, time uint64) error {
 	if time == 0 {
 		return device.Launch(s, e.collect, gpu.Wave(e.Dev, n), gpu.Block, p)

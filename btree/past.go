@@ -14,20 +14,21 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-// Versions of a tree on a GPU, after chapter 4 of Awad's thesis. btree_past.cuh in the kernels
-// describes the words and their memory order. The differences are:
+// Versions of a tree on a GPU follow chapter 4 of Awad's thesis. btree_past.cuh in the kernels
+// describes the words and their memory order. The differences from the thesis are:
 //
 //   - A node does not hold its time, and keeps all its slots. Times and lists lie beside the nodes,
-//     16 bytes each. Lookups of the present do not need them, so they read as much as without
+//     16 bytes per node. Lookups of the present do not read them, so they read as much as without
 //     versions.
 //   - Leaves have a past, inner nodes have none. The right node of a split begins with the list of
-//     the left one, so the leaf that has a key now leads to what held it at any time, however the
-//     tree above has changed. The high key and link of an old leaf then lead to its successor.
+//     the left one. So the leaf that has a key now leads to the content that had it at any time,
+//     however the tree above has changed. The high key and link of an old leaf then lead to its
+//     successor.
 //   - A split changes no pair, so it copies nothing. Both nodes of a split keep the time of the
 //     node that was split.
-//   - A time that is not set yet is marked with its write. The address of a head stays, so a slow
-//     reader could otherwise set the time of a later write from an older clock, which the published
-//     code may do.
+//   - A time that is not set yet carries a mark of its write, since the address of a head stays.
+//     Otherwise a slow reader could set the time of a later write from an older clock, which may
+//     happen in the published code.
 //   - A merge gives both leaves the later of their times. The old content of the leaf with the
 //     earlier time becomes its past.
 //   - Retired nodes are freed by any later launch, or when a snapshot ends. Limbo bags are not
@@ -44,42 +45,42 @@ type pastControl struct {
 	copied uint64
 	reused uint64
 	_      [13]uint64
-	stacks [1024]uint64 // of free nodes
+	stacks [1024]uint64 // stacks of free nodes
 }
 
 const (
 	pastControlSize = int(unsafe.Sizeof(pastControl{}))
-	pastBytes       = 16        // per node
-	maxTime         = 1<<63 - 1 // a time after all others
+	pastBytes       = 16        // size of the words of a node
+	maxTime         = 1<<63 - 1 // later than all other times
 	noFreeNode      = uint64(noNode)
-	// one in copyShare nodes may be copied by a launch, if kernels take snapshots
+	// in a launch, one of copyShare nodes may be copied, if kernels take snapshots
 	copyShare     = 8
-	minCopyOps    = 1 << 18 // minimum operations of such a launch
-	tilesPerBlock = 64      // the maximum: 256 threads, nodes of 128 bytes
-	bagNodes      = 1 << 10 // kBag of btree_past.cuh
-	// poolShares is the number of pool nodes for each tile of a launch: those that tiles have, and
-	// as many that wait for the end of epochs.
+	minCopyOps    = 1 << 18 // minimum number of operations of such a launch
+	tilesPerBlock = 64      // maximum number: 256 threads, nodes of 128 bytes
+	bagNodes      = 1 << 10 // kBag in btree_past.cuh
+	// poolShares is the number of pool nodes per tile of a launch. It counts the nodes that a tile
+	// has, and as many that wait for the end of epochs.
 	poolShares     = 16
-	threadsPerUnit = 2048 // maximum per multiprocessor
+	threadsPerUnit = 2048 // maximum number of threads per multiprocessor
 )
 
-// past is the past of a tree with versions.
+// past has the versions of the leaves of a tree.
 type past struct {
 	words   device.Range
 	control device.Buffer
 	epochs  *epoch.Reclaimer
-	held    []*heldVersion // oldest first
-	cached  pastControl    // as of the last reading
-	filled  int            // nodes with initialized words
-	reserve int            // nodes that copies of the current update must leave
-	pool    int            // nodes that these copies may use
+	held    []*heldVersion // held snapshots, oldest first
+	cached  pastControl    // counters when last read
+	filled  int            // number of nodes with initialized words
+	reserve int            // number of free nodes that copies of the current update must leave
+	pool    int            // number of nodes that these copies may use
 	epoch   epoch.Counters
 	stocked bool // the stacks may have free nodes
-	stale   bool // nodes have been copied or freed since the counters were read
-	dormant bool // not in use, so it does not grow with the tree
+	stale   bool // nodes may have been copied or freed since the counters were read
+	dormant bool // not in use, so past does not grow with the tree
 }
 
-// heldVersion is a snapshot of the host.
+// heldVersion is a snapshot that the host has taken.
 type heldVersion struct {
 	time  uint64
 	pairs uint64
@@ -87,12 +88,12 @@ type heldVersion struct {
 	order order
 }
 
-// newPast makes the past of a tree. All its pairs are older than any snapshot.
+// newPast makes the past of a tree. It treats all current pairs as older than any snapshot.
 func (e *gpuEngine) newPast(s *device.Stream, t *tree) (err error) {
 	p := &past{}
 	t.past = p
 	defer func() {
-		if err != nil { // submitted work may use it
+		if err != nil { // wait, since submitted work may use p
 			err = errors.Join(err, s.Sync(context.Background()), p.free(e.Dev))
 			t.past = nil
 		}
@@ -127,9 +128,9 @@ func (e *gpuEngine) newPast(s *device.Stream, t *tree) (err error) {
 	return errors.Join(s.CopyIn(p.control.Ptr, head), p.fill(s, t.capacity()))
 }
 
-// fill submits initializing the words of new nodes, so that they have always been what they are.
-// While no snapshot is held, kernels without versions change the tree. What they write is older
-// than the next snapshot too.
+// fill submits the initialization of the words of new nodes, which marks their content as older
+// than any snapshot. While no snapshot is held, kernels without versions change the tree. Their
+// writes are also older than the next snapshot.
 func (p *past) fill(s *device.Stream, nodes int) error {
 	if nodes <= p.filled {
 		return nil
@@ -142,7 +143,8 @@ func (p *past) fill(s *device.Stream, nodes int) error {
 	return nil
 }
 
-// grow allocates memory for that many nodes of a tree, and for their versions.
+// grow allocates memory for the given number of nodes of a tree, and for the versions of these
+// nodes.
 func (e *gpuEngine) grow(t *tree, nodes int) error {
 	if err := t.grow(nodes); err != nil || t.past == nil || t.past.dormant || t.capacity() <= t.past.filled {
 		return err
@@ -150,11 +152,11 @@ func (e *gpuEngine) grow(t *tree, nodes int) error {
 	return e.submitOrdered(e.Stream, func() error { return t.past.fill(e.Stream, t.capacity()) })
 }
 
-// isLazy reports whether a tree has a past only while snapshots are held, so that changes cost
-// nothing more at other times. Kernels of users require one always.
+// isLazy reports whether a tree has a past only while snapshots are held. Changes then cost nothing
+// more at other times. If kernels of users run, a past must always exist.
 func (e *gpuEngine) isLazy() bool { return e.versions == InPlace && !e.needVersions.Load() }
 
-// activate makes the past of a tree cover all its nodes. It is called under the writer lock.
+// activate makes the past of a tree cover all its nodes. The caller holds the writer lock.
 func (e *gpuEngine) activate(t *tree) error {
 	if t.past == nil {
 		return e.submitOrdered(e.Stream, func() error { return e.newPast(e.Stream, t) })
@@ -166,10 +168,10 @@ func (e *gpuEngine) activate(t *tree) error {
 	return e.submitOrdered(e.Stream, func() error { return t.past.fill(e.Stream, t.capacity()) })
 }
 
-// maxNodesOf returns the number of nodes for which a tree has addresses.
+// maxNodesOf returns the number of nodes that fit the address range of a tree.
 func maxNodesOf(t *tree) int { return (t.reserved - controlBytes) / t.node }
 
-// grow allocates memory for the past of that many nodes.
+// grow allocates memory for the versions of the given number of nodes.
 func (p *past) grow(nodes int) error {
 	if nodes*pastBytes > p.words.Mapped() {
 		if err := p.words.Resize(nodes * pastBytes); err != nil {
@@ -179,7 +181,7 @@ func (p *past) grow(nodes int) error {
 	return p.epochs.Grow(nodes)
 }
 
-// free releases the memory. No work that uses it is under way.
+// free frees the memory. No work that uses it may be running.
 func (p *past) free(dev device.Device) (err error) {
 	if p == nil {
 		return nil
@@ -210,7 +212,7 @@ func (p *past) bytes() int {
 	return n
 }
 
-// nSpare returns the number of free nodes in the stacks, as of the last reading.
+// nSpare returns the number of free nodes in the stacks when the counters were last read.
 func (p *past) nSpare() int {
 	if p == nil {
 		return 0
@@ -218,7 +220,7 @@ func (p *past) nSpare() int {
 	return int(p.epoch.Freed - p.cached.reused)
 }
 
-// nKept returns the number of nodes that only snapshots read, or that wait for the end of epochs.
+// nKept returns the number of nodes that only snapshots read or that wait for the end of epochs.
 func (p *past) nKept() int {
 	if p == nil {
 		return 0
@@ -226,7 +228,7 @@ func (p *past) nKept() int {
 	return int(p.epoch.Retired - p.epoch.Freed)
 }
 
-// pastRef returns the past of a tree for kernels.
+// pastRef returns the kernel parameter for the past of a tree.
 func (e *gpuEngine) pastRef(t *tree) pastRef {
 	p := t.past
 	r := pastRef{control: p.control.Ptr, words: p.words.Ptr(), epochs: p.epochs.Ref(), reserve: noNode}
@@ -242,12 +244,12 @@ func (e *gpuEngine) pastRef(t *tree) pastRef {
 	return r
 }
 
-// readRef returns the past of a tree for readers, which retire nothing.
+// readRef returns the kernel parameter for readers of the past, which retire no nodes.
 func (t *tree) readRef() pastRef {
 	return pastRef{control: t.past.control.Ptr, words: t.past.words.Ptr()}
 }
 
-// epochBlocks returns the number of blocks of a launch with epochs.
+// epochBlocks returns the number of blocks in a launch that uses epochs.
 func (e *gpuEngine) epochBlocks() int { return max(1, e.Dev.Properties().Units) * changeBlocks }
 
 // maxCopies returns the maximum number of nodes that n operations copy.
@@ -262,12 +264,13 @@ func (e *gpuEngine) maxCopies(n int) int {
 	return 2 * n
 }
 
-// keepsOld reports whether a change must keep old content of leaves.
+// keepsOld reports whether a change must keep the old content of leaves.
 func (e *gpuEngine) keepsOld(t *tree) bool {
 	return t.past != nil && (e.versions == OutOfPlace || len(t.past.held) > 0)
 }
 
-// markStale marks the counters of versions as stale. Blocks may free nodes from now on.
+// markStale marks the counters as stale before a change. With OutOfPlace, blocks may free nodes
+// from then on.
 func (p *past) markStale(outOfPlace bool) {
 	if p == nil {
 		return
@@ -278,7 +281,7 @@ func (p *past) markStale(outOfPlace bool) {
 	}
 }
 
-// readCounters reads the counters, after all changes.
+// readCounters reads the counters from the device. All changes must be done before.
 func (p *past) readCounters(ctx context.Context, s *device.Stream) (err error) {
 	if p == nil || !p.stale {
 		return nil
@@ -292,12 +295,12 @@ func (p *past) readCounters(ctx context.Context, s *device.Stream) (err error) {
 	return err
 }
 
-// find returns the index of the snapshot of a time.
+// find returns the index in p.held of the snapshot at time, or -1.
 func (p *past) find(time uint64) int {
 	return slices.IndexFunc(p.held, func(h *heldVersion) bool { return h.time == time })
 }
 
-// orderAt returns the order of the leaves at a time, that of the present for 0.
+// orderAt returns the list of leaves at a time. Time 0 is the present.
 func (t *tree) orderAt(time uint64) *order {
 	if time != 0 {
 		if i := t.past.find(time); i >= 0 {
@@ -307,7 +310,7 @@ func (t *tree) orderAt(time uint64) *order {
 	return &t.order
 }
 
-// pairsAt returns the number of pairs at a time.
+// pairsAt returns the number of pairs at a time. Time 0 is the present.
 func (e *gpuEngine) pairsAt(t *tree, time uint64) uint64 {
 	if time != 0 {
 		e.submitMu.Lock()
@@ -319,7 +322,8 @@ func (e *gpuEngine) pairsAt(t *tree, time uint64) uint64 {
 	return t.tally.Live
 }
 
-// Pin implements core.Versioner. Without versions, a generation with open leases never changes.
+// Pin implements core.Versioner. With Whole it does nothing, since a generation with open leases
+// never changes.
 func (e *gpuEngine) Pin(ctx context.Context) (version uint64, err error) {
 	t := e.current()
 	if e.versions == Whole {
@@ -354,8 +358,8 @@ func (e *gpuEngine) Pin(ctx context.Context) (version uint64, err error) {
 	return time[0], nil
 }
 
-// Unpin implements core.Versioner. What only this version reads passes to the one before, or is
-// freed.
+// Unpin implements core.Versioner. Nodes that only this version reads pass to the previous version
+// if it reads them. Others are freed.
 func (e *gpuEngine) Unpin(_ context.Context, time uint64) error {
 	t := e.current()
 	if t.past == nil {
@@ -363,7 +367,7 @@ func (e *gpuEngine) Unpin(_ context.Context, time uint64) error {
 	}
 	i := t.past.find(time)
 	if i < 0 {
-		return nil // it belonged to a replaced generation, and goes with that
+		return nil // the version belonged to a replaced generation, which is freed as a whole
 	}
 	h := t.past.held[i]
 	e.submitMu.Lock()

@@ -8,8 +8,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// TestPastComesWithSnapshots checks when a tree with InPlace has memory for versions of all its
-// nodes: while a snapshot is held, and from the first kernel of a user on.
+// TestPastComesWithSnapshots checks when a tree with InPlace has memory for versions: while a
+// snapshot is held, and always after the first kernel of a user.
 func TestPastComesWithSnapshots(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {

@@ -9,23 +9,23 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// tree is a generation: the memory of a tree, which grows in place.
+// tree is a generation. Its memory grows in place.
 type tree struct {
 	shape
 	dev      device.Device
-	mem      device.Range  // nil: not supported by the system
-	reserved int           // size of the address range of mem
-	buf      device.Buffer // its mapped part
-	freed    device.Buffer // the nodes that were free at the last reclaim
-	tally    core.Tally    // as of the last reading
-	maxUsed  int           // maximum number of allocated nodes
+	mem      device.Range  // nil if the system has no address ranges
+	reserved int           // size of the address range of mem in bytes
+	buf      device.Buffer // the part of mem that has memory
+	freed    device.Buffer // numbers of the nodes that were free after the last reclaim
+	tally    core.Tally    // counters when last read
+	maxUsed  int           // upper bound on the number of allocated nodes
 
-	order order // of the leaves, on a GPU
-	past  *past // on a GPU, with versions
+	order order // leaves in key order, on a GPU
+	past  *past // versions of leaves, on a GPU
 }
 
-// newTree allocates memory for nodes nodes with undefined content. It reserves addresses for as
-// many as the device can have.
+// newTree allocates memory for the given number of nodes. Their content is undefined. It reserves
+// addresses for as many nodes as the device's memory can hold.
 func newTree(dev device.Device, s shape, nodes int) (*tree, error) {
 	t := &tree{shape: s, dev: dev}
 	free, err := dev.Memory()
@@ -44,11 +44,11 @@ func newTree(dev device.Device, s shape, nodes int) (*tree, error) {
 
 func (s shape) bytesFor(nodes int) int { return controlBytes + nodes*s.node }
 
-// capacity returns the number of nodes that fit the memory.
+// capacity returns the number of nodes for which memory is allocated.
 func (t *tree) capacity() int { return max(0, t.buf.Size-controlBytes) / t.node }
 
-// grow allocates memory for at least nodes nodes. Without address ranges, a host copies to a larger
-// buffer while no reader is under way.
+// grow allocates memory for at least the given number of nodes. On a host without address ranges,
+// it copies the nodes to a larger buffer. No reader may be running then.
 func (t *tree) grow(nodes int) error {
 	size := t.bytesFor(nodes)
 	if size <= t.buf.Size {
@@ -63,7 +63,7 @@ func (t *tree) grow(nodes int) error {
 	if size > t.reserved {
 		return fmt.Errorf("%d nodes of %d bytes on a device with %d: %w", nodes, t.node, t.reserved, device.ErrMemory)
 	}
-	// An eighth more, so that a map that grows step by step calls the driver rarely.
+	// Allocate an eighth more, so that a map that grows step by step rarely calls the driver.
 	extra := t.buf.Size / 8
 	err := t.mem.Resize(size + extra)
 	if err != nil && extra > 0 {
@@ -76,7 +76,6 @@ func (t *tree) grow(nodes int) error {
 	return t.growPast()
 }
 
-// growPast allocates memory for the versions of all nodes.
 func (t *tree) growPast() error {
 	if t.past == nil || t.past.dormant {
 		return nil
@@ -102,7 +101,7 @@ func (t *tree) copyTo(size int) error {
 	return host.Free(old)
 }
 
-// Tally returns the counters, for engines.
+// Tally returns the counters of pairs.
 func (t *tree) Tally() *core.Tally { return &t.tally }
 
 // Free implements core.Parts.
@@ -118,23 +117,21 @@ func (t *tree) Free() (err error) {
 	return errors.Join(err, t.past.free(t.dev), t.order.free(t.dev))
 }
 
-// emptyImage returns the beginning of the memory of an empty tree: control, the root and a leaf.
+// emptyImage returns the initial bytes of an empty tree: control, the root and a leaf.
 func (s shape) emptyImage() []byte {
 	mem := make([]byte, s.bytesFor(newNodes))
 	*controlOf(mem) = control{top: newNodes}
 	root := headerOf(mem, s, rootNode)
 	*root = header{link: noNode, state: stateOf(1, 1)}
-	for i := range s.slots { // value, then key, of either width
+	for i := range s.slots { // the value, which is the child's number, comes before the key
 		*(*uint32)(unsafe.Add(unsafe.Pointer(root), headerBytes+i*s.slot)) = leafNode
 	}
 	*headerOf(mem, s, leafNode) = header{link: noNode, state: stateOf(0, 0)}
 	return mem
 }
 
-// controlOf returns the control of a tree in host memory.
 func controlOf(mem []byte) *control { return (*control)(unsafe.Pointer(&mem[0])) }
 
-// headerOf returns the header of a node in host memory. The header begins the node.
 func headerOf(mem []byte, s shape, id uint32) *header {
 	return (*header)(unsafe.Pointer(&mem[controlBytes+int(id)*s.node]))
 }
@@ -144,11 +141,11 @@ func (c *control) nAllocated() int {
 	return int(c.top) + int(max(c.taken, c.free)-c.free)
 }
 
-// nFree returns the number of freed nodes that are still free.
+// nFree returns the number of nodes in freed that are still free.
 func (c *control) nFree() int { return int(c.free - min(c.taken, c.free)) }
 
-// nodesFor returns the maximum number of nodes that a bulk load takes, with fill slots used in
-// each.
+// nodesFor returns the maximum number of nodes that a bulk load needs if it uses fill slots per
+// node.
 func nodesFor(pairs, fill int) int {
 	n, level := newNodes, pairs
 	for level > 1 {

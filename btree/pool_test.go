@@ -9,9 +9,9 @@ import (
 	"github.com/weftgo/weft/internal/refs"
 )
 
-// TestCopiesComeBack runs kernels that copy more leaves than the pool has nodes, as their own
-// copies become free. A block that finds no node waits for others, and no change is refused while
-// no snapshot is held.
+// TestCopiesComeBack runs kernels that copy more leaves than the pool has nodes. Their own copies
+// must become free and be reused. A block that finds no node waits for others, and no change is
+// refused while no snapshot is held.
 func TestCopiesComeBack(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {

@@ -9,9 +9,9 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-// Ref is a map without versions as kernels of users see it. It is the twin of weft::btree::Ref in
-// kernels/include/weft/btree.cuh, and kernels take it by value as a parameter. [Map.View] and
-// [Map.Update] make it. Its fields are for those headers only.
+// Ref is the kernel parameter with which users' kernels access a map without versions. [Map.View]
+// and [Map.Update] make it. Kernels take it by value. It matches weft::btree::Ref in
+// kernels/include/weft/btree.cuh, and only the headers there use its fields.
 type Ref struct {
 	_     structs.HostLayout
 	Tree  treeRef
@@ -19,10 +19,11 @@ type Ref struct {
 	Terms gpu.Terms
 }
 
-// VersionedRef is a Ref of a map with versions: the twin of weft::btree::VersionedRef.
+// VersionedRef is the kernel parameter for a map with versions. It matches
+// weft::btree::VersionedRef.
 type VersionedRef Ref
 
-// Versioned returns the Ref of a map with versions as a VersionedRef.
+// Versioned converts r, which must be the Ref of a map with versions.
 func (r Ref) Versioned() VersionedRef { return VersionedRef(r) }
 
 // Bits of a mode (twins: btree.cuh).
@@ -31,21 +32,20 @@ const (
 	maySnapshot = 1 << 7
 )
 
-// View calls submit with a Ref from which kernels read. submit launches them on a stream. The
-// memory of the Ref is kept until they are done, not only until View returns. The Ref is valid
-// only for what submit submits.
+// View calls submit with a Ref that kernels can read. submit launches the kernels on a stream. Only
+// work that submit submits may use the Ref. The memory that the Ref refers to is kept until that
+// work is done, even after View has returned.
 //
-// The kernels see what a lookup submitted to the stream sees: the changes submitted there before,
-// and those ordered before it by events or waits. They may run alongside later changes. With
-// [OutOfPlace] they may take snapshots then. The first View or Update of a map with [InPlace] waits
-// for the changes before it, and allocates memory for versions.
+// The kernels see the same pairs as a lookup submitted to the stream: the changes submitted to the
+// stream before, and changes ordered before it by events or waits. They may run alongside later
+// changes. With [OutOfPlace] they may then take snapshots. With [InPlace], the first View or Update
+// of a map waits for earlier changes and allocates memory for versions.
 //
-// submit launches kernels and returns. It calls no method of this map, since that may wait for
-// submit to end. Views and Updates of other tables may be nested in it, in one order throughout the
-// program.
+// submit must not call methods of this map, since they may wait for submit to end. It may call View
+// and Update of other tables, in one order throughout the program.
 //
-// A change through this Ref is refused, and Sync reports it as weft.ErrFull. On a CPU, View returns
-// device.ErrNoKernels. View returns an error of submit.
+// A kernel's change through this Ref does nothing, and Sync reports it as weft.ErrFull. On a CPU,
+// View returns device.ErrNoKernels. If submit returns an error, View returns it.
 func (t *table) View(ctx context.Context, s *device.Stream, submit func(Ref) error) error {
 	if err := t.requireVersions(ctx, "View"); err != nil {
 		return err
@@ -53,17 +53,17 @@ func (t *table) View(ctx context.Context, s *device.Stream, submit func(Ref) err
 	return t.core.View(ctx, s, func(p core.Parts) error { return submit(t.gpu().viewRef(p.(*tree))) })
 }
 
-// Update calls submit with a Ref through which kernels insert up to maxInserts absent keys, and
-// put, combine and erase others freely. submit launches them on a stream. The map reserves capacity
-// for maxInserts before submit is called. Insertions beyond that do nothing, and Sync reports them
-// as weft.ErrFull. It also reports changes that find no node to keep old content of a leaf while a
-// snapshot is held.
+// Update calls submit with a Ref with which kernels can change the map. They may insert up to
+// maxInserts absent keys, and put, combine and erase other keys without a limit. submit launches
+// the kernels on a stream. Update reserves capacity for maxInserts before it calls submit.
+// Insertions beyond that do nothing, and Sync reports them as weft.ErrFull. While a snapshot is
+// held, a change that finds no node for the old content of a leaf also does nothing and is reported
+// so.
 //
-// An update is ordered like a change of the stream: after those called or submitted before, and
-// before later ones, whatever their streams. Within it, the kernels order themselves. Their changes
-// are counted when they are done, even if submit returns an error, which Update returns. As in
-// View, submit calls no method of this map. That includes Sync, Check and Stats, which wait for it
-// to end.
+// An update is ordered like a change: after all changes called or submitted before, and before
+// later ones, on any stream. The kernels of one update must order themselves. Their changes are
+// counted when they are done, even if submit returns an error, which Update returns. As in View,
+// submit must not call methods of this map. Sync, Check and Stats wait for submit to end, too.
 //
 // On a CPU, Update returns device.ErrNoKernels.
 func (t *table) Update(ctx context.Context, s *device.Stream, maxInserts int, submit func(Ref) error) error {
@@ -75,8 +75,7 @@ func (t *table) Update(ctx context.Context, s *device.Stream, maxInserts int, su
 	})
 }
 
-// requireVersions makes trees with versions keep a past from now on, since kernels of users read
-// it.
+// requireVersions makes trees always have a past from now on, since kernels of users read it.
 func (t *table) requireVersions(ctx context.Context, method string) error {
 	e, ok := t.policy.engine.(*gpuEngine)
 	if !ok || !e.isLazy() {
@@ -91,7 +90,7 @@ func (t *table) requireVersions(ctx context.Context, method string) error {
 	})
 }
 
-// gpu returns the engine. The core has checked that it is one on a GPU.
+// gpu returns the engine. The core has checked that the map is on a GPU.
 func (t *table) gpu() *gpuEngine { return t.policy.engine.(*gpuEngine) }
 
 func (e *gpuEngine) viewRef(t *tree) Ref {
@@ -104,7 +103,7 @@ func (e *gpuEngine) viewRef(t *tree) Ref {
 	return r
 }
 
-// updateRef returns a Ref that changes the tree. The caller holds the writer lock.
+// updateRef returns a Ref with which kernels can change the tree. The caller holds the writer lock.
 func (e *gpuEngine) updateRef(t *tree, maxInserts int) Ref {
 	r := Ref{Tree: e.refOf(t), Terms: e.ChangeTerms(maxInserts)}
 	if t.past != nil {
@@ -131,12 +130,12 @@ func (e *gpuEngine) Update(s *device.Stream, n int, f func() error) error {
 	t.past.markStale(e.versions == OutOfPlace)
 	if t.past != nil {
 		t.past.stale = true
-		// The number is computed from the same nodes as in updateNodes below.
+		// Both numbers must match those in updateNodes below.
 		t.past.reserve, t.past.pool = e.maxSplitNodes(n)+e.residentTiles(), e.poolNodes(t)
 	}
 	t.maxUsed = min(t.capacity(), t.maxUsed+e.updateNodes(n))
 	return e.SubmitVisible(s, func() (err error) {
-		defer func() { // even if f fails, what it has submitted is counted
+		defer func() { // count what f has submitted, even if f fails
 			p := accountParams{control: t.buf.Ptr, account: e.Word(gpu.WordDropped)}
 			if lerr := device.Launch(s, e.account, gpu.Grid(1), gpu.Block, &p); err == nil {
 				err = lerr
@@ -146,9 +145,9 @@ func (e *gpuEngine) Update(s *device.Stream, n int, f func() error) error {
 	})
 }
 
-// updateNodes returns the number of nodes for an update that may insert n keys. The number of
-// leaves that it copies is unknown. Retired nodes are reused unless a snapshot holds them, and
-// blocks that find no node wait until the groups of others end.
+// updateNodes returns the number of nodes to allocate for an update that may insert n keys. The
+// number of leaves that it copies is unknown. Retired nodes are reused unless a snapshot holds
+// them, and blocks that find no node wait until the groups of other blocks end.
 func (e *gpuEngine) updateNodes(n int) int {
 	t := e.current()
 	total := e.maxSplitNodes(n)
@@ -162,14 +161,15 @@ func (e *gpuEngine) updateNodes(n int) int {
 	return total
 }
 
-// poolNodes returns the number of nodes for the copies of an update's kernels.
+// poolNodes returns the number of nodes that an update's kernels may use for copies.
 func (e *gpuEngine) poolNodes(t *tree) int { return max(e.minPool, t.maxUsed/copyShare) }
 
-// residentTiles returns the maximum number of tiles of kernels at a time. A tile has at least four
-// lanes.
+// residentTiles returns the maximum number of tiles that run at the same time. A tile has at least
+// four lanes.
 func (e *gpuEngine) residentTiles() int { return max(1, e.Dev.Properties().Units) * threadsPerUnit / 4 }
 
-// reserve allocates the nodes of an update, for Reserve.
+// reserve allocates the nodes of an update with n insertions. It returns false if exact counters
+// are needed first.
 func (e *gpuEngine) reserve(exact bool, n int) (bool, error) {
 	t := e.current()
 	if !exact && (e.mustCopy() || t.maxUsed+e.updateNodes(n)-e.cached.nFree() > t.capacity()) {

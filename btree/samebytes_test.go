@@ -12,9 +12,9 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// TestTreesMoveBetweenDevices copies the memory of a tree between a GPU and a CPU. Each reads and
-// changes what the other wrote. (A CPU has children in order, which kernels do not
-// require.)
+// TestTreesMoveBetweenDevices copies the memory of a tree between a GPU and a CPU. Each device
+// reads and changes a tree that the other wrote. (A CPU writes children in order, which kernels do
+// not require.)
 func TestTreesMoveBetweenDevices(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

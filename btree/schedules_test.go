@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// troubles lists shapes of programs for trees.
+// troubles lists shapes of programs that are hard for trees.
 var troubles = []dst.Shape{
 	{Name: "one leaf", Keys: 10, Hot: 90, Batches: 3},
 	{Name: "few leaves", Keys: 40, Hot: 90, Batches: 4},
@@ -24,9 +24,8 @@ var troubles = []dst.Shape{
 	{Name: "merges", Keys: 150, Hot: 150, Batches: 5, Kinds: []weft.OpKind{weft.OpPut, weft.OpPut, weft.OpDelete, weft.OpDelete, dst.Mixed}},
 }
 
-// TestSchedules checks that, under any schedule of their threads, the results of a batch's
-// operations are explained by some order of them. Between batches dead nodes are reclaimed and
-// trees are compacted.
+// TestSchedules checks that, under any schedule, some order of a batch's operations explains their
+// results. Between batches, dead nodes are reclaimed and trees are compacted.
 func TestSchedules(t *testing.T) {
 	for _, unordered := range []bool{false, true} {
 		explore(t, "uint32,uint32", schedules[uint32, uint32](unordered), unordered, 3)
@@ -36,8 +35,8 @@ func TestSchedules(t *testing.T) {
 	explore(t, "uint64,uint32", schedules[uint64, uint32](true), true, 1)
 }
 
-// TestReduceSchedules checks that combined values are all counted, in some order, alongside puts,
-// deletes and lookups.
+// TestReduceSchedules checks that combining operations lose no value, in whichever order they run
+// alongside puts, deletes and lookups.
 func TestReduceSchedules(t *testing.T) {
 	explore(t, "uint32,uint32", schedules[uint32, uint32](true).Reducing(), true, 1)
 	explore(t, "uint64,uint64", schedules[uint64, uint64](false).Reducing(), false, 1)
@@ -83,7 +82,7 @@ func schedulesOf[K weft.Key, V weft.Value](opts *Options) dst.Config[K, V] {
 	}
 }
 
-// reclaim makes dead nodes free, however few they are.
+// reclaim makes dead nodes free, even if they are few.
 func (t *table) reclaim(ctx context.Context) error {
 	return t.core.WithWriteLock(ctx, "reclaim", func(core.Counters) error { return t.policy.engine.reclaim(ctx) })
 }
@@ -95,15 +94,15 @@ type scheduled[K weft.Key, V weft.Value] struct {
 	*history[K, V]
 }
 
-// history is a snapshot of a map and its content when it was taken.
+// history is a snapshot of a map, and the content of the map when it was taken.
 type history[K weft.Key, V weft.Value] struct {
 	m  *Map[K, V]
 	at *weft.Snapshot[K, V]
 	is map[K]V
 }
 
-// look takes a snapshot. If there is one already, look checks that it has kept its content, and
-// closes it.
+// look takes a snapshot. If a snapshot exists already, look checks that its content has not
+// changed, and closes it.
 func (h *history[K, V]) look() (err error) {
 	if h.at == nil {
 		if h.at, err = h.m.Snapshot(context.Background()); err != nil {
@@ -126,7 +125,7 @@ func (h *history[K, V]) look() (err error) {
 	return err
 }
 
-// isPresent checks that a snapshot which has just been taken agrees with lookups of the present.
+// isPresent checks that a snapshot that has just been taken agrees with lookups of the present.
 // Both see everything submitted before.
 func (h *history[K, V]) isPresent() error {
 	keys := slices.Collect(maps.Keys(h.is))

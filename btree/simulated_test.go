@@ -31,8 +31,8 @@ func simulated[K weft.Key, V weft.Value](t *testing.T, scheduler sim.Scheduler, 
 	conformance.RunCases(t, dev, 60, conformance.OrderedMapOf(btree.New[K, V], nil), names...)
 }
 
-// TestOrdersOfKeys inserts and deletes keys in several orders: shuffled, and sorted both ways,
-// where all go to one leaf. The rules of the tree must hold under any schedule.
+// TestOrdersOfKeys inserts and deletes keys in several orders: shuffled, ascending and descending.
+// Sorted keys all go to one leaf. The rules of the tree must hold under any schedule.
 func TestOrdersOfKeys(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	open := func(t *testing.T, seed uint64) device.Device {
@@ -100,9 +100,9 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// TestSortedKeysEnd inserts sorted keys one by one, with which the published tree never finishes
-// (owensgroup/MVGpuBTree, issue 4). All must be found. On a GPU it inserts as many as there, with
-// all blocks at work.
+// TestSortedKeysEnd inserts sorted keys one by one. With these, the published tree never finishes
+// (owensgroup/MVGpuBTree, issue 4). All keys must be found. On a GPU it inserts as many keys as in
+// that issue, on all blocks.
 func TestSortedKeysEnd(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	n, dev := 1<<8, device.Device(nil)

@@ -10,16 +10,17 @@ import (
 // Stats describe the state of a map.
 type Stats struct {
 	Len      int // keys
-	Nodes    int // nodes in use, including inner ones
-	Dead     int // nodes merged into others and not free yet
-	Capacity int // in nodes
-	Bytes    int // size in bytes; without versions, memory that only snapshots hold is not counted
+	Nodes    int // nodes in use, inner nodes included
+	Dead     int // nodes merged into others and not yet free
+	Capacity int // number of nodes that fit the memory
+	// size of the memory; without versions, memory that only snapshots hold is not counted
+	Bytes int
 
-	// Versions; all but Kept are for trees on a GPU only:
+	// The following fields are about versions. All but Kept are 0 on a CPU.
 
-	Kept    int // nodes with old content, for snapshots or for epochs that have not ended
-	Spare   int // nodes that held old content and are free
-	Copied  int // leaves copied since the tree was made or laid out anew
+	Kept    int // nodes with old content, which snapshots or epochs still need
+	Spare   int // nodes that had old content and are free
+	Copied  int // leaves copied since the tree was made, loaded or compacted
 	Epochs  int // reclamation epochs that have ended since then
 	Retired int // copies that have been replaced
 	Freed   int // replaced copies that have been freed
@@ -30,7 +31,8 @@ func (s Stats) String() string {
 	return fmt.Sprintf("%d keys in %d nodes, %d dead, of %d; %d bytes", s.Len, s.Nodes, s.Dead, s.Capacity, s.Bytes)
 }
 
-// Stats returns the statistics. It makes no pass over the memory.
+// Stats returns the statistics. It reads only counters, so its cost does not depend on the size of
+// the map.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 	err = t.core.WithWriteLock(ctx, "Stats", func(now core.Counters) error {
 		u := t.policy.engine.usage()

@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// TestWaysBetweenKeys inserts batches with keys close together, some nodes apart, and far apart.
-// All must reach their leaves, also in any order.
+// TestWaysBetweenKeys inserts batches in which neighboring keys are close together, some nodes
+// apart, or far apart. All keys must reach their leaves, also in any order.
 func TestWaysBetweenKeys(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {

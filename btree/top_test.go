@@ -14,8 +14,8 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// TestSearchesBelowRoot looks up keys by searches that begin below the root, while the tree below
-// splits, then the root, and while nodes merge. All must be found.
+// TestSearchesBelowRoot looks up keys by searches that begin below the root. Meanwhile the tree
+// splits, then its root splits, and then nodes merge. All keys must be found.
 func TestSearchesBelowRoot(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
@@ -36,7 +36,7 @@ func TestSearchesBelowRoot(t *testing.T) {
 	}
 }
 
-// misleading lists mutants of what blocks read before they search.
+// misleading lists mutants of the levels that blocks read before they search.
 var misleading = []struct{ name, pattern, with string }{
 	{"pairs of leaves are taken for nodes", `and\.b32 (%r\d+), (%r\d+), 3584;`, "and.b32 $1, $2, 65528;"},
 	{"nodes are read before all threads have listed them", `bar\.sync 0;`, ""},
@@ -76,8 +76,8 @@ func ask(t *testing.T, rewrite func(file, ptx string) string) (err error) {
 	return nil
 }
 
-// searchBelowRoot looks up keys alongside batches that make a tree of full nodes larger, and then
-// small.
+// searchBelowRoot looks up keys alongside batches that first enlarge a tree of full nodes, and then
+// shrink it.
 func searchBelowRoot[K, V ~uint32 | ~uint64](t *testing.T, seed uint64) {
 	dev := devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: seed, Races: true})
 	m, keys, vals, err := full[K, V](t, dev)

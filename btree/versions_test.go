@@ -24,8 +24,8 @@ func versioned[K weft.Key, V weft.Value](v btree.Versions, unordered bool) confo
 	}, nil)
 }
 
-// TestVersionsSimulated runs cases of the suite on a simulated GPU for trees with versions, and all
-// cases of snapshots.
+// TestVersionsSimulated runs cases of the suite, and all cases of snapshots, for trees with
+// versions on a simulated GPU.
 func TestVersionsSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -40,17 +40,17 @@ func TestVersionsSimulated(t *testing.T) {
 	}
 }
 
-// TestAssignCopies checks that nodes suffice when Assign puts some keys again that it has inserted,
-// since each may copy a leaf.
+// TestAssignCopies checks that Assign has enough nodes. It puts keys again that it has inserted,
+// and each put may copy a leaf.
 func TestAssignCopies(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	const rows = 1000 // fewer would find nodes that others have left
 	conformance.RunCases(t, devicetest.OpenSim(t, &sim.Options{}), rows, versioned[uint32, uint32](btree.OutOfPlace, false), "Assign")
 }
 
-// TestSnapshotsAreImmutable holds a snapshot over many batches with splits and merges. It must read
-// the same, as must those taken on the way. After the last one closes, nodes that only they had are
-// free and reused.
+// TestSnapshotsAreImmutable holds a snapshot over many batches with splits and merges. This
+// snapshot, and those taken between batches, must not change. After the last one closes, the nodes
+// that only they had must be free and reused.
 func TestSnapshotsAreImmutable(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// versioned returns schedules of trees with versions. Between batches, snapshots are taken, read
+// versioned returns schedules for trees with versions. Between batches, snapshots are taken, read
 // again and closed.
 func versioned[K weft.Key, V weft.Value](v Versions, unordered bool) dst.Config[K, V] {
 	cfg := schedulesOf[K, V](&Options{Versions: v, Unordered: unordered})

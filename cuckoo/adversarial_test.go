@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// crowding returns n keys with the same two buckets in a table of a geometry. Finding them requires
-// the seed.
+// crowding returns n keys that have the same two buckets in a table with the given geometry.
+// Finding them requires the seed.
 func crowding(g geometry, n int) (keys []uint64) {
 	var want path
 	for k := uint64(1); len(keys) < n; k++ {
@@ -28,8 +28,8 @@ func crowding(g geometry, n int) (keys []uint64) {
 	return keys
 }
 
-// Keys that were made to share two buckets make a table take another seed, in bounded time. All of
-// them are present.
+// Keys that share two buckets make a table take another seed in bounded time. All of them are
+// present afterward.
 func TestCrowdingKeys(t *testing.T) {
 	t.Run("device", func(t *testing.T) { crowdingKeys(t, devicetest.Open(t)) })
 	t.Run("simulated", func(t *testing.T) {
@@ -65,7 +65,7 @@ func crowdingKeys(t *testing.T, dev device.Device) {
 	}
 }
 
-// A fixed table that is full reports it, whatever its keys, and keeps those that it has.
+// A full fixed table reports that it is full, whatever the new keys are, and keeps its keys.
 func TestFixedTableIsFull(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, slots := range []int{1, 2, 4, 8, 16} {
@@ -77,11 +77,11 @@ func TestFixedTableIsFull(t *testing.T) {
 	}
 }
 
-// loadSeeds raises the number of tables.
+// loadSeeds is the number of tables to fill.
 var loadSeeds = flag.Int("load-seeds", 25, "tables of eight slots that are filled to the load they should reach")
 
-// With eight slots, all of many seeds (100 too) reach a load of 0.95, and none is given up for
-// another.
+// With eight slots, tables with many seeds (100 were tried) reach a load of 0.95 without another
+// seed.
 func TestLoadIsReached(t *testing.T) {
 	conformance.SkipRaced(t, "what is measured is where keys are")
 	dev := devicetest.Open(t)
@@ -105,7 +105,8 @@ func TestLoadIsReached(t *testing.T) {
 	}
 }
 
-// So does one on a GPU, which moves no key for those beyond Capacity.
+// A full fixed table on a GPU also reports that it is full. It moves no keys for those beyond
+// Capacity.
 func TestFixedTableIsFullOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

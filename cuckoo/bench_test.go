@@ -12,7 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Batches of all keys at once, by widths, number of keys, slots of a bucket and load:
+// BenchmarkMap measures batches of all keys at once, by widths, number of keys, slots per bucket
+// and load:
 //
 //	go test ./cuckoo -run '^$' -bench 'Map/uint64,uint64/n=1000000'
 func BenchmarkMap(b *testing.B) {
@@ -43,7 +44,8 @@ func benchmarkTable[K, V ~uint32 | ~uint64](b *testing.B, dev device.Device, n i
 	})
 }
 
-// The same on one core and on all: how much of a batch one core must run alone.
+// BenchmarkCores measures the same batches on one core and on all cores. The difference shows how
+// much of a batch one core must run alone.
 func BenchmarkCores(b *testing.B) {
 	const n = 1_000_000
 	for _, cores := range slices.Compact([]int{1, 2, runtime.GOMAXPROCS(0)}) {

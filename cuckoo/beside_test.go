@@ -24,12 +24,12 @@ func lookupsDuringEvictions(opts cuckoo.Options) func(t testing.TB, dev device.D
 	}
 }
 
-// backAndForth looks one key up repeatedly during changes that move it from one bucket to the other
-// and back.
+// backAndForth looks up a key repeatedly during changes that move the key from one bucket to the
+// other and back.
 //
-// Buckets 2 and 3 are full of keys that could only change places. Those of bucket 0, except the
-// key, and of bucket 1 could only go to bucket 2. So an insertion into bucket 0, or 1, while it is
-// full, makes the key go to the other one, where a slot is free.
+// Buckets 2 and 3 are full of keys that could only change places. The other keys of bucket 0, and
+// the keys of bucket 1, could only go to bucket 2. So an insertion into bucket 0 or 1, when it is
+// full, moves the key to the other bucket, where a slot is free.
 func backAndForth(opts cuckoo.Options) func(t testing.TB, dev device.Device) {
 	return func(t testing.TB, dev device.Device) {
 		const rounds, lookups = 8, 96
@@ -69,8 +69,8 @@ func backAndForth(opts cuckoo.Options) func(t testing.TB, dev device.Device) {
 	}
 }
 
-// oneSlot makes keys move to one bucket at once, which has a free slot for each. Afterwards all are
-// present.
+// oneSlot moves several keys to one bucket at the same time. The bucket has a free slot for each.
+// Afterward all keys are present.
 func oneSlot(t testing.TB, dev device.Device) {
 	const slots, rounds, free = 4, 8, 3
 	m := conformance.Open(t, cuckoo.New[uint32, uint32], dev,
@@ -94,29 +94,29 @@ var readerTests = []mutate.KernelTest{
 	{Name: "balanced", Run: lookupsDuringEvictions(cuckoo.Options{Slots: 4, Policy: cuckoo.LoadBalancing})},
 }
 
-// lockTests move a key so often that a lookup misses it twice.
+// lockTests move a key so often that a lookup may miss it twice.
 var lockTests = []mutate.KernelTest{
 	{Name: "back and forth, both buckets at once", Run: backAndForth(cuckoo.Options{Unordered: true, Lookup: cuckoo.AllBuckets})},
 	{Name: "back and forth", Run: backAndForth(cuckoo.Options{Unordered: true})},
 }
 
-// stepTests use buckets of eight slots; their keys move by single steps.
+// stepTests use buckets of eight slots, in which keys move by single steps.
 var stepTests = []mutate.KernelTest{{Name: "lookups beside steps", Run: lookupsDuringEvictions(cuckoo.Options{})}}
 
-// stepLockTests move a key by single steps, so often that a lookup misses it twice.
+// stepLockTests move a key by single steps, so often that a lookup may miss it twice.
 var stepLockTests = []mutate.KernelTest{{Name: "back and forth, eight slots", Run: backAndForth(cuckoo.Options{Slots: 8, Unordered: true})}}
 
-// keptLockTests notice early that a lock is never released.
+// keptLockTests soon notice a lock that is never released.
 var keptLockTests = []mutate.KernelTest{
 	{Name: "lookups beside evictions", Run: lookupsDuringEvictions(cuckoo.Options{Slots: 4}), Budget: 1 << 20},
 	{Name: "lookups beside steps", Run: lookupsDuringEvictions(cuckoo.Options{}), Budget: 1 << 20},
 }
 
-// stashTests put keys in all of their four buckets, and in the stash.
+// stashTests store keys in all four of their buckets, and in the stash.
 var stashTests = []mutate.KernelTest{{Name: "stash", Run: stashed}}
 
-// stashed fills a table of one slot up to the last keys that fit. Lookups find them in their
-// places.
+// stashed fills a table with buckets of one slot until no more keys fit. Lookups must find all
+// keys.
 func stashed(t testing.TB, dev device.Device) {
 	const slots, n = 512, 503
 	m := conformance.Open(t, cuckoo.New[uint32, uint32], dev, cuckoo.Crowded(cuckoo.Options{Capacity: slots, Fixed: true, MaxLoad: 1, Slots: 1, Unordered: true, Seed: 3}))
@@ -138,7 +138,7 @@ func stashed(t testing.TB, dev device.Device) {
 // slotTests move keys at the same time.
 var slotTests = []mutate.KernelTest{{Name: "to one bucket", Run: oneSlot}}
 
-// A present key is found, wherever it moves meanwhile.
+// A lookup finds a present key while the key moves.
 func TestLookupsBesideEvictions(t *testing.T) {
 	mutate.RunOnSim(t, readerTests, 2, 80, 90)
 	mutate.RunOnSim(t, lockTests, 2, 90)
@@ -146,7 +146,7 @@ func TestLookupsBesideEvictions(t *testing.T) {
 	mutate.RunOnSim(t, slices.Concat(keptLockTests, stepLockTests, stashTests), 2, 90)
 }
 
-// rare holds seeds shortly before those that reveal mutants which few schedules do.
+// rare has seeds shortly before those that reveal mutants. Only few schedules reveal these mutants.
 var rare = map[string]int{"lanes of a lookup do not meet": 7, "a lookup does not mind that its key is moving": 70}
 
 // Mutants of lookups are noticed.
@@ -179,7 +179,7 @@ func TestReaderMutantsAreFound(t *testing.T) {
 	}
 }
 
-// An iteration sees each untouched pair once, while kernels would move keys for others.
+// An iteration sees each untouched pair once, while kernels would otherwise move keys.
 func TestIterateAlongsideOnGPU(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	for _, slots := range []int{4, 8} {

@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// A map of each pair of widths, and one of floating values, passes the suite of maps. So do tables
-// with buckets of every size, both policies and both ways to look up.
+// TestConformance runs the suite of maps for each pair of widths and for floating-point values. It
+// also covers every bucket size, both policies and both ways to look up.
 func TestConformance(t *testing.T) {
 	dev := devicetest.Open(t)
 	full := conformance.ScaleOf(dev).Part(3)
@@ -55,7 +55,7 @@ func setSuite[K weft.Key](t *testing.T, dev device.Device, size conformance.Scal
 	conformance.Set(t, dev, size, conformance.SetOf(cuckoo.NewSet[K], opts), skip...)
 }
 
-// All threads of a block change one key together as if they were one.
+// If all threads of a block change one key, the result is as if one thread had made the changes.
 func TestHotKeys(t *testing.T) {
 	conformance.HotKeys(t, conformance.MapOf(cuckoo.New[uint32, uint32], nil), conformance.MapOf(cuckoo.New[uint64, uint64], nil))
 }

@@ -12,19 +12,20 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// deferredWork is the work charged for a search beyond the first bucket.
+// deferredWork is the work charged for a search of the other buckets.
 const deferredWork = 2
 
-// cpuEngine runs on the cores of the host. K and V are the types of a batch's columns as unsigned
-// integers, SK and SV those of a slot.
+// cpuEngine runs on the cores of the host. K and V are the types of keys and values in a batch as
+// unsigned integers. SK and SV are their types in a slot.
 //
-// Lookups read without locks. Changes need no atomic operations either. Each core owns a part of
-// the lines and runs, in batch order, the operations with a first bucket in its part. Operations
-// that read buckets of other parts, or move keys, are deferred and run alone at the end. Operations
-// on one key keep their order. One is deferred if its key is not in the first bucket and that
-// bucket has no empty slot. Only operations on the key could put it in that bucket, so later ones
-// on it are deferred, too. A delete may still free a slot in full buckets, so an operation deferred
-// for those records its key, and later ones on that key follow it.
+// Lookups read without locks, and changes need no atomic operations. Each core owns a part of the
+// lines. It runs, in batch order, the operations with a first bucket in its part. An operation is
+// deferred if it reads buckets of other parts or moves keys. One core runs all deferred operations
+// at the end. Operations on one key keep their order: an operation is deferred if its key is not in
+// the first bucket and that bucket has no empty slot. Only operations on the key could put it
+// there, so later ones are deferred, too. A delete, however, may free a slot in full buckets. So an
+// operation deferred for full buckets records its key, and later operations on that key are also
+// deferred.
 type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct {
 	cpu.Engine
 	mode
@@ -72,8 +73,6 @@ func (e *cpuEngine[K, SK, V, SV]) Rehash(ctx context.Context, size bucket.Size) 
 	})
 }
 
-// ---- lookups ----------------------------------------------------------------
-
 // Lookup implements [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Lookup(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
 	if err := cpu.SyncStream(s); err != nil {
@@ -87,8 +86,8 @@ func (e *cpuEngine[K, SK, V, SV]) Lookup(ctx context.Context, s *device.Stream, 
 }
 
 // getRange looks up keys on one core, in groups. While it searches one group, it prefetches the
-// first buckets of the next, and with AllBuckets the second ones. Searches that go beyond the first
-// bucket are deferred to the end of the group.
+// first buckets of the next group, and with AllBuckets also the second ones. It searches the other
+// buckets of keys at the end of their group.
 func getRange[K, SK cpu.Key, V any, SV cpu.Val](w *cpu.Watch, t cpuTable[SK, SV], keys []K, to cpu.Answers[V]) (ran, hits int) {
 	var paths [2][cpu.Group]path
 	prefetchPaths(&t, keys[:min(cpu.Group, len(keys))], &paths[0])
@@ -130,7 +129,7 @@ func getRange[K, SK cpu.Key, V any, SV cpu.Val](w *cpu.Watch, t cpuTable[SK, SV]
 	return len(keys), hits
 }
 
-// prefetchPaths computes the paths of a group and prefetches where they begin.
+// prefetchPaths computes the paths of a group of keys, and prefetches the first buckets.
 func prefetchPaths[K, SK cpu.Key, SV cpu.Val](t *cpuTable[SK, SV], keys []K, paths *[cpu.Group]path) {
 	var pieces [2 * cpu.Group]uint32
 	n := 0
@@ -145,8 +144,6 @@ func prefetchPaths[K, SK cpu.Key, SV cpu.Val](t *cpuTable[SK, SV], keys []K, pat
 	}
 	cpu.Prefetch(t.base, pieces[:n], pieceShift)
 }
-
-// ---- whole tables -----------------------------------------------------------
 
 // Export implements [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {

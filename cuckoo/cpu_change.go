@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Change implements [core.Engine]. While user code iterates, no key moves.
+// Change implements [core.Engine]. While a lease is held, as in an iteration, no key moves.
 func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	pinned := e.Leases.Held()
 	return e.Engine.Change(ctx, s, b, cpu.PieceOps, func(part *batch.Batch) cpu.Loops {
@@ -17,26 +17,25 @@ func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, 
 	})
 }
 
-// changer runs the changes of one piece of a batch, or a share of them.
+// changer runs the changes of one piece of a batch, or of one core's share of the piece.
 type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	cpu.Changes[K, V]
 	gen     *generation
 	table   cpuTable[SK, SV]
 	part    cpu.Share
-	pinned  bool // keys stay where they are
+	pinned  bool // keys must not move
 	inserts bool
 	search  cpu.SearchLimit
 
-	// deferredKeys holds the keys of operations that are deferred because they found no slot. It is
-	// used in mixed batches, in which later operations may free a slot or read the key.
+	// deferredKeys has the keys of operations that were deferred because they found no slot. Mixed
+	// batches use it, since later operations may free a slot or read the key.
 	deferredKeys map[SK]struct{}
 }
 
-// Quick implements [cpu.Loops]. Only insertions search for a slot.
+// Quick implements [cpu.Loops]. Only insertions may search for a slot for long.
 func (c *changer[K, SK, V, SV]) Quick() bool { return !c.inserts || !c.gen.long.Load() }
 
-// Locate implements [cpu.Loops]. It stores the lines in which the first buckets of operations
-// begin.
+// Locate implements [cpu.Loops]. It stores the first line of each operation's first bucket.
 func (c *changer[K, SK, V, SV]) Locate(lo, hi int, lines []uint32) {
 	for i, k := range c.Keys[lo:hi] {
 		if key := SK(k); isSentinel(key) {
@@ -49,13 +48,12 @@ func (c *changer[K, SK, V, SV]) Locate(lo, hi int, lines []uint32) {
 
 // Run implements [cpu.Loops].
 func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
-	c := *piece // with a result of its own
+	c := *piece // a copy with its own result
 	c.part, c.search = s, cpu.NewSearchLimit(w)
 	ran = cpu.RunPrefetched(w, s.Ops, cpu.Group, c.prefetchPaths, func(i uint32, p path) { w.AddWork(c.runOp(i, p)) })
 	return ran, c.Result
 }
 
-// prefetchPaths computes the paths of operations and prefetches where they begin.
 func (c *changer[K, SK, V, SV]) prefetchPaths(ops []uint32, paths *[cpu.Group]path) {
 	var pieces [cpu.Group]uint32
 	for j, i := range ops {
@@ -65,7 +63,7 @@ func (c *changer[K, SK, V, SV]) prefetchPaths(ops []uint32, paths *[cpu.Group]pa
 	cpu.Prefetch(c.table.base, pieces[:len(ops)], pieceShift)
 }
 
-// runOp runs one operation and returns its work beyond the first bucket.
+// runOp runs one operation. It returns the work beyond a search of the first bucket.
 func (c *changer[K, SK, V, SV]) runOp(i uint32, p path) (work int) {
 	kind, key := c.Kind(i), SK(c.Keys[i])
 	var s searchResult[SK, SV]
@@ -99,7 +97,7 @@ func (c *changer[K, SK, V, SV]) runOp(i uint32, p path) (work int) {
 	return work
 }
 
-// deferOp defers an operation until the core has the table to itself.
+// deferOp defers an operation until one core has the whole table.
 func (c *changer[K, SK, V, SV]) deferOp(i uint32, key SK) {
 	c.Deferred = append(c.Deferred, i)
 	if c.Mixed() {
@@ -110,7 +108,6 @@ func (c *changer[K, SK, V, SV]) deferOp(i uint32, key SK) {
 	}
 }
 
-// isDeferred reports whether deferOp has deferred an operation on a key.
 func (c *changer[K, SK, V, SV]) isDeferred(key SK) (yes bool) {
 	if len(c.deferredKeys) > 0 {
 		_, yes = c.deferredKeys[key]
@@ -118,12 +115,12 @@ func (c *changer[K, SK, V, SV]) isDeferred(key SK) (yes bool) {
 	return yes
 }
 
-// hasWholeTable reports whether this core has the table to itself.
 func (c *changer[K, SK, V, SV]) hasWholeTable() bool {
 	return c.part.Lo == 0 && c.part.Hi >= c.table.Units()
 }
 
-// makeSlot moves keys, or takes a slot of the stash. It returns nil if neither frees a slot.
+// makeSlot frees a slot by moving keys, or takes a slot of the stash. It returns nil if it finds
+// none. tried is the number of keys tried.
 func (c *changer[K, SK, V, SV]) makeSlot(p path) (free *cpu.Slot[SK, SV], tried int) {
 	if !c.pinned && c.part.CanAdd(&c.Result) && c.search.Allowed() {
 		var usedEmpty bool

@@ -7,7 +7,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// cpuTable reads and writes a generation from Go. All pointer arithmetic is in slotsAt.
+// cpuTable gives Go code access to the slots of a generation. All pointer arithmetic is in slotsAt.
 type cpuTable[K cpu.Key, V cpu.Val] struct {
 	geometry
 	mode
@@ -18,35 +18,33 @@ func tableOf[K cpu.Key, V cpu.Val](g *generation, m mode) cpuTable[K, V] {
 	return cpuTable[K, V]{g.geometry, m, unsafe.Pointer(unsafe.SliceData(g.Buf.Host))}
 }
 
-// slotBytes and perLine are constants of each instantiation.
+// slotBytes and perLine are constant in each instantiation.
 func (t *cpuTable[K, V]) slotBytes() int {
 	var s cpu.Slot[K, V]
 	return int(unsafe.Sizeof(s))
 }
 func (t *cpuTable[K, V]) perLine() uint32 { return uint32(lineBytes / t.slotBytes()) }
 
-// slotsAt returns n slots from slot number first of the table on.
+// slotsAt returns n slots, from slot first of the table on.
 func (t *cpuTable[K, V]) slotsAt(first, n uint32) []cpu.Slot[K, V] {
 	return unsafe.Slice((*cpu.Slot[K, V])(unsafe.Add(t.base, uintptr(first)*uintptr(t.slotBytes()))), n)
 }
 
-// bucket returns the slots of a bucket.
 func (t *cpuTable[K, V]) bucket(i uint32) []cpu.Slot[K, V] {
 	return t.slotsAt(i<<t.shift, 1<<t.shift)
 }
 
-// line returns the slots of a line.
 func (t *cpuTable[K, V]) line(i uint32) []cpu.Slot[K, V] {
 	return t.slotsAt(i*t.perLine(), t.perLine())
 }
 
-// sentinelSlot returns the slot of a key that looks like a sentinel. Its stored form is its number
-// in the extra line.
+// sentinelSlot returns the slot of a key that looks like a sentinel. The stored form of the key is
+// the index of the slot in the extra line.
 func (t *cpuTable[K, V]) sentinelSlot(stored K) *cpu.Slot[K, V] {
 	return &t.line(t.lines)[stored]
 }
 
-// pieceShift is the shift of the unit of prefetching: a cache line.
+// pieceShift is the binary logarithm of the unit of prefetching in bytes, a cache line.
 const pieceShift = 6
 
 // piece returns the number of the cache line in which a bucket begins.
@@ -54,17 +52,16 @@ func (t *cpuTable[K, V]) piece(bucket uint32) uint32 {
 	return uint32((uint64(bucket) << t.shift * uint64(t.slotBytes())) >> pieceShift)
 }
 
-// lastLine returns the line in which a bucket ends.
 func (t *cpuTable[K, V]) lastLine(bucket uint32) uint32 {
 	return uint32(((uint64(bucket)+1)<<t.shift - 1) / uint64(t.perLine()))
 }
 
-// firstLine returns the line in which a bucket begins.
 func (t *cpuTable[K, V]) firstLine(bucket uint32) uint32 {
 	return uint32((uint64(bucket) << t.shift) / uint64(t.perLine()))
 }
 
-// find looks for a stored key among slots. hasEmpty reports whether one of them was never used.
+// find returns the slot that has a stored key, or nil. If the key is absent, hasEmpty reports
+// whether a slot was never used.
 func find[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V], key K) (at *cpu.Slot[K, V], hasEmpty bool) {
 	for i := range slots {
 		switch slots[i].Key {
@@ -77,12 +74,12 @@ func find[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V], key K) (at *cpu.Slot[K, 
 	return nil, hasEmpty
 }
 
-// endsSearch reports whether a key that is absent from a bucket is absent from later ones, given
-// whether the bucket has a never-used slot. Keys go on to the next bucket only when one is full,
-// and a slot is never empty again.
+// endsSearch reports whether a key that is absent from a bucket is also absent from the key's later
+// buckets. hasEmpty says whether the bucket has a never-used slot. With FirstFit, keys go to the
+// next bucket only if one is full, and a used slot is never empty again.
 func (t *cpuTable[K, V]) endsSearch(hasEmpty bool) bool { return hasEmpty && !t.loadBalancing }
 
-// findFrom searches the buckets of a path from number i on, and the stash.
+// findFrom searches the buckets of a path from bucket i on, and the stash.
 func (t *cpuTable[K, V]) findFrom(i uint32, p path, key K) *cpu.Slot[K, V] {
 	for ; i < t.functions; i++ {
 		if at, hasEmpty := find(t.bucket(p.bucket(t.geometry, i)), key); at != nil || t.endsSearch(hasEmpty) {
@@ -96,14 +93,14 @@ func (t *cpuTable[K, V]) findFrom(i uint32, p path, key K) *cpu.Slot[K, V] {
 	return nil
 }
 
-// searchResult is the result of a search for a key and for a slot for it.
+// searchResult is the result of a search for a key and for a free slot.
 type searchResult[K cpu.Key, V cpu.Val] struct {
-	live        *cpu.Slot[K, V] // the key's slot, if it is there
-	free        *cpu.Slot[K, V] // where it may go, empty or dead; nil if nowhere
-	leavesShare bool            // the search leaves the share
+	live        *cpu.Slot[K, V] // slot of the key; nil if absent
+	free        *cpu.Slot[K, V] // empty or dead slot for the key; nil if none
+	leavesShare bool            // a bucket lies outside the share
 }
 
-// search searches all buckets of a key, as far as they lie in a share.
+// search searches all buckets of a key, and the stash. It stops at a bucket outside the share.
 func (t *cpuTable[K, V]) search(part cpu.Share, p path, key K) (s searchResult[K, V]) {
 	maxFree := 0
 	for i := range t.functions {
@@ -144,8 +141,7 @@ func (t *cpuTable[K, V]) search(part cpu.Share, p path, key K) (s searchResult[K
 	return s
 }
 
-// TryInsert puts a pair with a key that is absent from the table into a free slot of its buckets.
-// It reports false if these leave the share or have none.
+// TryInsert implements [bucket.Table].
 func (t *cpuTable[K, V]) TryInsert(part cpu.Share, pair *cpu.Slot[K, V]) bool {
 	p := pathOf(t.geometry, pair.Key)
 	s := t.search(part, p, pair.Key)
@@ -156,8 +152,7 @@ func (t *cpuTable[K, V]) TryInsert(part cpu.Share, pair *cpu.Slot[K, V]) bool {
 	return true
 }
 
-// Insert is TryInsert with the whole table: it moves other keys if necessary, and takes keys that
-// look like sentinels, too.
+// Insert implements [bucket.Table]. It also inserts keys that look like sentinels.
 func (t *cpuTable[K, V]) Insert(pair *cpu.Slot[K, V]) bool {
 	if stored := ^pair.Key; isSentinel(pair.Key) {
 		*t.sentinelSlot(stored) = cpu.Slot[K, V]{Key: stored, Val: pair.Val}
@@ -178,10 +173,10 @@ func (t *cpuTable[K, V]) Insert(pair *cpu.Slot[K, V]) bool {
 	return true
 }
 
-// Units returns the number of lines that have slots.
+// Units implements [bucket.Table].
 func (t *cpuTable[K, V]) Units() uint32 { return t.lines + 1 }
 
-// Live iterates over the pairs of lines [lo,hi).
+// Live implements [bucket.Table].
 func (t *cpuTable[K, V]) Live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
 	return func(yield func(*cpu.Slot[K, V]) bool) {
 		var pair cpu.Slot[K, V]
@@ -201,7 +196,6 @@ func (t *cpuTable[K, V]) Live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
 	}
 }
 
-// countBuckets counts in buckets [lo,hi).
 func (t *cpuTable[K, V]) countBuckets(lo, hi uint32) (c bucketCounts) {
 	for b := lo; b < hi; b++ {
 		slots, hasEmpty := t.bucket(b), false

@@ -10,8 +10,9 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Operations on one key from several cores keep their order, also if its buckets are full and other
-// keys could leave them. An operation that waits for that makes later ones on the key wait, too.
+// Operations on one key from several cores keep their order, even if the buckets of the key are
+// full and other keys could leave them. If an operation waits for such moves, later operations on
+// the key wait, too.
 func TestOrderBesideFullBuckets(t *testing.T) {
 	m := conformance.Open(t, cuckoo.New[uint32, uint32], devicetest.OpenCPU(t, 2), &cuckoo.Options{Capacity: 500, Seed: 1})
 	there, others := slices.Concat(m.KeysOf(0, 2, 1, 8), m.KeysOf(1, 3, 1, 8)), m.KeysOf(0, 1, 1, 4)

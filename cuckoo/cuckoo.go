@@ -8,20 +8,20 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Map is a hash map from K to V: a [weft.Map] with the methods that only this structure has.
+// Map is a hash map from K to V. It adds the methods of this package to [weft.Map].
 type Map[K weft.Key, V weft.Value] struct {
 	*weft.Map[K, V]
 	table
 }
 
-// Set is a hash set: a [Map] without values, in slots of half the size.
+// Set is a hash set. Its slots have only a key, so they have half the size of a [Map]'s slots.
 type Set[K weft.Key] struct {
 	*weft.Set[K]
 	table
 }
 
-// New makes an empty map on a device, which must outlive it. It returns [weft.ErrOptions],
-// [device.ErrMemory], or an error of loading kernels.
+// New makes an empty map on dev, which must outlive the map. It returns [weft.ErrOptions],
+// [device.ErrMemory], or an error from loading kernels.
 func New[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*Map[K, V], error) {
 	t, err := newTable(dev, core.Map, batch.MapWidths[K, V](), core.MapTypes[K, V](), opts)
 	if err != nil {
@@ -30,7 +30,7 @@ func New[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*Map[K, V]
 	return &Map[K, V]{weft.NewMap[K, V](t.core), t}, nil
 }
 
-// NewSet makes an empty set on a device, which must outlive it. Errors are those of [New].
+// NewSet makes an empty set on dev, which must outlive the set. Its errors are those of [New].
 func NewSet[K weft.Key](dev device.Device, opts *Options) (*Set[K], error) {
 	t, err := newTable(dev, core.Set, batch.SetWidths[K](), core.SetTypes[K](), opts)
 	if err != nil {
@@ -41,7 +41,7 @@ func NewSet[K weft.Key](dev device.Device, opts *Options) (*Set[K], error) {
 
 const name = "cuckoo"
 
-// table is the common part of a map and a set.
+// table is the part that maps and sets share.
 type table struct {
 	core   *core.Table
 	engine engine

@@ -10,32 +10,31 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// engine is what a structure requires of an engine beyond bucket.Engine. cpuEngine and gpuEngine
-// implement it.
+// engine has the methods that a table calls beside those of bucket.Engine.
 type engine interface {
 	bucket.Engine
-	// geometry describes the table in use.
+	// geometry returns the geometry of the current table.
 	geometry() geometry
-	// countBuckets counts what Stats reports.
+	// countBuckets counts buckets and keys for Stats.
 	countBuckets(ctx context.Context) (bucketCounts, error)
 }
 
-// mode is how a table behaves whatever its geometry.
+// mode is the part of a table's configuration that does not depend on its size.
 type mode struct {
 	layout        layout
-	capacity      int  // of a table of fixed size, or 0
-	loadBalancing bool // a new key goes to the bucket with most free slots
+	capacity      int  // maximum number of keys of a fixed table, or 0
+	loadBalancing bool // a new key goes to the bucket with the most free slots
 	readsAll      bool // lookups read all buckets at once
 }
 
-// bucketCounts holds the counts of a pass over the buckets.
+// bucketCounts has the results of a pass over the buckets.
 type bucketCounts struct {
-	passed  uint64 // buckets of each key before the one that it is in
-	full    uint64 // buckets without a slot that was never used
+	passed  uint64 // sum over all keys of the buckets before the key's own
+	full    uint64 // buckets in which every slot has been used
 	stashed uint64 // keys in the stash
 }
 
-// newEngine chooses the engine: Go code on a device that is the host, kernels on any other.
+// newEngine chooses the engine: Go code on the host, kernels elsewhere.
 func newEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) (engine, *core.Leases, error) {
 	host, ok := dev.(device.Host)
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/device/cpu"
 )
 
-// A map lives on a device: "auto" selects the GPU, if present; this example uses the CPU. The map
+// A map lives on a device. "auto" selects the GPU, if present; this example uses the CPU. The map
 // may fill 0.95 of its slots.
 func Example() {
 	ctx := context.Background()
@@ -41,8 +41,8 @@ func Example() {
 	// Output: 3 inserted, 2 found: [2.5 0 3] [true false true]
 }
 
-// A set of blocked keys that is queried for many more than it holds. A query reads one bucket if
-// the first has space, two at most.
+// A set of blocked keys is queried for many more keys than it has. A query reads one bucket if the
+// first has a free slot, and two at most.
 func ExampleNewSet() {
 	dev, err := cpu.Open(nil)
 	if err != nil {
@@ -66,7 +66,7 @@ func ExampleNewSet() {
 	// Output: 2 [false true false true] [7 8 9]
 }
 
-// A fixed table takes what fits and reports the rest.
+// A fixed table takes the keys that fit, and reports the others.
 func ExampleOptions_fixed() {
 	dev, err := cpu.Open(nil)
 	if err != nil {

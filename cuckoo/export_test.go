@@ -7,10 +7,10 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Images holds the kernels, MixedImages those of mixed batches and reductions.
+// Images has the kernels. MixedImages has the kernels for mixed batches and reductions.
 var Images, MixedImages = conformance.Images(cuckooImages), conformance.Images(cuckooMixedImages)
 
-// Small pages, so that small tables have several.
+// Pages are small in tests, so that small tables have several.
 func init() { core.PageBytes = 1 << 12 }
 
 // Crowded returns options of a table that may be full to its last slot.
@@ -33,7 +33,7 @@ func (m *Map[K, V]) KeysOf(first, second uint32, from K, n int) (keys []K) {
 // image.check. Conformance calls it after each test.
 func (m *Map[K, V]) CheckInvariants() error { return m.table.checkInvariants() }
 
-// CheckInvariants is that of Map.
+// CheckInvariants checks a set. See [Map.CheckInvariants].
 func (s *Set[K]) CheckInvariants() error { return s.table.checkInvariants() }
 
 func (t *table) checkInvariants() error {
@@ -43,8 +43,8 @@ func (t *table) checkInvariants() error {
 	})
 }
 
-// image is the memory of a table, read only by the description in layout.go. It shares no code with
-// the engines except the hash functions.
+// image is the memory of a table, read as layout.go describes it. It shares no code with the
+// engines except the hash functions.
 type image struct {
 	geometry
 	mode
@@ -65,9 +65,9 @@ func (im *image) path(key uint64) path {
 	return pathOf(im.geometry, key)
 }
 
-// check requires every key once: in one of its buckets, in its line of the stash, or, if it looks
-// like a sentinel, in its own slot. Keys are beyond their first bucket only if earlier ones have no
-// never-used slot, unless the table balances. No slot may be in the middle of a write, and the
+// check checks that every key occurs once: in one of its buckets, in its line of the stash, or in
+// its own slot if it looks like a sentinel. Without load balancing, a key may be past its first
+// bucket only if earlier buckets have no never-used slot. No slot may be half written, and the
 // counters must match the slots.
 func (im *image) check() error {
 	per := lineBytes / im.Slot

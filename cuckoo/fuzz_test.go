@@ -8,7 +8,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// FuzzMap runs batches read from bytes on maps with buckets of several sizes, as full as they get.
+// FuzzMap reads batches from bytes and runs them on maps with buckets of several sizes, up to the
+// maximum load.
 func FuzzMap(f *testing.F) {
 	conformance.FuzzMaps(f, func(t *testing.T, dev device.Device, data []byte) {
 		for _, opts := range []cuckoo.Options{

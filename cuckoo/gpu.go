@@ -13,17 +13,16 @@ import (
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,64_64,32_0,64_0 -type cuckoo::Table=tableRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::List=internal/gpu.List -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export cuckoo.cu
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams -type weft::EvictParams=.evictParams cuckoo_mixed.cu
 
-// Tuning of the launches.
 const (
-	// strideBlocks is the number of blocks per multiprocessor of kernels that stride: as many as
-	// fit, and more.
+	// strideBlocks is the number of blocks per multiprocessor in kernels that stride. It is more
+	// than fit at the same time.
 	strideBlocks = 8
 
-	// wideGet and wideChange are the loads from which on 64 bytes of a bucket are read instead of a
-	// sector. Buckets fill from their first slot.
+	// wideGet and wideChange are the loads above which kernels read 64 bytes of a bucket at a time
+	// instead of a sector. Buckets fill from their first slot.
 	wideGet, wideChange = 0.4, 0.4
 
-	narrowLanes, wideLanes = 2, 4 // cuckoo_table.cuh
+	narrowLanes, wideLanes = 2, 4 // as in cuckoo_table.cuh
 	laneBytes              = 16
 )
 
@@ -33,7 +32,7 @@ type gpuEngine struct {
 	kernel kernels
 }
 
-// kernels holds the entry points for one pair of widths: what the structure adds to its engine.
+// kernels has the entry points for one pair of widths.
 type kernels struct {
 	engine *gpu.Engine
 	widths batch.Widths
@@ -43,8 +42,9 @@ type kernels struct {
 	change, changeWide, changeEven              device.Kernel
 	changeOfEight, evenOfEight, displace, evict device.Kernel
 	rehash, rehashEven, export, stats           device.Kernel
-	mixed                                       [2]gpu.MixedKernels // first fit, load balancing
-	mixedEvict                                  device.Kernel
+	// for FirstFit and LoadBalancing
+	mixed      [2]gpu.MixedKernels
+	mixedEvict device.Kernel
 
 	wideGet, wideChange float64
 }
@@ -81,20 +81,20 @@ func (k *kernels) refOf(p core.Parts) tableRef {
 	return ref
 }
 
-// loadFactor returns the share of slots in use, or more if changes have been submitted since the
-// last count.
+// loadFactor returns the share of slots in use. It returns more if changes have been submitted
+// since the last count.
 func (k *kernels) loadFactor(p core.Parts) float64 {
 	g := p.(*generation)
 	return float64(k.engine.Used()) / float64(int(g.buckets)<<g.shift)
 }
 
-// wide reports whether a table is so full that 64 bytes are read at a time. A bucket may be
-// smaller.
+// wide reports whether kernels should read 64 bytes of a bucket at a time. They do if a bucket is
+// larger than a sector and the load exceeds minLoad.
 func (k *kernels) wide(p core.Parts, minLoad float64) bool {
 	return k.widths.Slot<<p.(*generation).shift > narrowLanes*laneBytes && k.loadFactor(p) > minLoad
 }
 
-// Lookup implements [gpu.Structure], as do the methods that follow.
+// Lookup implements [gpu.Structure].
 func (k *kernels) Lookup(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	kernel, lanes := k.get, narrowLanes
 	switch {
@@ -109,7 +109,8 @@ func (k *kernels) Lookup(s *device.Stream, p core.Parts, b *batch.Batch, hits de
 	return device.Launch(s, kernel, gpu.Strides(s.Device(), grid, strideBlocks), gpu.Block, &getParams{table: k.refOf(p), lookup: lookup})
 }
 
-// Change launches a change without evictions, and then one for the operations that it leaves over.
+// Change implements [gpu.Structure]. The first launch moves no keys. Later launches run the
+// insertions that found no slot.
 func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
 	first := changeParams{table: k.refOf(p), changes: c.Args}
 	first.changes.Failed, first.changes.First = c.Spilled, 0
@@ -167,21 +168,19 @@ func (k *kernels) loadMixed(dev device.Device) (_ *gpu.MixedKernels, err error) 
 	return &k.mixed[0], err
 }
 
-// Winners launches the kernel that resolves duplicates.
+// ResolveWinners implements [gpu.Structure]. It launches the kernel that resolves duplicates.
 func (k *kernels) ResolveWinners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
 	return device.Launch(s, k.engine.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
 		&winnersParams{table: k.refOf(p), winners: *w})
 }
 
-// Export launches copying the live pairs of lines [lo,hi).
+// Export implements [gpu.Structure]. It launches the kernel that copies the pairs of lines [lo,hi).
 func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
 	slots := int(hi-lo) * lineBytes / k.widths.Slot
 	return device.Launch(s, k.export, gpu.Wave(s.Device(), slots), gpu.Block, &exportParams{
 		table: k.refOf(p), to: gpu.ExportOf(out, p.(*generation).Memory(), lo, hi, count),
 	})
 }
-
-// ---- whole tables -----------------------------------------------------------
 
 func (e *gpuEngine) geometry() geometry { return e.Parts().(*generation).geometry }
 

@@ -12,32 +12,32 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// The memory is that of [core.Lines], the same on every device (twin:
-// kernels/include/weft/cuckoo_table.cuh). A slot holds a key and its value in one word, so that one
-// compare-and-swap publishes both: 8 bytes for 32-bit keys with 32-bit values, 16 bytes for pairs
-// with a 64-bit part, and just the key in a set.
+// The memory of a table has the layout of [core.Lines], the same on every device (twin:
+// kernels/include/weft/cuckoo_table.cuh). A slot has a key and its value in one word, so that one
+// compare-and-swap publishes both. It has 8 bytes for 32-bit keys with 32-bit values, 16 bytes for
+// pairs with a 64-bit part, and just the key in a set.
 //
 //	buckets          1 to 16 slots each, contiguous
 //	stash            lines of slots, with buckets of one slot only
-//	extra line       keys that look like sentinels: slot i is that of key ^i
-//	tally            counters, and the count of evictions under way
+//	extra line       keys that look like sentinels: slot i has key ^i
+//	tally            counters, and the number of running evictions
 const (
 	lineBytes = core.LineBytes
 
-	// maxSlots keeps the number of a slot below 1<<32 in the kernels' 32-bit arithmetic.
+	// maxSlots keeps slot numbers below 1<<32 for the kernels' 32-bit arithmetic.
 	maxSlots = 1<<32 - 1<<8
 
-	// Functions that map a key to its buckets: two, or four of one slot.
+	// Two functions map a key to its buckets, or four if buckets have one slot.
 	twoFunctions, fourFunctions = 2, 4
 	maxFunctions                = fourFunctions
 
-	// minStash and maxStash bound the lines of a stash. Between them, the stash has one line per
-	// stashShare lines of buckets.
+	// minStash and maxStash bound the number of lines in a stash. Between them, the stash has one
+	// line per stashShare lines of buckets.
 	minStash, maxStash, stashShare = 1, 8, 16
 )
 
-// absent is the last sentinel, in addition to those of all structures. Kernels use it for places
-// that are no slots of a bucket.
+// absent is the last sentinel, after those that all structures have. Kernels use it for places that
+// are not slots of a bucket.
 const absent = cpu.Pending + 1
 
 const lastSentinel = absent
@@ -45,26 +45,25 @@ const lastSentinel = absent
 // isSentinel reports whether a key has its own slot in the extra line.
 func isSentinel[K cpu.Key](key K) bool { return cpu.IsSentinel(key, lastSentinel) }
 
-// geometry is the part of a table's description that all devices share.
+// geometry is the part of a table's description that does not depend on the device.
 type geometry struct {
 	seed      uint64
-	lines     uint32 // of buckets and the stash
-	stash     uint32 // the last ones of lines
+	lines     uint32 // lines of buckets and of the stash
+	stash     uint32 // lines of the stash, which are the last ones
 	buckets   uint32
-	functions uint32 // buckets of a key
+	functions uint32 // buckets per key
 	shift     uint32 // a bucket has 1<<shift slots
 }
 
 // layout determines the geometry of a table of any size.
 type layout struct {
-	slots     int // of a bucket
+	slots     int // slots per bucket
 	slotBytes int
 }
 
-// lineMultiple returns the number of lines that sizes are multiples of.
+// lineMultiple returns the number that the number of lines must be a multiple of.
 func (l layout) lineMultiple() uint32 { return uint32(max(1, l.slots*l.slotBytes/lineBytes)) }
 
-// geometry returns the geometry of a table of a size.
 func (l layout) geometry(s bucket.Size) geometry {
 	g := geometry{seed: s.Seed, lines: s.Lines, shift: uint32(bits.TrailingZeros(uint(l.slots)))}
 	g.buckets = uint32(uint64(s.Lines) * lineBytes / uint64(l.slots*l.slotBytes))
@@ -86,13 +85,12 @@ func (g geometry) bucketLines() uint32 { return g.lines - g.stash }
 // Size returns the size that determines the geometry.
 func (g geometry) Size() bucket.Size { return bucket.Size{Lines: g.bucketLines(), Seed: g.seed} }
 
-// bytes returns the size of the table's memory.
 func (g geometry) bytes() int { return core.LinesBytes(g.lines) }
 
 // Constants of the hash functions (twin: cuckoo_table.cuh). The second function hashes the result
-// of the first, so keys that share one bucket are spread over all others. The third and the fourth
-// hash both buckets. So keys with two buckets in common are as rare as with four, and a key's
-// buckets follow from the first two.
+// of the first, so the keys of one bucket are spread over all other buckets. The third and the
+// fourth function hash the first two buckets. So a key's buckets follow from the first two, and two
+// keys that share two buckets are as rare as two that share four.
 const (
 	secondSeed = 0x9e3779b97f4a7c15
 	thirdSeed  = 0x85ebca6b
@@ -100,11 +98,11 @@ const (
 	stashSeed  = 0x27d4eb2f
 )
 
-// path holds the first two buckets of a key, which determine all others. They differ unless the
-// table has one bucket.
+// path has the first two buckets of a key, which determine the others. They differ unless the table
+// has one bucket.
 type path struct{ first, second uint32 }
 
-// pathOf returns the path of a key that does not look like a sentinel.
+// pathOf returns the path of a key. The key must not look like a sentinel.
 func pathOf[K cpu.Key](g geometry, key K) (p path) {
 	nOthers := g.buckets - 1
 	if unsafe.Sizeof(key) == 4 {
@@ -122,7 +120,6 @@ func pathOf[K cpu.Key](g geometry, key K) (p path) {
 	return p
 }
 
-// bucket returns bucket number i of a path.
 func (p path) bucket(g geometry, i uint32) uint32 {
 	switch i {
 	case 0:
@@ -135,7 +132,7 @@ func (p path) bucket(g geometry, i uint32) uint32 {
 	return hash.Reduce32(p.mix(fourthSeed), g.buckets)
 }
 
-// stashLine returns the line of the stash that takes a key.
+// stashLine returns the line of the stash in which a key may be.
 func (p path) stashLine(g geometry) uint32 {
 	return g.bucketLines() + hash.Reduce32(p.mix(stashSeed), g.stash)
 }
@@ -148,10 +145,10 @@ func (p path) mix(seed uint64) uint32 {
 type generation struct {
 	geometry
 	bucket.Generation
-	long atomic.Bool // searches for a slot have been or may get long; set by a CPU
+	long atomic.Bool // searches for a slot may take long; set on a CPU only
 }
 
-// allocate allocates a table with undefined contents.
+// allocate allocates a generation. The contents of its memory are undefined.
 func allocate(dev device.Device, g geometry) (*generation, error) {
 	memory, err := bucket.Allocate(dev, g.lines, g.buckets)
 	if err != nil {

@@ -23,7 +23,7 @@ func TestConstantsAreTwins(t *testing.T) {
 	})
 }
 
-// Each function uses the buckets evenly, those of a key are different, and a geometry fills its
+// Each function uses all buckets evenly, the buckets of a key differ, and a geometry fills its
 // lines.
 func TestPaths(t *testing.T) {
 	for _, l := range []layout{{slots: 1, slotBytes: 4}, {slots: 8, slotBytes: 8}, {slots: 16, slotBytes: 16}, {slots: 2, slotBytes: 16}} {
@@ -50,7 +50,7 @@ func TestPaths(t *testing.T) {
 }
 
 // A table is saved on one device and loaded on another, and back. Both devices compute the same
-// paths: one finds what the other has written.
+// paths, so each finds the keys that the other has stored.
 func TestTablesMoveBetweenDevices(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// A map that cannot grow uses its remaining capacity, and grows when it can.
+// A map that cannot grow uses its remaining capacity. It grows once memory is available.
 func TestNoMemoryToGrow(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, slots := range []int{1, 4, 8} {
@@ -20,8 +20,8 @@ func TestNoMemoryToGrow(t *testing.T) {
 	}
 }
 
-// A fixed table with crowded keys, and without memory to try another seed, reports that it is full,
-// and is unchanged.
+// A fixed table in which too many keys share buckets, without memory to try another seed, reports
+// that it is full and is unchanged.
 func TestNoMemoryForAnotherSeed(t *testing.T) {
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// A mutant breaks the protocol: the PTX of kernels with a pattern replaced.
+// mutant breaks the protocol by replacing a pattern in the PTX of kernels.
 type mutant struct{ name, kernels, pattern, with string }
 
 // mutants break evictions.
@@ -40,7 +40,7 @@ var slotMutants = []mutant{
 		`atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), \[(%rd\d+)\], (%rd\d+), (%rd\d+);`, "atom.relaxed.gpu.global.exch.b64 $1, [$2], $4; mov.b64 $1, $3;"},
 }
 
-// lockMutants break how a lookup retries after missing its key while keys moved.
+// lockMutants break the retries of a lookup that has missed its key while keys moved.
 var lockMutants = []mutant{
 	{"a move has no fence before it clears", "evict_32_32", `fence\.acq_rel\.gpu;(\s+st\.relaxed\.gpu\.global\.b64)`, "$1"},
 	{"a lookup does not ask whether its key has moved", "get(_all)?_32_32",
@@ -78,7 +78,7 @@ var evenMutants = []mutant{
 	{"balanced insertions keep their locks", "(even_of_eight|change_even)_32_32", `st\.release\.gpu\.global\.b32 [^;]*;`, ""},
 }
 
-// roundMutants break changes in buckets of eight slots, which lanes run by themselves.
+// roundMutants break changes in buckets of eight slots, which each lane runs by itself.
 var roundMutants = []struct {
 	mutant
 	by []mutate.KernelTest
@@ -92,8 +92,8 @@ var roundMutants = []struct {
 	{mutant{"lanes that work for each other by locks do not meet", "even_of_eight_32_32", `bar\.warp\.sync [^;]*;`, ""}, balancingTests(8)},
 }
 
-// manyOfEach makes threads insert the same few keys at once, repeatedly: each is present once, and
-// is found.
+// manyOfEach makes threads insert the same few keys at the same time, repeatedly. Each key must be
+// present once, and be found.
 func manyOfEach(slots int, policy cuckoo.Policy) func(t testing.TB, dev device.Device) {
 	return func(t testing.TB, dev device.Device) {
 		const rounds = 4
@@ -150,7 +150,7 @@ func TestRoundMutantsAreFound(t *testing.T) {
 	}
 }
 
-// evicting returns programs with many evictions, and concurrent lookups.
+// evicting returns programs with many evictions and concurrent lookups.
 func evicting() dst.Config[uint32, uint32] {
 	cfg := schedules[uint32, uint32](mode{Arch: 90, Options: cuckoo.Options{Slots: 4, MaxLoad: .95, Unordered: true}})
 	// Found by seed 64.

@@ -9,9 +9,9 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// Each call by which the host orders streams, or waits for them, is needed: without it, programs
-// fail. linear's programs reach and judge those of the engine, except what changes that move pairs
-// add.
+// TestOmissionsAreNoticed omits, one at a time, each call by which the host orders streams or waits
+// for them. Some program must fail without that call. linear's programs cover the calls of the
+// engine, except those in changes that move pairs.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

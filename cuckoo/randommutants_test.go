@@ -13,8 +13,8 @@ import (
 //go:embed testdata/survivors.txt
 var survivors string
 
-// Few random changes of the kernels go unnoticed. They are judged only with -sim.mutants: each
-// takes seconds, and linear has the same paths and lists.
+// Most random changes of the kernels are noticed. They are judged only with -sim.mutants, since
+// each takes seconds and linear has the same paths and lists.
 func TestRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: cuckoo.Images, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		"cuckoo_32_32": mapTrials[uint32, uint32],

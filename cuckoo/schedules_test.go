@@ -32,8 +32,8 @@ func options(m mode, s dst.Shape) *cuckoo.Options {
 	return cuckoo.Crowded(o)
 }
 
-// troubles are shapes of programs for cuckoo tables: those of all structures, and tables as full as
-// they get, with lookups during insertions that move keys.
+// troubles are shapes of programs that are hard for cuckoo tables: those of all structures, and
+// programs on tables at their maximum load, with lookups during insertions that move keys.
 var troubles = append(slices.Clip(dst.Shapes),
 	dst.Shape{Name: "evictions", Capacity: 120, Fixed: true, Keys: 128, Hot: 120, Batches: 7,
 		Kinds: []weft.OpKind{weft.OpPutNew, weft.OpPutNew, weft.OpDelete, weft.OpPutNew, weft.OpPut, weft.OpPutNew, dst.Mixed}},
@@ -61,7 +61,7 @@ func TestSchedules(t *testing.T) {
 	dst.Explore(t, modes[2], setSchedules[uint64](modes[2]))
 }
 
-// impossible reports statistics that no table has.
+// impossible reports whether no table can have the statistics s.
 func impossible(s cuckoo.Stats) bool {
 	return s.PerHit < 1 || s.PerHit > 5 || s.PerMiss < 1 || s.PerMiss > 5 || s.Len > s.Slots+4
 }
@@ -85,8 +85,8 @@ func withMode[K weft.Key, V weft.Value](m mode, cfg dst.Config[K, V]) dst.Config
 	return cfg
 }
 
-// All combined values are present, in some order, whatever is put, deleted and looked up
-// concurrently.
+// Combining operations lose no value, in whichever order they run alongside puts, deletes and
+// lookups.
 func TestReduceSchedules(t *testing.T) {
 	for _, m := range []mode{modes[1], modes[3]} {
 		dst.Explore(t, m, schedules[uint32, uint32](m).Reducing())
@@ -94,13 +94,13 @@ func TestReduceSchedules(t *testing.T) {
 	}
 }
 
-// The kernels of the architectures differ only for slots of 16 bytes.
+// The kernels of both architectures differ only for slots of 16 bytes.
 func TestSameKernels(t *testing.T) {
 	conformance.SameKernels(t, "cuckoo_32_32", "cuckoo_32_0", "cuckoo_64_0", "cuckoo_mixed_32_32")
 }
 
-// The kernels of both architectures pass the suites on a simulated GPU. Those with the swap of 128
-// bits run in lockstep. Those without it, which have more to get wrong, run under random schedules.
+// The kernels of both architectures pass the suites on a simulated GPU. Kernels with a swap of 128
+// bits run in lockstep. Kernels without it, which are more complex, run under random schedules.
 func TestConformanceSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

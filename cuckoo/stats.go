@@ -12,31 +12,30 @@ import (
 type Stats struct {
 	Len        int // keys
 	Slots      int // slots of the table and its stash
-	Tombstones int // slots of deleted keys, which any key may take
-	Stashed    int // keys in the stash: with buckets of one slot only
+	Tombstones int // slots of deleted keys; any key may take them
+	Stashed    int // keys in the stash, which only tables with buckets of one slot have
 
-	// Load is the share of slots with keys.
+	// Load is Len divided by Slots.
 	Load float64
-	// Bytes is the device memory of the table.
+	// Bytes is the size of the table in device memory.
 	Bytes int
 
-	// PerHit and PerMiss are the number of buckets that a lookup with StopAtHit reads for a present
-	// and for an absent key, on average over all keys. (Horton tables, section 3.2: 1.5 and 2 with
-	// LoadBalancing.) PerInsert is the number that the insertion of a new key reads, in search of
-	// the key and of a slot, before any key is moved.
+	// PerHit and PerMiss are the average numbers of buckets that a lookup with StopAtHit reads for
+	// a present and for an absent key. (The paper expects 1.5 and 2 with LoadBalancing: Horton
+	// tables, section 3.2.) PerInsert is the average number that an insertion of a new key reads,
+	// to find the key or a slot, before any key is moved.
 	PerHit, PerMiss, PerInsert float64
-	// Model is the prediction of theory for a large table.
+	// Model is the theoretical prediction for a large table.
 	Model Model
 }
 
-// Model is the number of buckets that lookups with StopAtHit, and insertions, read on average in a
-// table of random keys without deletions. (The article's 1.5 for LoadBalancing assumes keys that
-// are in either bucket equally often. Here a key goes to its first if both have as many free slots.
-// A CPU processes the keys of a large batch in its own order, so its figures differ.) Model is zero
-// with buckets of one slot, which have no model.
+// Model is the prediction of PerHit, PerMiss and PerInsert for a table with random keys and no
+// deletions. Model is zero if buckets have one slot. The paper's 1.5 for LoadBalancing assumes that
+// a key is in either bucket equally often. Here a key goes to its first bucket if both have equally
+// many free slots. A CPU processes the keys of a large batch in its own order, so its numbers
+// differ.
 type Model struct{ PerHit, PerMiss, PerInsert float64 }
 
-// model returns the model of a table at a load.
 func (m *mode) model(load float64) Model {
 	at := bucketmodel.Cuckoo{Slots: m.layout.slots, Load: load}
 	switch {
@@ -57,7 +56,7 @@ func (s Stats) String() string {
 		s.Len, s.Stashed, s.Tombstones, s.Slots, s.Load, s.Bytes, s.PerHit, s.Model.PerHit, s.PerMiss, s.Model.PerMiss, s.PerInsert, s.Model.PerInsert)
 }
 
-// Stats measures the structure in one pass over its memory.
+// Stats returns the statistics. It makes one pass over the table.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 	err = t.core.WithWriteLock(ctx, "Stats", func(now core.Counters) error {
 		c, err := t.engine.countBuckets(ctx)
@@ -71,7 +70,7 @@ func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 		if now.Live > 0 {
 			s.PerHit += float64(c.passed) / float64(now.Live)
 		}
-		// A miss goes on after a bucket without a never-used slot.
+		// A search for an absent key continues after a bucket in which every slot has been used.
 		continues := float64(c.full) / float64(g.buckets)
 		if t.loadBalancing {
 			continues = 1

@@ -22,7 +22,7 @@ func chosen(g geometry, n int, ok func(h home) bool) (keys []uint64) {
 	return keys
 }
 
-// crowds are sets of keys that block each other.
+// crowds are functions that return n keys that compete for the same slots.
 var crowds = map[string]func(g geometry, n int) []uint64{
 	"one bucket": func(g geometry, n int) []uint64 {
 		return chosen(g, n, func(h home) bool { return h.bucket == 3 })
@@ -43,8 +43,8 @@ var crowds = map[string]func(g geometry, n int) []uint64{
 	},
 }
 
-// Keys that were made to block each other make a table take another seed, or grow, in bounded time.
-// All of them are present.
+// Keys that compete for the same slots make a table take another seed, or grow, in bounded time.
+// All of them are present afterward.
 func TestCrowdingKeys(t *testing.T) { crowdingKeys(t, devicetest.Open(t)) }
 
 func crowdingKeys(t *testing.T, dev device.Device) {
@@ -74,8 +74,8 @@ func crowdingKeys(t *testing.T, dev device.Device) {
 	}
 }
 
-// A table does not search for each of too many keys of one home: it tries some, then takes another
-// seed.
+// A table with too many keys of one home does not search a slot for each of them. It tries some
+// keys, and then takes another seed.
 func TestKeysOfOneHomeAreQuick(t *testing.T) {
 	conformance.SkipRaced(t, "is about time")
 	const n, seed, tries = 20_000, 4711, 3
@@ -98,7 +98,7 @@ func TestKeysOfOneHomeAreQuick(t *testing.T) {
 	t.Errorf("%d keys of one home take %v", n, longest)
 }
 
-// A fixed table that is full reports it, whatever its keys, and keeps those that it has.
+// A full fixed table reports that it is full, whatever the new keys are, and keeps its keys.
 func TestFixedTableIsFull(t *testing.T) {
 	conformance.SkipRaced(t, "one core searches full tables")
 	dev := devicetest.Open(t)
@@ -109,7 +109,8 @@ func TestFixedTableIsFull(t *testing.T) {
 	}
 }
 
-// So does one on a GPU, which moves no key for those beyond Capacity.
+// A full fixed table on a GPU also reports that it is full. It moves no keys for those beyond
+// Capacity.
 func TestFixedTableIsFullOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -26,7 +26,7 @@ var readerTests = []mutate.KernelTest{
 	{Name: "reclaiming", Run: lookupsDuringMoves(horton.Options{Slots: 8, Reclaim: horton.Eager})},
 }
 
-// moverTests move keys so often that a lookup misses them twice.
+// moverTests move keys so often that a lookup may miss a key twice.
 var moverTests = []mutate.KernelTest{
 	{Name: "back and forth", Run: backAndForth},
 	{Name: "in a row", Run: inARow},
@@ -35,19 +35,19 @@ var moverTests = []mutate.KernelTest{
 	{Name: "sharers", Run: sharers},
 }
 
-// searchTests use keys that move only by searches: if keys that share an entry are in the way, a
-// single step promotes the bucket.
+// searchTests use keys that move only by searches. If keys that share an entry are in the way, a
+// single step would promote the bucket.
 var searchTests = []mutate.KernelTest{{Name: "together", Run: together}}
 
-// A present key is found, wherever it moves meanwhile.
+// A lookup finds a present key while the key moves.
 func TestLookupsBesideEvictions(t *testing.T) {
 	mutate.RunOnSim(t, readerTests, 2, 80, 90)
 	mutate.RunOnSim(t, moverTests, 2, 90)
 	mutate.RunOnSim(t, []mutate.KernelTest{{Name: "many of each key", Run: manyOfEach}}, 2, 90)
 }
 
-// An iteration sees each untouched pair once, while kernels would move keys for others, or reclaim
-// what deletes leave.
+// An iteration sees each untouched pair once, while kernels would otherwise move keys or reclaim
+// buckets.
 func TestIterateAlongsideOnGPU(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	for _, opts := range []horton.Options{{}, {Slots: 4, MaxLoad: .95, Reclaim: horton.Eager}} {

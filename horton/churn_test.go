@@ -7,8 +7,9 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Keys come and go until all have been replaced ten times. What lookups read stays within a bound
-// for each way to reclaim. Unless nothing is reclaimed, the table takes no other seed.
+// TestChurn deletes and inserts keys until all have been replaced ten times. The number of buckets
+// that lookups read stays within a bound for each Reclaim. The table takes another seed only with
+// Never.
 func TestChurn(t *testing.T) {
 	conformance.SkipRaced(t, "batches this small are for one core")
 	dev := devicetest.Open(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// A map of each pair of widths, and of signed and floating types, passes the suite of maps. Those
-// of one pair pass it with buckets of every size, and all ways to reclaim.
+// TestConformance runs the suite of maps for each pair of widths, and for signed and floating-point
+// types. For one pair, it runs the suite with buckets of every size and every Reclaim.
 func TestConformance(t *testing.T) {
 	dev := devicetest.Open(t)
 	full := conformance.ScaleOf(dev).Part(3)
@@ -54,7 +54,7 @@ func setSuite[K weft.Key](t *testing.T, dev device.Device, size conformance.Scal
 	conformance.Set(t, dev, size, conformance.SetOf(horton.NewSet[K], opts), skip...)
 }
 
-// All threads of a block change one key together as if they were one.
+// If all threads of a block change one key, the result is as if one thread had made the changes.
 func TestHotKeys(t *testing.T) {
 	conformance.HotKeys(t, conformance.MapOf(horton.New[uint32, uint32], nil), conformance.MapOf(horton.New[uint64, uint64], nil))
 }

@@ -15,13 +15,14 @@ import (
 // secondaryWork is the work charged for a search in a secondary bucket.
 const secondaryWork = 1
 
-// cpuEngine runs on the cores of the host. K and V are the types of a batch's columns as unsigned
-// integers, SK and SV those of a slot.
+// cpuEngine runs on the cores of the host. K and V are the types of keys and values in a batch as
+// unsigned integers. SK and SV are their types in a slot.
 //
-// Lookups read without locks. Changes need no atomic operations either. Each core owns a part of
-// the lines and runs, in batch order, the operations with a primary bucket in its part. Operations
-// that read secondary buckets, or find their primary bucket full, are deferred and run alone at the
-// end. So are all later ones for the same bucket: operations on one key keep their order.
+// Lookups read without locks, and changes need no atomic operations. Each core owns a part of the
+// lines. It runs, in batch order, the operations with a primary bucket in its part. An operation is
+// deferred if it reads a secondary bucket or finds its primary bucket full. One core runs all
+// deferred operations at the end. Later operations on the same bucket are also deferred, so
+// operations on one key keep their order.
 type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct {
 	cpu.Engine
 	mode
@@ -74,8 +75,6 @@ func (e *cpuEngine[K, SK, V, SV]) Rehash(ctx context.Context, size bucket.Size) 
 	})
 }
 
-// ---- lookups ----------------------------------------------------------------
-
 // Lookup implements [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Lookup(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
 	if err := cpu.SyncStream(s); err != nil {
@@ -89,7 +88,7 @@ func (e *cpuEngine[K, SK, V, SV]) Lookup(ctx context.Context, s *device.Stream, 
 	})
 }
 
-// getter looks up keys on one core.
+// getter runs lookups on one core.
 type getter[K, SK cpu.Key, V any, SV cpu.Val] struct {
 	table     cpuTable[SK, SV]
 	keys      []K
@@ -99,16 +98,16 @@ type getter[K, SK cpu.Key, V any, SV cpu.Val] struct {
 	secondary [2]secondaryGroup[SK]
 }
 
-// secondaryGroup holds the searches of a group that go on to secondary buckets.
+// secondaryGroup has the keys of a group that must be searched in secondary buckets.
 type secondaryGroup[SK cpu.Key] struct {
 	n       int
-	at      [cpu.Group]uint32 // numbers of the keys
-	keys    [cpu.Group]SK     // as stored
-	buckets [cpu.Group]uint32 // secondary ones
+	at      [cpu.Group]uint32 // indexes in getter.keys
+	keys    [cpu.Group]SK     // keys in stored form
+	buckets [cpu.Group]uint32 // secondary buckets
 }
 
 // run looks up keys in groups. While it searches one group, it prefetches the primary buckets of
-// the next, and the secondary ones of the group before.
+// the next group and the secondary buckets of the previous one.
 func (g *getter[K, SK, V, SV]) run(w *cpu.Watch) (ran int) {
 	g.prefetchPaths(0, &g.paths[0])
 	for lo, cur := 0, 0; lo < len(g.keys); lo, cur = lo+cpu.Group, cur^1 {
@@ -137,7 +136,8 @@ func (g *getter[K, SK, V, SV]) prefetchPaths(lo int, paths *[cpu.Group]path[SK])
 	cpu.Prefetch(g.table.base, pieces, pieceShift)
 }
 
-// searchPrimary searches the primary buckets of keys [lo,hi), and prefetches secondary ones.
+// searchPrimary searches the primary buckets of keys [lo,hi). It adds keys with remap entries to
+// to, and prefetches their secondary buckets.
 func (g *getter[K, SK, V, SV]) searchPrimary(lo, hi int, paths []path[SK], to *secondaryGroup[SK]) {
 	var buffer [maxPieces * cpu.Group]uint32
 	pieces := buffer[:0]
@@ -162,15 +162,12 @@ func (g *getter[K, SK, V, SV]) searchPrimary(lo, hi int, paths []path[SK], to *s
 	cpu.Prefetch(g.table.base, pieces, pieceShift)
 }
 
-// searchSecondary searches secondary buckets.
 func (g *getter[K, SK, V, SV]) searchSecondary(f *secondaryGroup[SK]) {
 	for i := range f.n {
 		g.hits += cpu.WriteAnswer(&g.to, int(f.at[i]), find(g.table.secondaryBucket(f.buckets[i]), f.keys[i]))
 	}
 	f.n = 0
 }
-
-// ---- whole tables -----------------------------------------------------------
 
 // Export implements [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {

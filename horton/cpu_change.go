@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Change implements [core.Engine]. While user code iterates, no key moves.
+// Change implements [core.Engine]. While a lease is held, as in an iteration, no key moves.
 func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	g, pinned := e.generation(), e.Leases.Held()
 	traces := batchTraces{listed: e.eager && !pinned}
@@ -25,16 +25,16 @@ func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, 
 	return done, failed, err
 }
 
-// deleteTrace is what deletes leave to be reclaimed.
+// deleteTrace records the deletes that reclaiming has to follow up.
 type deleteTrace struct {
 	deleted uint64
-	buckets []uint32 // of deleted keys: their primary ones, and those that held them
+	buckets []uint32 // buckets that had deleted keys, and the primary buckets of these keys
 }
 
-// batchTraces holds the delete traces of a batch.
+// batchTraces collects the delete traces of a batch.
 type batchTraces struct {
 	mu     sync.Mutex
-	listed bool // with buckets
+	listed bool // buckets are recorded
 	deleteTrace
 }
 
@@ -45,32 +45,32 @@ func (t *batchTraces) add(d deleteTrace) {
 	t.buckets = append(t.buckets, d.buckets...)
 }
 
-// changer runs the changes of one piece of a batch, or a share of them.
+// changer runs the changes of one piece of a batch, or of one core's share of the piece.
 type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	cpu.Changes[K, V]
 	gen      *generation
 	table    cpuTable[SK, SV]
 	part     cpu.Share
-	pinned   bool // keys stay where they are
+	pinned   bool // keys must not move
 	inserts  bool
 	search   cpu.SearchLimit
 	all      *batchTraces
 	traces   deleteTrace
-	deferred *bucketFilter // nil: this core has the table to itself
+	deferred *bucketFilter // nil if this core has the table to itself
 }
 
-// bucketFilter marks the buckets of deferred operations, and others with the same bit.
+// bucketFilter marks the buckets of deferred operations. Buckets may share a bit, so an unmarked
+// operation may be deferred too.
 type bucketFilter [1 << 10]uint64
 
 func (p *bucketFilter) bit(bucket uint32) (word *uint64, mask uint64) {
 	return &p[bucket/64%uint32(len(p))], 1 << (bucket % 64)
 }
 
-// Quick implements [cpu.Loops]. Only insertions search for a slot.
+// Quick implements [cpu.Loops]. Only insertions may search for a slot for long.
 func (c *changer[K, SK, V, SV]) Quick() bool { return !c.inserts || !c.gen.long.Load() }
 
-// Locate implements [cpu.Loops]. It stores the lines in which the primary buckets of operations
-// begin.
+// Locate implements [cpu.Loops]. It stores the first line of each operation's primary bucket.
 func (c *changer[K, SK, V, SV]) Locate(lo, hi int, lines []uint32) {
 	for i, k := range c.Keys[lo:hi] {
 		if p := pathOf[SK, SV](c.table.geometry, SK(k)); isSentinel(p.key) {
@@ -83,7 +83,7 @@ func (c *changer[K, SK, V, SV]) Locate(lo, hi int, lines []uint32) {
 
 // Run implements [cpu.Loops].
 func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
-	c := *piece // with a result of its own
+	c := *piece // a copy with its own result
 	c.part, c.search = s, cpu.NewSearchLimit(w)
 	if whole := s.Lo == 0 && s.Hi > c.table.lines; !whole {
 		c.deferred = new(bucketFilter)
@@ -95,7 +95,6 @@ func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r c
 	return ran, c.Result
 }
 
-// prefetchPaths computes the paths of operations and prefetches their primary buckets.
 func (c *changer[K, SK, V, SV]) prefetchPaths(ops []uint32, paths *[cpu.Group]path[SK]) {
 	var buffer [maxPieces * cpu.Group]uint32
 	pieces := buffer[:0]
@@ -106,15 +105,15 @@ func (c *changer[K, SK, V, SV]) prefetchPaths(ops []uint32, paths *[cpu.Group]pa
 	cpu.Prefetch(c.table.base, pieces, pieceShift)
 }
 
-// searchResult is the result of a search for a key and for a slot for it.
+// searchResult is the result of a search for a key and for a free slot.
 type searchResult[K cpu.Key, V cpu.Val] struct {
 	key        K               // stored form of the key
-	live       *cpu.Slot[K, V] // the key's slot, if it is there
-	free       *cpu.Slot[K, V] // where it may go without a search
-	isDeferred bool            // the search leaves the share
+	live       *cpu.Slot[K, V] // slot of the key; nil if absent
+	free       *cpu.Slot[K, V] // free slot for the key; nil if none is known
+	isDeferred bool            // the operation must be deferred
 }
 
-// runOp runs one operation and returns its work beyond the primary bucket.
+// runOp runs one operation. It returns the work beyond a search of the primary bucket.
 func (c *changer[K, SK, V, SV]) runOp(m *mover[SK, SV], i uint32, p path[SK]) (work int) {
 	kind, s := c.Kind(i), c.lookUp(p)
 	adds, before := kind.Inserts() && s.live == nil, c.Live
@@ -144,7 +143,7 @@ func (c *changer[K, SK, V, SV]) runOp(m *mover[SK, SV], i uint32, p path[SK]) (w
 	return work
 }
 
-// recordDelete records a deleted key and the slot that held it.
+// recordDelete records the deletion of a key from slot s.
 func (c *changer[K, SK, V, SV]) recordDelete(p path[SK], s *cpu.Slot[SK, SV]) {
 	c.traces.deleted++
 	if c.all.listed && !isSentinel(p.key) {
@@ -155,7 +154,8 @@ func (c *changer[K, SK, V, SV]) recordDelete(p path[SK], s *cpu.Slot[SK, SV]) {
 	}
 }
 
-// lookUp searches the buckets of a key, as far as they lie in a share.
+// lookUp searches the buckets of a key. If a bucket lies outside this core's share, the result is
+// deferred.
 func (c *changer[K, SK, V, SV]) lookUp(p path[SK]) (s searchResult[SK, SV]) {
 	if s.key = p.key; isSentinel(p.key) {
 		s.key, s.free = SK(p.sentinelIndex()), c.table.sentinelSlot(p)
@@ -183,8 +183,8 @@ func (c *changer[K, SK, V, SV]) lookUp(p path[SK]) (s searchResult[SK, SV]) {
 	return s
 }
 
-// isAvailable reports whether this core may work on a primary bucket: the bucket lies in its share,
-// and no earlier operation on it is deferred.
+// isAvailable reports whether this core may work on a primary bucket. The bucket must lie in its
+// share, and no earlier operation on it may be deferred.
 func (c *changer[K, SK, V, SV]) isAvailable(bucket uint32) bool {
 	if c.deferred == nil {
 		return true
@@ -193,7 +193,8 @@ func (c *changer[K, SK, V, SV]) isAvailable(bucket uint32) bool {
 	return *word&mask == 0 && c.table.lastLine(bucket) < c.part.Hi && c.table.firstLine(bucket) >= c.part.Lo
 }
 
-// makeSlot frees a slot for a key if its primary bucket is full.
+// makeSlot frees a slot for a key whose primary bucket is full. It returns nil if it finds none.
+// tried is the number of keys tried.
 func (c *changer[K, SK, V, SV]) makeSlot(m *mover[SK, SV], p path[SK]) (free *cpu.Slot[SK, SV], tried int) {
 	m.tried, m.pinned = 0, c.pinned || !c.part.CanAdd(&c.Result) || !c.search.Allowed()
 	free = m.makeSlot(p)

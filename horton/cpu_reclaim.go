@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// bucketsPerCheck is the number of buckets that are reclaimed between two checks of the context: a
-// few milliseconds' work.
+// bucketsPerCheck is the number of buckets that are reclaimed between two checks of the context. It
+// takes a few milliseconds.
 const bucketsPerCheck = 1 << 14
 
 func (e *cpuEngine[K, SK, V, SV]) reclaim(ctx context.Context) (done bool, err error) {
@@ -28,8 +28,8 @@ func (e *cpuEngine[K, SK, V, SV]) reclaim(ctx context.Context) (done bool, err e
 	return true, nil
 }
 
-// reclaimAll reclaims some buckets. It returns how many slots that were empty are now in use, less
-// those that are empty now.
+// reclaimAll reclaims the given buckets. It returns the change in the number of slots with live or
+// dead keys.
 func reclaimAll[K cpu.Key, V cpu.Val](t *cpuTable[K, V], buckets []uint32) (used int64) {
 	r := reclaimer[K, V]{cpuTable: t}
 	for _, b := range buckets {
@@ -38,15 +38,15 @@ func reclaimAll[K cpu.Key, V cpu.Val](t *cpuTable[K, V], buckets []uint32) (used
 	return r.used
 }
 
-// reclaimer makes lookups as short as deletes allow (paper, section 5.4).
+// reclaimer shortens lookups after deletes (paper, section 5.4).
 type reclaimer[K cpu.Key, V cpu.Val] struct {
 	*cpuTable[K, V]
-	remapped []*cpu.Slot[K, V] // of a bucket, keys in secondary buckets
-	used     int64             // slots in use that were empty, less those that are empty now
+	remapped []*cpu.Slot[K, V] // keys of the current bucket in secondary buckets
+	used     int64             // change in the number of slots with live or dead keys
 }
 
-// reclaim clears the unused entries of a bucket, and brings its keys back as far as slots are free.
-// If all fit, the bucket is of type A again.
+// reclaim clears the unused entries of a bucket, and moves its keys back while slots are free. If
+// all keys fit, the bucket becomes one of type A.
 func (r *reclaimer[K, V]) reclaim(bucket uint32) {
 	slots := r.bucket(bucket)
 	if !isArray(last(slots)) {
@@ -54,7 +54,7 @@ func (r *reclaimer[K, V]) reclaim(bucket uint32) {
 	}
 	r.collect(bucket)
 	_, free := countFree(slots)
-	all := len(r.remapped) <= free+1 // the array's slot, too
+	all := len(r.remapped) <= free+1 // the array's slot becomes free too
 	if all {
 		vacate(last(slots))
 	}
@@ -64,7 +64,7 @@ func (r *reclaimer[K, V]) reclaim(bucket uint32) {
 			break
 		}
 		if to.Key != cpu.Sentinel[K](cpu.Empty) {
-			r.used-- // a dead one
+			r.used-- // a dead slot is in use already
 		}
 		*to = *from
 		vacate(from)
@@ -74,7 +74,7 @@ func (r *reclaimer[K, V]) reclaim(bucket uint32) {
 	}
 }
 
-// collect finds the keys of a bucket in secondary ones, and clears its unused entries.
+// collect finds the keys of a bucket in secondary buckets, and clears unused entries.
 func (r *reclaimer[K, V]) collect(bucket uint32) {
 	s, entries := last(r.bucket(bucket)), entriesOf[K, V]()
 	a := arrayOf(s)

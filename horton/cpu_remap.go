@@ -6,39 +6,39 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// maxNodes is the maximum number of secondary keys that a search for a slot tries (twin: kNodes).
+// maxNodes is the maximum number of secondary keys in one search for a slot (twin: kNodes).
 const maxNodes = 512
 
-// maxTried bounds the searches for a slot for one key. Each of two rounds ends after maxTried
-// keys or homes; the second round moves primary keys, too.
+// maxTried bounds the searches for one key's slot. Each of two rounds ends after maxTried keys or
+// homes. The second round also moves primary keys.
 const maxTried = 4 * maxNodes
 
-// longSearch is a number of keys tried for one key. Once searches have tried more, no more pieces
-// of a batch run on all cores, which cannot be stopped.
+// longSearch is a number of keys tried for one key. After a longer search, pieces of a batch no
+// longer run on all cores, since such pieces cannot be stopped.
 const longSearch = 4 * maxNodes
 
-// node is a secondary key that might be moved: the number of its slot, and the node with the key
-// that would take that slot. The parent of a root is the new key, -1.
+// node is a secondary key that may be moved. parent is the node whose key would take the slot. A
+// root has parent -1, which stands for the new key.
 type node struct {
 	slot     uint32
 	parent   int32
-	isShared bool // in its secondary bucket, with others of its entry
+	isShared bool // another key with the same entry is in its secondary bucket
 }
 
-// mover frees slots for keys, with the whole table, by the guidelines of section 5.3: primary keys
-// displace secondary ones and each other, and secondary keys only secondary ones.
+// mover frees slots for keys by the guidelines of section 5.3. Primary keys displace secondary keys
+// and each other. Secondary keys displace only secondary keys. A mover needs the whole table.
 type mover[K cpu.Key, V cpu.Val] struct {
 	*cpuTable[K, V]
-	pinned   bool  // no key moves
-	urgent   bool  // primary keys are moved, too, for secondary ones
-	tried    int   // keys tried by searches, and homes for which a slot was sought
-	maxTried int   // the limit of tried
-	used     int64 // slots in use that were empty, less those that are empty now
+	pinned   bool  // no key may move
+	urgent   bool  // primary keys may also be moved for secondary ones
+	tried    int   // number of keys and homes tried by searches
+	maxTried int   // limit of tried
+	used     int64 // change in the number of slots with live or dead keys
 	nodes    [maxNodes]node
 }
 
 // makeSlot returns a free slot for a key that is absent from the table, or nil if it finds none. If
-// the slot is in a secondary bucket, makeSlot has set the entry.
+// the slot is in a secondary bucket, makeSlot has set the remap entry.
 func (m *mover[K, V]) makeSlot(p path[K]) *cpu.Slot[K, V] {
 	if free := freeSlot(m.bucket(p.bucket)); free != nil {
 		return free
@@ -52,7 +52,7 @@ func (m *mover[K, V]) makeSlot(p path[K]) *cpu.Slot[K, V] {
 	return free
 }
 
-// tryMakeSlot returns a free slot for a key with a full primary bucket, or nil.
+// tryMakeSlot returns a free slot for a key whose primary bucket is full, or nil.
 func (m *mover[K, V]) tryMakeSlot(p path[K]) *cpu.Slot[K, V] {
 	m.maxTried = m.tried + maxTried
 	slots := m.bucket(p.bucket)
@@ -60,8 +60,8 @@ func (m *mover[K, V]) tryMakeSlot(p path[K]) *cpu.Slot[K, V] {
 		return free
 	}
 	m.displaceShared(p.bucket)
-	// Guideline 3: only if no secondary key can leave the bucket. Other moves may have freed a slot
-	// on their way, which the last line finds.
+	// Guideline 3 applies only if no secondary key can leave the bucket. The last line finds a slot
+	// that other moves have freed.
 	if freeSlot(slots) == nil && (isArray(last(slots)) || m.promote(p.bucket)) {
 		if free := m.remap(home{p.bucket, tagOf[K, V](p.key)}); free != nil {
 			return free
@@ -71,7 +71,8 @@ func (m *mover[K, V]) tryMakeSlot(p path[K]) *cpu.Slot[K, V] {
 	return freeSlot(slots)
 }
 
-// displaceShared moves secondary keys that share an entry out of a primary bucket, if it has any.
+// displaceShared moves secondary keys that share an entry out of a primary bucket, if it finds such
+// keys.
 func (m *mover[K, V]) displaceShared(bucket uint32) {
 	for number := bucket << m.shift; number < (bucket+1)<<m.shift && !m.pinned; number++ {
 		s := m.slot(number)
@@ -85,8 +86,8 @@ func (m *mover[K, V]) displaceShared(bucket uint32) {
 	}
 }
 
-// promote makes a full bucket one of type B. One of its primary keys goes to a secondary bucket,
-// the key in the last slot takes its slot, and the last slot becomes the array.
+// promote turns a full bucket into one of type B. One of its primary keys goes to a secondary
+// bucket, the key in the last slot takes its slot, and the last slot becomes the array.
 func (m *mover[K, V]) promote(bucket uint32) bool {
 	slots := m.bucket(bucket)
 	i := len(slots) - 1
@@ -109,20 +110,21 @@ func (m *mover[K, V]) promote(bucket uint32) bool {
 	return true
 }
 
-// hasPrimaryKey reports whether a slot of a primary bucket has a primary key.
+// hasPrimaryKey reports whether a slot of a primary bucket has a key for which that bucket is
+// primary.
 func (m *mover[K, V]) hasPrimaryKey(bucket uint32, s *cpu.Slot[K, V]) bool {
 	return isKey(s) && twins(m.geometry, s.Key) == bucket>>1
 }
 
-// countUsed counts a slot that a key is moved to.
+// countUsed counts the slot that a key is about to move to.
 func (m *mover[K, V]) countUsed(free *cpu.Slot[K, V]) {
 	if free.Key == cpu.Sentinel[K](cpu.Empty) {
 		m.used++
 	}
 }
 
-// swapPrimary moves one of the primary keys of a bucket of type B to a secondary bucket. Both that
-// key and the new one, which takes its slot, are primary, so lookups get no longer (section 5.3.4).
+// swapPrimary moves a primary key of a type B bucket to a secondary bucket. The new key takes its
+// slot. Both keys are primary, so lookups get no longer (section 5.3.4).
 func (m *mover[K, V]) swapPrimary(bucket uint32) {
 	slots := m.bucket(bucket)
 	for i := range slots {
@@ -136,7 +138,6 @@ func (m *mover[K, V]) swapPrimary(bucket uint32) {
 	}
 }
 
-// move moves a key.
 func (m *mover[K, V]) move(from, to *cpu.Slot[K, V]) {
 	m.countUsed(to)
 	*to = *from
@@ -144,8 +145,8 @@ func (m *mover[K, V]) move(from, to *cpu.Slot[K, V]) {
 	m.used--
 }
 
-// remap returns a free slot for a key of a home, in the secondary bucket that it sets in the entry,
-// or nil. The bucket of the home is of type B.
+// remap returns a free slot for a key of a home and sets the entry to the slot's secondary bucket.
+// It returns nil if it finds none. The home's bucket must be of type B.
 func (m *mover[K, V]) remap(h home) *cpu.Slot[K, V] {
 	free := m.secondarySlot(h)
 	if free != nil {
@@ -154,7 +155,7 @@ func (m *mover[K, V]) remap(h home) *cpu.Slot[K, V] {
 	return free
 }
 
-// setEntry sets the entry of a home to a function that gives the secondary bucket of a slot.
+// setEntry sets the entry of a home to a function that gives the secondary bucket of slot to.
 func (m *mover[K, V]) setEntry(h home, to *cpu.Slot[K, V]) {
 	s, entries, at := last(m.bucket(h.bucket)), entriesOf[K, V](), m.number(to)>>m.secondaryShift()
 	i := uint32(1)
@@ -165,10 +166,10 @@ func (m *mover[K, V]) setEntry(h home, to *cpu.Slot[K, V]) {
 }
 
 // secondarySlot returns a free slot for one more key of a home in a secondary bucket. If the home
-// has keys in one, it is that bucket; otherwise the least loaded, from which another secondary key
-// is moved if necessary. With the first bucket that has a free slot instead, filling a table of
-// 4,000,000 keys to 0.9 takes about the same time. Filling it to 0.95 takes 1.1 us a key instead of
-// 0.8.
+// has keys in a secondary bucket, it chooses that bucket. Otherwise it chooses the least loaded
+// bucket. If no bucket has a free slot, it moves another secondary key. Measured with 4,000,000
+// keys: choosing the first bucket with a free slot takes the same time to fill a table to 0.9. To
+// fill it to 0.95, it takes 1.1 us a key instead of 0.8.
 func (m *mover[K, V]) secondarySlot(h home) *cpu.Slot[K, V] {
 	if m.tried++; m.tried > m.maxTried {
 		return nil
@@ -209,8 +210,8 @@ func (m *mover[K, V]) secondarySlot(h home) *cpu.Slot[K, V] {
 	return m.displace(roots, h, noBucket)
 }
 
-// secondarySlotIn returns a free slot for one more key of a home with other keys in a full
-// secondary bucket. If necessary, all of them go to another one.
+// secondarySlotIn returns a free slot for one more key of a home that has keys in secondary bucket
+// at, which is full. If necessary, it moves all keys of the home to another bucket.
 func (m *mover[K, V]) secondarySlotIn(h home, at uint32) *cpu.Slot[K, V] {
 	if free := m.displace(m.addNodes(0, at<<m.secondaryShift(), 1<<m.secondaryShift(), -1, h), h, at); free != nil {
 		return free
@@ -222,10 +223,10 @@ func (m *mover[K, V]) secondarySlotIn(h home, at uint32) *cpu.Slot[K, V] {
 	return nil
 }
 
-// freeSecondary frees one more slot of a secondary bucket without moving the keys of home except.
-// It moves a secondary key, or, if a key would have no place otherwise, a primary one, which is
-// against guideline 1. Without that, one in 300,000 keys of 32-bit sets has no place in buckets of
-// two and four slots, so no large table could be filled.
+// freeSecondary frees one more slot of a secondary bucket. It does not move keys of the home
+// except. It moves a secondary key, or, if urgent is set, a primary one, against guideline 1.
+// Without that, one in 300,000 keys of 32-bit sets has no place in buckets of two and four slots,
+// so no large table could be filled.
 func (m *mover[K, V]) freeSecondary(at uint32, except home) bool {
 	first := at << m.secondaryShift()
 	if m.displace(m.addNodes(0, first, 1<<m.secondaryShift(), -1, except), except, at) != nil {
@@ -234,7 +235,7 @@ func (m *mover[K, V]) freeSecondary(at uint32, except home) bool {
 	if !m.urgent {
 		return false
 	}
-	m.urgent = false // once is enough
+	m.urgent = false // once suffices
 	defer func() { m.urgent = true }()
 	for number := first; number < first+1<<m.secondaryShift(); number++ {
 		s, bucket := m.slot(number), number>>m.shift
@@ -249,9 +250,9 @@ func (m *mover[K, V]) freeSecondary(at uint32, except home) bool {
 	return false
 }
 
-// regroup moves the keys of a home, which share an entry, from one secondary bucket to another one
-// with `more` free slots left over. It takes a bucket with enough free slots, or one that can be
-// cleared of other keys.
+// regroup moves the keys of a home, which share an entry, from one secondary bucket to another.
+// spare slots must remain free there. It takes a bucket that has enough free slots, or one from
+// which enough other keys can be moved.
 func (m *mover[K, V]) regroup(h home, from uint32, spare int) bool {
 	entries := entriesOf[K, V]()
 	for try := uint32(0); try < 2*functions && !m.pinned && m.tried < m.maxTried; try++ {
@@ -261,14 +262,14 @@ func (m *mover[K, V]) regroup(h home, from uint32, spare int) bool {
 		}
 		n := m.count(h, from)
 		if n == 0 {
-			return false // a search has moved the only one
+			return false // a search has moved the only key
 		}
 		_, free := countFree(m.secondaryBucket(to))
 		for try >= functions && free < n+spare && m.freeSecondary(to, h) {
 			_, free = countFree(m.secondaryBucket(to))
 		}
 		if free < n+spare || m.count(h, from) != n {
-			continue // freeSecondary may have moved a key of the home, too
+			continue // freeSecondary may have moved a key of the home
 		}
 		slots := m.secondaryBucket(from)
 		for i := range slots {
@@ -282,7 +283,6 @@ func (m *mover[K, V]) regroup(h home, from uint32, spare int) bool {
 	return false
 }
 
-// count returns the number of keys of a home in a secondary bucket.
 func (m *mover[K, V]) count(h home, at uint32) (n int) {
 	slots := m.secondaryBucket(at)
 	for i := range slots {
@@ -293,7 +293,7 @@ func (m *mover[K, V]) count(h home, at uint32) (n int) {
 	return n
 }
 
-// countFree counts the slots without a key and returns the first of them.
+// countFree counts the slots without a key, and returns the first one.
 func countFree[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (first *cpu.Slot[K, V], n int) {
 	for i := len(slots) - 1; i >= 0; i-- {
 		if isFree(slots[i].Key) {
@@ -304,10 +304,11 @@ func countFree[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (first *cpu.Slot[K,
 	return first, n
 }
 
-// displace frees a slot among the first n nodes. A breadth-first search finds the shortest sequence
-// of moves, each of a secondary key to another of its buckets, that ends at a free slot. Keys that
-// share their entry stay in their bucket, since the entry holds for all of them. So do the keys of
-// home except, and no key goes to a reserved bucket. It returns the slot, or nil.
+// displace frees the slot of one of the first n nodes, and returns it. A breadth-first search finds
+// the shortest sequence of moves that ends at a free slot. Each move takes a secondary key to
+// another of its buckets. Keys that share their entry stay in their bucket, since the entry applies
+// to all of them. Keys of the home except do not move, and no key goes to the reserved bucket.
+// displace returns nil if it finds no sequence.
 func (m *mover[K, V]) displace(n int, except home, reserved uint32) *cpu.Slot[K, V] {
 	if m.pinned {
 		return nil
@@ -326,7 +327,7 @@ func (m *mover[K, V]) displace(n int, except home, reserved uint32) *cpu.Slot[K,
 			if free := freeSlot(m.secondaryBucket(to)); free != nil {
 				return m.moveAlong(int32(at), free)
 			}
-			if !same || isShared { // it may take the slot of a key that leaves the bucket
+			if !same || isShared { // the key may take the slot of a key that leaves the bucket
 				n = m.addNodes(n, to<<m.secondaryShift(), 1<<m.secondaryShift(), int32(at), except)
 			}
 		}
@@ -334,13 +335,13 @@ func (m *mover[K, V]) displace(n int, except home, reserved uint32) *cpu.Slot[K,
 	return nil
 }
 
-// noBucket is no bucket, noHome the home of no key.
+// noBucket is not the number of any bucket. No key has the home noHome.
 const noBucket = math.MaxUint32
 
 var noHome = home{bucket: noBucket}
 
-// addNodes adds the secondary keys in some slots to the nodes, except those of a home, as far as
-// the nodes have space.
+// addNodes adds nodes for the secondary keys in some slots, except keys of a home. It stops when
+// m.nodes is full.
 func (m *mover[K, V]) addNodes(n int, first, slots uint32, parent int32, except home) int {
 	for number := first; number < first+slots && n < len(m.nodes); number++ {
 		s := m.slot(number)
@@ -349,7 +350,7 @@ func (m *mover[K, V]) addNodes(n int, first, slots uint32, parent int32, except 
 		}
 		h := homeOf[K, V](m.geometry, s.Key, number)
 		isShared := m.shared(h, number)
-		// no other slot is possible for it
+		// the key cannot go to another slot
 		if h == except || isShared && m.shift >= minSecondaryShift {
 			continue
 		}
@@ -359,7 +360,7 @@ func (m *mover[K, V]) addNodes(n int, first, slots uint32, parent int32, except 
 	return n
 }
 
-// shared reports whether another key of a home is in the secondary bucket of a slot.
+// shared reports whether the secondary bucket of a slot has another key of a home.
 func (m *mover[K, V]) shared(h home, number uint32) bool {
 	slots := m.secondaryBucket(number >> m.secondaryShift())
 	for i := range slots {
@@ -370,9 +371,9 @@ func (m *mover[K, V]) shared(h home, number uint32) bool {
 	return false
 }
 
-// moveAlong moves the key of a node to a free slot, that of its parent to the slot of the node,
-// and so on, and returns the slot that is free in the end. No slot occurs twice on the way: from a
-// slot the search always goes on the same way, so the shortest way takes it once.
+// moveAlong moves the key of a node to a free slot, the key of the node's parent to the node's
+// slot, and so on. It returns the slot that is free in the end. No slot occurs twice: from a slot
+// the search always continues in the same way, so the shortest sequence has it once.
 func (m *mover[K, V]) moveAlong(at int32, to *cpu.Slot[K, V]) *cpu.Slot[K, V] {
 	for ; at >= 0; at = m.nodes[at].parent {
 		number := m.nodes[at].slot

@@ -9,7 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// cpuTable reads and writes a generation from Go. All pointer arithmetic is in slotsAt and number.
+// cpuTable gives Go code access to the slots of a generation. All pointer arithmetic is in slotsAt
+// and number.
 type cpuTable[K cpu.Key, V cpu.Val] struct {
 	geometry
 	base unsafe.Pointer
@@ -19,55 +20,51 @@ func tableOf[K cpu.Key, V cpu.Val](g *generation) cpuTable[K, V] {
 	return cpuTable[K, V]{geometry: g.geometry, base: unsafe.Pointer(unsafe.SliceData(g.Buf.Host))}
 }
 
-// slotBytes and perLine are constants of each instantiation.
+// slotBytes and perLine are constant in each instantiation.
 func (t *cpuTable[K, V]) slotBytes() int {
 	var s cpu.Slot[K, V]
 	return int(unsafe.Sizeof(s))
 }
 func (t *cpuTable[K, V]) perLine() uint32 { return uint32(lineBytes / t.slotBytes()) }
 
-// slotsAt returns n slots from slot number first of the table on.
+// slotsAt returns n slots, from slot first of the table on.
 func (t *cpuTable[K, V]) slotsAt(first, n uint32) []cpu.Slot[K, V] {
 	return unsafe.Slice((*cpu.Slot[K, V])(unsafe.Add(t.base, uintptr(first)*uintptr(t.slotBytes()))), n)
 }
 
-// slot returns slot number i of the table.
 func (t *cpuTable[K, V]) slot(i uint32) *cpu.Slot[K, V] { return &t.slotsAt(i, 1)[0] }
 
-// bucket returns the slots of a bucket.
 func (t *cpuTable[K, V]) bucket(i uint32) []cpu.Slot[K, V] {
 	return t.slotsAt(i<<t.shift, 1<<t.shift)
 }
 
-// secondaryBucket returns the slots of a secondary bucket.
 func (t *cpuTable[K, V]) secondaryBucket(i uint32) []cpu.Slot[K, V] {
 	return t.slotsAt(i<<t.secondaryShift(), 1<<t.secondaryShift())
 }
 
-// line returns the slots of a line.
 func (t *cpuTable[K, V]) line(i uint32) []cpu.Slot[K, V] {
 	return t.slotsAt(i*t.perLine(), t.perLine())
 }
 
-// number returns the number of a slot in the table.
+// number returns the index of a slot in the table.
 func (t *cpuTable[K, V]) number(s *cpu.Slot[K, V]) uint32 {
 	return uint32((uintptr(unsafe.Pointer(s)) - uintptr(t.base)) / uintptr(t.slotBytes()))
 }
 
-// firstLine returns the line in which a bucket begins, lastLine the one in which it ends.
+// firstLine returns the line in which a bucket begins. lastLine returns the line in which it ends.
 func (t *cpuTable[K, V]) firstLine(bucket uint32) uint32 { return bucket << t.shift / t.perLine() }
 func (t *cpuTable[K, V]) lastLine(bucket uint32) uint32 {
 	return (bucket<<t.shift + 1<<t.shift - 1) / t.perLine()
 }
 
-// pieceShift is the shift of the unit of prefetching: a cache line.
+// pieceShift is the binary logarithm of the unit of prefetching in bytes, a cache line.
 const pieceShift = 6
 
-// maxPieces is the most pieces of a bucket: 16 slots of 16 bytes.
+// maxPieces is the maximum number of cache lines of a bucket. It has up to 16 slots of 16 bytes.
 const maxPieces = bucket.MaxSlots * 16 >> pieceShift
 
-// pieces appends the cache lines of a bucket of 1<<shift slots to others. All of them are needed,
-// since misses read the last slot.
+// pieces appends the cache lines of a bucket with 1<<shift slots to dst. All lines are needed,
+// since a miss reads the last slot.
 func (t *cpuTable[K, V]) pieces(dst []uint32, bucket, shift uint32) []uint32 {
 	first := uint64(bucket) << shift * uint64(t.slotBytes())
 	last := first + uint64(t.slotBytes())<<shift - 1
@@ -77,7 +74,7 @@ func (t *cpuTable[K, V]) pieces(dst []uint32, bucket, shift uint32) []uint32 {
 	return dst
 }
 
-// find returns the slot of a stored key among slots, or nil. No array equals a key.
+// find returns the slot that has a stored key, or nil. An array never equals a key.
 func find[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V], key K) *cpu.Slot[K, V] {
 	for i := range slots {
 		if slots[i].Key == key {
@@ -87,7 +84,7 @@ func find[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V], key K) *cpu.Slot[K, V] {
 	return nil
 }
 
-// freeSlot returns a slot without a key, or nil. No array looks free.
+// freeSlot returns a slot without a key, or nil. An array never looks free.
 func freeSlot[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) *cpu.Slot[K, V] {
 	for i := range slots {
 		if isFree(slots[i].Key) {
@@ -97,15 +94,14 @@ func freeSlot[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) *cpu.Slot[K, V] {
 	return nil
 }
 
-// isFree reports whether a slot has no key and no entries.
+// isFree reports whether a slot with this stored key has neither a key nor entries.
 func isFree[K cpu.Key](key K) bool { return isSentinel(key) }
 
-// vacate empties a slot after its key has moved. Dead slots are those of deleted keys.
+// vacate marks a slot empty after its key has moved.
 func vacate[K cpu.Key, V cpu.Val](s *cpu.Slot[K, V]) {
 	writeArray(s, array{low: math.MaxUint64, high: math.MaxUint64})
 }
 
-// isKey reports whether a slot has a key.
 func isKey[K cpu.Key, V cpu.Val](s *cpu.Slot[K, V]) bool {
 	return !isSentinel(s.Key) && !isArray(s)
 }
@@ -113,7 +109,6 @@ func isKey[K cpu.Key, V cpu.Val](s *cpu.Slot[K, V]) bool {
 // isArray reports whether the last slot of a bucket holds its remap entries.
 func isArray[K cpu.Key, V cpu.Val](last *cpu.Slot[K, V]) bool { return last.Key&typeBit[K, V]() == 0 }
 
-// last returns the last slot of a bucket.
 func last[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) *cpu.Slot[K, V] {
 	return &slots[len(slots)-1]
 }
@@ -123,8 +118,8 @@ func (t *cpuTable[K, V]) sentinelSlot(p path[K]) *cpu.Slot[K, V] {
 	return &t.line(t.lines)[p.sentinelIndex()]
 }
 
-// remappedBucket returns the secondary bucket for a key that is absent from its primary one with
-// these slots. ok is false if no entry names one.
+// remappedBucket returns the secondary bucket for a key that is absent from the given slots of its
+// primary bucket. ok is false if the bucket has no entry for the key.
 func (t *cpuTable[K, V]) remappedBucket(slots []cpu.Slot[K, V], p path[K]) (bucket uint32, ok bool) {
 	if !isArray(last(slots)) {
 		return 0, false
@@ -137,12 +132,12 @@ func (t *cpuTable[K, V]) remappedBucket(slots []cpu.Slot[K, V], p path[K]) (buck
 	return t.secondary(h, entriesOf[K, V](), i), true
 }
 
-// isOf reports whether a slot of a secondary bucket has a key of a home.
+// isOf reports whether a slot of a secondary bucket has a key of home h.
 func (t *cpuTable[K, V]) isOf(h home, s *cpu.Slot[K, V]) bool {
 	return isKey(s) && twins(t.geometry, s.Key) == h.bucket>>1 && homeOf[K, V](t.geometry, s.Key, t.number(s)) == h
 }
 
-// TryInsert implements [bucket.Table]. The keys of pairs are not mixed.
+// TryInsert implements [bucket.Table]. The key of the pair is in its original form.
 func (t *cpuTable[K, V]) TryInsert(part cpu.Share, pair *cpu.Slot[K, V]) bool {
 	p := pathOf[K, V](t.geometry, pair.Key)
 	if isSentinel(p.key) || t.firstLine(p.bucket) < part.Lo || t.lastLine(p.bucket) >= part.Hi {
@@ -191,7 +186,7 @@ func (t *cpuTable[K, V]) Live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
 	}
 }
 
-// keyIn returns the key in a slot of a line, if it has one.
+// keyIn returns the original key in a slot of a line, if the slot has one.
 func (t *cpuTable[K, V]) keyIn(line uint32, s *cpu.Slot[K, V]) (key K, ok bool) {
 	switch {
 	case line == t.lines && !isSentinel(s.Key):
@@ -202,7 +197,6 @@ func (t *cpuTable[K, V]) keyIn(line uint32, s *cpu.Slot[K, V]) (key K, ok bool) 
 	return keyAt[K, V](t.geometry, s.Key, t.number(s)), true
 }
 
-// countBuckets counts in buckets [lo,hi).
 func (t *cpuTable[K, V]) countBuckets(lo, hi uint32) (c bucketCounts) {
 	for b := lo; b < hi; b++ {
 		slots := t.bucket(b)

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Damage to the memory of a table is noticed.
+// CheckInvariants reports damage to the memory of a table.
 func TestDamageIsNoticed(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(d *damaged) bool
@@ -42,7 +42,7 @@ func TestDamageIsNoticed(t *testing.T) {
 	}
 }
 
-// damaged is a nearly full table of a CPU, to be damaged.
+// damaged is a nearly full table on a CPU that a test damages.
 type damaged struct {
 	mover[uint32, uint32]
 	tab table
@@ -74,7 +74,8 @@ func (d *damaged) tally() *core.Tally {
 	return d.tab.engine.(*cpuEngine[uint32, uint32, uint32, uint32]).generation().Tally()
 }
 
-// entry changes the first entry that is set, or is not: to none, or to another function.
+// entry changes the first entry that is set, or the first that is not set. It clears the entry or
+// selects another function.
 func (d *damaged) entry(set bool, by uint32) bool {
 	for b := range d.buckets {
 		s := last(d.bucket(b))
@@ -91,7 +92,7 @@ func (d *damaged) entry(set bool, by uint32) bool {
 	return false
 }
 
-// secondaries yields the slots of keys that share their entry with no other.
+// secondaries yields the slots of secondary keys that do not share their entry.
 func (d *damaged) secondaries(yield func(number uint32, h home) bool) {
 	for number := range d.buckets << d.shift {
 		s := d.slot(number)
@@ -104,8 +105,8 @@ func (d *damaged) secondaries(yield func(number uint32, h home) bool) {
 	}
 }
 
-// keepOut moves n secondary keys into the places of primary ones, which are lost, in buckets that
-// have keys elsewhere.
+// keepOut moves n secondary keys to slots of primary keys. The primary keys are lost. Their buckets
+// have other keys in secondary buckets.
 func (d *damaged) keepOut(n int) bool {
 	away := map[uint32]bool{}
 	for _, h := range d.secondaries {
@@ -123,8 +124,8 @@ func (d *damaged) keepOut(n int) bool {
 	return n == 0
 }
 
-// primaryFor returns the slot of a primary key, in one of some buckets, where a key of a home may
-// go.
+// primaryFor returns the slot of a primary key to which a key of home h may move. The slot is in
+// one of the buckets in.
 func (d *damaged) primaryFor(h home, at uint32, in map[uint32]bool) *cpu.Slot[uint32, uint32] {
 	for i := uint32(1); i <= functions; i++ {
 		to := d.secondary(h, halfEntries, i)
@@ -164,7 +165,7 @@ func (d *damaged) copyKey() bool {
 	return false
 }
 
-// strayKey moves a primary key to a bucket that its own does not lead to.
+// strayKey moves a primary key to a bucket in which no lookup searches for it.
 func (d *damaged) strayKey() bool {
 	to := d.free()
 	for number := range d.buckets << d.shift {

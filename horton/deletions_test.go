@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Lazy counts deleted keys: deletes that find no key cause no reclaim, however many they are.
+// Lazy counts deleted keys. Deletes that find no key cause no reclaim, however many they are.
 func TestReclaimCountsKeys(t *testing.T) {
 	for name, dev := range map[string]device.Device{"CPU": devicetest.OpenCPU(t, 2), "GPU": devicetest.OpenSim(t, &sim.Options{Arch: 90})} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func reclaimsForKeys(t *testing.T, dev device.Device) {
 	}
 	host := func(keys []uint32) error { _, err := m.Delete(t.Context(), keys, nil); return err }
 	deleteAbsent := func() error { return errors.Join(m.DeleteOn(s, absent, flags), m.PutOn(s, one, one)) }
-	// The leftovers of batches on streams are reclaimed before this insertion.
+	// The table reclaims after batches on streams before this insertion.
 	put := func() error { return errors.Join(m.PutOn(s, one, one), m.Sync(t.Context())) }
 	for _, c := range []struct {
 		what     string

@@ -10,38 +10,38 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// engine is what a structure requires of an engine beyond bucket.Engine.
+// engine has the methods that a table and its policy call beside those of bucket.Engine.
 type engine interface {
 	bucket.Engine
-	// geometry describes the table in use.
+	// geometry returns the geometry of the current table.
 	geometry() geometry
-	// reclaim makes lookups as short again as deletes allow; see cpu_reclaim.go. It does nothing
-	// while user code iterates. done reports whether it ran.
+	// reclaim shortens lookups after deletes; see cpu_reclaim.go. It does nothing while a lease is
+	// held, as in an iteration. done reports whether it ran.
 	reclaim(ctx context.Context) (done bool, err error)
-	// deleted returns an upper bound on the keys deleted since the last reclaim. It is exact if
-	// keys are counted (Counters) after each batch that only deletes.
+	// deleted returns an upper bound on the number of keys deleted since the last reclaim. It is
+	// exact if ReadCounters is called after each batch that only deletes.
 	deleted() uint64
-	// countBuckets counts what Stats reports.
+	// countBuckets counts buckets, entries and keys for Stats.
 	countBuckets(ctx context.Context) (bucketCounts, error)
 }
 
-// mode is how a table behaves whatever its geometry.
+// mode is the part of a table's configuration that does not depend on its size.
 type mode struct {
 	layout   layout
-	capacity int  // of a table of fixed size, or 0
-	eager    bool // the buckets of deleted keys are reclaimed after each batch
+	capacity int  // maximum number of keys of a fixed table, or 0
+	eager    bool // reclaim the buckets of deleted keys after each batch
 }
 
-// bucketCounts holds the counts of a pass over the buckets.
+// bucketCounts has the results of a pass over the buckets.
 type bucketCounts struct {
 	arrays    uint64 // buckets of type B
-	entries   uint64 // entries that are set
+	entries   uint64 // remap entries that are set
 	secondary uint64 // keys in secondary buckets
 	displaced uint64 // secondary keys in buckets of type B
 	full      uint64 // buckets without a free slot
 }
 
-// newEngine chooses the engine: Go code on a device that is the host, kernels on any other.
+// newEngine chooses the engine: Go code on the host, kernels elsewhere.
 func newEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) (engine, *core.Leases, error) {
 	host, ok := dev.(device.Host)
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/horton"
 )
 
-// A map lives on a device: "auto" selects the GPU, if present; this example uses the CPU. The map
+// A map lives on a device. "auto" selects the GPU, if present; this example uses the CPU. The map
 // may fill 0.95 of its slots.
 func Example() {
 	ctx := context.Background()
@@ -39,8 +39,8 @@ func Example() {
 	// Output: 3 inserted, 2 found: [2.5 0 3] [true false true]
 }
 
-// A set of blocked keys that is queried for many more than it holds. A query usually reads one
-// bucket, two at most.
+// A set of blocked keys is queried for many more keys than it has. A query usually reads one
+// bucket, and two at most.
 func ExampleNewSet() {
 	dev, err := cpu.Open(nil)
 	if err != nil {
@@ -64,7 +64,7 @@ func ExampleNewSet() {
 	// Output: 2 [false true false true] [7 8 9]
 }
 
-// Stats reports what a lookup reads. Options select when deletes make it shorter.
+// Stats reports how many buckets a lookup reads. Reclaim selects when deletes make lookups shorter.
 func ExampleMap_Stats() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)

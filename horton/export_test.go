@@ -8,10 +8,10 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Images holds the kernels, MixedImages those of mixed batches and reductions.
+// Images has the kernels. MixedImages has the kernels for mixed batches and reductions.
 var Images, MixedImages = conformance.Images(hortonImages), conformance.Images(hortonMixedImages)
 
-// Small pages, so that small tables have several.
+// Pages are small in tests, so that small tables have several.
 func init() { core.PageBytes = 1 << 12 }
 
 // Crowded returns options of a table that may be full to its last slot.
@@ -24,7 +24,7 @@ func Crowded(o Options) *Options {
 // image.check. Conformance calls it after each test.
 func (m *Map[K, V]) CheckInvariants() error { return m.table.checkInvariants() }
 
-// CheckInvariants is that of Map.
+// CheckInvariants checks a set. See [Map.CheckInvariants].
 func (s *Set[K]) CheckInvariants() error { return s.table.checkInvariants() }
 
 func (t *table) checkInvariants() error {
@@ -34,8 +34,8 @@ func (t *table) checkInvariants() error {
 	})
 }
 
-// image is the memory of a table, read only by the description in layout.go. It shares no code with
-// the engines except the hash functions.
+// image is the memory of a table, read as layout.go describes it. It shares no code with the
+// engines except the hash functions.
 type image struct {
 	geometry
 	conformance.Memory
@@ -81,7 +81,7 @@ func (im *image) entries(slot int) (all []uint32) {
 	return all
 }
 
-// home returns the home of what is stored in a slot.
+// home returns the home of the stored key in a slot.
 func (im *image) home(key uint64, slot uint32) home {
 	switch {
 	case im.Slot == 4:
@@ -94,10 +94,10 @@ func (im *image) home(key uint64, slot uint32) home {
 	return homeOf[uint64, uint64](im.geometry, key, slot)
 }
 
-// check requires every key once: in its primary bucket, in the secondary one that its entry names,
-// or, if it looks like a sentinel, in its own slot. Few may be secondary because a key of another
-// bucket has their place. Entries belong to present keys, unless some have been deleted since. No
-// slot may be in the middle of a write, and the counters must match the slots.
+// check checks that every key occurs once: in its primary bucket, in the secondary bucket that its
+// entry gives, or in its own slot if it looks like a sentinel. Only few keys may be secondary
+// because a key of another bucket has their slot. An entry must belong to a present key, unless
+// keys have been deleted since. No slot may be half written, and the counters must match the slots.
 func (im *image) check() error {
 	per := lineBytes / im.Slot
 	slots := int(im.buckets) << im.shift
@@ -106,7 +106,7 @@ func (im *image) check() error {
 	}
 	seen := map[[2]uint64]int{}
 	at := map[home]uint32{} // the buckets of secondary keys
-	// The number of secondary keys, by their primary buckets and by the buckets that hold them.
+	// Numbers of secondary keys, by their primary buckets and by the buckets that hold them.
 	away, others := map[uint32]int{}, map[uint32]int{}
 	var live, used uint64
 	for i := range slots + per {
@@ -155,8 +155,8 @@ func (im *image) check() error {
 	return im.checkEntries(at)
 }
 
-// displaced counts primary keys that secondary ones of other buckets keep out: the keys of each
-// bucket that are elsewhere, as far as others have their slots.
+// displaced counts the primary keys that secondary keys of other buckets keep out. A bucket counts
+// at most its keys that are elsewhere, and at most the other keys in its slots.
 func displaced(away, others map[uint32]int) (n int) {
 	for b, keys := range away {
 		n += min(keys, others[b])
@@ -164,11 +164,11 @@ func displaced(away, others map[uint32]int) (n int) {
 	return n
 }
 
-// checkPrimacy requires that few keys are kept out that way (section 5.3, guideline 1). A key that
-// shares its entry stays where it is if no other bucket takes all that do, and so does any key
-// while user code iterates. One in forty is more than tables have that are as full as they get,
-// except the smallest. (One in eighty has been seen on a GPU, with concurrent threads, one in three
-// hundred on a CPU.) Tables that delete keys and reclaim nothing keep out more.
+// checkPrimacy checks that few keys are kept out in this way (section 5.3, guideline 1). A key that
+// shares its entry stays if no other bucket takes all keys of the entry. During an iteration every
+// key stays. The limit of one in forty keys is more than full tables have, except the smallest.
+// (Observed: one in eighty on a GPU, with concurrent threads, and one in three hundred on a CPU.)
+// Tables that delete keys and never reclaim keep out more.
 func (im *image) checkPrimacy(away, others map[uint32]int, live int) error {
 	most := 4 + live/40
 	if im.deleted {
@@ -180,7 +180,7 @@ func (im *image) checkPrimacy(away, others map[uint32]int, live int) error {
 	return nil
 }
 
-// checkEntries requires that the entries of all buckets name the buckets of the keys in at.
+// checkEntries checks that the entries of all buckets give the secondary buckets in at.
 func (im *image) checkEntries(at map[home]uint32) error {
 	set := 0
 	for b := range im.buckets {

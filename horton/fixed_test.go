@@ -23,7 +23,7 @@ func fixedOn(dev device.Device, opts horton.Options) conformance.FixedMaker {
 	}
 }
 
-// Every map of fixed size takes the keys that Capacity promises.
+// Every fixed map takes Capacity keys.
 func TestFixedTakesCapacity(t *testing.T) {
 	conformance.SkipRaced(t, "is about room")
 	open := fixedOn(devicetest.OpenCPU(t, 2), horton.Options{})
@@ -33,7 +33,7 @@ func TestFixedTakesCapacity(t *testing.T) {
 	}
 }
 
-// A full map is detected: refusing keys takes no search that grows with the map.
+// A full map refuses keys quickly: the search for a slot does not grow with the map.
 func TestFixedRefusesQuickly(t *testing.T) {
 	conformance.SkipRaced(t, "is about time")
 	conformance.FixedRefusesQuickly(t, fixedOn(devicetest.OpenCPU(t, 2), horton.Options{}), 300, 1000, 100_000)

@@ -14,16 +14,15 @@ import (
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,64_64,32_0,64_0 -type horton::Table=tableRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::List=internal/gpu.List -type weft::Winners=internal/gpu.Winners -type weft::Contest=internal/gpu.Contest -type weft::Export=internal/gpu.Export horton.cu
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams -type weft::EvictParams=.evictParams horton_mixed.cu
 
-// Tuning of the launches.
 const (
-	// strideBlocks is the number of blocks per multiprocessor of kernels that stride: as many as
-	// fit, and more.
+	// strideBlocks is the number of blocks per multiprocessor in kernels that stride. It is more
+	// than fit at the same time.
 	strideBlocks = 8
 
-	lanes = 4 // horton_table.cuh
+	lanes = 4 // as in horton_table.cuh
 
-	// narrowBytes is the size up to which a bucket is read in one narrow step. Larger ones are read
-	// twice as wide.
+	// narrowBytes is the maximum size of a bucket that is read in one narrow step. Larger buckets
+	// are read by wide kernels, twice as much at a time.
 	narrowBytes = 64
 )
 
@@ -34,7 +33,7 @@ type gpuEngine struct {
 	deletions deletions
 }
 
-// kernels holds the entry points for one pair of widths: what the structure adds to its engine.
+// kernels has the entry points for one pair of widths.
 type kernels struct {
 	engine *gpu.Engine
 	widths batch.Widths
@@ -46,7 +45,7 @@ type kernels struct {
 	mixed                                              gpu.MixedKernels
 	mixedEvict                                         device.Kernel
 
-	// reclaimDue reports that deletes have left something to be reclaimed later.
+	// reclaimDue is set if deletes have left buckets to reclaim later.
 	reclaimDue bool
 }
 
@@ -71,12 +70,12 @@ func (k *kernels) Load(dev device.Device, order *gpu.OrderKernels) error {
 	return gpu.Load(dev, hortonImages[gpu.SlotVariant(k.widths)], entries)
 }
 
-// minUrgentSlots is the number of slots from which on keys are displaced against guideline 1 before
-// one is left without a place. For smaller tables another seed costs less.
+// minUrgentSlots is the minimum size of tables that displace primary keys, against guideline 1,
+// before they refuse a key. For smaller tables another seed costs less.
 const minUrgentSlots = 1 << 11
 
-// reachableKeys returns the number of keys up to which the table surely has slots, so that a search
-// for a place is worth its time.
+// reachableKeys returns a number of keys for which the table surely has slots. Up to that number, a
+// search for a slot is worth its time.
 func (g geometry) reachableKeys() uint64 {
 	slots := int(g.buckets) << g.shift
 	if slots < minUrgentSlots {
@@ -94,7 +93,7 @@ func refOf(p core.Parts) tableRef {
 	}
 }
 
-// selectKernel selects a kernel by the size of buckets.
+// selectKernel returns narrow or wide, depending on the size of buckets.
 func (k *kernels) selectKernel(narrow, wide device.Kernel) device.Kernel {
 	if k.layout.slots*k.layout.slotBytes > narrowBytes {
 		return wide
@@ -102,7 +101,7 @@ func (k *kernels) selectKernel(narrow, wide device.Kernel) device.Kernel {
 	return narrow
 }
 
-// Lookup implements [gpu.Structure], as do the methods that follow.
+// Lookup implements [gpu.Structure].
 func (k *kernels) Lookup(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	kernel, lanes := k.selectKernel(k.get, k.getWide), lanes
 	if k.layout.slots == bucket.DefaultSlots {
@@ -112,7 +111,8 @@ func (k *kernels) Lookup(s *device.Stream, p core.Parts, b *batch.Batch, hits de
 	return device.Launch(s, kernel, gpu.Strides(s.Device(), grid, strideBlocks), gpu.Block, &getParams{table: refOf(p), lookup: lookup})
 }
 
-// Change launches a change that moves no keys, and then one for the operations that it leaves over.
+// Change implements [gpu.Structure]. The first launch moves no keys. A second launch runs the
+// insertions that found no slot.
 func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
 	first := changeParams{table: refOf(p), changes: c.Args}
 	first.changes.Failed, first.changes.First = c.Spilled, 0
@@ -134,7 +134,7 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 	return c.Ordered(), err
 }
 
-// reclaimDeleted launches reclaiming the buckets of deleted keys, or records that it is still due.
+// reclaimDeleted launches a kernel that reclaims the buckets of deleted keys, or sets reclaimDue.
 func (k *kernels) reclaimDeleted(s *device.Stream, c *changeParams, pinned bool) error {
 	if !k.eager || pinned {
 		k.reclaimDue = true
@@ -143,7 +143,8 @@ func (k *kernels) reclaimDeleted(s *device.Stream, c *changeParams, pinned bool)
 	return k.launchReclaim(s, reclaimParams{table: c.table, keys: c.changes.Keys, hi: c.changes.N, narrow: c.changes.Narrow})
 }
 
-// insert launches insertions of keys that found no slot. Those that take one step come first.
+// insert launches the insertions of keys that found no slot. Insertions that need only one move run
+// first.
 func (k *kernels) insert(s *device.Stream, first *changeParams, c *gpu.Change) error {
 	evict := evictParams{table: first.table, changes: c.Args, spilled: c.Spilled}
 	if c.NoMoves {
@@ -177,13 +178,13 @@ func (k *kernels) loadMixed(dev device.Device) (_ *gpu.MixedKernels, err error) 
 	return &k.mixed, err
 }
 
-// Winners launches the kernel that resolves duplicates.
+// ResolveWinners implements [gpu.Structure]. It launches the kernel that resolves duplicates.
 func (k *kernels) ResolveWinners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
 	return device.Launch(s, k.engine.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
 		&winnersParams{table: refOf(p), winners: *w})
 }
 
-// Export launches copying the live pairs of lines [lo,hi).
+// Export implements [gpu.Structure]. It launches the kernel that copies the pairs of lines [lo,hi).
 func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
 	slots := int(hi-lo) * lineBytes / k.widths.Slot
 	return device.Launch(s, k.export, gpu.Wave(s.Device(), slots), gpu.Block, &exportParams{
@@ -191,20 +192,17 @@ func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *bat
 	})
 }
 
-// ---- whole tables -----------------------------------------------------------
-
 func (e *gpuEngine) geometry() geometry { return e.Parts().(*generation).geometry }
 
 // Size implements [bucket.Engine].
 func (e *gpuEngine) Size() bucket.Size { return e.geometry().Size() }
 
-// ---- what deletes leave -------------------------------------------------------
-
 // Change implements [core.Engine].
 func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	e.kernel.reclaimDue = false
 	done, failed, err = e.Engine.Change(ctx, s, b)
-	inserts, deletes := countPossible(b) // also on an error: a part of it may have run
+	// also after an error, since a part of the batch may have run
+	inserts, deletes := countPossible(b)
 	if !e.kernel.reclaimDue {
 		deletes = 0
 	}
@@ -212,8 +210,8 @@ func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 	return done, failed, err
 }
 
-// countPossible counts the operations of a batch that may insert keys and that may delete them. In
-// a mixed batch on the device, all may do both.
+// countPossible counts the operations of a batch that may insert a key, and those that may delete
+// one. In a mixed batch on the device, each operation may do both.
 func countPossible(b *batch.Batch) (inserts, deletes int) {
 	kinds := b.Columns[batch.Kinds]
 	switch {
@@ -234,7 +232,7 @@ func countPossible(b *batch.Batch) (inserts, deletes int) {
 	return inserts, deletes
 }
 
-// Counters implements [core.Engine].
+// ReadCounters implements [core.Engine].
 func (e *gpuEngine) ReadCounters(ctx context.Context) (core.Counters, error) {
 	now, err := e.Engine.ReadCounters(ctx)
 	if err == nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Operations on one key have the outcome of batch order, however full the table is. One that is
-// deferred for a full bucket is not overtaken by a later one after a delete has freed a slot.
-// Batches are large enough to be dealt out to the cores.
+// Operations on one key have the outcome of batch order, however full the table is. If an operation
+// is deferred for a full bucket and a delete then frees a slot, a later operation on the key does
+// not overtake it. Batches are large enough to be divided among the cores.
 func TestLateOperationsKeepTheirOrder(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	for _, slots := range []int{1, 2, 4, 8, 16} {

@@ -12,26 +12,26 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// The memory is that of [core.Lines], the same on every device (twin:
-// kernels/include/weft/horton_table.cuh). A slot holds a key and its value in one word, so that one
-// compare-and-swap publishes both: 8 bytes for 32-bit keys with 32-bit values, 16 bytes for pairs
-// with a 64-bit part, and just the key in a set.
+// The memory of a table has the layout of [core.Lines], the same on every device (twin:
+// kernels/include/weft/horton_table.cuh). A slot has a key and its value in one word, so that one
+// compare-and-swap publishes both. It has 8 bytes for 32-bit keys with 32-bit values, 16 bytes for
+// pairs with a 64-bit part, and just the key in a set.
 //
 //	buckets          1 to 16 slots each, contiguous
 //	extra line       keys that look like sentinels, in their own slots
 //	tally            counters
 //
-// Keys are mixed: the hash of a key by the table's seed is a bijection, so the key can be recovered
-// from it. The last slot of a bucket of type B is its array of remap entries (paper, section 4,
-// figure 2). One bit of the key in that slot, the type bit, distinguishes the types: if it is
-// clear, the slot is an array. All keys, in any slot, are stored with the bit set. So no comparison
-// of keys matches an array, and no array looks free, since sentinels have the bit, too. The
-// original bit follows from the place of the key. Buckets come in pairs of twins. The other bits of
-// the key select the twins, and this bit selects one of the two. So a bucket of one slot takes any
-// key, too.
+// Keys are stored mixed: a key's hash by the table's seed is a bijection, so the key can be
+// recovered from it. The last slot of a bucket of type B is its array of remap entries (paper,
+// section 4, figure 2). One bit of the key in that slot, the type bit, distinguishes the types: if
+// it is clear, the slot is an array. All keys, in any slot, are stored with the bit set. So a
+// comparison of keys never matches an array, and an array never looks free, since sentinels have
+// the bit, too. The original value of the bit follows from the place of the key. Buckets come in
+// pairs, called twins. The other bits of the key select the pair, and the original type bit selects
+// one of the twins. So even a bucket of one slot takes any key.
 //
 // The other bits of the slot are entries of three bits, from the lowest one on. They lie in the key
-// (with values of 32 bits: in key and value) around the type bit. If a value has 64 bits, further
+// around the type bit, and with 32-bit values in key and value. If a value has 64 bits, further
 // entries lie in the value:
 //
 //	slot                 type bit   entries
@@ -40,39 +40,39 @@ import (
 //	8 bytes: key, value  36         21
 //	16 bytes             3          42: 21 in each half (in the value a bit is left over)
 //
-// An entry is 0, or the number of the function that gives the secondary bucket of all keys of this
-// bucket and tag (section 5.3.4). Where buckets are small, several form a secondary one.
+// An entry is 0 or the number of a function. The function gives the secondary bucket of all keys
+// with this bucket and tag (section 5.3.4). Where buckets are small, several buckets form one
+// secondary bucket.
 const (
 	lineBytes = core.LineBytes
 
-	// maxSlots keeps the number of a slot below 1<<32 in the kernels' 32-bit arithmetic.
+	// maxSlots keeps slot numbers below 1<<32 for the kernels' 32-bit arithmetic.
 	maxSlots = 1<<32 - 1<<8
 
-	// An entry of three bits names one of seven functions. So the paper's 21 entries fit a word
-	// with the type bit, and with seven buckets to choose from a free slot is found near the load
-	// that buckets bear.
+	// An entry of three bits selects one of seven functions. So the paper's 21 entries and the type
+	// bit fit a word, and seven buckets are enough to find a free slot near the maximum load.
 	entryBits, functions = 3, 7
-	// halfEntries fit half of a slot of 16 bytes, or one of 8.
+	// halfEntries is the number of entries in a slot of 8 bytes, or in half a slot of 16 bytes.
 	halfEntries = 21
-	// keyEntries fit a slot of 4 bytes.
+	// keyEntries is the number of entries in a slot of 4 bytes.
 	keyEntries = 10
-	// keyTypeBit and pairTypeBit are type bits, each above a whole number of entries.
+	// keyTypeBit and pairTypeBit are type bits. Each has a whole number of entries below it.
 	keyTypeBit, pairTypeBit = 3, 36
 )
 
-// absent is the last sentinel, in addition to those of all structures. Kernels use it for places
-// that are no slots of a bucket.
+// absent is the last sentinel, after those that all structures have. Kernels use it for places that
+// are not slots of a bucket.
 const absent = cpu.Pending + 1
 
 const lastSentinel = absent
 
-// sentinelShift is the position of the type bit in the number of a slot in the extra line.
+// sentinelShift is the position of the original type bit in the index of a slot in the extra line.
 const sentinelShift = 2
 
 // isSentinel reports whether a stored key has its own slot in the extra line.
 func isSentinel[K cpu.Key](stored K) bool { return cpu.IsSentinel(stored, lastSentinel) }
 
-// geometry is the part of a table's description that all devices share.
+// geometry is the part of a table's description that does not depend on the device.
 type geometry struct {
 	seed    uint64
 	lines   uint32
@@ -82,23 +82,21 @@ type geometry struct {
 
 // layout determines the geometry of a table of any size.
 type layout struct {
-	slots     int // of a bucket
+	slots     int // slots per bucket
 	slotBytes int
 }
 
-// lineMultiple returns the number of lines that sizes are multiples of: primary and secondary
-// buckets come in twins.
+// lineMultiple returns the number that the number of lines must be a multiple of. Primary and
+// secondary buckets come in twins.
 func (l layout) lineMultiple() uint32 {
 	return uint32(max(1, 2*max(l.slots, 1<<minSecondaryShift)*l.slotBytes/lineBytes))
 }
 
-// maxLines returns the largest number of lines.
 func (l layout) maxLines() uint32 {
 	lines := uint32(min(uint64(maxSlots)*uint64(l.slotBytes)/lineBytes, 1<<30)) - 2
 	return lines / l.lineMultiple() * l.lineMultiple()
 }
 
-// geometry returns the geometry of a table of a size.
 func (l layout) geometry(s bucket.Size) geometry {
 	return geometry{
 		seed: s.Seed, lines: s.Lines, shift: uint32(bits.TrailingZeros(uint(l.slots))),
@@ -109,13 +107,10 @@ func (l layout) geometry(s bucket.Size) geometry {
 // Size returns the size that determines the geometry.
 func (g geometry) Size() bucket.Size { return bucket.Size{Lines: g.lines, Seed: g.seed} }
 
-// bytes returns the size of the table's memory.
 func (g geometry) bytes() int { return core.LinesBytes(g.lines) }
 
-// ---- keys --------------------------------------------------------------------
-
-// Constants of the hash functions (twin: horton_table.cuh). The tag is the high bits of a product
-// of the stored key. They depend on the low bits of the key, which do not affect its bucket.
+// Constants of the hash functions (twin: horton_table.cuh). The tag is the high part of a product
+// with the stored key. It depends on the low bits of the key, which do not affect the bucket.
 const (
 	tagFactor32   = 0x9e3779b1
 	tagFactor64   = 0x9e3779b97f4a7c15
@@ -126,7 +121,7 @@ const (
 // from 0, by at least a twentieth of 1<<32.
 var steps = [8]uint32{0x1df9fd79, 0xc4aaeac1, 0xdf1582b1, 0x59b44e93, 0xb9a6442f, 0x8e317041, 0xf10637cf, 0x10755c97}
 
-// mix returns the mixed key of a key.
+// mix returns the mixed form of a key.
 func mix[K cpu.Key](g geometry, key K) K {
 	if unsafe.Sizeof(key) == 4 {
 		return K(hash.Uint32(uint32(key), g.seed))
@@ -134,7 +129,7 @@ func mix[K cpu.Key](g geometry, key K) K {
 	return K(hash.Uint64(uint64(key), g.seed))
 }
 
-// unmix returns the key of a mixed key.
+// unmix returns the key with a mixed form.
 func unmix[K cpu.Key](g geometry, mixed K) K {
 	if unsafe.Sizeof(mixed) == 4 {
 		return K(hash.Unmix32(uint32(mixed), g.seed))
@@ -142,7 +137,7 @@ func unmix[K cpu.Key](g geometry, mixed K) K {
 	return K(hash.Unmix64(uint64(mixed), g.seed))
 }
 
-// typeShift returns the number of the type bit of a key.
+// typeShift returns the position of the type bit in a key.
 func typeShift[K cpu.Key, V cpu.Val]() int {
 	var s cpu.Slot[K, V]
 	if unsafe.Sizeof(s) == 8 && unsafe.Sizeof(s.Key) == 4 {
@@ -151,24 +146,22 @@ func typeShift[K cpu.Key, V cpu.Val]() int {
 	return keyTypeBit
 }
 
-// typeBit returns the type bit of a key as a mask.
 func typeBit[K cpu.Key, V cpu.Val]() K { return 1 << typeShift[K, V]() }
 
-// path is where the search for a key begins.
+// path is the start of the search for a key.
 type path[K cpu.Key] struct {
-	key    K      // stored form: mixed, and with the type bit
-	bucket uint32 // its primary bucket
+	key    K      // stored form: mixed, with the type bit set
+	bucket uint32 // primary bucket
 }
 
-// pathOf returns the path of a key.
 func pathOf[K cpu.Key, V cpu.Val](g geometry, key K) path[K] {
 	mixed := mix(g, key)
 	stored := mixed | typeBit[K, V]()
 	return path[K]{stored, twins(g, stored)<<1 | uint32(mixed>>typeShift[K, V]())&1}
 }
 
-// twins returns the number of the twins that contain the primary bucket of a key. With the type bit
-// it gives the bucket.
+// twins returns the number of the pair of twins that has the primary bucket of a key. The original
+// type bit selects the bucket.
 func twins[K cpu.Key](g geometry, stored K) uint32 {
 	if unsafe.Sizeof(stored) == 4 {
 		return hash.Reduce32(uint32(stored), g.buckets/2)
@@ -182,7 +175,6 @@ func entriesOf[K cpu.Key, V cpu.Val]() uint32 {
 	return layout{slotBytes: int(unsafe.Sizeof(s))}.entries()
 }
 
-// entries returns the number of remap entries of an array.
 func (l layout) entries() uint32 {
 	switch l.slotBytes {
 	case 4:
@@ -193,7 +185,7 @@ func (l layout) entries() uint32 {
 	return 2 * halfEntries
 }
 
-// tagOf returns the number of a key's entry.
+// tagOf returns the tag of a key: the index of its entry.
 func tagOf[K cpu.Key, V cpu.Val](stored K) uint32 {
 	if unsafe.Sizeof(stored) == 4 {
 		return hash.Reduce32(uint32(stored)*tagFactor32, entriesOf[K, V]())
@@ -201,41 +193,42 @@ func tagOf[K cpu.Key, V cpu.Val](stored K) uint32 {
 	return uint32(hash.Reduce64(uint64(stored)*tagFactor64, uint64(entriesOf[K, V]())))
 }
 
-// home identifies the entry that keys share, and their primary bucket. number is unique for twins
-// and tag (equation 1).
+// home identifies a remap entry by its primary bucket and tag. The keys of a home share the entry.
 type home struct{ bucket, tag uint32 }
 
-// number returns the number of the twins and the tag, and hash its hash.
+// number returns a number that is unique for the twins and the tag (equation 1).
 func (h home) number(entries uint32) uint64 {
 	return uint64(h.bucket>>1)*uint64(entries) + uint64(h.tag)
 }
 
 func (g geometry) hash(number uint64) uint64 { return hash.Uint64(number, g.seed^secondarySeed) }
 
-// minSecondaryShift gives secondary buckets at least eight slots: eight buckets of one, two of
-// four. Keys that share an entry have one secondary bucket, and that needs as many slots without
-// primary keys. Secondary buckets of one slot have no place for two such keys, and at a load of 0.7
-// one in a hundred primary ones has two. With secondary buckets of four slots, one in 50,000 keys
-// is left without a place in all sizes up to four.
+// minSecondaryShift gives secondary buckets at least eight slots: eight buckets of one slot, or two
+// of four. Keys that share an entry need places in one secondary bucket. In secondary buckets of
+// one slot, two such keys have no place, and at a load of 0.7 one in a hundred primary buckets has
+// two. With secondary buckets of four slots, one in 50,000 keys is left without a place in all
+// sizes up to four.
 const minSecondaryShift = 3
 
-// secondaryShift returns the shift of secondary buckets, which are numbered separately.
+// secondaryShift returns the shift of secondary buckets. They are numbered separately.
 func (g geometry) secondaryShift() uint32 { return max(g.shift, minSecondaryShift) }
 
-// nPairs returns the number of pairs of secondary buckets, which are twins like primary ones.
+// nPairs returns the number of pairs of secondary buckets. Like primary buckets, they come in
+// twins.
 func (g geometry) nPairs() uint32 { return g.buckets << g.shift >> (g.secondaryShift() + 1) }
 
-// overlaps reports whether the primary bucket of a home lies in a secondary one or its twin. A
-// secondary bucket that fulfills that holds none of the home's keys.
+// overlaps reports whether the primary bucket of a home lies in a secondary bucket or its twin.
+// Such a secondary bucket has no keys of the home.
 func (g geometry) overlaps(h home, secondary uint32) bool {
 	return h.bucket<<g.shift>>(g.secondaryShift()+1) == secondary>>1
 }
 
-// secondary returns the bucket that function i, from 1, gives to the keys of a home. The functions
-// begin at the hash of its number and advance by a step (equation 2), as fractions of the table;
-// overflow replaces a modulus. They may reach the primary bucket: see overlaps. The type bit
-// selects one of the two twins and can be recovered from it. The mapping varies, so that keys with
-// the bit set do not all share one half of the table.
+// secondary returns the bucket that function i, from 1 on, gives to the keys of a home. The
+// functions begin at the hash of the home's number and advance by a step (equation 2). Hash and
+// step are fractions of the table, and overflow replaces a modulus. The result may be the primary
+// bucket: see overlaps. The original type bit selects one of the two twins and can be recovered
+// from it. The selection varies by side, so that keys with the bit set do not all share one half of
+// the table.
 func (g geometry) secondary(of home, entries, i uint32) uint32 {
 	n := of.number(entries)
 	h := g.hash(n)
@@ -243,11 +236,11 @@ func (g geometry) secondary(of home, entries, i uint32) uint32 {
 	return to<<1 | (of.bucket&1 ^ side(h, to))
 }
 
-// side returns which of two twins holds the keys with a clear type bit, given the hash of their
+// side returns the twin that has the keys with a clear type bit. h is the hash of the home's
 // number.
 func side(h uint64, twins uint32) uint32 { return uint32(h>>32) * (twins + 1) >> 31 }
 
-// homeOf returns the home of what is stored in a slot.
+// homeOf returns the home of the stored key in a slot.
 func homeOf[K cpu.Key, V cpu.Val](g geometry, stored K, slot uint32) home {
 	h := home{slot >> g.shift, tagOf[K, V](stored)}
 	if of := twins(g, stored); of != h.bucket>>1 {
@@ -258,46 +251,43 @@ func homeOf[K cpu.Key, V cpu.Val](g geometry, stored K, slot uint32) home {
 	return h
 }
 
-// isPrimary reports whether what is stored in a slot is in its primary bucket.
+// isPrimary reports whether the stored key in a slot is in its primary bucket.
 func isPrimary[K cpu.Key](g geometry, stored K, slot uint32) bool {
 	return twins(g, stored) == slot>>g.shift>>1
 }
 
-// keyAt returns the key of what is stored in a slot.
+// keyAt returns the original key of the stored key in a slot.
 func keyAt[K cpu.Key, V cpu.Val](g geometry, stored K, slot uint32) K {
 	return keyOf[K, V](g, stored, homeOf[K, V](g, stored, slot).bucket&1)
 }
 
-// keyOf returns the key of a stored form and its original type bit.
+// keyOf returns the original key of a stored key and its original type bit.
 func keyOf[K cpu.Key, V cpu.Val](g geometry, stored K, bit uint32) K {
 	return unmix(g, stored&^typeBit[K, V]()|K(bit)<<typeShift[K, V]())
 }
 
-// sentinelIndex returns the number of the slot in the extra line of a key that looks like a
-// sentinel. That number is also stored there as its key.
+// sentinelIndex returns the index in the extra line of the slot for a key that looks like a
+// sentinel. The slot's stored key is this index.
 func (p path[K]) sentinelIndex() uint32 { return uint32(^p.key) | p.bucket&1<<sentinelShift }
 
-// sentinelKey returns the key that such a slot belongs to.
+// sentinelKey returns the original key for a slot index in the extra line.
 func sentinelKey[K cpu.Key, V cpu.Val](g geometry, index uint32) K {
 	return keyOf[K, V](g, ^K(index&lastSentinel), index>>sentinelShift)
 }
 
-// ---- arrays of remap entries ---------------------------------------------------
-
-// emptyArray returns an array without entries.
 func emptyArray[K cpu.Key, V cpu.Val]() array {
 	var zero cpu.Slot[K, V]
 	return arrayOf(&zero)
 }
 
-// array is a slot as remap entries: the half that has the type bit, and the other half of a slot of
-// 16 bytes.
+// array is a slot read as remap entries. low is the part with the type bit. high is the value of a
+// slot of 16 bytes.
 type array struct {
 	low, high uint64
-	bit       uint32 // the type bit
+	bit       uint32 // position of the type bit
 }
 
-// arrayOf reads a slot as an array. It is one if its type bit is clear.
+// arrayOf reads a slot as an array. The slot is an array if its type bit is clear.
 func arrayOf[K cpu.Key, V cpu.Val](s *cpu.Slot[K, V]) array {
 	switch v := any(s.Val).(type) {
 	case uint32:
@@ -308,7 +298,6 @@ func arrayOf[K cpu.Key, V cpu.Val](s *cpu.Slot[K, V]) array {
 	return array{uint64(s.Key), 0, keyTypeBit}
 }
 
-// writeArray writes an array to a slot.
 func writeArray[K cpu.Key, V cpu.Val](s *cpu.Slot[K, V], a array) {
 	switch v := any(&s.Val).(type) {
 	case *uint32:
@@ -320,7 +309,7 @@ func writeArray[K cpu.Key, V cpu.Val](s *cpu.Slot[K, V], a array) {
 	}
 }
 
-// locate returns the half and the shift of an entry.
+// locate returns the half of the array that has an entry, and the position of the entry in it.
 func (a *array) locate(tag uint32) (half *uint64, shift uint32) {
 	if tag >= halfEntries {
 		return &a.high, entryBits * (tag - halfEntries)
@@ -331,13 +320,12 @@ func (a *array) locate(tag uint32) (half *uint64, shift uint32) {
 	return &a.low, shift
 }
 
-// entry returns the entry of a tag.
 func (a array) entry(tag uint32) uint32 {
 	half, shift := a.locate(tag)
 	return uint32(*half>>shift) & functions
 }
 
-// countSet returns how many of the first entries are set.
+// countSet returns how many of the first entries are not 0.
 func (a array) countSet(entries uint32) (n int) {
 	for tag := range entries {
 		if a.entry(tag) != 0 {
@@ -347,24 +335,22 @@ func (a array) countSet(entries uint32) (n int) {
 	return n
 }
 
-// withEntry returns the array with another entry for a tag.
+// withEntry returns the array with the entry of a tag replaced.
 func (a array) withEntry(tag, entry uint32) array {
 	half, shift := a.locate(tag)
 	*half = *half&^(functions<<shift) | uint64(entry)<<shift
 	return a
 }
 
-// ---- generations -----------------------------------------------------------------
-
 // generation is the memory of a table between two rehashes.
 type generation struct {
 	geometry
 	bucket.Generation
-	long    atomic.Bool   // searches for a slot have been or may get long; set by a CPU
-	deleted atomic.Uint64 // keys deleted since the last reclaim; set by a CPU
+	long    atomic.Bool   // searches for a slot may take long; set on a CPU only
+	deleted atomic.Uint64 // keys deleted since the last reclaim; set on a CPU only
 }
 
-// allocate allocates a table with undefined contents.
+// allocate allocates a generation. The contents of its memory are undefined.
 func allocate(dev device.Device, g geometry) (*generation, error) {
 	memory, err := bucket.Allocate(dev, g.lines, g.buckets)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// shapes are layouts of all widths of slots, and several sizes of buckets.
+// shapes has layouts with all slot sizes and several bucket sizes.
 var shapes = []layout{{1, 4}, {8, 4}, {1, 8}, {2, 8}, {8, 8}, {16, 8}, {2, 16}, {4, 16}, {16, 16}}
 
-// The stored form of a key and its slot determine the key: in its primary bucket and in all
+// The stored form of a key and its slot determine the key, in its primary bucket and in all
 // secondary ones. Each function uses all buckets evenly.
 func TestKeysComeBack(t *testing.T) {
 	for _, l := range shapes {
@@ -70,7 +70,7 @@ func keysComeBack[K cpu.Key, V cpu.Val](t *testing.T, g geometry) {
 		}
 	}
 	for i, n := range n {
-		// Keys of a home go to one bucket, so these are spread less evenly.
+		// All keys of a home go to one bucket, so they are spread less evenly.
 		mean, group := float64(keys)/float64(len(n)), 1.0
 		if i > 0 {
 			group = 1 + float64(keys)/float64(g.buckets*entries)
@@ -81,7 +81,7 @@ func keysComeBack[K cpu.Key, V cpu.Val](t *testing.T, g geometry) {
 	}
 }
 
-// Entries are apart from each other and from the type bit.
+// Entries overlap neither each other nor the type bit.
 func TestArrays(t *testing.T) {
 	arrays[uint32, struct{}](t, 10)
 	arrays[uint64, struct{}](t, 21)

@@ -14,8 +14,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// expected computes equations 4 to 9 of the paper: the share of buckets of type B, and the buckets
-// that lookups read, at a load.
+// expected computes equations 4 to 9 of the paper at a load. It returns the share of buckets of
+// type B, and the numbers of buckets that lookups read.
 func expected(l layout, load float64) (typeB, hit, miss float64) {
 	mean, slots := load*float64(l.slots), l.slots
 	chance := math.Exp(-mean)
@@ -26,22 +26,22 @@ func expected(l layout, load float64) (typeB, hit, miss float64) {
 		}
 		typeB += chance
 		away += float64(x-slots+1) * chance
-		// The paper has an entry for each key. Keys that share one set fewer.
+		// In the paper each key has an entry. Keys that share an entry set fewer entries.
 		unset := math.Pow(1-1/float64(l.entries()), float64(x-slots+1))
 		tags += (1 - unset) * chance
 	}
 	return typeB, 1 + away/mean, 1 + tags
 }
 
-// loads are the loads that buckets reach, by slots, in tables of 1<<16 slots.
+// loads has the loads that buckets reach, by number of slots, in tables of 1<<16 slots.
 var loads = map[int]float64{1: .74, 2: .82, 4: .91, 8: .95, 16: .96}
 
-// loadSeeds raises the number of tables.
+// loadSeeds is the number of tables to fill.
 var loadSeeds = flag.Int("load-seeds", 20, "tables of eight slots that are filled to the load they should reach")
 
-// With eight slots, all of many seeds (100 too) reach a load of 0.95, and none is given up for
-// another. Lookups read as many buckets as the paper predicts. The same holds for other sizes and
-// widths.
+// With eight slots, tables with many seeds (100 were tried) reach a load of 0.95 without another
+// seed. Lookups read as many buckets as the paper predicts. The same holds for other numbers of
+// slots and other widths.
 func TestLoadIsReached(t *testing.T) {
 	conformance.SkipRaced(t, "what is measured is where keys are")
 	dev := devicetest.OpenCPU(t, 2)
@@ -53,14 +53,14 @@ func TestLoadIsReached(t *testing.T) {
 		t.Run(fmt.Sprintf("%d slots", slots), func(t *testing.T) {
 			t.Run("uint32,uint32", func(t *testing.T) { fill(t, load, seeds, mapOf[uint32](dev, slots)) })
 			t.Run("uint64,uint64", func(t *testing.T) { fill(t, load, 5, mapOf[uint64](dev, slots)) })
-			// With ten entries, more keys share one.
+			// With ten entries, more keys share an entry.
 			t.Run("set uint32", func(t *testing.T) { fill(t, load-.01, 5, setOf(dev, slots)) })
 		})
 	}
 }
 
-// A GPU reaches it too, by whole batches, if one table in ten may take another seed (one to four of
-// 100 do on an H200). TestLoadIsReachedOnGPU checks what it measures.
+// A GPU also reaches the load by whole batches, if one table in ten may take another seed. (One to
+// four of 100 do on an H200.) TestLoadIsReachedOnGPU checks the statistics.
 func TestLoadIsReachedByBatches(t *testing.T) {
 	dev := devicetest.Open(t)
 	if _, host := dev.(device.Host); host {
@@ -118,7 +118,7 @@ func setOf(dev device.Device, slots int) filled {
 	}
 }
 
-// byParts inserts keys in parts. A batch fills primary buckets first, which leaves too few
+// byParts inserts keys in parts. One batch would fill primary buckets first and leave too few
 // secondary slots.
 func byParts[K weft.Key](keys []K, insert func([]K) error) error {
 	for part := range slices.Chunk(keys, 1<<12) {
@@ -148,7 +148,7 @@ func fill(t *testing.T, load float64, seeds uint64, open filled) {
 			away := float64(sum.Displaced) / float64(seeds) / float64(n)
 			t.Logf("load %.3f: type B %.4f (%.4f), buckets per hit %.4f (%.4f), per miss %.4f (%.4f), displaced %.5f",
 				load, sum.TypeB, typeB, sum.PerHit, hit, sum.PerMiss, miss, away)
-			// Within a twentieth of what exceeds one bucket, and so much less of the sum.
+			// Within a twentieth of the part that exceeds one bucket.
 			off := max(math.Abs((sum.PerHit-1)/(hit-1)-1), math.Abs((sum.PerMiss-1)/(miss-1)-1), math.Abs(sum.TypeB/typeB-1))
 			if off > .05 || away > .0035 {
 				t.Error("that is not what the paper says")

@@ -12,15 +12,15 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// A stage is a table that is full except for some holes, so that the keys that move, and their
-// destinations, are known.
+// stage is a table that is full except for some holes. So the test determines which keys move, and
+// to which slots.
 type stage struct {
 	*horton.Map[uint32, uint32]
 	dev    device.Device
 	stream *device.Stream
 }
 
-// home is the bucket with the keys that move.
+// home is the bucket whose keys move.
 const home, slots, maxKey = 0, 8, 1 << 17
 
 func newStage(t testing.TB, dev device.Device, reclaim horton.Reclaim) stage {
@@ -41,7 +41,7 @@ func (s stage) put(t testing.TB, batches ...[]uint32) {
 	}
 }
 
-// fill puts primary keys into all buckets but home, except for holes. These never move.
+// fill puts primary keys into all buckets except home, and leaves holes. These keys never move.
 func (s stage) fill(t testing.TB, holes map[uint32]int) (keys []uint32) {
 	t.Helper()
 	for b := range s.Buckets() {
@@ -53,15 +53,15 @@ func (s stage) fill(t testing.TB, holes map[uint32]int) (keys []uint32) {
 	return keys
 }
 
-// next returns the first key of home after another one that may go to some buckets, and not to
-// others.
-func (s stage) next(behind uint32, to, not []uint32) uint32 {
+// next returns the first key of home that is greater than after, may go to the buckets in to, and
+// may not go to those in not.
+func (s stage) next(after uint32, to, not []uint32) uint32 {
 	for {
-		behind = s.KeysOf(home, behind+1, 1)[0]
-		may := s.SecondariesOf(behind)
+		after = s.KeysOf(home, after+1, 1)[0]
+		may := s.SecondariesOf(after)
 		within := func(b uint32) bool { return slices.Contains(may, b) }
 		if !slices.ContainsFunc(to, func(b uint32) bool { return !within(b) }) && !slices.ContainsFunc(not, within) {
-			return behind
+			return after
 		}
 	}
 }
@@ -98,8 +98,8 @@ func (s stage) watch(t testing.TB, keys []uint32, rounds int, change func(round 
 	}
 }
 
-// insertAndDelete inserts one key after the other into full buckets and deletes it again, during
-// lookups of the keys that stay and move out of the way. All keys must end up in their places.
+// insertAndDelete inserts keys one by one into full buckets and deletes them again. Meanwhile it
+// looks up the keys that stay and those that move. All keys must end up in their buckets.
 func (s stage) insertAndDelete(t testing.TB, stay, watched []uint32, buckets ...uint32) {
 	t.Helper()
 	const rounds = 8
@@ -119,8 +119,8 @@ func (s stage) insertAndDelete(t testing.TB, stay, watched []uint32, buckets ...
 	conformance.WantPairs(t, s.Map, stay)
 }
 
-// backAndForth moves a key from one of its secondary buckets to another and back: in both, it is
-// the only one that may leave. Another key of its bucket stays where it is.
+// backAndForth moves a key from one of its secondary buckets to another and back. In both buckets
+// it is the only key that can move. Another key of its primary bucket stays.
 func backAndForth(t testing.TB, dev device.Device) {
 	s := newStage(t, dev, horton.Never)
 	to := s.SecondariesOf(s.next(0, nil, nil))[:2]
@@ -133,7 +133,7 @@ func backAndForth(t testing.TB, dev device.Device) {
 	s.insertAndDelete(t, stay, []uint32{key}, to...)
 }
 
-// inARow moves two keys in a row: one to where the other was, and back.
+// inARow moves two keys one after the other and back: the second key takes the slot of the first.
 func inARow(t testing.TB, dev device.Device) {
 	s := newStage(t, dev, horton.Never)
 	first, second, to := s.row()
@@ -143,8 +143,8 @@ func inARow(t testing.TB, dev device.Device) {
 	s.insertAndDelete(t, stay, []uint32{first, second}, to[0], to[2])
 }
 
-// row returns a key that may go to the first two of three buckets, and one that may go to the last
-// two.
+// row returns a key that may go to the first two of three buckets, and a key that may go to the
+// last two.
 func (s stage) row() (first, second uint32, to []uint32) {
 	for first = s.next(0, nil, nil); ; first = s.next(first, nil, nil) {
 		mine := s.SecondariesOf(first)
@@ -161,8 +161,8 @@ func (s stage) row() (first, second uint32, to []uint32) {
 	}
 }
 
-// manyOfEach makes threads insert the same few keys at once, repeatedly: each is present once, and
-// is found.
+// manyOfEach makes threads insert the same few keys at the same time, repeatedly. Each key must be
+// present once, and be found.
 func manyOfEach(t testing.TB, dev device.Device) {
 	const rounds, keys, times = 4, 24, 6
 	s := newStage(t, dev, horton.Never)
@@ -189,9 +189,9 @@ func together(t testing.TB, dev device.Device) {
 	s.insertAndDelete(t, stay, []uint32{key, sharer}, to...)
 }
 
-// promoted makes a bucket of type B and A in turn. A key becomes secondary, since the two in the
-// last slots cannot, and comes back. The key in the last slot, which the array takes, moves to its
-// old slot.
+// promoted turns a bucket into type B and back into type A, repeatedly. The two keys in its last
+// slots cannot become secondary, so another key becomes secondary and comes back. The key in the
+// last slot, which the array takes, moves to its old slot.
 func promoted(t testing.TB, dev device.Device) {
 	const rounds = 8
 	s := newStage(t, dev, horton.Eager)
@@ -229,7 +229,7 @@ func promoted(t testing.TB, dev device.Device) {
 	}
 }
 
-// promotions makes many buckets be promoted at once, each by one key more than it has slots. The
+// promotions promotes many buckets at the same time. Each gets one key more than it has slots. The
 // key in its last slot becomes secondary, and the array takes the slot.
 func promotions(t testing.TB, dev device.Device) {
 	const rounds = 6
@@ -253,8 +253,8 @@ func promotions(t testing.TB, dev device.Device) {
 	conformance.WantPairs(t, s.Map, slices.Concat(stay, come))
 }
 
-// sharers are two keys with one entry that cannot move together: a key that needs the place of one
-// of them is refused, in that table.
+// sharers has two keys that share an entry and cannot move together. If another key needs the slot
+// of one of them, it is refused in that table.
 func sharers(t testing.TB, dev device.Device) {
 	s := newStage(t, dev, horton.Never)
 	key, sharer, rest, to, away := s.entryOfTwo()
@@ -269,8 +269,8 @@ func sharers(t testing.TB, dev device.Device) {
 	conformance.WantPairs(t, s.Map, append(stay, comer[:n]...))
 }
 
-// entryOfTwo returns a key and another one with its entry, two buckets where they may go, a key of
-// their bucket, and yet another bucket where that goes.
+// entryOfTwo returns two keys that share an entry, two buckets to which they may go, a key of their
+// primary bucket, and a bucket to which that key goes.
 func (s stage) entryOfTwo() (key, sharer, rest uint32, to []uint32, away uint32) {
 	key = s.next(0, nil, nil)
 	to = s.SecondariesOf(key)[:2]
@@ -282,7 +282,7 @@ func (s stage) entryOfTwo() (key, sharer, rest uint32, to []uint32, away uint32)
 	return key, sharer, s.next(0, []uint32{away}, to), to, away
 }
 
-// otherSecondary returns a bucket where a key may not go, and others of home may.
+// otherSecondary returns a bucket to which the key may not go, but other keys of home may.
 func (s stage) otherSecondary(key uint32) uint32 {
 	for b := range s.Buckets() {
 		if b>>1 != home>>1 && !slices.Contains(s.SecondariesOf(key), b) {

@@ -11,26 +11,26 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// A mutant breaks the protocol: the PTX of kernels with a pattern replaced. by lists the tests that
-// notice it, if programs do not, or only late. In the programs locks are held for long, so that
-// lookups meet them, unless swift is set.
+// mutant breaks the protocol by replacing a pattern in the PTX of kernels. by lists the tests that
+// notice the mutant, if the programs do not, or only late. The programs hold locks for long, so
+// that lookups meet them, unless swift is set.
 type mutant struct {
 	name, kernels, pattern, with string
 	by                           []mutate.KernelTest
 	swift                        bool
 }
 
-// Patterns of what kernels do.
+// Patterns of instructions in the kernels.
 const (
-	// entry is a move's write of an entry: it reads the array, and stores it.
+	// entry matches a move's write of an entry. It reads the array and stores it.
 	fence   = `fence\.acq_rel\.gpu;`
 	address = `\s+(?:ld\.param[^;]*;\s+)?(?:mul\.wide|shl)[^;]*;\s+add[^;]*;\s+`
 	entry   = fence + `(` + address + `ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[%rd\d+\];[^$]*?)(st\.relaxed\.gpu\.global\.b64 \[%rd\d+\], %rd\d+;)`
-	// swap matches the instruction that takes a slot: $1 becomes what slot $2 had, which should be
-	// $3; $4 goes there.
+	// swap matches the instruction that takes a slot. It compares slot $2 with $3 and stores $4. $1
+	// becomes the old content.
 	swap = `atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), (\[%rd\d+\]), (%rd\d+), (%rd\d+);`
-	// given matches the store that reuses a key's slot. behind matches the store of an array after
-	// it.
+	// given matches the store that reuses the slot of a key. behind matches a store of an array
+	// after that.
 	given  = fence + address + `st\.relaxed\.gpu\.global\.b64 [^;]*;`
 	behind = `\s+\$L__BB\d+_\d+:\s+` + fence + address + `st`
 )
@@ -65,7 +65,8 @@ var mutants = []mutant{
 	{"reclaiming leaves buckets without entries of type B", "reclaim_32_32", `selp\.b64 (%rd\d+), -1, (%rd\d+), %p\d+;`, "mov.b64 $1, $2;", only(promoted), false},
 }
 
-// sayLate matches blocks that add to the moves under way; late does both additions at the end.
+// sayLate matches code that adds to the number of running moves. late makes both additions at the
+// end.
 const (
 	sayLate = `(?s)^(.*?)atom\.relaxed\.gpu\.global\.add\.u64 (%rd\d+), \[%rd\d+\], %rd\d+;(.*)atom\.relaxed\.gpu\.global\.add\.u64 (%rd\d+), \[(%rd\d+)\], %rd\d+;`
 	late    = "$1 mov.b64 $2, 0;$3 { .reg .b64 both; mov.b64 both, 4294967296; atom.relaxed.gpu.global.add.u64 $4, [$5], both; }"
@@ -90,7 +91,7 @@ var readerMutants = []mutant{
 }
 
 // aside matches the instruction that takes a lock. With it replaced, the kernel of single steps
-// finds all locks taken and leaves all keys to the one that searches.
+// finds all locks taken, and leaves all keys to the kernel that searches.
 const aside = `atom\.acquire\.gpu\.global\.cas\.b32 (%r\d+), \[%rd\d+\], (%r\d+), %r\d+;`
 
 // stepMutants break the kernel of single steps.
@@ -106,14 +107,14 @@ var stepMutants = []mutant{
 	{"a step copies to a slot that another key has taken", "displace_32_32", swap, "atom.relaxed.gpu.global.exch.b64 $1, $2, $4; mov.b64 $1, $3;", stepTests, false},
 }
 
-// roundMutants break changes in buckets of eight slots, which lanes run by themselves.
+// roundMutants break changes in buckets of eight slots, which each lane runs by itself.
 var roundMutants = []mutant{
 	{"an insertion takes a slot that another key has taken", "change_of_eight_32_32", swap, "atom.relaxed.gpu.global.exch.b64 $1, $2, $4; mov.b64 $1, $3;", only(manyOfEach), true},
 	{"an insertion does not see that its key has come to the slot that it wanted", "change_of_eight_32_32",
 		`(ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[%rd\d+\];\s+\{[^}]*\{[^}]*\}[^}]*\}\s+)setp\.ne\.s32 (%p\d+), [^;]*;(\s+mov\.pred)`, "$1 mov.pred $2, -1;$3", only(manyOfEach), true},
 }
 
-// rare holds seeds shortly before those that reveal mutants which few schedules do.
+// rare has seeds shortly before those that reveal mutants. Only few schedules reveal these mutants.
 var rare = map[string]uint64{
 	"a copy stays where it was":                               8,
 	"an eviction copies to a slot that another key has taken": 19,
@@ -127,10 +128,10 @@ func only(run func(t testing.TB, dev device.Device)) []mutate.KernelTest {
 	return []mutate.KernelTest{{Run: run}}
 }
 
-// stepTests make many keys meet in buckets of eight slots.
+// stepTests change many keys in buckets of eight slots at the same time.
 var stepTests = []mutate.KernelTest{{Name: "lookups beside steps", Run: lookupsDuringMoves(horton.Options{})}}
 
-// soon returns tests with a budget that notices early that a lock is never released.
+// soon returns tests with a smaller budget, which soon notice a lock that is never released.
 func soon(tests []mutate.KernelTest) []mutate.KernelTest {
 	tests = slices.Clone(tests)
 	for i := range tests {
@@ -139,17 +140,17 @@ func soon(tests []mutate.KernelTest) []mutate.KernelTest {
 	return tests
 }
 
-// lockTests notice early that a lock is never released.
+// lockTests soon notice a lock that is never released.
 var lockTests = []mutate.KernelTest{{Name: "lookups beside moves", Run: lookupsDuringMoves(horton.Options{Slots: 4}), Budget: 1 << 20}}
 
-// evicting returns programs with many moves, and concurrent lookups, with or without reclaiming.
+// evicting returns programs with many moves and concurrent lookups.
 func evicting(reclaim horton.Reclaim) dst.Config[uint32, uint32] {
 	cfg := schedules[uint32, uint32](mode{Arch: 90, Options: horton.Options{Slots: 4, MaxLoad: .9, Unordered: true, Reclaim: reclaim}})
 	cfg.Shapes, cfg.Seeds = troubles[len(dst.Shapes):len(dst.Shapes)+2], 60
 	return cfg
 }
 
-// Programs under the default number of schedules, or a test, find every mutant.
+// The programs with the default number of schedules, or a test, find every mutant.
 func TestMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -189,7 +190,8 @@ func compose(first, then func(file, ptx string) string) func(file, ptx string) s
 	return func(file, ptx string) string { return then(file, first(file, ptx)) }
 }
 
-// The kernel that searches runs what the one of single steps leaves, even all.
+// The kernel that searches runs all operations that the kernel of single steps leaves, even if that
+// is all of them.
 func TestSearchesAlone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

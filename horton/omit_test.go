@@ -12,9 +12,9 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// Each call by which the host orders streams, or waits for them, is needed: without it, programs
-// fail. linear's programs reach and judge those of the engine, except what changes that move pairs
-// add.
+// TestOmissionsAreNoticed omits, one at a time, each call by which the host orders streams or waits
+// for them. Some program must fail without that call. linear's programs cover the calls of the
+// engine, except those in changes that move pairs.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -34,7 +34,7 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	dst.Omit(t, "../internal/gpu", needless, tries...)
 }
 
-// reclaimAndClose makes a full map reclaim what deletes leave, twice, and closes it at once.
+// reclaimAndClose makes a full map reclaim after deletes, twice, and closes it at once.
 func reclaimAndClose(t testing.TB, dev device.Device) {
 	const n, stay = 240, 60
 	m, err := horton.New[uint32, uint32](dev, &horton.Options{Capacity: n, MaxLoad: .95, Fixed: true, Seed: 3, Reclaim: horton.Lazy})

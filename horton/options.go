@@ -12,52 +12,55 @@ import (
 // Options configure a [Map] or a [Set]. The zero value and nil select the defaults.
 type Options struct {
 	// Capacity is the number of keys that fit without growing. The default is 0: the table starts
-	// with sixteen slots, or 32 with buckets of 16, and grows. A fixed table requires it.
+	// with sixteen slots, or 32 with buckets of 16, and grows. Fixed requires a Capacity.
 	Capacity int
 
 	// MaxLoad is the share of slots with keys at which the table grows. For a fixed table, it is
 	// the share of slots that Capacity keys fill. The default is 0.9 with buckets of eight slots
-	// and more; 0.85 of four, 0.8 of two, 0.7 of one. Insertions take longer the nearer it comes to
-	// the load that buckets of that size bear, since arrays of remap entries take slots, too. That
-	// load is about 0.8 for one slot, 0.87 for two, 0.92 for four, 0.955 for eight, 0.97 for
-	// sixteen (paper, section 6.2).
+	// and more, 0.85 with four, 0.8 with two, and 0.7 with one. Arrays of remap entries also take
+	// slots, so the maximum load is about 0.8 with one slot, 0.87 with two, 0.92 with four, 0.955
+	// with eight and 0.97 with sixteen (paper, section 6.2). The nearer MaxLoad is to it, the
+	// longer insertions take.
 	MaxLoad float64
 
-	// Fixed tables never grow or shrink. They take Capacity keys. If MaxLoad is near what buckets
-	// bear, or the table is small, they get as many more slots as that requires. On a GPU that
-	// begins at loads of 0.55 with one slot, 0.7 with two, 0.8 with four, 0.9 with eight and 0.92
-	// with sixteen, and 0.1 less in sets of 32-bit keys. Keys beyond Capacity that find no free
-	// slot in their buckets are dropped, and the call returns weft.ErrFull. If keys crowd before
+	// Fixed tables never grow or shrink. They take Capacity keys. If MaxLoad is near the maximum
+	// load, or the table is small, they get more slots than MaxLoad requires. On a GPU this begins
+	// at loads of 0.55 with one slot, 0.7 with two, 0.8 with four, 0.9 with eight and 0.92 with
+	// sixteen, and 0.1 less in sets of 32-bit keys. A key beyond Capacity that finds no free slot
+	// in its buckets is dropped, and the call returns weft.ErrFull. If a key finds no slot before
 	// Capacity is reached, the table is rehashed with another seed, which takes memory for both
 	// tables.
 	Fixed bool
 
-	// Slots is the number of slots of a bucket: 1, 2, 4, 8 or 16. The default is 8.
+	// Slots is the number of slots per bucket: 1, 2, 4, 8 or 16. The default is 8.
 	Slots int
 
-	// Reclaim selects when deletes make lookups short again. The default is Lazy.
+	// Reclaim selects when the table reclaims space after deletes, which makes lookups short again.
+	// The default is Lazy.
 	Reclaim Reclaim
 
-	// Unordered drops the promise that duplicates within a batch have the outcome of batch order;
-	// any one of them wins. It saves a GPU the search for duplicates. The CPU keeps the order
-	// either way.
+	// Unordered lets any one of several operations on the same key in a batch win. By default, they
+	// have the outcome of batch order. Unordered saves a GPU the search for duplicates. A CPU keeps
+	// the order in any case.
 	Unordered bool
 
-	// Seed keys the hash functions. The default 0 selects a random seed, so that colliding keys
-	// cannot be prepared. A table in which keys crowd takes another seed, derived from this one.
+	// Seed seeds the hash functions. The default 0 selects a random seed, so that colliding keys
+	// cannot be prepared. If keys find no slots, the table takes another seed, which is derived
+	// from this one.
 	Seed uint64
 
 	// Logger receives growth, shrinking, rehashes and reclaiming at debug level. The default is
 	// silent.
 	Logger *slog.Logger
 
-	// crowded tables of fixed size have no more slots than MaxLoad requires, and search for a slot
-	// however full they are. Tests use them to make keys move.
+	// crowded makes fixed tables have no more slots than MaxLoad requires, and search for a slot
+	// however full they are. Tests use it to make keys move.
 	crowded bool
 }
 
-// Reclaim selects when remap entries of deleted keys are cleared, keys return to their primary
-// buckets, and buckets of type B without entries return to type A (paper, section 5.4).
+// Reclaim selects when the table reclaims space after deletes (paper, section 5.4). It then clears
+// unused remap entries, returns keys to their primary buckets, and turns buckets of type B without
+// entries into type A.
 type Reclaim int
 
 const (
@@ -65,30 +68,29 @@ const (
 	Lazy Reclaim = iota
 	// Eager reclaims the buckets of deleted keys after each batch of deletes.
 	Eager
-	// Never leaves reclaiming to Compact, and to insertions, which reuse the entries that they
-	// need.
+	// Never reclaims only in Compact. Insertions still reuse the entries that they need.
 	Never
 )
 
 var reclaims = enum.Names[Reclaim]{Type: "horton.Reclaim", Names: []string{"Lazy", "Eager", "Never"}, Err: op.ErrOptions}
 
-// String returns the name of the choice.
+// String returns the name of r.
 func (r Reclaim) String() string { return reclaims.String(r) }
 
-// MarshalText returns String as bytes, or weft.ErrOptions for an unknown value.
+// MarshalText returns the name of r, or weft.ErrOptions if r is not valid.
 func (r Reclaim) MarshalText() ([]byte, error) { return reclaims.Text(r) }
 
-// UnmarshalText parses a name in upper or lower case, so flag.TextVar accepts it.
+// UnmarshalText sets r by its name, in upper or lower case, so flag.TextVar accepts r.
 func (r *Reclaim) UnmarshalText(text []byte) error { return reclaims.Read(r, text) }
 
-// maxLoads is the load that buckets of a number of slots reach with random keys in a large table:
-// the load at which slots with keys and slots with remap entries fill the table (paper, section
-// 6.2).
+// maxLoads has the maximum load by number of slots per bucket, for random keys in a large table. At
+// that load, keys and remap entries fill all slots (paper, section 6.2).
 var maxLoads = map[int]float64{1: 0.80, 2: 0.87, 4: 0.92, 8: 0.955, 16: 0.975}
 
-// safeLoads holds loads at which kernels, too, find a slot for every key. Above them batches wait
-// for their outcome, so that a table may grow. With few slots, the keys of a bucket with one tag
-// may need more free slots in one place than the table has. With ten entries that is more frequent.
+// safeLoads has loads at which kernels also find a slot for every key. Above them the host waits
+// for a batch's outcome, so that the table can grow. With few slots, the keys of a bucket with one
+// tag may need more free slots in one place than the table has. This happens more often with ten
+// entries.
 var safeLoads = map[int]float64{1: 0.55, 2: 0.7, 4: 0.8, 8: 0.88, 16: 0.92}
 
 func (l layout) safeLoad() float64 {
@@ -98,9 +100,9 @@ func (l layout) safeLoad() float64 {
 	return safeLoads[l.slots]
 }
 
-// fixedLoadsHost and fixedLoadsDevice are the loads that tables of fixed size take on a CPU and on
-// a GPU: what every one of many tables was filled to (TestLoadIsReached), and what kernels find
-// slots for.
+// fixedLoadsHost and fixedLoadsDevice have the loads of fixed tables on a CPU and on a GPU. On a
+// CPU, every one of many tables reached the load (TestLoadIsReached). On a GPU, kernels find slots
+// up to the load.
 var (
 	fixedLoadsHost   = map[int]float64{1: 0.73, 2: 0.81, 4: 0.90, 8: 0.945, 16: 0.96}
 	fixedLoadsDevice = map[int]float64{1: 0.55, 2: 0.7, 4: 0.8, 8: 0.9, 16: 0.92}
@@ -119,10 +121,9 @@ func (l layout) fixedLoad(host bool) float64 {
 	return fixedLoadsDevice[l.slots]
 }
 
-// defaultLoads holds the defaults of MaxLoad by number of slots.
+// defaultLoads has the default MaxLoad by number of slots per bucket.
 var defaultLoads = map[int]float64{1: 0.7, 2: 0.8, 4: 0.85, 8: 0.9, 16: 0.9}
 
-// check fills in defaults and rejects invalid options.
 func (o *Options) check() (Options, error) {
 	var c Options
 	if o != nil {
@@ -137,7 +138,6 @@ func (o *Options) check() (Options, error) {
 	return c, core.Defaults(c.Capacity, c.Fixed, &c.Seed, &c.Logger)
 }
 
-// mode returns the mode of tables with slots of slotBytes bytes.
 func (o *Options) mode(slotBytes int) mode {
 	return mode{
 		layout: layout{slots: o.Slots, slotBytes: slotBytes}, capacity: bucket.FixedCapacity(o.Capacity, o.Fixed && !o.crowded),
@@ -145,7 +145,6 @@ func (o *Options) mode(slotBytes int) mode {
 	}
 }
 
-// policy returns the configuration of the policy for a table.
 func (o *Options) policy(l layout, host bool) bucket.Config {
 	fixedLoad := l.fixedLoad(host)
 	if o.crowded {

@@ -51,7 +51,7 @@ func TestLoggerIsTold(t *testing.T) {
 	}, "from_lines=2 ")
 }
 
-// Compact drops dead slots, and shrinks what may shrink.
+// Compact frees dead slots, and shrinks a table unless it is fixed.
 func TestCompact(t *testing.T) {
 	dev := devicetest.Open(t)
 	for name, test := range map[string]struct {
@@ -73,7 +73,8 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// Lookups and deletes in mixed batches grow no table, and neither do keys that come and go.
+// Lookups and deletes in mixed batches do not make a table grow. Inserting and deleting keys
+// repeatedly does not either.
 func TestNothingGrowsInVain(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := conformance.Open(t, horton.New[uint32, uint32], dev, nil)
@@ -86,8 +87,8 @@ func TestNothingGrowsInVain(t *testing.T) {
 	}
 }
 
-// Stats of a table with few keys report that lookups read one bucket. TestLoadIsReached checks
-// those of a full one.
+// In a table with few keys, Stats reports that lookups read one bucket. TestLoadIsReached checks a
+// full table.
 func TestStats(t *testing.T) {
 	keys := conformance.Sequence[uint32](1, 2000)
 	m := conformance.Open(t, horton.New[uint32, uint32], devicetest.Open(t), &horton.Options{Capacity: 20_000, Seed: 3})
@@ -100,7 +101,8 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// Any history leaves a table that satisfies the rules of its layout and holds what a Go map holds.
+// After any sequence of operations, a table satisfies the rules of its layout and has the same
+// pairs as a Go map.
 func TestInvariantsAfterAnything(t *testing.T) {
 	dev := devicetest.Open(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -115,14 +117,13 @@ func TestInvariantsAfterAnything(t *testing.T) {
 	})
 }
 
-// Whatever device operation fails while a table is made, nothing leaks. Whatever fails once later,
-// no stored pair is lost.
+// If a device operation fails in New, nothing leaks. If one fails later, no stored pair is lost.
 func TestFailuresOfTheDevice(t *testing.T) {
 	conformance.NewFails(t, horton.New[uint64, uint32], devicetest.Open(t), nil)
 	conformance.OperationsFail(t, devicetest.Open(t), 3000, conformance.MapOf(horton.New[uint64, uint64], nil))
 }
 
-// Contexts that end in the middle of Clear and Compact leave all or nothing.
+// If a context ends during Clear or Compact, the call has run as a whole or not at all.
 func TestCutShort(t *testing.T) {
 	conformance.InterruptMaintenance(t, devicetest.Open(t), conformance.MapOf(horton.New[uint32, uint32], &horton.Options{Capacity: 1000}))
 }

@@ -37,14 +37,15 @@ func deleteAllBut(t *testing.T, m *horton.Map[uint32, uint32], keys []uint32, n 
 	return conformance.StatsOf(t, m)
 }
 
-// What deletes leave is reclaimed after each batch, once it pays, or never.
+// Buckets are reclaimed after each batch of deletes, after enough deletes, or never, as Reclaim
+// selects.
 func TestReclaim(t *testing.T) {
 	for reclaim := range reclaimed {
 		checkReclaimed(t, devicetest.Open(t), 14_000, reclaim)
 	}
 }
 
-// Kernels do the same.
+// Kernels reclaim in the same way.
 func TestReclaimOnSimulatedGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -57,18 +58,19 @@ func TestReclaimOnSimulatedGPU(t *testing.T) {
 	}
 }
 
-// reclaimed lists after which of three batches of deletes something is reclaimed. The first leaves
-// 27 in 28 keys, fewer deleted than the eighth that Lazy waits for, the second 9 in 14.
+// reclaimed lists after which of three batches of deletes the table reclaims. The first batch
+// leaves 27 in 28 keys. It deletes fewer than the eighth that Lazy waits for. The second leaves 9
+// in 14.
 var reclaimed = map[horton.Reclaim][3]bool{
 	horton.Eager: {true, true, true}, horton.Lazy: {false, true, true}, horton.Never: {},
 }
 
-// checkReclaimed runs those batches of deletes on n keys.
+// checkReclaimed runs the batches of deletes on n keys.
 func checkReclaimed(t *testing.T, dev device.Device, n int, reclaim horton.Reclaim) {
 	want, most := reclaimed[reclaim], .065
 	if dev.Properties().Kind != device.CPU {
-		// A bucket with exactly as many keys as slots stays of type B on a GPU: the last key has no
-		// place in it before the array is gone.
+		// On a GPU, a bucket with exactly as many keys as slots stays of type B: the last key has
+		// no slot before the array is gone.
 		most = .12
 	}
 	m, keys := full(t, dev, n, reclaim)
@@ -87,7 +89,7 @@ func checkReclaimed(t *testing.T, dev device.Device, n int, reclaim horton.Recla
 	}
 }
 
-// No key comes back while an iteration reads buckets. Afterwards keys do.
+// No key returns to its primary bucket while an iteration runs. Keys return afterward.
 func TestReclaimWaitsForIterations(t *testing.T) {
 	for _, reclaim := range []horton.Reclaim{horton.Eager, horton.Lazy} {
 		m, keys := full(t, devicetest.Open(t), 14_000, reclaim)
@@ -117,7 +119,7 @@ func TestReclaimWaitsForIterations(t *testing.T) {
 	}
 }
 
-// No key moves to make space for others while an iteration reads buckets.
+// No key moves to make space for another key while an iteration runs.
 func TestKeysStayForIterations(t *testing.T) {
 	const n, more = 12_000, 2_000
 	m := conformance.Open(t, horton.New[uint32, uint32], devicetest.Open(t), &horton.Options{

@@ -13,8 +13,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// A lookup on a GPU requests the sectors of two buckets at worst, each of them once, whether its
-// key is present or not. In total it requests those of as many buckets as Stats reports.
+// A lookup on a GPU requests the sectors of at most two buckets, each sector once, whether its key
+// is present or not. All lookups together request as many buckets as Stats reports.
 func TestLookupsRequestTwoBuckets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -40,7 +40,7 @@ type counted struct {
 	beyond  map[uint32]bool // secondary buckets
 }
 
-// add records what a warp requests of the buckets.
+// add records the sectors that a warp requests.
 func (c *counted) add(r sim.Request) {
 	bytes := device.Ptr(int(c.buckets) << c.shift * c.slot)
 	for _, s := range r.Sectors {
@@ -56,8 +56,8 @@ func (c *counted) add(r sim.Request) {
 	}
 }
 
-// reads returns the number of buckets that the lookup has requested, or an error if a request is
-// wrong.
+// reads returns the number of buckets that the lookup has requested. It returns an error if a
+// request is wrong.
 func (c *counted) reads() (int, error) {
 	for s, n := range c.sectors {
 		if n > 1 {

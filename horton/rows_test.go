@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// A table of fixed size reports which rows overflowed, and the rest of a batch can run again.
+// A fixed table reports which rows overflowed, and the other rows of a batch can run again.
 func TestRowsWithoutRoom(t *testing.T) {
 	devices := map[string]device.Device{"": devicetest.Open(t)}
 	if !testing.Short() {

@@ -31,8 +31,8 @@ func options(m mode, s dst.Shape) *horton.Options {
 	return horton.Crowded(o)
 }
 
-// troubles are shapes of programs for horton tables: those of all structures, and tables as full as
-// they get, with lookups during insertions that move keys.
+// troubles are shapes of programs that are hard for horton tables: those of all structures, and
+// programs on tables at their maximum load, with lookups during insertions that move keys.
 var troubles = append(slices.Clip(dst.Shapes),
 	dst.Shape{Name: "evictions", Capacity: 120, Fixed: true, Keys: 128, Hot: 120, Batches: 7,
 		Kinds: []weft.OpKind{weft.OpPutNew, weft.OpPutNew, weft.OpDelete, weft.OpPutNew, weft.OpPut, weft.OpPutNew, dst.Mixed}},
@@ -63,7 +63,7 @@ func TestSchedules(t *testing.T) {
 	dst.Explore(t, modes[2], setSchedules[uint64](modes[2]))
 }
 
-// impossible reports statistics that no table has.
+// impossible reports whether no table can have the statistics s.
 func impossible(s horton.Stats) bool {
 	return s.PerHit < 1 || s.PerHit > 2 || s.PerMiss < 1 || s.PerMiss > 2 || s.Len > s.Slots+8
 }
@@ -87,8 +87,8 @@ func withMode[K weft.Key, V weft.Value](m mode, cfg dst.Config[K, V]) dst.Config
 	return cfg
 }
 
-// All combined values are present, in some order, whatever is put, deleted and looked up
-// concurrently.
+// Combining operations lose no value, in whichever order they run alongside puts, deletes and
+// lookups.
 func TestReduceSchedules(t *testing.T) {
 	for _, m := range []mode{{Arch: 80, Name: "4 slots", Options: horton.Options{Slots: 4, MaxLoad: .9}}, {Arch: 90, Name: "8 slots,eager", Options: horton.Options{MaxLoad: .94, Reclaim: horton.Eager}}} {
 		dst.Explore(t, m, schedules[uint32, uint32](m).Reducing())
@@ -96,7 +96,7 @@ func TestReduceSchedules(t *testing.T) {
 	}
 }
 
-// The kernels of the architectures differ only for slots of 16 bytes.
+// The kernels of both architectures differ only for slots of 16 bytes.
 func TestSameKernels(t *testing.T) {
 	conformance.SameKernels(t, "horton_32_32", "horton_32_0", "horton_64_0", "horton_mixed_32_32")
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // A table is saved on one device and loaded on another, and back. Both devices compute the same
-// buckets: one finds what the other has written.
+// buckets, so each finds the keys that the other has stored.
 func TestTablesMoveBetweenDevices(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -25,8 +25,8 @@ func TestTablesMoveBetweenDevices(t *testing.T) {
 	}
 }
 
-// Kernels reach the same load as a CPU, with about the same buckets. They take the first free
-// place, where a CPU takes the best. So a few more buckets are promoted, and a table may take
+// Kernels reach the same load as a CPU and read about as many buckets. They take the first free
+// slot, while a CPU takes the best. So a few more buckets are promoted, and a table may take
 // another seed.
 func TestLoadIsReachedOnGPU(t *testing.T) {
 	if testing.Short() {
@@ -51,8 +51,8 @@ func TestLoadIsReachedOnGPU(t *testing.T) {
 	}
 }
 
-// filled returns the statistics of a table of 1<<12 slots filled to a load, and whether all keys
-// went in without another seed.
+// filled fills a table of 1<<12 slots to a load. It returns the statistics, and whether all keys
+// found slots without another seed.
 func filled(t *testing.T, dev device.Device, slots int, load float64, seed uint64) (horton.Stats, bool) {
 	n := int(load * (1 << 12))
 	m := conformance.Open(t, horton.New[uint32, uint32], dev, horton.Crowded(horton.Options{Capacity: n, MaxLoad: load, Fixed: true, Slots: slots, Seed: seed}))
@@ -65,8 +65,8 @@ func filled(t *testing.T, dev device.Device, slots int, load float64, seed uint6
 	return conformance.StatsOf(t, m), fmt.Sprint(before) == fmt.Sprint(m.SecondariesOf(keys[0]))
 }
 
-// Kernels reclaim what deletes leave, after each batch or once it pays. They do not while user code
-// iterates, which sees every key once.
+// Kernels reclaim after each batch of deletes, or after enough deletes. They do not reclaim during
+// an iteration, which sees every key once.
 func TestReclaimOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

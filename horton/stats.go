@@ -11,41 +11,40 @@ import (
 // Stats describe the state of a table.
 type Stats struct {
 	Len        int // keys
-	Slots      int // slots of the table, with those that are remap entries
-	Tombstones int // slots of deleted keys, which any key may take
+	Slots      int // slots of all buckets, including arrays of remap entries
+	Tombstones int // slots of deleted keys; any key may take them
 
-	// Load is the share of slots with keys.
+	// Load is Len divided by Slots.
 	Load float64
-	// Bytes is the device memory of the table.
+	// Bytes is the size of the table in device memory.
 	Bytes int
 
-	// TypeB is the share of buckets with remap entries. Entries is the number of entries set.
+	// TypeB is the share of buckets with remap entries. Entries is the number of entries that are
+	// set.
 	TypeB   float64
 	Entries int
-	// Secondary is the number of keys outside their primary buckets. Displaced counts those of them
-	// in buckets of type B: there they may keep a primary key out (paper, section 5.3, guideline
-	// 1).
+	// Secondary is the number of keys outside their primary buckets. Displaced is the number of
+	// secondary keys in buckets of type B, where they may keep a primary key out (paper, section
+	// 5.3, guideline 1).
 	Secondary, Displaced int
 
-	// PerHit and PerMiss are the number of buckets that a lookup reads for a present and for an
-	// absent key, on average over all keys (paper, equations 7 and 9). PerInsert is the number that
-	// the insertion of a new key reads if no other key has to move further than to a bucket with a
-	// free slot.
+	// PerHit and PerMiss are the average numbers of buckets that a lookup reads for a present and
+	// for an absent key (paper, equations 7 and 9). PerInsert is the average number that an
+	// insertion of a new key reads, if it moves no key further than to a bucket with a free slot.
 	PerHit, PerMiss, PerInsert float64
-	// Model is the prediction of theory for a large table.
+	// Model is the theoretical prediction for a large table.
 	Model Model
 }
 
-// Model is the prediction of the paper's model for a table of that load with random keys and
-// without deletions (section 6): TypeB by equation 4, PerHit by 7, PerMiss by 9. Entries are fewer
-// than the remapped keys of equation 8, since keys of one tag share an entry. PerInsert assumes
-// that those keys have gone to the emptiest of all buckets.
+// Model is the prediction of the paper's model (section 6) for a table of the same load, with
+// random keys and no deletions. TypeB follows equation 4, PerHit equation 7, PerMiss equation 9.
+// Entries is less than the number of remapped keys in equation 8, since keys with one tag share an
+// entry. PerInsert assumes that remapped keys have gone to the emptiest of all buckets.
 type Model struct {
 	TypeB, Entries             float64
 	PerHit, PerMiss, PerInsert float64
 }
 
-// model returns the model of a table with a load and a number of buckets.
 func (l layout) model(load, buckets float64) Model {
 	h := bucketmodel.Horton{Slots: l.slots, Load: load, Tags: int(l.entries())}
 	return Model{h.TypeB(), h.EntriesSet() * buckets, h.PerHit(), h.PerMiss(), h.PerInsert(functions)}
@@ -60,7 +59,7 @@ func (s Stats) String() string {
 		s.TypeB, m.TypeB, s.Entries, m.Entries, s.PerHit, m.PerHit, s.PerMiss, m.PerMiss, s.PerInsert, m.PerInsert)
 }
 
-// Stats measures the structure in one pass over its memory.
+// Stats returns the statistics. It makes one pass over the table.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 	err = t.core.WithWriteLock(ctx, "Stats", func(now core.Counters) error {
 		c, err := t.engine.countBuckets(ctx)

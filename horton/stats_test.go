@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// Tables match the model, whatever the size of buckets, the width and the load.
+// Statistics match the model for several bucket sizes, widths and loads.
 func TestStatsAgreeWithTheModel(t *testing.T) {
 	for _, c := range []struct {
 		slots int
@@ -47,9 +47,9 @@ func agrees[K, V uint32 | uint64](t *testing.T, slots int, load float64) {
 		t.Fatal(err)
 	}
 	off := func(got, model, within float64) bool { return !(math.Abs(got-model) <= within*model) }
-	// The model leaves out keys that move further. A GPU searches their slots in separate launches,
-	// which read the buckets of these keys again: 1.2 to 1.4 times the model where most buckets are
-	// full.
+	// The model ignores keys that move further. A GPU searches their slots in separate launches,
+	// which read the buckets of these keys again. That is 1.2 to 1.4 times the model if most
+	// buckets are full.
 	further := .25
 	if onGPU(t) {
 		further = .5

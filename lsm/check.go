@@ -20,7 +20,7 @@ func (e *cpuEngine[K, V]) Check(_ context.Context, l *core.Lease) error {
 	return g.check(memory)
 }
 
-// Check implements core.Checker. The counters have been read.
+// Check implements core.Checker. The counters must have been read since the last change.
 func (e *gpuEngine) Check(ctx context.Context, l *core.Lease) (err error) {
 	g := l.Parts.(*generation)
 	memory := make([][]byte, len(g.levels))
@@ -33,7 +33,7 @@ func (e *gpuEngine) Check(ctx context.Context, l *core.Lease) (err error) {
 	return g.check(memory)
 }
 
-// check checks a tree, given the memory of its levels.
+// check checks a tree. memory has the memory of each level, or a copy of it on the host.
 func (g *generation) check(memory [][]byte) error {
 	if g.pool.Key == 4 {
 		return checkKeys[uint32](g, memory)
@@ -41,7 +41,7 @@ func (g *generation) check(memory [][]byte) error {
 	return checkKeys[uint64](g, memory)
 }
 
-// checked is a level under check.
+// checked is a level that is being checked.
 type checked[K uint32 | uint64] struct {
 	*level
 	keys   []K
@@ -53,8 +53,8 @@ func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{op.ErrCorrupt}, args...)...)
 }
 
-// checkKeys checks each level, from the oldest on. No key may be added twice, or replaced without
-// being present.
+// checkKeys checks each level, from the oldest on. No key may be added twice, or replaced or
+// deleted while absent.
 func checkKeys[K uint32 | uint64](g *generation, memory [][]byte) error {
 	p, present := g.pool, map[K]bool{}
 	for i := len(g.levels) - 1; i >= 0; i-- {
@@ -79,7 +79,7 @@ func checkKeys[K uint32 | uint64](g *generation, memory [][]byte) error {
 	return nil
 }
 
-// check checks the sums.
+// check checks the sums of the level.
 func (c *checked[K]) check(i int) error {
 	sum := uint32(0)
 	for j := range c.keys {
@@ -94,7 +94,7 @@ func (c *checked[K]) check(i int) error {
 	return nil
 }
 
-// add applies a level to the set of keys of older levels.
+// add applies the entries of a level to present, the set of keys in older levels.
 func (c *checked[K]) add(i int, present map[K]bool) error {
 	for j, k := range c.keys {
 		if d := c.deltas[j]; d < -1 || d > 1 || present[k] == (d == 1) {

@@ -13,8 +13,8 @@ import (
 // cpuEngine runs on the cores of the host. K and V are the types of keys and values as unsigned
 // integers.
 //
-// A change makes the next generation. It sorts the batch, computes the result for each of its keys,
-// and merges the results with the newest levels, all on all cores.
+// A change makes the next generation. It sorts the batch, computes the result for each key, and
+// merges the results with the newest levels. Each of these steps uses all cores.
 type cpuEngine[K, V uint32 | uint64] struct {
 	inorder.Engine[K]
 	pool *pool
@@ -43,7 +43,7 @@ func (e *cpuEngine[K, V]) Clear(context.Context) error {
 	return e.Leases.Replace(&generation{pool: e.pool})
 }
 
-// array is the entries of a level, or of a run that becomes one.
+// array has the entries of a level or of a run.
 type array[K, V uint32 | uint64] struct {
 	inorder.Keys[K]
 	vals   []V
@@ -51,7 +51,7 @@ type array[K, V uint32 | uint64] struct {
 	sums   []uint32
 }
 
-// arrayOf returns the first n entries of a level's memory.
+// arrayOf returns the first n entries in the memory of a level.
 func arrayOf[K, V uint32 | uint64](p *pool, l *level, n int) (a array[K, V]) {
 	if n == 0 {
 		return a
@@ -62,21 +62,20 @@ func arrayOf[K, V uint32 | uint64](p *pool, l *level, n int) (a array[K, V]) {
 	return a
 }
 
-// runOf allocates a run of n entries.
+// runOf allocates a run of n entries. A run has no index and no sums.
 func runOf[K, V uint32 | uint64](n int) array[K, V] {
 	a := array[K, V]{vals: make([]V, n), deltas: make([]int8, n)}
 	a.Keys.Keys = make([]K, n)
 	return a
 }
 
-// part returns some entries, without an index.
+// part returns entries [from,to), without index and sums.
 func (a *array[K, V]) part(from, to int) array[K, V] {
 	p := array[K, V]{vals: a.vals[from:to], deltas: a.deltas[from:to]}
 	p.Keys.Keys = a.Keys.Keys[from:to]
 	return p
 }
 
-// put writes an entry.
 func (a *array[K, V]) put(i int, key K, val V, delta int8) {
 	a.Keys.Keys[i], a.vals[i], a.deltas[i] = key, val, delta
 }
@@ -102,7 +101,7 @@ func (a *array[K, V]) fill(dev device.Host) {
 	a.sums[nodes(n)] = sum
 }
 
-// sumBefore returns the sum of the deltas before an entry.
+// sumBefore returns the sum of the deltas before entry at.
 func (a *array[K, V]) sumBefore(at int) uint32 {
 	if len(a.sums) == 0 {
 		return 0
@@ -114,7 +113,7 @@ func (a *array[K, V]) sumBefore(at int) uint32 {
 	return sum
 }
 
-// hasKey returns 1 if entry at has a key, and 0 otherwise.
+// hasKey returns 1 if entry at has the given key, and 0 otherwise.
 func (a *array[K, V]) hasKey(at int, key K) int {
 	if at < len(a.deltas) && a.Keys.Keys[at] == key {
 		return 1
@@ -122,7 +121,7 @@ func (a *array[K, V]) hasKey(at int, key K) int {
 	return 0
 }
 
-// tree is the levels of a generation, from the newest on.
+// tree has the levels of a generation, from the newest on.
 type tree[K, V uint32 | uint64] []array[K, V]
 
 func treeOf[K, V uint32 | uint64](p core.Parts) (t tree[K, V]) {
@@ -133,7 +132,8 @@ func treeOf[K, V uint32 | uint64](p core.Parts) (t tree[K, V]) {
 	return t
 }
 
-// unitPairs is the number of pairs in a unit of Export. Unit i begins at rank i*unitPairs.
+// unitPairs is the number of pairs per unit of Extent and Export. Unit i begins at rank
+// i*unitPairs.
 const unitPairs = 1 << 12
 
 // Extent implements core.Engine.

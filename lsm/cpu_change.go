@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// Change implements core.Engine. It runs all of a batch, or nothing. Operations on a key run in
-// batch order.
+// Change implements core.Engine. After an error nothing of the batch has run. Operations on a key
+// run in batch order.
 func (e *cpuEngine[K, V]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	return e.Whole(ctx, s, b, e.deleteRanges, e.change)
 }
@@ -31,19 +31,19 @@ func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 	return e.push(m.concat())
 }
 
-// runBuilder is a batch that becomes a run.
+// runBuilder makes a run from a batch.
 type runBuilder[K, V uint32 | uint64] struct {
 	tree  tree[K, V]
-	items []cpu.Item[K] // of the batch, sorted
+	items []cpu.Item[K] // sorted rows of the batch
 	run   array[K, V]
 	parts []part
 }
 
-// part is the work of one core at a time: rows [lo,hi) in order, all those of their keys. Their
-// entries have numbers lo to end-1.
+// part is the work of one core at a time: items [lo,hi), which are all items of their keys. Their
+// entries have indexes [lo,end).
 type part struct{ lo, hi, end int }
 
-// applyOps runs the operations of a part, and writes entries for the keys that change.
+// applyOps runs the operations of a part, and writes entries for the keys whose pairs change.
 func (m *runBuilder[K, V]) applyOps(c cpu.Changes[K, V], p *part) {
 	at := make([]int, len(m.tree))
 	for l := range at {
@@ -63,7 +63,8 @@ func (m *runBuilder[K, V]) applyOps(c cpu.Changes[K, V], p *part) {
 	}
 }
 
-// find searches for a key, beginning in each level at a position that is not after it.
+// find searches the levels for a key. at has a position in each level, which must not be after the
+// key. find advances the positions.
 func (m *runBuilder[K, V]) find(key K, at []int) (val V, found bool) {
 	for l := range m.tree {
 		a := &m.tree[l]
@@ -78,7 +79,8 @@ func (m *runBuilder[K, V]) find(key K, at []int) (val V, found bool) {
 	return 0, false
 }
 
-// delta returns the delta of a key, given whether it existed before and exists now.
+// delta returns the delta of an entry. existed and exists say whether the key was present before
+// and is now.
 func delta(existed, exists bool) int8 {
 	switch {
 	case existed == exists:
@@ -101,7 +103,7 @@ func (m *runBuilder[K, V]) concat() array[K, V] {
 	return m.run.part(0, n)
 }
 
-// push merges a run with as many levels as necessary, unless it is empty.
+// push merges a run with as many of the newest levels as necessary. An empty run changes nothing.
 func (e *cpuEngine[K, V]) push(run array[K, V]) error {
 	n := len(run.deltas)
 	if n == 0 {
@@ -119,7 +121,8 @@ func (e *cpuEngine[K, V]) push(run array[K, V]) error {
 	return e.replace(append(tree[K, V]{run}, treeOf[K, V](g)[:merged]...), slot, merged, g.tally.Live+added)
 }
 
-// replace makes a generation in which the result of merging some runs replaces the newest levels.
+// replace merges runs, and makes a generation in which the result replaces the merged newest
+// levels. It will have live keys.
 func (e *cpuEngine[K, V]) replace(runs tree[K, V], slot, merged int, live uint64) error {
 	m := merger[K, V]{runs: runs}
 	m.cut()
@@ -148,7 +151,6 @@ func (e *cpuEngine[K, V]) replace(runs tree[K, V], slot, merged int, live uint64
 	return e.Leases.Replace(next)
 }
 
-// cleanup merges all levels.
 func (e *cpuEngine[K, V]) cleanup() error {
 	g := e.current()
 	if len(g.levels) < 2 {
@@ -158,23 +160,23 @@ func (e *cpuEngine[K, V]) cleanup() error {
 	return e.replace(treeOf[K, V](g), slot, len(g.levels), g.tally.Live)
 }
 
-// merger merges runs, from the newest on, into one.
+// merger merges runs into one. Runs are ordered from the newest on.
 type merger[K, V uint32 | uint64] struct {
 	runs   tree[K, V]
 	pieces []piece
 }
 
-// piece is what one core merges at a time: entries [from,end) of each run. They become n entries
-// from position to on.
+// piece is the part of a merge that one core does at a time. It has entries [from,end) of each run,
+// and its n resulting entries begin at position to.
 type piece struct {
 	from, end [maxLevels + 1]int
 	n, to     int
 }
 
-// pieceEntries is the number of entries of the largest run in a piece.
+// pieceEntries is the maximum number of entries that the largest run has in a piece.
 const pieceEntries = 1 << 15
 
-// cut cuts the runs at keys of the largest one.
+// cut divides the merge into pieces at keys of the largest run.
 func (m *merger[K, V]) cut() {
 	large := slices.MaxFunc(m.runs, func(a, b array[K, V]) int { return len(a.deltas) - len(b.deltas) }).Keys.Keys
 	var p piece
@@ -193,8 +195,9 @@ func (m *merger[K, V]) cut() {
 	}
 }
 
-// merge merges a piece, into a run unless that is nil, and returns the number of entries. The
-// newest entry of each key remains, or none if a tombstone meets the entry that adds its key.
+// merge merges a piece and returns the number of resulting entries. It writes them to to, unless to
+// is nil. Only the newest entry of a key remains. A tombstone is dropped together with the entry
+// that added its key.
 func (m *merger[K, V]) merge(p *piece, to *array[K, V]) (n int) {
 	w := walk[K, V]{tree: make(tree[K, V], 0, len(m.runs))}
 	for l := range m.runs {
@@ -225,7 +228,8 @@ func (m *merger[K, V]) merge(p *piece, to *array[K, V]) (n int) {
 	}
 }
 
-// deleteRanges removes the pairs of ranges. A pair in several ranges counts for the first one.
+// deleteRanges deletes the pairs inside ranges. A pair that lies in several ranges is counted for
+// the first one.
 func (e *cpuEngine[K, V]) deleteRanges(ctx context.Context, b *batch.Batch) error {
 	q := queries[K, V]{
 		tree: treeOf[K, V](e.Parts()), flip: e.Flip,
@@ -241,7 +245,7 @@ func (e *cpuEngine[K, V]) deleteRanges(ctx context.Context, b *batch.Batch) erro
 	return e.push(e.tombstones(q.tree, removed))
 }
 
-// findSpans finds the ranks of the pairs of ranges [from,to) on one core.
+// findSpans finds the ranks of the pairs inside ranges [from,to), on one core.
 func (q *queries[K, V]) findSpans(w *cpu.Watch, from, to int, spans []core.Span) (ran, hits int) {
 	var found [inorder.Searched]span
 	for lo := from; lo < to; lo += inorder.Searched {
@@ -257,7 +261,7 @@ func (q *queries[K, V]) findSpans(w *cpu.Watch, from, to int, spans []core.Span)
 	return to - from, 0
 }
 
-// tombstones returns a run of tombstones for the pairs with some ranks.
+// tombstones returns a run of tombstones for the pairs at removed ranks.
 func (e *cpuEngine[K, V]) tombstones(t tree[K, V], removed []core.Span) array[K, V] {
 	type job struct{ from, n, at int }
 	var jobs []job

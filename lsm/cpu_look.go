@@ -36,7 +36,7 @@ func (e *cpuEngine[K, V]) Lookup(ctx context.Context, s *device.Stream, l *core.
 	return e.RunLookup(ctx, b.N, q.get)
 }
 
-// queries is the queries of a lookup and its result columns.
+// queries has the queries of a lookup and its result columns.
 type queries[K, V uint32 | uint64] struct {
 	tree[K, V]
 	flip K
@@ -50,7 +50,6 @@ type queries[K, V uint32 | uint64] struct {
 	counts []uint32
 }
 
-// get looks up keys [from,to) on one core.
 func (q *queries[K, V]) get(w *cpu.Watch, from, to int) (ran, hits int) {
 	for lo := from; lo < to; lo += inorder.Searched {
 		if w.ShouldStop(inorder.Searched * (1 + len(q.tree))) {
@@ -61,8 +60,8 @@ func (q *queries[K, V]) get(w *cpu.Watch, from, to int) (ran, hits int) {
 	return to - from, hits
 }
 
-// find looks up a group of keys [lo,hi) together. It searches each level, from the newest on, for
-// the keys that have not been found yet.
+// find looks up keys [lo,hi) as one group. It searches each level, from the newest on, for the keys
+// that are not found yet.
 func (q *queries[K, V]) find(lo, hi int) (hits int) {
 	var pending [inorder.Searched]int
 	var keys [inorder.Searched]K
@@ -98,13 +97,11 @@ func (q *queries[K, V]) find(lo, hi int) (hits int) {
 	return hits
 }
 
-// writePair writes a pair as answer i.
 func (q *queries[K, V]) writePair(i int, k K, v V) (hit int) {
 	q.write(i, k^q.flip, v, true)
 	return 1
 }
 
-// writeMiss writes a miss as answer i.
 func (q *queries[K, V]) writeMiss(i int) { q.write(i, 0, 0, false) }
 
 func (q *queries[K, V]) write(i int, k K, v V, ok bool) {
@@ -135,8 +132,8 @@ func (q *queries[K, V]) rank(w *cpu.Watch, from, to int) (ran, hits int) {
 	return to - from, 0
 }
 
-// ranks counts the smaller keys of the tree for each of a few keys. If inclusive is 1, it counts
-// those that are not larger.
+// ranks counts the smaller keys in the tree for each of up to inorder.Searched keys. If inclusive
+// is 1, it also counts equal keys.
 func (t tree[K, V]) ranks(keys []K, flip K, inclusive int, ranks *[inorder.Searched]uint32) {
 	clear(ranks[:])
 	var at inorder.Places
@@ -149,7 +146,7 @@ func (t tree[K, V]) ranks(keys []K, flip K, inclusive int, ranks *[inorder.Searc
 	}
 }
 
-// selectRanks answers Select queries.
+// selectRanks answers Select queries [from,to) on one core.
 func (q *queries[K, V]) selectRanks(w *cpu.Watch, from, to int) (ran, hits int) {
 	size := uint64(q.size())
 	for i := from; i < to; i++ {
@@ -164,10 +161,10 @@ func (q *queries[K, V]) selectRanks(w *cpu.Watch, from, to int) (ran, hits int) 
 	return to - from, hits
 }
 
-// selectCost is the number of memory accesses to select a key from a level.
+// selectCost is the approximate number of memory accesses of Select per level.
 const selectCost = 64
 
-// writeFrom writes the first pair at or after a key as answer i. The pair exists.
+// writeFrom writes the first pair that has at least the given key as answer i. The pair must exist.
 func (q *queries[K, V]) writeFrom(key K, i int) (hit int) {
 	walk := walk[K, V]{tree: q.tree}
 	walk.seek(key)
@@ -175,7 +172,7 @@ func (q *queries[K, V]) writeFrom(key K, i int) (hit int) {
 	return q.writePair(i, walk.key, walk.val())
 }
 
-// neighbors answers Successor and Predecessor queries.
+// neighbors answers Successor and Predecessor queries [from,to) on one core.
 func (q *queries[K, V]) neighbors(w *cpu.Watch, from, to int) (ran, hits int) {
 	for i := from; i < to; i++ {
 		if w.ShouldStop(2 * (1 + len(q.tree))) {
@@ -195,10 +192,11 @@ func (q *queries[K, V]) neighbors(w *cpu.Watch, from, to int) (ran, hits int) {
 	return to - from, hits
 }
 
-// span is the ranks of the pairs of a range.
+// span is the ranks [from,to) of the pairs inside a range.
 type span struct{ from, to int }
 
-// spans finds the ranks of a few ranges, from lo on, up to their limit.
+// spans finds the ranks of the pairs inside ranges [lo,hi), up to their limit. hi-lo is at most
+// inorder.Searched.
 func (q *queries[K, V]) spans(lo, hi int, spans *[inorder.Searched]span) {
 	var from, to [inorder.Searched]uint32
 	q.tree.ranks(q.lo[lo:hi], q.flip, 0, &from)
@@ -217,7 +215,8 @@ func (q *queries[K, V]) spans(lo, hi int, spans *[inorder.Searched]span) {
 	}
 }
 
-// ranges counts the pairs of ranges, and writes them if the ranges have a fixed number of rows.
+// ranges counts the pairs inside ranges [from,to), and writes them if the batch has columns for
+// pairs.
 func (q *queries[K, V]) ranges(w *cpu.Watch, from, to int) (ran, hits int) {
 	for lo := from; lo < to; lo += inorder.Searched {
 		if w.ShouldStop(2 * inorder.Searched * (1 + len(q.tree))) {
@@ -238,8 +237,8 @@ func (q *queries[K, V]) ranges(w *cpu.Watch, from, to int) (ran, hits int) {
 	return to - from, hits
 }
 
-// copy copies the first n pairs of range i, or the last ones if the batch goes backward. It stops
-// when its watch is over.
+// copy copies the first n pairs of range i, or the last n in reverse order if the batch goes
+// backward. It returns false if w stopped it.
 func (q *queries[K, V]) copy(w *cpu.Watch, i, n int, keys []K, vals []V) (done bool) {
 	if n == 0 {
 		return true
@@ -278,7 +277,7 @@ func (e *cpuEngine[K, V]) Expand(ctx context.Context, s *device.Stream, l *core.
 	return err
 }
 
-// rows is ranges with pairs that are written one range after the other.
+// rows writes the pairs of ranges, one range after the other.
 type rows[K, V uint32 | uint64] struct {
 	queries[K, V]
 	offsets []uint64
@@ -286,7 +285,7 @@ type rows[K, V uint32 | uint64] struct {
 	vals    []V
 }
 
-// write writes ranges [from,to) on one core, as far as they fit.
+// write writes the pairs of ranges [from,to) on one core, if they fit the columns.
 func (r *rows[K, V]) write(w *cpu.Watch, from, to int) (ran, hits int) {
 	var spans [inorder.Searched]span
 	for lo := from; lo < to; lo += inorder.Searched {

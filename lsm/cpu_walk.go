@@ -6,7 +6,6 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// size returns the number of keys of a tree.
 func (t tree[K, V]) size() (n uint32) {
 	for i := range t {
 		n += t[i].sumBefore(len(t[i].deltas))
@@ -14,7 +13,7 @@ func (t tree[K, V]) size() (n uint32) {
 	return n
 }
 
-// place returns the number of keys of a level that are smaller than a key.
+// place returns the number of entries of a level that have smaller keys.
 func (a *array[K, V]) place(key K) int {
 	var at inorder.Places
 	one := [...]K{key}
@@ -22,7 +21,6 @@ func (a *array[K, V]) place(key K) int {
 	return at[0]
 }
 
-// rank returns the number of keys of a tree that are smaller than a key.
 func (t tree[K, V]) rank(key K) (n uint32) {
 	for i := range t {
 		n += t[i].sumBefore(t[i].place(key))
@@ -30,9 +28,9 @@ func (t tree[K, V]) rank(key K) (n uint32) {
 	return n
 }
 
-// selectKey returns the key of the tree with a rank, which must exist. It is the largest of all
-// possible keys with no higher rank. The loop determines, bit by bit, the bits in which the keys of
-// the tree differ.
+// selectKey returns the key at a rank, which must exist. It is the largest possible key with at
+// most rank smaller keys in the tree. The loop determines its bits one by one, from the highest bit
+// in which keys of the tree differ.
 func (t tree[K, V]) selectKey(rank uint32) K {
 	lo, hi := ^K(0), K(0)
 	for i := range t {
@@ -50,15 +48,16 @@ func (t tree[K, V]) selectKey(rank uint32) K {
 	return key
 }
 
-// maxSkipped is the number of tombstones that a walk skips one by one before it searches.
+// maxSkipped is the number of tombstones that a walk skips one by one before it skips the rest by a
+// search.
 const maxSkipped = 32
 
-// walk visits the keys of a tree from one key on, forward or backward. key, level and place hold
-// the newest entry of each.
+// walk visits the keys of a tree from a key on, forward or backward. key, level and place describe
+// the newest entry of the current key.
 type walk[K, V uint32 | uint64] struct {
 	tree     tree[K, V]
 	backward bool
-	// next entry of each level or, going backward, number of entries left
+	// by level: the next entry or, going backward, the number of entries left
 	at [maxLevels + 1]int
 
 	key   K
@@ -66,7 +65,7 @@ type walk[K, V uint32 | uint64] struct {
 	place int
 }
 
-// seek sets the walk to a key. The next key is that one, or the one after it in the walk's
+// seek moves the walk to a key. The next step finds that key, or the one after it in the walk's
 // direction.
 func (w *walk[K, V]) seek(key K) {
 	for l := range w.tree {
@@ -77,7 +76,7 @@ func (w *walk[K, V]) seek(key K) {
 	}
 }
 
-// head returns the position of the next entry of a level, if any.
+// head returns the position of the next entry in a level. ok is false if no entry is left.
 func (w *walk[K, V]) head(l int) (at int, ok bool) {
 	if w.backward {
 		return w.at[l] - 1, w.at[l] > 0
@@ -85,7 +84,7 @@ func (w *walk[K, V]) head(l int) (at int, ok bool) {
 	return w.at[l], w.at[l] < len(w.tree[l].deltas)
 }
 
-// step finds the next entry, and returns the sum of the deltas of all entries of its key.
+// step moves to the next key, and returns the sum of the deltas of all its entries.
 func (w *walk[K, V]) step() (delta int8, ok bool) {
 	w.level = -1
 	for l := range w.tree {
@@ -111,14 +110,12 @@ func (w *walk[K, V]) step() (delta int8, ok bool) {
 	return delta, true
 }
 
-// currentDelta returns the delta of the current entry.
 func (w *walk[K, V]) currentDelta() int8 { return w.tree[w.level].deltas[w.place] }
 
-// val returns the value of the current entry.
 func (w *walk[K, V]) val() V { return w.tree[w.level].vals[w.place] }
 
-// next finds the next pair. After many tombstones it continues at the pair with the rank that the
-// last tombstone would have.
+// next moves to the next key that has a pair. After many tombstones it computes the rank of the
+// current key, and continues at the pair with that rank.
 func (w *walk[K, V]) next() bool {
 	for skipped := 1; ; skipped++ {
 		if _, ok := w.step(); !ok {

@@ -8,27 +8,28 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// engine is what the policy requires of an engine beside [core.Engine].
+// engine has the methods that the policy calls beside those of [core.Engine].
 type engine interface {
 	core.Engine
-	// bound returns the maximum number of entries, and their number when last counted.
+	// bound returns an upper bound on the number of entries, and their number when last counted.
 	bound() (maxUsed, counted uint64)
 	// base returns the capacity of the newest level in entries.
 	base() int
-	// levels returns the sizes of the levels, from the newest on. The counters have been read.
+	// levels returns the number of entries of each level, from the newest on. The counters must
+	// have been read since the last change.
 	levels() []int
-	// bytes returns the size of the memory in use, including what is kept for the next merges. held
-	// is the size of what only snapshots have.
+	// bytes returns the size of the map's memory, including memory kept for the next merges. held
+	// is the size of memory that only snapshots use.
 	bytes() (used, held int)
-	// cleanup merges all levels. The counters have been read.
+	// cleanup merges all levels. The counters must have been read since the last change.
 	cleanup() error
-	// trim frees the memory that is kept.
+	// trim frees the memory kept for the next merges.
 	trim() error
 }
 
-// newEngine makes the engine for a device: Go on the host, kernels on any other. An exclusive or
-// with flip makes keys unsigned numbers of the same order. base is the capacity of the newest
-// level, or 0 for the default of the device.
+// newEngine makes the engine for a device: Go code on the host, kernels elsewhere. An exclusive or
+// with flip converts keys to stored form. base is the capacity of the newest level, or 0 for the
+// default of the device.
 func newEngine(dev device.Device, w batch.Widths, flip uint64, base int) (engine, *core.Leases, error) {
 	p := &pool{Layout: inorder.Layout{Key: w.Key, Val: w.Val}, base: base, spare: core.Spare[*level]{Dev: dev, MaxKept: maxSpare}}
 	host, ok := dev.(device.Host)

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/lsm"
 )
 
-// Readings come in batches and are queried by time. Old ones are deleted.
+// Readings are inserted in batches and queried by time. Old readings are deleted.
 func Example() {
 	ctx := context.Background()
 	dev, _, err := auto.Open("cpu")
@@ -43,7 +43,7 @@ func Example() {
 	// 6
 }
 
-// The levels of a map: a newer value hides an older one until their levels are merged.
+// A newer value hides an older value until their levels are merged.
 func ExampleMap_Stats() {
 	ctx := context.Background()
 	dev, _, err := auto.Open("cpu")

@@ -15,8 +15,8 @@ func init() { core.PageBytes = 1 << 12 }
 // Images lists the kernels.
 var Images = conformance.Images(lsmImages)
 
-// Memory returns the memory of the newest level of a map on a host: its keys, the lowest level of
-// their index, the deltas, and the sums of those.
+// Memory returns the arrays of the newest level of a map on the host. index is the lowest level of
+// the index.
 func (m *Map[K, V]) Memory() (keys, index, deltas, sums []byte) {
 	g := m.core.Leases.Current().Parts.(*generation)
 	l := g.levels[0]
@@ -24,7 +24,7 @@ func (m *Map[K, V]) Memory() (keys, index, deltas, sums []byte) {
 	return mem, mem[g.pool.IndexAt(l.capacity, 0):], mem[g.pool.deltasAt(l.capacity):], mem[g.pool.sumsAt(l.capacity):]
 }
 
-// CheckInvariants is Check for programs of package dst. It reports no error for a closed map.
+// CheckInvariants runs Check for programs of package dst. It returns nil for a closed map.
 func (m *Map[K, V]) CheckInvariants() error {
 	if err := m.Check(context.Background()); !errors.Is(err, op.ErrClosed) {
 		return err
@@ -32,7 +32,7 @@ func (m *Map[K, V]) CheckInvariants() error {
 	return nil
 }
 
-// KeepSpare sets the maximum number of memory blocks to keep. Its result undoes that.
+// KeepSpare sets the maximum number of unused levels to keep. undo restores it.
 func KeepSpare(n int) (undo func()) {
 	was := maxSpare
 	maxSpare = n

@@ -15,10 +15,11 @@ import (
 
 // gpuEngine runs the kernels of lsm.cu.
 //
-// Changes run one after the other, whatever their streams. Each writes a new level and makes it
-// part of the next generation, which lookups find at once and wait for. Memory of dropped levels is
-// reused by later changes, which run after everything that reads it. So only freeing memory waits
-// for a change. The size of a level is a bound until the entries have been counted.
+// Changes run one after the other on all streams. Each change writes a new level, which is part of
+// the next generation. A lookup submitted after the change uses that generation at once and waits
+// for it. Later changes reuse the memory of dropped levels, since they run after all work that
+// reads it. So only freeing memory waits for a change. The size of a level is an upper bound until
+// its entries are counted.
 type gpuEngine struct {
 	gpu.Queue
 	kernels
@@ -27,13 +28,13 @@ type gpuEngine struct {
 	prims  *prim.Kernels
 	flip   uint64
 
-	work   gpu.Work             // memory of the current change
-	counts device.Slice[uint64] // see Counters
-	cached core.Counters        // as of the last reading
-	stale  bool                 // changes have been submitted since
+	work   gpu.Work             // work memory of the current change
+	counts device.Slice[uint64] // for ReadCounters: keys, then entries by level
+	cached core.Counters        // counters when last read
+	stale  bool                 // changes have been submitted since cached was read
 }
 
-// kernels is the entry points for one pair of widths.
+// kernels has the entry points for one pair of widths.
 type kernels struct {
 	get, seek, walk, rows, copy device.Kernel
 	settle, enter               device.Kernel
@@ -75,7 +76,6 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	return nil
 }
 
-// refOf returns a level as a kernel parameter.
 func (e *gpuEngine) refOf(l *level) levelRef {
 	at := func(offset int) device.Ptr { return l.buf.Ptr + device.Ptr(offset) }
 	p := e.pool
@@ -97,17 +97,17 @@ func (e *gpuEngine) levelsOf(p core.Parts) (r levelsRef) {
 	return r
 }
 
-// Caps implements core.Engine, as do the methods that follow.
+// Caps implements core.Engine.
 func (e *gpuEngine) Caps() core.Caps {
 	return core.Caps{ConcurrentReads: true, Streams: true, DeletesMayOverflow: true, Updates: true}
 }
 
-// Current returns the current generation.
+// Current implements core.Engine. It returns the current generation.
 func (e *gpuEngine) Current() *core.Lease { return e.leases.Current() }
 
 func (e *gpuEngine) current() *generation { return e.Current().Parts.(*generation) }
 
-// Pin implements core.Versioner. A generation never changes.
+// Pin implements core.Versioner. A generation never changes, so the lease keeps the contents.
 func (e *gpuEngine) Pin(context.Context) (version uint64, err error) { return 0, nil }
 
 // Unpin implements core.Versioner.
@@ -125,12 +125,12 @@ func (e *gpuEngine) bound() (maxUsed, counted uint64) {
 	return uint64(e.current().entries()), e.cached.Used
 }
 
-// trim frees the memory that is kept for the next merges, after the last one.
+// trim implements engine. It waits for all changes.
 func (e *gpuEngine) trim() error {
 	return errors.Join(e.pool.spare.WaitIdle(), e.pool.spare.Trim(), e.work.Free(&e.Queue))
 }
 
-// Close frees everything except the generations.
+// Close implements core.Engine. It frees everything except the generations.
 func (e *gpuEngine) Close() (err error) {
 	if e.leases != nil {
 		err = e.trim()
@@ -138,7 +138,8 @@ func (e *gpuEngine) Close() (err error) {
 	return errors.Join(err, e.counts.Free(), e.pool.spare.Close(), e.Queue.Close())
 }
 
-// Counters waits for all changes, and counts the keys and the entries of each level.
+// ReadCounters implements core.Engine. If changes have been submitted since the last call, it waits
+// for all of them, and counts the keys and the entries of each level.
 func (e *gpuEngine) ReadCounters(ctx context.Context) (core.Counters, error) {
 	if !e.stale {
 		return e.cached, nil
@@ -161,7 +162,8 @@ func (e *gpuEngine) ReadCounters(ctx context.Context) (core.Counters, error) {
 	return e.cached, nil
 }
 
-// AddPairs submits adding the number of pairs to a counter.
+// AddPairs submits a kernel that adds the number of pairs to a counter, or subtracts it if negate
+// is set.
 func (e *gpuEngine) AddPairs(s *device.Stream, to device.Slice[uint64], negate bool) error {
 	p := countParams{levels: e.levelsOf(e.current()), add: to.Ptr()}
 	if negate {
@@ -170,7 +172,8 @@ func (e *gpuEngine) AddPairs(s *device.Stream, to device.Slice[uint64], negate b
 	return e.Submit(s, func() error { return device.Launch(s, e.count, gpu.Grid(1), gpu.Block, &p) })
 }
 
-// ReadDropped implements core.Engine. Every operation finds capacity, or its batch is refused.
+// ReadDropped implements core.Engine. No operation is ever dropped: a batch that lacks memory fails
+// as a whole.
 func (e *gpuEngine) ReadDropped(context.Context) (int, error) { return 0, nil }
 
 // Clear implements core.Engine.
@@ -179,7 +182,7 @@ func (e *gpuEngine) Clear(context.Context) error {
 	return e.leases.Replace(&generation{pool: e.pool})
 }
 
-// Extent implements core.Engine. The counters have been read since the last change.
+// Extent implements core.Engine. The counters must have been read since the last change.
 func (e *gpuEngine) Extent(l *core.Lease) (units uint32, rows int) { return extent(l) }
 
 // Export implements core.Engine.
@@ -191,7 +194,7 @@ func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, ou
 	return n, e.SeekPairs(ctx, l, out.Chunk(0, n), from, e)
 }
 
-// chunk is the number of consecutive pairs that a thread finds (lsm.cu).
+// chunk is the number of consecutive pairs that a thread finds in the copy kernel (lsm.cu).
 const chunk = 64
 
 func (e *gpuEngine) launchCopy(s *device.Stream, p *copyParams) error {

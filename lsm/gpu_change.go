@@ -10,10 +10,10 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// submitter submits a change: gpu.Queue.SubmitVisible or SubmitSync.
+// submitter is SubmitVisible or SubmitSync of gpu.Queue.
 type submitter func(s *device.Stream, launch func() error) error
 
-// Change implements core.Engine. It runs all of a batch, or nothing.
+// Change implements core.Engine. After an error nothing of the batch has run.
 func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	if b.N == 0 {
 		return 0, nil, nil
@@ -38,8 +38,8 @@ func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 	return b.N, nil, nil
 }
 
-// workBytes returns the size of the memory of a change of n rows. For ranges it excludes their
-// pairs, which are not counted yet.
+// workBytes returns the size of the work memory for a change of n rows. For ranges it excludes the
+// tombstones, since the pairs in ranges are not counted yet.
 func (e *gpuEngine) workBytes(n int, ranges bool) int {
 	if ranges {
 		return n * gpu.GapBytes
@@ -47,17 +47,17 @@ func (e *gpuEngine) workBytes(n int, ranges bool) int {
 	return e.planFor(n).bytes(e, e.layOutRun(n, 0).end)
 }
 
-// runMemory is the memory of a batch that becomes a run.
+// runMemory is the layout of the work memory in which a batch becomes a run.
 type runMemory struct {
 	sort  prim.Sort
 	group prim.Group
 	scan  prim.Scan
 
-	vals, deltas device.Ptr // of entries
+	vals, deltas device.Ptr // by entry
 	scratch, end device.Ptr
 }
 
-// layOutRun lays out the memory of a batch of n rows from an address on.
+// layOutRun lays out the work memory for a batch of n rows, from an address on.
 func (e *gpuEngine) layOutRun(n int, at device.Ptr) (m runMemory) {
 	c := prim.Carve(at)
 	w := prim.Widths{Key: e.Widths.Key, Val: 4}
@@ -74,8 +74,8 @@ func (m *runMemory) scratchBytes() int {
 	return max(m.sort.ScratchBytes(), m.group.ScratchBytes(), m.scan.ScratchBytes())
 }
 
-// change submits making a run of a batch on the device, and merging it. Its memory is the work
-// memory from offset at on.
+// change submits the kernels that make a run from a batch on the device and merge the run. It uses
+// work memory from offset at on.
 func (e *gpuEngine) change(s *device.Stream, b *batch.Batch, at int, submit submitter) error {
 	p := e.planFor(b.N)
 	end := e.layOutRun(b.N, device.Ptr(at)).end
@@ -86,7 +86,7 @@ func (e *gpuEngine) change(s *device.Stream, b *batch.Batch, at int, submit subm
 	return e.push(s, p, e.work.Buf.Ptr+end, submit, func(run levelRef) error { return e.submitRun(s, b, &m, run) })
 }
 
-// submitRun submits the launches that make a run of a batch.
+// submitRun submits the kernels that make a run from a batch.
 func (e *gpuEngine) submitRun(s *device.Stream, b *batch.Batch, m *runMemory, run levelRef) error {
 	c := &b.Columns
 	scratch := device.Buffer{Ptr: m.scratch, Size: m.scratchBytes()}
@@ -116,7 +116,6 @@ func (e *gpuEngine) submitRun(s *device.Stream, b *batch.Batch, m *runMemory, ru
 	return device.Launch(s, e.enter, gpu.Wave(e.Dev, b.N), gpu.Block, &enter)
 }
 
-// deleteRanges removes the pairs of ranges on the device.
 func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch.Batch, at int, submit submitter) error {
 	if err := e.work.Grow(&e.Queue, at+b.N*gpu.GapBytes); err != nil {
 		return err

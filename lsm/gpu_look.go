@@ -31,7 +31,6 @@ func (e *gpuEngine) Seek(s *device.Stream, p core.Parts, b *batch.Batch, hits de
 	return device.Launch(s, e.kernelFor(b), gpu.Wave(e.Dev, b.N), gpu.Block, &q)
 }
 
-// kernelFor returns the kernel of a lookup.
 func (e *gpuEngine) kernelFor(b *batch.Batch) device.Kernel {
 	c := &b.Columns
 	switch ranges := c[batch.Keys2].Given(); {

@@ -11,16 +11,15 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// plan is the merges of a change.
+// plan describes the merges of a change.
 type plan struct {
-	n        int      // max entries of the new run; 0: no run
+	n        int      // max entries of the new run; 0 if no run is made
 	levels   []*level // levels to merge, from the newest on
-	slot     int      // of the resulting level
+	slot     int      // slot of the resulting level
 	total    int      // max entries of the result
-	replaced int      // number of levels that it replaces
+	replaced int      // number of levels that the result replaces
 }
 
-// planFor returns the plan for a run of n entries.
 func (e *gpuEngine) planFor(n int) *plan {
 	p := &plan{n: n}
 	levels := e.current().levels
@@ -29,7 +28,7 @@ func (e *gpuEngine) planFor(n int) *plan {
 	return p
 }
 
-// merges returns the number of merges of two levels.
+// merges returns the number of merges. Each merges two levels.
 func (p *plan) merges() int {
 	if p.n == 0 {
 		return len(p.levels) - 1
@@ -37,7 +36,7 @@ func (p *plan) merges() int {
 	return len(p.levels)
 }
 
-// newer returns the maximum number of entries of all but the oldest level.
+// newer returns the maximum number of entries of the run and all levels except the oldest.
 func (p *plan) newer() int {
 	n := p.n
 	for _, l := range p.levels[:len(p.levels)-1] {
@@ -48,19 +47,19 @@ func (p *plan) newer() int {
 
 func (p *plan) bytes(e *gpuEngine, at device.Ptr) int { return int(e.layOutMerge(p, at).end) }
 
-// mergeMemory is the memory of merges.
+// mergeMemory is the layout of the work memory for merges.
 type mergeMemory struct {
-	run   levelRef    // made first
-	temps [2]levelRef // results of all merges but the last, in turn
+	run   levelRef    // the new run
+	temps [2]levelRef // results of all merges except the last, used in turn
 
 	places, deltas, states device.Ptr // by entry of the newer level
 	changes                prim.Scan
-	sums                   prim.Scan     // of the resulting level
-	prim                   device.Buffer // scratch of the primitives
+	sums                   prim.Scan     // sums of the resulting level
+	prim                   device.Buffer // scratch memory of e.prims
 	end                    device.Ptr
 }
 
-// layOutMerge lays out the memory of merges from an address on.
+// layOutMerge lays out the work memory for merges, from an address on.
 func (e *gpuEngine) layOutMerge(p *plan, at device.Ptr) (m mergeMemory) {
 	c := prim.Carve(at)
 	if merges := p.merges(); merges > 0 {
@@ -84,7 +83,7 @@ func (e *gpuEngine) layOutMerge(p *plan, at device.Ptr) (m mergeMemory) {
 	return m
 }
 
-// runAt returns a level of at most n entries, without an index.
+// runAt allocates a level of at most n entries, without index and sums.
 func (e *gpuEngine) runAt(c *prim.Carve, n int) levelRef {
 	a := arrayRef{keys: c.Alloc(n * e.Widths.Key), vals: c.Alloc(n * e.Widths.Val), room: uint64(n), flip: e.flip}
 	deltas := c.Alloc(n)
@@ -92,8 +91,9 @@ func (e *gpuEngine) runAt(c *prim.Carve, n int) levelRef {
 	return levelRef{array: a, deltas: deltas}
 }
 
-// push submits the merges of a plan, and makes the next generation of the result, all or nothing.
-// write submits what makes the run, if the plan has one. The memory of the merges begins at work.
+// push submits the merges of a plan, and makes the next generation with the result. After an error
+// the current generation is unchanged. write submits the kernels that make the run, if the plan has
+// one. The work memory for the merges begins at work.
 func (e *gpuEngine) push(s *device.Stream, p *plan, work device.Ptr, submit submitter, write func(run levelRef) error) error {
 	if p.total > maxEntries {
 		return errLarge(p.total)
@@ -111,7 +111,6 @@ func (e *gpuEngine) push(s *device.Stream, p *plan, work device.Ptr, submit subm
 	return e.leases.Replace(e.current().withLevel(to, p.replaced))
 }
 
-// merge submits the launches of push.
 func (e *gpuEngine) merge(s *device.Stream, p *plan, m *mergeMemory, to levelRef, write func(run levelRef) error) error {
 	older := p.levels
 	var newer levelRef
@@ -140,10 +139,10 @@ func (e *gpuEngine) merge(s *device.Stream, p *plan, m *mergeMemory, to levelRef
 	return e.fill(s, p, m, to)
 }
 
-// moves is the number of entries that a thread moves (lsm.cu).
+// moves is the number of entries that a thread copies (lsm.cu).
 const moves = 8
 
-// mergeTwo submits merging a level of at most size entries with an older one.
+// mergeTwo submits a merge of two levels. newer has at most size entries.
 func (e *gpuEngine) mergeTwo(s *device.Stream, m *mergeMemory, newer levelRef, size int, older *level, to levelRef) error {
 	scan := m.changes
 	scan.N = size
@@ -163,7 +162,7 @@ func (e *gpuEngine) mergeTwo(s *device.Stream, m *mergeMemory, newer levelRef, s
 	return device.Launch(s, e.join, gpu.Wave(e.Dev, size), gpu.Block, &p)
 }
 
-// fill submits writing the index and the sums of a level.
+// fill submits the kernels that write the index and the sums of a level.
 func (e *gpuEngine) fill(s *device.Stream, p *plan, m *mergeMemory, to levelRef) error {
 	q := indexParams{level: to, counts: m.sums.Counts, nodes: uint64(nodes(p.total))}
 	if err := device.Launch(s, e.index, gpu.Wave(e.Dev, nodes(p.total)), gpu.Block, &q); err != nil {
@@ -174,7 +173,6 @@ func (e *gpuEngine) fill(s *device.Stream, p *plan, m *mergeMemory, to levelRef)
 	return e.prims.Scan(s, &sums, m.prim)
 }
 
-// cleanup merges all levels.
 func (e *gpuEngine) cleanup() error {
 	g := e.current()
 	switch live := int(e.cached.Live); {
@@ -196,8 +194,8 @@ func (e *gpuEngine) cleanup() error {
 	}
 }
 
-// pushTombstones submits merging a run of tombstones for the n pairs in gaps, and waits. It
-// allocates separate memory, since the batch may lie in the work memory.
+// pushTombstones submits a merge of a run of tombstones for the n pairs in gaps, and waits for it.
+// It allocates separate work memory, since the batch may lie in e.work.
 func (e *gpuEngine) pushTombstones(s *device.Stream, gaps []gpu.Gap, n int, submit submitter) (err error) {
 	p := e.planFor(n)
 	var c prim.Carve

@@ -12,7 +12,7 @@ import (
 )
 
 // kernelTests returns the tests of the kernels for a pair of widths. TestKernels runs them on the
-// shipped kernels, TestMutants and TestRandomMutants on broken ones.
+// real kernels, TestMutants and TestRandomMutants on broken ones.
 func kernelTests[K, V uint32 | uint64]() []mutate.KernelTest {
 	return []mutate.KernelTest{
 		{Name: "beside a model", Run: func(t testing.TB, dev device.Device) { run[K, V](t, dev, 3, 7, 16, 50) }},
@@ -25,8 +25,8 @@ func kernelTests[K, V uint32 | uint64]() []mutate.KernelTest {
 	}
 }
 
-// tombstones looks for neighbors across more tombstones than a walk skips one by one, and writes
-// ranges with more than one lane.
+// tombstones finds neighbors past more tombstones than a walk skips one by one, and writes ranges
+// with more than one lane.
 func tombstones[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	const n, first, last = 400, 90, 310
 	h := conformance.OrderedHistory[K, V]{Map: open[K, V](t, dev, &lsm.Options{Base: 128}).OrderedMap, MaxOps: 20}
@@ -78,8 +78,8 @@ func TestKernels(t *testing.T) {
 	t.Run("uint64,uint64", func(t *testing.T) { mutate.RunOnSim(t, kernelTests[uint64, uint64](), 1, 80) })
 }
 
-// mutants lists ways to break the kernels, by replacing every match of a pattern in the PTX of the
-// kernels of a name.
+// mutants lists ways to break the kernels that match kernels, by replacing every match of a pattern
+// in their PTX.
 var mutants = []struct{ name, kernels, pattern, with string }{
 	{"a lookup finds tombstones", "get", `setp\.lt\.s16 (%p\d+), (%rs\d+), 0;`, "setp.lt.s16 $1, $2, -9;"},
 	{"a change takes a tombstone for a pair", "settle", `setp\.lt\.s16 (%p\d+), (%rs\d+), 0;`, "setp.lt.s16 $1, $2, -9;"},

@@ -13,8 +13,8 @@ import (
 // A level is a sorted array of entries in one block of memory, the same on every device (twins:
 // layout.cuh, and package sorted for the first three arrays):
 //
-//	keys     in ascending order, as unsigned numbers (core.Type.Order), each once
-//	values   value i is that of key i; undefined for a tombstone
+//	keys     in ascending order, as unsigned numbers (core.Type.Order), without duplicates
+//	values   value i belongs to key i; undefined for a tombstone
 //	index    levels of keys (inorder.Keys)
 //	deltas   number of keys that each entry adds to the tree, in a byte: 1 adds its key, 0 replaces
 //	         the value that an older level has, -1 is a tombstone
@@ -27,33 +27,33 @@ type level struct {
 	buf      device.Buffer
 	capacity int // capacity in entries
 	slot     int // depth of the level, which sets its capacity
-	n        int // entries; on a GPU the maximum until they are counted
-	refs     int // generations that have it; guarded by the pool's mutex
+	n        int // number of entries; on a GPU an upper bound until they are counted
+	refs     int // number of generations that have the level; guarded by pool.mu
 }
 
-// Memory and Room implement what core.Spare requires.
+// Memory returns the memory of the level to core.Spare.
 func (l *level) Memory() device.Buffer { return l.buf }
 
-// Capacity returns the capacity in entries.
+// Capacity returns the capacity in entries to core.Spare.
 func (l *level) Capacity() int { return l.capacity }
 
-// A generation is a tree as of a time: its levels, the newest of which is the smallest. It shares
-// the unchanged ones with the previous generation.
+// generation is the state of a tree between two changes: its levels. The newest level is the
+// smallest. A generation shares unchanged levels with the previous one.
 type generation struct {
 	pool   *pool
 	levels []*level // from the newest on
 	tally  core.Tally
 }
 
-// maxLevels is the maximum number of levels (layout.cuh), that of 2^32 entries with base
-// minBase.
+// maxLevels is the maximum number of levels (layout.cuh). A tree of 2^32 entries has that many if
+// its base is minBase.
 const (
 	maxLevels = 30
 	minBase   = 16
 )
 
-// deltasAt and the methods that follow return the offsets of the arrays in memory for capacity
-// entries.
+// deltasAt, sumsAt and tallyAt return offsets of arrays in memory with the given capacity. size
+// returns the size of the memory.
 func (p *pool) deltasAt(capacity int) int { return p.IndexAt(capacity, inorder.MostLevels) }
 func (p *pool) sumsAt(capacity int) int   { return p.deltasAt(capacity) + inorder.Aligned(capacity) }
 func (p *pool) tallyAt(capacity int) int {
@@ -61,15 +61,15 @@ func (p *pool) tallyAt(capacity int) int {
 }
 func (p *pool) size(capacity int) int { return p.tallyAt(capacity) + inorder.TallyBytes }
 
-// nodes returns the number of groups of sixteen entries.
+// nodes returns the number of groups of sixteen entries, rounded up.
 func nodes(entries int) int { return (entries + inorder.Fan - 1) / inorder.Fan }
 
-// capacity returns the maximum number of entries of a level.
+// capacity returns the maximum number of entries of the level in a slot.
 func (p *pool) capacity(slot int) int { return p.base << slot }
 
-// target returns the slot for a run of n entries: the first with capacity for the run and for all
-// levels up to that slot. merged is the number of these levels, with which the run is merged. total
-// is the maximum number of entries of the result.
+// target returns the slot for a run of n entries. It is the first slot that has capacity for the
+// run and all levels up to that slot. merged is the number of these levels, with which the run is
+// merged. total is the maximum number of entries of the result.
 func (p *pool) target(levels []*level, n int) (slot, merged, total int) {
 	total = n
 	for slot = 0; ; slot++ {
@@ -83,7 +83,8 @@ func (p *pool) target(levels []*level, n int) (slot, merged, total int) {
 	}
 }
 
-// withLevel returns a generation in which level l, or none if l is nil, replaces the first levels.
+// withLevel returns a generation in which l replaces the newest levels. If l is nil, the levels are
+// only dropped.
 func (g *generation) withLevel(l *level, replaced int) *generation {
 	to := &generation{pool: g.pool}
 	if l != nil {
@@ -98,7 +99,7 @@ func (g *generation) withLevel(l *level, replaced int) *generation {
 	return to
 }
 
-// Free implements core.Parts. Levels that no generation has anymore are kept for the next ones.
+// Free implements core.Parts. The memory of levels that no generation has is kept for new levels.
 func (g *generation) Free() error {
 	p := g.pool
 	var unused []*level
@@ -112,7 +113,6 @@ func (g *generation) Free() error {
 	return p.spare.Release(unused...)
 }
 
-// entries returns the number of entries of all levels.
 func (g *generation) entries() (n int) {
 	for _, l := range g.levels {
 		n += l.n
@@ -120,7 +120,6 @@ func (g *generation) entries() (n int) {
 	return n
 }
 
-// sizes returns the sizes of the levels.
 func (g *generation) sizes() []int {
 	sizes := make([]int, len(g.levels))
 	for i, l := range g.levels {
@@ -129,13 +128,13 @@ func (g *generation) sizes() []int {
 	return sizes
 }
 
-// Tally returns the counters of a generation, for engines.
+// Tally returns the counters of keys and entries.
 func (g *generation) Tally() *core.Tally { return &g.tally }
 
 // maxEntries is the maximum number of entries, since ranks and positions have 32 bits.
 const maxEntries = prim.MaxRows
 
-// errLarge returns the error of trees that would have more.
+// errLarge returns the error for a tree that would exceed maxEntries.
 func errLarge(entries int) error {
 	return fmt.Errorf("%w: %d entries; a tree has %d at most", op.ErrFull, entries, maxEntries)
 }

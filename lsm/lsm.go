@@ -7,15 +7,15 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Map is an ordered map from K to V in a log-structured merge tree: a [weft.OrderedMap] with the
-// methods that only this structure has.
+// Map is an ordered map from K to V in a log-structured merge tree. It adds the methods of this
+// package to [weft.OrderedMap].
 type Map[K weft.Key, V weft.Value] struct {
 	*weft.OrderedMap[K, V]
 	table
 }
 
-// New makes an empty map on a device, which must outlive the map. It returns [weft.ErrOptions],
-// [device.ErrMemory], and errors from loading kernels.
+// New makes an empty map on dev, which must outlive the map. It returns [weft.ErrOptions],
+// [device.ErrMemory], or an error from loading kernels.
 func New[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*Map[K, V], error) {
 	t, err := newTable(dev, batch.MapWidths[K, V](), core.MapTypes[K, V](), opts)
 	if err != nil {
@@ -26,7 +26,7 @@ func New[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*Map[K, V]
 
 const name = "lsm"
 
-// table is the core table of a map and its engine.
+// table is the core table of a map, with its engine.
 type table struct {
 	core   *core.Table
 	engine engine

@@ -39,8 +39,8 @@ func TestCheckFinds(t *testing.T) {
 	must(t, m.Check(t.Context()))
 }
 
-// TestWithoutMemory checks that a change without memory leaves the map as it was, also while a
-// snapshot holds some.
+// TestWithoutMemory checks that a change that runs out of memory leaves the map unchanged, also
+// while a snapshot holds memory.
 func TestWithoutMemory(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	m := open[uint64, uint64](t, dev, nil)
@@ -71,8 +71,8 @@ func TestWithoutMemory(t *testing.T) {
 	must(t, at.Close())
 }
 
-// TestLevels checks that a map has a level for each bit of the number of its batches. Deleted and
-// overwritten entries go as levels merge, and all of them with Compact.
+// TestLevels checks that a map has a level for each bit set in the number of its batches. Merges
+// drop deleted and overwritten entries, and Compact drops all of them.
 func TestLevels(t *testing.T) {
 	const base = 64
 	m := open[uint32, uint32](t, devicetest.OpenCPU(t, 2), &lsm.Options{Base: base})
@@ -124,8 +124,8 @@ func TestCleansUp(t *testing.T) {
 	conformance.WantPairs(t, m, keys[900:])
 }
 
-// TestMemory checks that a snapshot holds the levels that it was taken from, and shares those that
-// have not been merged. All memory must be freed in the end.
+// TestMemory checks that a snapshot keeps its levels, and shares those that have not been merged
+// since. All memory must be freed in the end.
 func TestMemory(t *testing.T) {
 	const base, large = 64, 8000
 	dev := devicetest.OpenCPU(t, 2)
@@ -160,7 +160,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestSavedElsewhere checks that maps of both devices read each other's files.
+// TestSavedElsewhere checks that maps on a CPU and on a GPU read each other's files.
 func TestSavedElsewhere(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	host, simulated := open[int32, uint32](t, devicetest.OpenCPU(t, 2), nil), open[int32, uint32](t, devicetest.OpenSim(t, nil), &lsm.Options{Base: 64})
@@ -200,15 +200,15 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestFailsWhole lets one operation fail while a map with snapshots is used, or memory run out
-// twice in a row. A change has then happened or not, and reports which.
+// TestFailsWhole uses a map with snapshots while one operation fails, or memory runs out twice in a
+// row. Each change must then happen as a whole or not at all, and report which.
 func TestFailsWhole(t *testing.T) {
 	conformance.OrderedFailsOnDevices(t, conformance.OrderedMapOf(lsm.New[uint32, uint32], &lsm.Options{Base: 16}),
 		conformance.Failures{FailAfter: conformance.FailTwoAllocations, First: 1, Stride: 17, MaxOps: 12}, conformance.Failures{FailAfter: devicetest.FailAfter, First: 2, Stride: 201, MaxOps: 12})
 }
 
-// TestSnapshotIsHeld holds a snapshot over ten thousand batches. Memory must stay at the levels of
-// both, dead entries, and what is kept for merges.
+// TestSnapshotIsHeld holds a snapshot over ten thousand batches. Memory must not exceed the levels
+// of map and snapshot, dead entries, and the memory kept for merges.
 func TestSnapshotIsHeld(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	m, err := lsm.New[uint32, uint32](dev, &lsm.Options{Base: 16})

@@ -10,7 +10,8 @@ import (
 	"github.com/weftgo/weft/lsm"
 )
 
-// run runs some batches against a model, with levels of base entries and twice as many.
+// run runs batches against a model. The newest level has base entries, and each older level twice
+// as many as the one before.
 func run[K weft.Key, V weft.Value](t testing.TB, dev device.Device, seed uint64, rounds, base, maxOps int) {
 	m := open[K, V](t, dev, &lsm.Options{Base: base})
 	h := conformance.OrderedHistory[K, V]{Map: m.OrderedMap, MaxOps: maxOps, ExtraKinds: []weft.OpKind{weft.OpUpdate}}

@@ -16,9 +16,9 @@ import (
 	"github.com/weftgo/weft/lsm"
 )
 
-// TestOmissionsAreNoticed leaves out each call by which the host orders streams or waits for them.
-// Programs must go wrong without it. It also covers the calls of engines that take a batch as a
-// whole.
+// TestOmissionsAreNoticed omits, one at a time, each call by which the host orders streams or waits
+// for them. Some program must fail without that call. It includes the engine functions that run a
+// batch as a whole.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -38,7 +38,7 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	}), tries...)
 }
 
-// onSims runs a program with a map of a few levels, on simulated GPUs with different schedules.
+// onSims runs a program on a map with a few levels, on simulated GPUs with different schedules.
 func onSims(try func(ctx context.Context, m *lsm.Map[uint32, uint32], s *device.Stream) error) dst.Try {
 	return func(wrap func(device.Device) device.Device) (err error) {
 		for seed := range uint64(4) {
@@ -64,7 +64,7 @@ func onSims(try func(ctx context.Context, m *lsm.Map[uint32, uint32], s *device.
 	}
 }
 
-// lookupsBesideHost looks up keys while batches of the host change others.
+// lookupsBesideHost looks up keys while batches of the host change other keys.
 func lookupsBesideHost(ctx context.Context, m *lsm.Map[uint32, uint32], _ *device.Stream) error {
 	const n = 20
 	keys := conformance.Sequence[uint32](0, n)

@@ -9,13 +9,13 @@ import (
 
 // Options configure a [Map]. The zero value and nil select the defaults.
 type Options struct {
-	// Base is the capacity of the newest level in entries. Each level that follows may have twice
-	// as many. A power of two from 16 to 2²⁶. A batch smaller than that rewrites the newest level,
-	// and lookups are faster with fewer levels, so Base should be about the size of the batches.
-	// Default 0: 2¹⁴ on a CPU, 2²⁰ on a GPU.
+	// Base is the capacity of the newest level in entries. Each older level may have twice as many
+	// entries as the level before it. Base is a power of two from 16 to 2²⁶. It should be about the
+	// size of the batches: a smaller batch rewrites the newest level, and fewer levels make lookups
+	// faster. Default 0: 2¹⁴ on a CPU, 2²⁰ on a GPU.
 	Base int
 
-	// ResultLimit is the maximum size in bytes of the results of Range. Default 0: half of the
+	// ResultLimit is the maximum size in bytes of the results of one Range. Default 0: half of the
 	// host's free memory.
 	ResultLimit int
 
@@ -29,7 +29,6 @@ const (
 	maxBase  = 1 << 26
 )
 
-// check sets defaults and reports invalid options.
 func (o *Options) check() (Options, error) {
 	var c Options
 	if o != nil {

@@ -10,25 +10,27 @@ import (
 )
 
 const (
-	// maxRunOps is the maximum number of operations that become a run at a time.
+	// maxRunOps is the maximum number of operations that become one run.
 	maxRunOps = 1 << 28
-	// countSlack is the slack in entries, beyond twice the last count, before they are counted.
+	// countSlack is a number of entries. They are counted if their upper bound exceeds twice the
+	// last count by more.
 	countSlack = 1 << 20
-	// deadBases is the number of dead entries, in units of the base and beyond the number of keys,
-	// at which all levels are merged.
+	// deadBases bounds dead entries. All levels are merged if dead entries exceed the keys by
+	// deadBases times the base.
 	deadBases = 4
 )
 
-// policy has little to decide, since a merge allocates the memory that it needs.
+// policy decides when entries are counted and when all levels are merged. A merge allocates the
+// memory that it needs.
 type policy struct {
 	core.ResolvingPolicy
 	engine engine
 	base   int
 }
 
-// Prepare implements core.Policy. Batches on the device with an unknown outcome allocate memory for
-// all entries that may exist. Before reports 0 to have them counted when that may be more than
-// twice the last count.
+// Prepare implements core.Policy. If the outcomes of earlier batches are unknown, a batch allocates
+// memory for all entries that may exist. If that may be more than twice the last count, Prepare
+// returns 0, so that the entries are counted first.
 func (p *policy) Prepare(_ context.Context, now core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	if maxUsed, counted := p.engine.bound(); !now.Exact && maxUsed > 2*counted+countSlack {
 		return 0, false, nil

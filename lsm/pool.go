@@ -11,28 +11,28 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// pool allocates the memory of levels. Memory of merged levels is kept for new ones, which have the
-// same sizes again and again.
+// pool allocates the memory of levels. The memory of merged levels is kept for new levels, which
+// often have the same size.
 type pool struct {
 	inorder.Layout
 	base  int // capacity of the newest level in entries; a power of two
 	spare core.Spare[*level]
 
-	mu sync.Mutex // guards what the end of a last lease changes
+	mu sync.Mutex // guards level.refs, which the end of a last lease changes
 }
 
-// maxSpare is the maximum number of blocks of memory to keep.
+// maxSpare is the maximum number of unused levels to keep.
 var maxSpare = 16
 
 const (
 	// sizeSteps is the number of memory sizes between two powers of two. Sizes are rounded up to
-	// these, so that kept memory fits again.
+	// these, so that kept memory can be reused.
 	sizeSteps = 8
 	// minCapacity is the minimum capacity of a level's memory in entries.
 	minCapacity = 256
 )
 
-// capacityFor returns the capacity to allocate for that many entries.
+// capacityFor returns the capacity to allocate for the given number of entries.
 func capacityFor(entries int) int {
 	if entries <= minCapacity {
 		return minCapacity
@@ -41,7 +41,7 @@ func capacityFor(entries int) int {
 	return (entries + step - 1) &^ (step - 1)
 }
 
-// alloc returns memory with undefined content for a level of at most n entries.
+// alloc returns memory for a level of at most n entries. Its content is undefined.
 func (p *pool) alloc(slot, n int) (*level, error) {
 	capacity := capacityFor(n)
 	if l, ok := p.spare.Acquire(capacity, 2*capacity); ok {
@@ -49,7 +49,7 @@ func (p *pool) alloc(slot, n int) (*level, error) {
 		return l, nil
 	}
 	buf, err := p.spare.Alloc(p.size(capacity))
-	if errors.Is(err, device.ErrMemory) { // rather keep none for later levels
+	if errors.Is(err, device.ErrMemory) { // free the kept memory and try again
 		if err = p.spare.Trim(); err == nil {
 			buf, err = p.spare.Alloc(p.size(capacity))
 		}
@@ -60,8 +60,8 @@ func (p *pool) alloc(slot, n int) (*level, error) {
 	return &level{buf: buf, capacity: capacity, slot: slot, n: n}, nil
 }
 
-// bytes returns the size of the levels of a generation and of kept memory, and the size of all
-// others.
+// bytes returns the size of the levels of generation now and of kept memory, and the size of all
+// other levels.
 func (p *pool) bytes(now *generation) (used, held int) {
 	used, all := p.spare.Bytes()
 	for _, l := range now.levels {

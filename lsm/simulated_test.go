@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/lsm"
 )
 
-// TestKernelsSimulated runs cases of the suite on a simulated GPU, under random schedules and weak
-// memory, where a data race is a fault. (WEFT_DEVICE=sim runs all cases.)
+// TestKernelsSimulated runs cases of the suite on a simulated GPU. Schedules are random, memory is
+// weak, and a data race is an error. (WEFT_DEVICE=sim runs all cases.)
 func TestKernelsSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

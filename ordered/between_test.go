@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/ordered"
 )
 
-// TestBetweenGoesOnBehindReversedPages reverses the pages of a range. The next page must follow all
-// the same.
+// TestBetweenGoesOnBehindReversedPages reverses each page of a range that Between yields. Between
+// must still continue after the last key of the page.
 func TestBetweenGoesOnBehindReversedPages(t *testing.T) {
 	m, err := ordered.New[uint32, uint32](devicetest.OpenCPU(t, 1), nil)
 	must(t, err)
@@ -34,8 +34,8 @@ func TestBetweenGoesOnBehindReversedPages(t *testing.T) {
 	}
 }
 
-// TestUnsortedBuilds builds maps from keys that ascend up to some point. Pairs are written to
-// leaves as they come until a key does not ascend.
+// TestUnsortedBuilds builds maps from keys that ascend only up to some point. A load writes pairs
+// to leaves until it meets a key that does not ascend.
 func TestUnsortedBuilds(t *testing.T) {
 	open := func() conformance.AnyOrderedMap[int32, uint32] {
 		return conformance.Open(t, ordered.New[int32, uint32], devicetest.Open(t), nil)

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Check implements core.Checker. It checks the layout of the present and of versions.
+// Check implements core.Checker. It checks the layout of the present and of all versions.
 func (e *cpuEngine[K, V]) Check(ctx context.Context, _ *core.Lease) error {
 	f := e.forest()
 	if err := f.checkIndex(ctx, f.present); err != nil {
@@ -32,7 +32,6 @@ func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", op.ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
-// checkIndex checks an index and its leaves.
 func (f *forest[K, V]) checkIndex(ctx context.Context, x *index[K]) error {
 	for i := range x.leaves {
 		if i%chunkLeaves == 0 && ctx.Err() != nil {
@@ -65,8 +64,7 @@ func (f *forest[K, V]) checkIndex(ctx context.Context, x *index[K]) error {
 	return nil
 }
 
-// checkLeaf checks a leaf for keys from lo on and before hi, or up to the largest key if last is
-// set.
+// checkLeaf checks a leaf. Its keys must lie in [lo,hi), or from lo on if last is set.
 func (f *forest[K, V]) checkLeaf(id uint32, size int, lo, hi K, last bool) error {
 	if id >= f.used || size < 1 || size > leafPairs {
 		return corrupt("leaf %d of %d has %d pairs", id, f.used, size)
@@ -85,7 +83,8 @@ func (f *forest[K, V]) checkLeaf(id uint32, size int, lo, hi K, last bool) error
 	return nil
 }
 
-// checkLeaves checks that each leaf is either free or in use by the right versions or the present.
+// checkLeaves checks that each leaf is either free or in use. It also checks the retired leaves of
+// each version.
 func (f *forest[K, V]) checkLeaves() error {
 	const free, unseen = -1, 0
 	users := make([]int, f.used)

@@ -6,28 +6,28 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// A chunk is some neighboring leaves and the operations on their keys, in key order. One core works
-// on it at a time. A leaf with many operations is cut: several chunks share it, each with a range
-// of its keys.
+// chunk is a run of neighboring leaves and the operations on their keys, in key order. One core
+// works on a chunk at a time. A leaf with many operations is cut: several chunks share it, and each
+// has a range of its keys.
 type chunk[K word] struct {
 	a, b   int // leaves [a,b)
-	lo, hi int // items
+	lo, hi int // items [lo,hi)
 	cut    bool
-	from   K    // of a leaf that is cut: first key
-	to     K    // and the key after the last
-	last   bool // the keys extend to the end of the leaf
+	from   K    // if cut: first key
+	to     K    // if cut: key after the last, unless last is set
+	last   bool // if cut: the keys extend to the end of the leaf
 
 	touched  []uint32 // numbers of the leaves that have items
-	maxExtra int      // max leaves to write in addition to its own
-	ids      []uint32 // maxExtra leaves
+	maxExtra int      // max leaves to write in addition to the chunk's own
+	ids      []uint32 // maxExtra new leaves; those not needed stay here
 	out      entries[K]
 	retired  []uint32 // leaves that are no longer in use
 	delta    int64    // change of the number of pairs
-	// moved is set if other leaves than before are in use, not only other sizes.
+	// moved is set if the set of leaves in use has changed, not only their sizes.
 	moved bool
 }
 
-// entries is leaves in order, as in an index.
+// entries describes leaves in order, as an index does.
 type entries[K word] struct {
 	seps  []K
 	ids   []uint32
@@ -42,8 +42,8 @@ func (e *entries[K]) add(sep K, id uint32, size int) {
 	e.seps, e.ids, e.sizes = append(e.seps, sep), append(e.ids, id), append(e.sizes, uint8(size))
 }
 
-// chunks cuts the leaves that have operations into chunks, with their operations. The result does
-// not depend on the number of cores.
+// chunks groups the leaves that have operations into chunks. The result does not depend on the
+// number of cores.
 func (f *forest[K, V]) chunks(items []cpu.Item[K]) (chunks []chunk[K]) {
 	x := f.present
 	if x.leaves == 0 {
@@ -68,7 +68,7 @@ func (f *forest[K, V]) chunks(items []cpu.Item[K]) (chunks []chunk[K]) {
 	return chunks
 }
 
-// items returns the end of the items, from number lo on, that are for leaves before b.
+// items returns the end of the items from index lo on that belong to leaves before b.
 func (x *index[K]) items(items []cpu.Item[K], lo, b int) int {
 	if b == x.leaves {
 		return len(items)
@@ -77,8 +77,8 @@ func (x *index[K]) items(items []cpu.Item[K], lo, b int) int {
 	return lo + sort.Search(len(items)-lo, func(i int) bool { return items[lo+i].Key >= sep })
 }
 
-// cutLeaves cuts leaves [a,b), which have the items from number lo on, into chunks of at most about
-// chunkItems items.
+// cutLeaves groups leaves [a,b) into chunks of at most about chunkItems items. The items of the
+// leaves begin at index lo.
 func (x *index[K]) cutLeaves(chunks []chunk[K], items []cpu.Item[K], lo, a, b int) []chunk[K] {
 	for p := a; p < b; {
 		q, hi := p, lo
@@ -100,7 +100,7 @@ func (x *index[K]) cutLeaves(chunks []chunk[K], items []cpu.Item[K], lo, a, b in
 	return chunks
 }
 
-// cutLeaf cuts leaf p, which has the items from number lo on.
+// cutLeaf makes several chunks that share leaf p. The items of the leaf begin at index lo.
 func (x *index[K]) cutLeaf(chunks []chunk[K], items []cpu.Item[K], lo, p int) []chunk[K] {
 	from := x.seps[0][p]
 	for lo < len(items) {
@@ -115,7 +115,7 @@ func (x *index[K]) cutLeaf(chunks []chunk[K], items []cpu.Item[K], lo, p int) []
 	return chunks
 }
 
-// visitLeaves calls visit with each leaf of a chunk and the items for it.
+// visitLeaves calls visit with each leaf of a chunk and the items on its keys.
 func (c *chunk[K]) visitLeaves(x *index[K], items []cpu.Item[K], visit func(p int, items []cpu.Item[K])) {
 	at := c.lo
 	for p := c.a; p < c.b; p++ {

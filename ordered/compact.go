@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// compact moves all pairs to new memory as in a bulk load, unless a version is held. If ctx ends,
-// compact stops and changes nothing.
+// compact implements engine. While a version is held, it does nothing. If ctx ends, it stops and
+// changes nothing.
 func (e *cpuEngine[K, V]) compact(ctx context.Context) error {
 	from := e.forest()
 	if len(from.versions) > 0 {
@@ -24,7 +24,7 @@ func (e *cpuEngine[K, V]) compact(ctx context.Context) error {
 	return e.Leases.Replace(to)
 }
 
-// copyPairs copies n pairs to a leaf, beginning with the pair of rank first.
+// copyPairs copies n pairs to a leaf, from the pair at rank first on.
 func (f *forest[K, V]) copyPairs(l *leaf[K, V], first, n int) {
 	p, at := f.present.place(uint64(first))
 	for done := 0; done < n; p, at = p+1, 0 {

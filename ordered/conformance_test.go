@@ -10,8 +10,9 @@ import (
 	"github.com/weftgo/weft/ordered"
 )
 
-// TestConformance runs the suite of ordered maps for pairs of widths, signed and floating-point
-// types, full leaves, and changes in pieces and chunks of a few operations.
+// TestConformance runs the suite of ordered maps for several pairs of widths, signed and
+// floating-point types, and full leaves. It also runs changes in pieces and chunks of a few
+// operations.
 func TestConformance(t *testing.T) {
 	dev := devicetest.Open(t)
 	size := conformance.ScaleOf(dev).Part(8)

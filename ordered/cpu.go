@@ -9,11 +9,10 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// cpuEngine runs on the cores of the host. K and V are the types of a batch's columns as unsigned
-// integers.
+// cpuEngine runs on the cores of the host. K and V are the stored types of keys and values.
 type cpuEngine[K, V word] struct {
 	cpu.Engine
-	order   K // converts keys to stored form and back, by exclusive or
+	order   K // exclusive or with order converts keys to stored form and back
 	sorter  cpu.Sorter[K]
 	mergers sync.Pool
 }
@@ -27,7 +26,6 @@ func newCPUEngine[K, V word](dev device.Host, order uint64, fill int) (engine, *
 	return e, e.Leases, nil
 }
 
-// forest returns the current generation.
 func (e *cpuEngine[K, V]) forest() *forest[K, V] { return e.Parts().(*forest[K, V]) }
 
 // Caps implements core.Engine.

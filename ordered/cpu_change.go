@@ -9,20 +9,21 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// A change runs in pieces. A piece is sorted, then its operations run leaf by leaf on all cores,
-// and the resulting leaves make a new index. A piece can be canceled until it begins to run, and
-// not after that. All memory that it may need is allocated before it touches a leaf.
+// A change runs in pieces. A piece is sorted. Then all cores run its operations leaf by leaf, and
+// the resulting leaves make a new index. A piece can be canceled until its operations begin to run.
+// All memory that a piece may need is allocated before it touches a leaf.
 
-// Tuning of changes. Tests make all of these smaller.
+// Sizes of pieces and chunks. Tests make all of them smaller.
 var (
-	// piece is the number of operations of a piece: some milliseconds of work for a few cores.
+	// piece is the number of operations of a piece. They take a few cores some milliseconds.
 	piece = 1 << 18
 
-	// endlessPiece is the number of operations of a piece if the context cannot end. A larger piece
-	// has more operations per leaf.
+	// endlessPiece is the size of a piece if the context cannot end. A larger piece has more
+	// operations per leaf.
 	endlessPiece = 1 << 22
 
-	// chunkLeaves is the number of leaves of a chunk, chunkItems its number of operations.
+	// chunkLeaves is the maximum number of leaves of a chunk. A chunk has at most about chunkItems
+	// operations.
 	chunkLeaves = 1 << 9
 	chunkItems  = 1 << 14
 )
@@ -38,7 +39,7 @@ func (e *cpuEngine[K, V]) Change(ctx context.Context, s *device.Stream, b *batch
 		}
 		n := min(piece, b.N-done)
 		if e.forest().present.leaves == 0 {
-			n = b.N - done // it can be canceled at any time
+			n = b.N - done // a bulk load can be canceled at any time
 		} else if ctx.Done() == nil {
 			n = min(endlessPiece, b.N-done)
 		}
@@ -56,7 +57,7 @@ func (e *cpuEngine[K, V]) Change(ctx context.Context, s *device.Stream, b *batch
 	return done, nil, nil
 }
 
-// change runs a piece, or does nothing and returns the reason.
+// change runs a piece. After an error the piece has changed nothing.
 func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 	f := e.forest()
 	if f.present.leaves == 0 {
@@ -93,7 +94,6 @@ func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 	return f.fold(e.Device, f.present, false, chunks)
 }
 
-// merger returns a merger that is not in use.
 func (e *cpuEngine[K, V]) merger() *merger[K, V] {
 	if m, ok := e.mergers.Get().(*merger[K, V]); ok {
 		return m
@@ -101,7 +101,7 @@ func (e *cpuEngine[K, V]) merger() *merger[K, V] {
 	return &merger[K, V]{}
 }
 
-// plan computes the maximum number of additional leaves of a chunk.
+// plan computes how many leaves a chunk may need in addition to its own.
 func (f *forest[K, V]) plan(c *chunk[K], items []cpu.Item[K], ops *cpu.Changes[K, V]) {
 	if c.a == c.b {
 		c.maxExtra = f.leavesFor(c.hi - c.lo)
@@ -115,8 +115,7 @@ func (f *forest[K, V]) plan(c *chunk[K], items []cpu.Item[K], ops *cpu.Changes[K
 	})
 }
 
-// extraLeaves returns the maximum number of additional leaves for the pairs of a leaf after its
-// operations.
+// extraLeaves returns how many additional leaves the pairs of leaf p may need after its operations.
 func (f *forest[K, V]) extraLeaves(p int, cut bool, items []cpu.Item[K], ops *cpu.Changes[K, V]) int {
 	id, n := f.present.ids[p], int(f.present.sizes[p])
 	reusable := 0
@@ -131,7 +130,8 @@ func (f *forest[K, V]) extraLeaves(p int, cut bool, items []cpu.Item[K], ops *cp
 	return max(f.leavesFor(pairs)-reusable, 0)
 }
 
-// inserted counts the keys that operations may insert, except those already there.
+// inserted counts the keys that operations may insert. It does not count keys for which present
+// returns true.
 func inserted[K, V word](items []cpu.Item[K], ops *cpu.Changes[K, V], present func(K) bool) (n int) {
 	counted := false
 	for i, it := range items {

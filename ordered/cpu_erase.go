@@ -8,19 +8,19 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// eraseRanges is the maximum number of ranges to delete at a time. After about erasePairs pairs the
-// rest is left for the next time.
+// eraseRanges is the maximum number of ranges to delete at a time. After about erasePairs deleted
+// pairs, the other ranges are left for the next time.
 const (
 	eraseRanges = 1 << 12
 	erasePairs  = 1 << 22
 )
 
-// stretch is leaves a to b, from which ranges have removed pairs.
+// stretch is leaves a to b, from which a range has removed pairs.
 type stretch struct{ a, b int }
 
-// deleteRanges removes the pairs of ranges in order for some milliseconds, and returns the number
-// of ranges done. A leaf that keeps some of its pairs is written at once. Empty leaves, and leaves
-// with few pairs, are handled afterward as in any change.
+// deleteRanges deletes the pairs of the first ranges in a batch, and returns how many ranges are
+// done. It stops after some milliseconds. A leaf that keeps a part of its pairs is written at once.
+// Leaves with few or no pairs are merged or dropped afterward, as in any change.
 func (e *cpuEngine[K, V]) deleteRanges(b *batch.Batch) (done int, err error) {
 	f, c := e.forest(), &b.Columns
 	lo, hi := batch.View[K](c[batch.Keys].Host), batch.View[K](c[batch.Keys2].Host)
@@ -33,7 +33,7 @@ func (e *cpuEngine[K, V]) deleteRanges(b *batch.Batch) (done int, err error) {
 		return 0, err
 	}
 	t := trimmer[K, V]{forest: f}
-	if len(f.versions) > 0 { // both ends of each range may need a copy
+	if len(f.versions) > 0 { // the leaves at both ends of a range may need a copy
 		if t.ids, err = f.allocLeaves(min(2*n, f.present.leaves)); err != nil {
 			return 0, err
 		}
@@ -64,17 +64,18 @@ func (e *cpuEngine[K, V]) deleteRanges(b *batch.Batch) (done int, err error) {
 	return done, f.fold(e.Device, &t.index, true, chunks)
 }
 
-// trimmer removes pairs from leaves. Its index is the present one with its own sizes and leaves.
+// trimmer removes pairs from leaves. Its index is a copy of the present index with its own sizes
+// and ids.
 type trimmer[K, V word] struct {
 	*forest[K, V]
 	index    index[K]
-	ids      []uint32 // leaves to write in place of those that versions have
+	ids      []uint32 // new leaves to replace leaves that versions have
 	replaced []uint32 // the replaced leaves
 	touched  []stretch
 	removed  int
 }
 
-// erase removes the pairs with keys from lo to hi from their leaves, and returns their number.
+// erase removes the pairs with keys from lo to hi, and returns their number.
 func (t *trimmer[K, V]) erase(lo, hi K) (n int) {
 	if lo > hi {
 		return 0
@@ -100,12 +101,12 @@ func (t *trimmer[K, V]) erase(lo, hi K) (n int) {
 	return n
 }
 
-// trim removes pairs [from,to) from a leaf.
+// trim removes pairs [from,to) from leaf p.
 func (t *trimmer[K, V]) trim(p, from, to int) {
 	x := &t.index
 	id, size := x.ids[p], int(x.sizes[p])
 	if x.sizes[p] = uint8(size - (to - from)); x.sizes[p] == 0 {
-		return // the leaf is dropped, so nothing is written
+		return // an empty leaf is dropped, so nothing is written
 	}
 	l := t.at(id)
 	keys, vals := slices.Delete(slices.Clone(l.keys[:size]), from, to), slices.Delete(slices.Clone(l.vals[:size]), from, to)
@@ -119,7 +120,7 @@ func (t *trimmer[K, V]) trim(p, from, to int) {
 	t.at(id).set(keys, vals)
 }
 
-// chunks returns chunks of the touched leaves.
+// chunks makes chunks that cover the touched leaves.
 func (t *trimmer[K, V]) chunks() (chunks []chunk[K]) {
 	slices.SortFunc(t.touched, func(x, y stretch) int { return cmp.Compare(x.a, y.a) })
 	at := 0

@@ -9,7 +9,6 @@ import (
 // prefetchLeaves is the number of leaves to prefetch while one is being processed.
 const prefetchLeaves = 6
 
-// prefetch prefetches a leaf.
 func (m *merger[K, V]) prefetch(id uint32) {
 	l := unsafe.Pointer(m.at(id))
 	var at [(int(unsafe.Sizeof(leaf[uint64, uint64]{})) + lineBytes - 1) / lineBytes]unsafe.Pointer

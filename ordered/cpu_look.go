@@ -37,7 +37,7 @@ func (e *cpuEngine[K, V]) Lookup(ctx context.Context, s *device.Stream, l *core.
 	return e.RunLookup(ctx, b.N, each)
 }
 
-// reader reads a version for a batch.
+// reader runs the lookups of a batch on a version.
 type reader[K, V word] struct {
 	*forest[K, V]
 	x          *index[K]
@@ -63,14 +63,16 @@ func (e *cpuEngine[K, V]) reader(l *core.Lease, b *batch.Batch) *reader[K, V] {
 	}
 }
 
-// A lookup passes three stages. Each prefetches the memory of the next: the index down to its
-// lowest level, that level, and the leaf. Groups of keys are in all stages at the same time.
+// group has a number for each of a group of keys. A lookup has three stages: descend to the lowest
+// level of the index, search that level, and search the leaf. Each stage prefetches the memory that
+// the next stage reads. Several groups of keys are in different stages at the same time.
 type group [cpu.Group]uint32
 
-// forEachGroup takes keys [lo,hi) of a batch through the index. It calls finish for each group of
-// keys, from number at on, with the leaves and their places in the index.
+// forEachGroup searches the index for keys [lo,hi) of a batch. It calls finish for each group of
+// keys, which begins at index at, with the keys' leaves and the places of those leaves in the
+// index.
 func (r *reader[K, V]) forEachGroup(w *cpu.Watch, lo, hi int, finish func(at int, keys []K, places, leaves *group) (hits int)) (ran, hits int) {
-	var places [3]group // of nodes, and then of leaves
+	var places [3]group // numbers of nodes, then of leaves in the index
 	var leaves [2]group
 	const g = cpu.Group
 	for at, round := lo-2*g, 0; at < hi; at, round = at+g, round+1 {
@@ -88,12 +90,10 @@ func (r *reader[K, V]) forEachGroup(w *cpu.Watch, lo, hi int, finish func(at int
 	return hi - lo, hits
 }
 
-// get looks up keys [lo,hi).
 func (r *reader[K, V]) get(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.forEachGroup(w, lo, hi, r.finish)
 }
 
-// answerEmpty answers keys [lo,hi) for an empty map.
 func (r *reader[K, V]) answerEmpty(_ *cpu.Watch, lo, hi int) (ran, hits int) {
 	for i := lo; i < hi; i++ {
 		if r.answer(i, nil, 0); r.ranks != nil {
@@ -103,7 +103,7 @@ func (r *reader[K, V]) answerEmpty(_ *cpu.Watch, lo, hi int) (ran, hits int) {
 	return hi - lo, 0
 }
 
-// groupAt returns the group of keys from number at on, before hi.
+// groupAt returns the group of keys that begins at index at and ends at hi at the latest.
 func (r *reader[K, V]) groupAt(at, hi int) []K {
 	if at < 0 || at >= hi {
 		return nil
@@ -111,7 +111,7 @@ func (r *reader[K, V]) groupAt(at, hi int) []K {
 	return r.keys[at:min(at+cpu.Group, hi)]
 }
 
-// descend descends to the lowest level of the index.
+// descend finds the node of each key in the lowest level of the index.
 func (r *reader[K, V]) descend(keys []K, nodes *group) {
 	x := r.x
 	clear(nodes[:len(keys)])
@@ -132,7 +132,7 @@ func nodeShift[K word]() uint {
 	return 6
 }
 
-// findLeafIDs goes from the nodes of the lowest level of the index to leaves.
+// findLeafIDs finds the leaf of each key in its node of the lowest level.
 func (r *reader[K, V]) findLeafIDs(keys []K, places, leaves *group) {
 	x := r.x
 	var at [2 * cpu.Group]unsafe.Pointer
@@ -145,8 +145,8 @@ func (r *reader[K, V]) findLeafIDs(keys []K, places, leaves *group) {
 	cpu.PrefetchPairs(at[:2*len(keys)])
 }
 
-// finish searches for the keys of a group in their leaves. It prefetches the lines with values
-// before it reads the first of them.
+// finish searches for the keys of a group in their leaves. It prefetches all values before it reads
+// the first.
 func (r *reader[K, V]) finish(at int, keys []K, _, leaves *group) (hits int) {
 	var found [cpu.Group]*leaf[K, V]
 	var slots group
@@ -167,7 +167,8 @@ func (r *reader[K, V]) finish(at int, keys []K, _, leaves *group) (hits int) {
 	return hits
 }
 
-// answer writes the result for key i: pair j of leaf l, or none if l is nil.
+// answer writes the result of key i: pair j of leaf l, or a miss if l is nil. It returns the number
+// of hits.
 func (r *reader[K, V]) answer(i int, l *leaf[K, V], j int) int {
 	var k K
 	var v V

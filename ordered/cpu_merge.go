@@ -2,7 +2,7 @@ package ordered
 
 import "github.com/weftgo/weft/internal/cpu"
 
-// leavesFor returns the number of leaves for pairs that come to one place.
+// leavesFor returns the number of leaves that a run of neighboring pairs needs.
 func (f *forest[K, V]) leavesFor(pairs int) int {
 	if pairs <= leafPairs {
 		return min(pairs, 1)
@@ -10,8 +10,8 @@ func (f *forest[K, V]) leavesFor(pairs int) int {
 	return (pairs + f.fill - 1) / f.fill
 }
 
-// merger runs the operations of chunks. It collects the new pairs of neighboring leaves, and writes
-// them to leaves once they fill one.
+// merger runs the operations of a chunk. It collects the resulting pairs of neighboring leaves, and
+// writes them to leaves.
 type merger[K, V word] struct {
 	*forest[K, V]
 	cpu.Changes[K, V]
@@ -20,19 +20,18 @@ type merger[K, V word] struct {
 	fetcher cpu.Fetcher[K]
 	c       *chunk[K]
 
-	read int // leaves with items that have been read
-	done int // items that have been run
+	read int // number of leaves with items that have been visited
+	done int // number of items that have been run
 
 	keys    []K
 	vals    []V
 	sep     K        // separator of the collected pairs
-	sources []uint32 // leaves that they come from and that may be written
+	sources []uint32 // leaves of the collected pairs that may be overwritten
 	begun   bool     // pairs are being collected
-	joins   bool     // the last thing written is one leaf of the window, which few pairs may join
-	edge    bool     // the pairs extend to the end of all keys
+	joins   bool     // the last leaf in out belongs to this window, so a few pairs may join it
+	edge    bool     // the pairs extend to the end of the key range
 }
 
-// run runs the operations of a chunk.
 func (m *merger[K, V]) run(c *chunk[K]) {
 	m.c, m.Live, m.read, m.done, m.joins = c, 0, 0, c.lo, false
 	m.fetcher = m.fetcher.Slice(c.lo, c.hi)
@@ -49,8 +48,8 @@ func (m *merger[K, V]) run(c *chunk[K]) {
 	c.delta = m.Live
 }
 
-// visitLeaf processes a leaf and the operations on its keys. Each window, which is the leaves below
-// a node of the index, is processed by itself.
+// visitLeaf processes a leaf and the operations on its keys. A window is the leaves below one node
+// of the index. Pairs of different windows are never merged.
 func (m *merger[K, V]) visitLeaf(p int, items []cpu.Item[K]) {
 	if p%fanout == 0 {
 		m.flush(true)
@@ -86,7 +85,7 @@ func (m *merger[K, V]) visitLeaf(p int, items []cpu.Item[K]) {
 	m.flush(false)
 }
 
-// gather adds the pairs of a leaf, after its operations.
+// gather collects the pairs of a leaf as they are after its operations.
 func (m *merger[K, V]) gather(p int, id uint32, unshared bool, items []cpu.Item[K]) {
 	l, lo, hi := m.at(id), 0, int(m.index.sizes[p])
 	m.begin(m.index.seps[0][p])
@@ -117,7 +116,7 @@ func (m *merger[K, V]) begin(sep K) {
 	}
 }
 
-// merge collects pairs [lo,hi) of a leaf, after its operations.
+// merge collects pairs [lo,hi) of a leaf as they are after the operations on them.
 func (m *merger[K, V]) merge(l *leaf[K, V], lo, hi int, items []cpu.Item[K]) {
 	for x := 0; x < len(items); {
 		key, from := items[x].Key, x
@@ -128,7 +127,7 @@ func (m *merger[K, V]) merge(l *leaf[K, V], lo, hi int, items []cpu.Item[K]) {
 		if lo < hi {
 			at := min(max(l.bound(key), lo), hi)
 			if at < hi && l.keys[at] < key {
-				at = hi // all are smaller
+				at = hi // all keys are smaller
 			}
 			m.keys, m.vals = append(m.keys, l.keys[lo:at]...), append(m.vals, l.vals[lo:at]...)
 			if lo = at; at < hi && l.keys[at] == key {
@@ -146,8 +145,8 @@ func (m *merger[K, V]) merge(l *leaf[K, V], lo, hi int, items []cpu.Item[K]) {
 	}
 }
 
-// flush writes the collected pairs to leaves. Few pairs wait for more from the next leaf, unless
-// force is set. Then they join the pairs written before, if they fit.
+// flush writes the collected pairs to leaves. Without force, fewer than minPairs pairs wait for the
+// pairs of the next leaf. With force, they join the last written leaf if they fit.
 func (m *merger[K, V]) flush(force bool) {
 	n := len(m.keys)
 	if !m.begun || n > 0 && n < minPairs && !force {
@@ -160,7 +159,7 @@ func (m *merger[K, V]) flush(force bool) {
 	m.keys, m.vals, m.sources, m.begun, m.edge = m.keys[:0], m.vals[:0], m.sources[:0], false, false
 }
 
-// joinLast puts the pairs of the last written leaf before the collected ones.
+// joinLast puts the pairs of the last written leaf before the collected pairs.
 func (m *merger[K, V]) joinLast(last int) {
 	out := &m.c.out
 	id, n := out.ids[last], int(out.sizes[last])
@@ -177,8 +176,8 @@ func (m *merger[K, V]) joinLast(last int) {
 	}
 }
 
-// write writes the collected pairs to as many leaves as needed: as full as in a bulk load where
-// keys are appended, equally full elsewhere.
+// write writes the collected pairs to as many leaves as needed. If keys are appended at the end of
+// the map, leaves are as full as in a bulk load. Elsewhere they are equally full.
 func (m *merger[K, V]) write() {
 	n := len(m.keys)
 	leaves := m.leavesFor(n)
@@ -202,7 +201,7 @@ func (m *merger[K, V]) write() {
 	m.c.retired = append(m.c.retired, m.sources...)
 }
 
-// nextLeaf returns a leaf to write: one of the pairs' sources, or a new one.
+// nextLeaf returns a leaf to write: one of m.sources, or a new leaf.
 func (m *merger[K, V]) nextLeaf() (id uint32) {
 	if n := len(m.sources) - 1; n >= 0 {
 		id, m.sources = m.sources[n], m.sources[:n]

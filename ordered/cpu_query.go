@@ -9,26 +9,25 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// place is where a key is, or would be: a leaf, and the number of its pairs before the key. The map
-// has leaves.
+// place is the place of a pair in the map: a leaf, and the index of the pair in it.
 type place struct{ leaf, at int }
 
-// lower returns the place of the first pair with a key that is not smaller.
+// lower returns the place of the first pair that has at least the given key. The map has leaves.
 func (r *reader[K, V]) lower(key K) place {
 	p := r.x.leaf(key)
 	return place{p, r.pool.at(r.x.ids[p]).lower(key, int(r.x.sizes[p]))}
 }
 
-// upper returns the place of the first pair with a larger key.
+// upper returns the place of the first pair with a larger key. The map has leaves.
 func (r *reader[K, V]) upper(key K) place {
 	p := r.x.leaf(key)
 	return place{p, r.pool.at(r.x.ids[p]).upper(key, int(r.x.sizes[p]))}
 }
 
-// before returns the number of pairs before a place.
+// before returns the number of pairs before a place in the map.
 func (r *reader[K, V]) before(p place) uint64 { return r.x.before(p.leaf) + uint64(p.at) }
 
-// rank counts the smaller keys for each key.
+// rank counts the smaller keys in the map for each of keys [lo,hi).
 func (r *reader[K, V]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.forEachGroup(w, lo, hi, func(at int, keys []K, places, leaves *group) int {
 		for i, k := range keys {
@@ -39,7 +38,7 @@ func (r *reader[K, V]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// selectRanks finds the pair at each rank.
+// selectRanks finds the pair at each of ranks [lo,hi).
 func (r *reader[K, V]) selectRanks(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return cpu.RunLoop(w, lo, hi, 4, func(i int) int {
 		if r.ranks[i] >= r.x.pairs() {
@@ -50,7 +49,7 @@ func (r *reader[K, V]) selectRanks(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// successors finds the first pair after each key.
+// successors finds the first pair after each of keys [lo,hi).
 func (r *reader[K, V]) successors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.forEachGroup(w, lo, hi, func(at int, keys []K, places, leaves *group) (hits int) {
 		for i, k := range keys {
@@ -65,7 +64,7 @@ func (r *reader[K, V]) successors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// predecessors finds the last pair before each key.
+// predecessors finds the last pair before each of keys [lo,hi).
 func (r *reader[K, V]) predecessors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.forEachGroup(w, lo, hi, func(at int, keys []K, places, leaves *group) (hits int) {
 		for i, k := range keys {
@@ -82,7 +81,7 @@ func (r *reader[K, V]) predecessors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// leafAt returns the leaf with number p in the index, or nil.
+// leafAt returns leaf p of the index, or nil if the index has no leaf p.
 func (r *reader[K, V]) leafAt(p int) *leaf[K, V] {
 	if p < 0 || p >= r.x.leaves {
 		return nil
@@ -90,7 +89,7 @@ func (r *reader[K, V]) leafAt(p int) *leaf[K, V] {
 	return r.pool.at(r.x.ids[p])
 }
 
-// span returns the beginning and end of range i, and its number of pairs.
+// span returns the first place of range i, the place after its last pair, and its number of pairs.
 func (r *reader[K, V]) span(i int) (from, to place, n uint64) {
 	lo, hi := r.keys[i]^r.order, r.ends[i]^r.order
 	if lo > hi || r.x.leaves == 0 {
@@ -100,7 +99,8 @@ func (r *reader[K, V]) span(i int) (from, to place, n uint64) {
 	return from, to, r.before(to) - r.before(from)
 }
 
-// ranges counts the pairs of ranges, and copies pairs of each if the batch has columns for them.
+// ranges counts the pairs inside each of ranges [lo,hi). It copies them if the batch has output
+// columns.
 func (r *reader[K, V]) ranges(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return cpu.RunLoop(w, lo, hi, 8+r.limit/8, func(i int) int {
 		from, to, n := r.span(i)
@@ -115,15 +115,15 @@ func (r *reader[K, V]) ranges(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// shortRange is the largest limit at which walking a range is faster than searching for its end.
+// shortRange is the largest limit at which walking a range is faster than a search for its end.
 const shortRange = 64
 
-// walks reports whether ranges are walked from their beginnings.
+// walks reports whether each range is read from its beginning without a search for its end.
 func (r *reader[K, V]) walks() bool {
 	return !r.backward && r.limit > 0 && (r.limit <= shortRange || r.outs != nil || r.vals != nil)
 }
 
-// walk finds up to limit pairs of each range, from its beginning on.
+// walk finds up to limit pairs of each of ranges [lo,hi), from its beginning on.
 func (r *reader[K, V]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.forEachGroup(w, lo, hi, func(at int, keys []K, places, leaves *group) (hits int) {
 		w.AddWork(len(keys) * (r.limit / 8))
@@ -141,8 +141,8 @@ func (r *reader[K, V]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// copyUpTo finds up to limit pairs from a place up to key last, copies them to rows from number at
-// on, and returns their number.
+// copyUpTo copies up to limit pairs, from a place up to key last, to the output rows from index at
+// on. It returns the number of pairs.
 func (r *reader[K, V]) copyUpTo(from place, last K, at int) (n int) {
 	for more := true; more && n < r.limit && from.leaf < r.x.leaves; from = (place{from.leaf + 1, 0}) {
 		l, end := r.pool.at(r.x.ids[from.leaf]), int(r.x.sizes[from.leaf])
@@ -158,7 +158,8 @@ func (r *reader[K, V]) copyUpTo(from place, last K, at int) (n int) {
 	return n
 }
 
-// copyRows copies pairs to rows [at,end), forward from a place or backward from one.
+// copyRows copies pairs to output rows [at,end). The pairs go forward from place from, or backward
+// from place to.
 func (r *reader[K, V]) copyRows(from, to place, at, end int) {
 	for p := from.leaf; !r.backward && at < end; p, from.at = p+1, 0 {
 		l, n := r.pool.at(r.x.ids[p]), min(int(r.x.sizes[p])-from.at, end-at)
@@ -177,7 +178,7 @@ func (r *reader[K, V]) copyRows(from, to place, at, end int) {
 	}
 }
 
-// copyLeaf copies n pairs of a leaf, from pair j on, to rows from number at on.
+// copyLeaf copies n pairs of a leaf, from pair j on, to the output rows from index at on.
 func (r *reader[K, V]) copyLeaf(at int, l *leaf[K, V], j, n int) {
 	if r.outs != nil {
 		for i, k := range l.keys[j : j+n] {

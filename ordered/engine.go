@@ -9,29 +9,29 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// engine is what the policy requires of an engine beside [core.Engine].
+// engine has the methods that the policy calls beside those of [core.Engine].
 type engine interface {
 	core.Engine
-	// compact moves all pairs to new memory if no version is held, or if versions keep theirs.
+	// compact moves all pairs to new memory. A CPU engine does nothing while a version is held. On
+	// a GPU held versions keep their old memory.
 	compact(ctx context.Context) error
-	// ensure allocates memory for that many pairs.
+	// ensure allocates memory for the given number of pairs.
 	ensure(pairs int) error
-	// extent returns the maximum number of leaves in use, and the number that the memory allows.
+	// extent returns the maximum number of leaves in use, and how many the memory allows.
 	extent() (leaves, capacity int)
-	// usage returns the use of memory.
+	// usage returns the current use of memory.
 	usage() (usage, error)
 }
 
-// usage is the use of memory.
 type usage struct {
-	leaves   int // of the present
+	leaves   int // leaves of the map, without those that only snapshots use
 	capacity int // in leaves
-	free     int // leaves that hold nothing
+	free     int // leaves that are free
 	versions int
-	bytes    int // of leaves and indexes
+	bytes    int // memory of leaves and indexes
 }
 
-// newEngine chooses the engine by the device and the widths: Go on the host, kernels on any other.
+// newEngine chooses the engine by device and widths: Go code on the host, kernels elsewhere.
 func newEngine(dev device.Device, w batch.Widths, order uint64, fill int) (engine, *core.Leases, error) {
 	host, ok := dev.(device.Host)
 	if !ok {
@@ -45,8 +45,7 @@ func newEngine(dev device.Device, w batch.Widths, order uint64, fill int) (engin
 	return open(host, order, fill)
 }
 
-// policy decides when memory is released. Nothing else needs a decision, since engines allocate
-// memory as they go.
+// policy decides when memory is released. Engines allocate memory as they need it.
 type policy struct {
 	core.ResolvingPolicy
 	opts   Options
@@ -66,7 +65,7 @@ func (p *policy) Trim(ctx context.Context, _ core.Counters, delta int) error {
 	return p.engine.compact(ctx)
 }
 
-// minLeaves returns the minimum number of leaves to keep memory for.
+// minLeaves returns the number of leaves for which memory is always kept.
 func (p *policy) minLeaves() int {
 	n := firstBlock
 	for n*fillOf(p.opts.Fill) < p.opts.Capacity {

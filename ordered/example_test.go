@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/ordered"
 )
 
-// Measurements by their time in milliseconds: those of a second are a range, and the median of a
-// day is a rank.
+// Measurements are stored by their time in milliseconds. A range has the measurements of a second,
+// and a rank gives the median of a day.
 func Example() {
 	ctx := context.Background()
 	dev, _, err := auto.Open("cpu")
@@ -48,7 +48,8 @@ func Example() {
 	// median 1200
 }
 
-// A scan sees the map as of its snapshot, however long it takes and whatever is written meanwhile.
+// A scan of a snapshot sees the map as it was when the snapshot was taken, although the map
+// changes.
 func ExampleMap_snapshot() {
 	ctx := context.Background()
 	dev, _, err := auto.Open("cpu")

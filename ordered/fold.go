@@ -4,7 +4,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// reserve allocates memory for an index with more leaves than the present one.
+// reserve allocates the spare index, with capacity for the present leaves and extra more.
 func (f *forest[K, V]) reserve(extra int) error {
 	leaves := f.present.leaves + extra
 	if f.spare != nil {
@@ -21,7 +21,7 @@ func (f *forest[K, V]) reserve(extra int) error {
 	return err
 }
 
-// prepare allocates all memory that chunks may need, or none.
+// prepare allocates all memory that chunks may need. After an error the chunks have none of it.
 func (f *forest[K, V]) prepare(chunks []chunk[K]) error {
 	extra := 0
 	for i := range chunks {
@@ -41,7 +41,7 @@ func (f *forest[K, V]) prepare(chunks []chunk[K]) error {
 	return nil
 }
 
-// abandon returns the leaves that chunks have taken and written. None is in an index.
+// abandon frees the leaves that chunks have taken or written. No index has them.
 func (f *forest[K, V]) abandon(chunks []chunk[K]) {
 	for i := range chunks {
 		f.freeLeaves(chunks[i].out.ids...)
@@ -49,9 +49,9 @@ func (f *forest[K, V]) abandon(chunks []chunk[K]) {
 	}
 }
 
-// fold makes an index with the results of chunks in place of their leaves, and makes it the present
-// one. If of is the present index, no leaf has moved, and no version shares it, then only sizes
-// change.
+// fold updates the index with the results of chunks. The chunks replace their leaves in the index
+// of. If of is the present index, no leaf has moved, and no version shares it, only sizes change.
+// Otherwise fold builds a new present index.
 func (f *forest[K, V]) fold(dev device.Host, of *index[K], moved bool, chunks []chunk[K]) error {
 	moved = moved || f.present.refs > 1 || of.leaves == 0
 	for i := range chunks {
@@ -78,8 +78,8 @@ func (f *forest[K, V]) fold(dev device.Host, of *index[K], moved bool, chunks []
 	return err
 }
 
-// replace makes another index the present one. The memory of the old one is kept for the next
-// index, unless a version has it.
+// replace makes x the present index. The memory of the old index is kept for the next one, unless a
+// version has it or a spare exists.
 func (f *forest[K, V]) replace(x *index[K]) error {
 	oldIndex := f.present
 	x.refs, f.present = 1, x
@@ -90,16 +90,16 @@ func (f *forest[K, V]) replace(x *index[K]) error {
 	return nil
 }
 
-// span is a run of leaves of a new index, from the present one or from a chunk.
+// span is a run of leaves for a new index. They come from the old index or from a chunk.
 type span[K word] struct {
 	entries[K]
 	to int
 }
 
-// spanLeaves is the number of leaves of the present index to copy at a time.
+// spanLeaves is the maximum number of leaves to copy from the old index at a time.
 const spanLeaves = 1 << 15
 
-// buildIndex returns an index with chunks in place of their leaves, in the spare memory.
+// buildIndex builds an index in the spare memory. Chunks replace their leaves of old.
 func (f *forest[K, V]) buildIndex(dev device.Host, old *index[K], chunks []chunk[K]) *index[K] {
 	x := f.spare
 	f.spare = nil

@@ -17,11 +17,11 @@ import (
 
 // gpuEngine runs the kernels of ordered.cu.
 //
-// Changes run one after the other, whatever their streams. Each writes new leaves in place of those
-// that it touches, and a new index. Lookups use that index at once and wait for it, so they run
-// alongside changes, and a snapshot is a retained index. The host stores a bound on the number of
-// leaves. It waits only if memory for them may be short, and while memory suffices no longer than
-// for the plan of the last batch (see [ahead]).
+// Changes run one after the other on all streams. Each change writes new leaves in place of those
+// that it touches, and a new index. A lookup submitted after a change uses the new index at once
+// and waits for it. So lookups run alongside later changes, and a snapshot is a retained index. The
+// host keeps an upper bound on the number of leaves, and waits only if memory for them may be
+// short. While memory suffices, it waits at most for the plan of the last batch. See [planResults].
 type gpuEngine struct {
 	gpu.Queue
 	kernels
@@ -32,15 +32,15 @@ type gpuEngine struct {
 	fill   int
 
 	work      gpu.Work
-	lists     gpu.Work // memory for finding free leaves
+	lists     gpu.Work // memory for the search for free leaves
 	results   planResults
 	cached    core.Counters
 	stale     bool // changes have been submitted since cached was read
-	minLeaves int  // leaves to always keep memory for
+	minLeaves int  // number of leaves for which memory is always kept
 	pinned    int  // number of snapshots and iterations
 }
 
-// kernels is the entry points for one pair of widths.
+// kernels has the entry points for one pair of widths.
 type kernels struct {
 	get, seek, count, ranges, copy, before                                            device.Kernel
 	kernel, settlePuts, plan, planGaps, write, writeGaps, enter, load, refill, reread device.Kernel
@@ -85,22 +85,21 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	return nil
 }
 
-// waitChanges waits for all changes.
 func (e *gpuEngine) waitChanges() error { return e.LastChange().Sync(context.Background()) }
 
 func (e *gpuEngine) refOf(p core.Parts) indexRef { return p.(*gpuIndex).ref(e.order) }
 
-// Caps implements core.Engine, as do the methods that follow.
+// Caps implements core.Engine.
 func (e *gpuEngine) Caps() core.Caps {
 	return core.Caps{ConcurrentReads: true, Streams: true, DeletesMayOverflow: true, Updates: true}
 }
 
-// Current returns the current generation.
+// Current implements core.Engine. It returns the current generation.
 func (e *gpuEngine) Current() *core.Lease { return e.leases.Current() }
 
 func (e *gpuEngine) current() *gpuIndex { return e.Current().Parts.(*gpuIndex) }
 
-// Pin implements core.Versioner. A generation never changes.
+// Pin implements core.Versioner. A generation never changes, so the lease keeps the contents.
 func (e *gpuEngine) Pin(context.Context) (version uint64, err error) {
 	e.pinned++
 	return 0, nil
@@ -112,7 +111,7 @@ func (e *gpuEngine) Unpin(context.Context, uint64) error {
 	return nil
 }
 
-// Close frees everything except the memory of held versions.
+// Close implements core.Engine. It frees everything except the memory of held versions.
 func (e *gpuEngine) Close() (err error) {
 	if e.leases != nil {
 		err = errors.Join(e.waitChanges(), e.work.Free(&e.Queue), e.lists.Free(&e.Queue))
@@ -123,7 +122,8 @@ func (e *gpuEngine) Close() (err error) {
 	return errors.Join(err, e.results.close(e.Dev), e.Queue.Close())
 }
 
-// Counters waits for all changes and reads the counters of the last one.
+// ReadCounters implements core.Engine. If changes have been submitted since the last call, it waits
+// for all of them and reads the counters that the last one wrote.
 func (e *gpuEngine) ReadCounters(ctx context.Context) (core.Counters, error) {
 	if !e.stale {
 		return e.cached, nil
@@ -144,7 +144,8 @@ func (e *gpuEngine) ReadCounters(ctx context.Context) (core.Counters, error) {
 	return e.cached, nil
 }
 
-// AddPairs submits adding the number of pairs to a counter.
+// AddPairs submits a kernel that adds the number of pairs to a counter, or subtracts it if negate
+// is set.
 func (e *gpuEngine) AddPairs(s *device.Stream, to device.Slice[uint64], negate bool) error {
 	p := addParams{content: e.refOf(e.current()).content, to: to.Ptr()}
 	if negate {
@@ -153,7 +154,8 @@ func (e *gpuEngine) AddPairs(s *device.Stream, to device.Slice[uint64], negate b
 	return e.Submit(s, func() error { return device.Launch(s, e.add, gpu.Grid(1), gpu.Block, &p) })
 }
 
-// ReadDropped implements core.Engine. Every operation finds capacity, or its batch is refused.
+// ReadDropped implements core.Engine. No operation is ever dropped: a piece that lacks memory fails
+// as a whole.
 func (e *gpuEngine) ReadDropped(context.Context) (int, error) { return 0, nil }
 
 // Clear implements core.Engine.
@@ -162,7 +164,7 @@ func (e *gpuEngine) Clear(context.Context) error {
 	return e.leases.Replace(e.pool.empty())
 }
 
-// Extent implements core.Engine. Units are leaves. The counters have been read since the last
+// Extent implements core.Engine. Units are leaves. The counters must have been read since the last
 // change.
 func (e *gpuEngine) Extent(l *core.Lease) (units uint32, rows int) {
 	return uint32(l.Parts.(*gpuIndex).content.leaves), leafPairs
@@ -192,8 +194,6 @@ func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, ou
 	return n, e.SeekPairs(ctx, l, out.Chunk(0, n), at[0], e)
 }
 
-// ---- lookups ----------------------------------------------------------------
-
 // Lookup implements core.Engine.
 func (e *gpuEngine) Lookup(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
 	return e.Queue.Seek(ctx, s, l, b, count, e)
@@ -204,7 +204,6 @@ func (e *gpuEngine) Expand(ctx context.Context, s *device.Stream, l *core.Lease,
 	return e.SeekRows(ctx, s, l, b, e)
 }
 
-// seekOf returns the parameters of a lookup.
 func (e *gpuEngine) seekOf(p core.Parts, b *batch.Batch) seekParams {
 	c := &b.Columns
 	q := seekParams{

@@ -11,18 +11,18 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// planResults holds the results of submitted batches: the number of leaves after each, and the
-// number that it has taken. They are available once the device has planned a batch, with more than
-// half of its work still to come. So the host can wait for them and submit the next batch before
-// the device runs idle.
+// planResults holds the results of submitted batches: how many leaves each batch takes, and how
+// many the map has after it. A result arrives once the device has planned a batch, with more than
+// half of the work on it still to come. So the host can wait for the result and submit the next
+// batch before the device runs idle.
 type planResults struct {
-	records  []byte        // page-locked: a record for each batch
-	event    *device.Event // recorded after the last of them
-	reserved []int         // leaves reserved for each
+	records  []byte        // page-locked host memory, one record per batch
+	event    *device.Event // recorded after the last record is copied
+	reserved []int         // by batch: number of leaves reserved
 }
 
-// maxPending is the maximum number of batches to submit before the host waits for the results of
-// the first.
+// maxPending is the maximum number of results that are not yet read. Then the host waits for them
+// before it submits the next batch.
 const maxPending = 64
 
 const leavesBytes = int(unsafe.Sizeof(leavesRecord{}))
@@ -35,7 +35,7 @@ func (a *planResults) open(dev device.Device) (err error) {
 	return err
 }
 
-// close is called after all changes have been waited for.
+// close frees the records. All changes must be done.
 func (a *planResults) close(dev device.Device) (err error) {
 	if a.event != nil {
 		err = a.event.Close()
@@ -49,29 +49,29 @@ func (a *planResults) close(dev device.Device) (err error) {
 // full reports whether readResults must be called before the next batch is submitted.
 func (a *planResults) full() bool { return len(a.reserved) == maxPending }
 
-// copyResult submits copying the result of a batch from an address to the host.
+// copyResult submits a copy of the result at an address to the next host record.
 func (a *planResults) copyResult(s *device.Stream, at device.Ptr) error {
 	record := a.records[len(a.reserved)*leavesBytes:][:leavesBytes]
-	// more leaves than can exist, until the copy arrives
+	// an impossible number, until the copy arrives
 	batch.View[leavesRecord](record)[0].out = ^uint32(0)
 	return errors.Join(s.CopyOutAsync(record, at), s.Record(a.event))
 }
 
-// waitRecords waits for n records and returns them.
+// waitRecords waits for the first n records and returns them.
 func (a *planResults) waitRecords(n int) ([]leavesRecord, error) {
 	if err := a.event.Sync(context.Background()); err != nil {
 		return nil, err
 	}
 	records := batch.View[leavesRecord](a.records)[:n]
 	for _, l := range records {
-		if l.out > maxLeaves { // instead of allocating memory for that many
+		if l.out > maxLeaves { // report corrupt records instead of allocating memory for them
 			return nil, fmt.Errorf("ordered: a batch is said to leave %d leaves behind; there are %d at most", l.out, maxLeaves)
 		}
 	}
 	return records, nil
 }
 
-// waitPlanned waits for the result of the batch that has been planned but not written.
+// waitPlanned waits for the result of the batch that has been planned but not yet written.
 func (a *planResults) waitPlanned() (leavesRecord, error) {
 	records, err := a.waitRecords(len(a.reserved) + 1)
 	if err != nil {
@@ -80,8 +80,8 @@ func (a *planResults) waitPlanned() (leavesRecord, error) {
 	return records[len(a.reserved)], nil
 }
 
-// readResults waits for the results of all batches, and releases the leaves that were reserved for
-// them and not taken.
+// readResults waits for the results of all batches. It makes leaves available that were reserved
+// but not taken.
 func (e *gpuEngine) readResults() error {
 	a := &e.results
 	if len(a.reserved) == 0 {
@@ -91,7 +91,8 @@ func (e *gpuEngine) readResults() error {
 	if err != nil {
 		return err
 	}
-	// If the map is or was empty, its pairs were laid out without a plan.
+	// Record 0 means that a batch was laid out without a plan, since the map was empty. The number
+	// of leaves must be read with the counters.
 	if slices.ContainsFunc(records, func(l leavesRecord) bool { return l.out == 0 }) {
 		_, err := e.ReadCounters(context.Background())
 		return err

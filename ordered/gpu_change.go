@@ -13,11 +13,13 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// gpuPiece is the maximum number of operations of a piece. More are not faster, and each takes
-// about fifty bytes while it runs. gpuLoad is the maximum for a load of an empty map.
+// gpuPiece is the maximum number of operations of a piece. Larger pieces are not faster, and each
+// operation takes about fifty bytes while it runs. gpuLoad is the maximum in a load of an empty
+// map.
 var gpuPiece, gpuLoad = 1 << 24, 1 << 28
 
-// Change implements core.Engine. It runs in pieces, each done as a whole.
+// Change implements core.Engine. It runs the batch in pieces. Each piece succeeds or fails as a
+// whole.
 func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	for done < b.N {
 		if err := ctx.Err(); err != nil {
@@ -59,23 +61,24 @@ func (e *gpuEngine) changePiece(ctx context.Context, s *device.Stream, b *batch.
 	return err
 }
 
-// submitter submits launches after all earlier changes.
+// submitter submits the launches of a function after all earlier changes.
 type submitter func(*device.Stream, func() error) error
 
-// reservation is the memory of leaves and an index that a change takes.
+// reservation is the memory of leaves and of an index that a change takes.
 type reservation struct {
-	to           *gpuIndex // nil: allocated when the change has been planned
+	to           *gpuIndex // nil: allocated once the change has been planned
 	fresh        int       // max leaves to take
 	total        int       // max leaves in use afterward
 	maxNodes     int       // max capacity of the index in nodes
 	bytes        int       // size of the work memory
 	published    bool
-	resultCopied bool // the planned result is copied to the host
+	resultCopied bool // a copy of the planned result to the host has been submitted
 }
 
-// bounds returns the maximum number of leaves that a batch takes, and of leaves in use afterward. A
-// leaf with operations is written anew, and may get all operations but one more. Leaves that are
-// split have fill pairs each.
+// bounds returns upper bounds on the leaves that a batch takes, and on the leaves in use afterward.
+// Each leaf with operations is written anew. These leaves have at most leafPairs pairs each before
+// the batch, and the batch adds at most one pair per operation. Leaves that are split have e.fill
+// pairs each.
 func (e *gpuEngine) bounds(b *batch.Batch, ranges bool) (fresh, total int) {
 	now := e.current().maxLeaves
 	if ranges {
@@ -88,16 +91,18 @@ func (e *gpuEngine) bounds(b *batch.Batch, ranges bool) (fresh, total int) {
 	return fresh + splits, now + splits
 }
 
-// spareDivisor returns the divisor that sets the extra capacity of new index memory.
+// spareDivisor returns the divisor for the extra capacity of new index memory. New memory has
+// 1/divisor more nodes than needed.
 func (e *gpuEngine) spareDivisor() int {
-	if e.pinned > 0 { // versions may keep it
+	if e.pinned > 0 { // a version may keep the memory
 		return 16
 	}
 	return 2
 }
 
-// reserve takes leaves and an index for a change before anything happens. If they may be too few,
-// and more than planning the change would have to be waited for, it takes none yet.
+// reserve takes leaves and an index for a change before the change is submitted. If memory may be
+// short, it takes none, and acquirePlanned takes them once the device has planned the change.
+// Deletes of ranges and loads of an empty map always take them here.
 func (e *gpuEngine) reserve(b *batch.Batch, ranges bool) (*reservation, error) {
 	spare, bounds := e.spareDivisor(), func() (fresh, total int) { return e.bounds(b, ranges) }
 	short := func() bool {
@@ -122,8 +127,8 @@ func (e *gpuEngine) reserve(b *batch.Batch, ranges bool) (*reservation, error) {
 	return r, nil
 }
 
-// acquire takes the memory of a reservation. bounds returns the maximum number of leaves to take,
-// and of leaves in use afterward, as far as known when it is called.
+// acquire takes the memory of a reservation. bounds returns upper bounds on the leaves to take, and
+// on the leaves in use afterward. It is called again after counters are read.
 func (e *gpuEngine) acquire(r *reservation, bounds func() (fresh, total int)) (err error) {
 	if r.fresh > e.pool.minFree {
 		if err := e.ensureFree(bounds); err != nil {
@@ -138,21 +143,23 @@ func (e *gpuEngine) acquire(r *reservation, bounds func() (fresh, total int)) (e
 	return err
 }
 
-// acquirePlanned waits for a batch that has been planned, and takes the memory of its reservation.
+// acquirePlanned waits until the device has planned a batch, and takes the memory of its
+// reservation.
 func (e *gpuEngine) acquirePlanned(r *reservation, b *batch.Batch) error {
 	l, err := e.results.waitPlanned()
 	if err != nil {
 		return err
 	}
 	r.fresh, r.total = int(l.fresh), int(l.out)
-	if l.out == 0 && b.Inserts() { // an empty map takes as many as the pairs need
+	if l.out == 0 && b.Inserts() { // an empty map has no plan
 		r.fresh = b.N/e.fill + 1
 		r.total = r.fresh
 	}
 	return e.acquire(r, func() (fresh, total int) { return r.fresh, r.total })
 }
 
-// ensureFree ensures that leaves for a batch are free. Memory grows at the low-water mark.
+// ensureFree makes enough leaves free for a batch. It searches for free leaves first. The pool
+// grows if fewer than lowWater leaves are free.
 func (e *gpuEngine) ensureFree(bounds func() (fresh, total int)) error {
 	fresh, _ := bounds()
 	if e.pool.minUnused() >= e.lowWater(fresh) {
@@ -170,21 +177,21 @@ func (e *gpuEngine) ensureFree(bounds func() (fresh, total int)) error {
 	return e.growTo(fresh, e.lowWater(fresh), e.freeTarget(fresh))
 }
 
-// lowWater returns the low-water mark of free leaves for a batch that takes that many: an eighth of
-// the present more.
+// lowWater returns the low-water mark of free leaves for a batch: the leaves that it takes, and an
+// eighth of the leaves in use.
 func (e *gpuEngine) lowWater(fresh int) int { return fresh + e.current().maxLeaves/8 }
 
 // freeTarget returns the number of leaves to have free after memory has grown. It covers a few more
-// batches, so few of them search for free leaves. It exceeds what the batch takes by at most the
-// leaves of the present. It does not depend on the leaves of snapshots, so a snapshot costs its
-// leaves and not a share of all.
+// batches, so few of them search for free leaves. It exceeds the leaves that the batch takes by at
+// most the leaves in use. Leaves of snapshots do not count, so a snapshot costs its leaves and no
+// share of the spare memory.
 func (e *gpuEngine) freeTarget(fresh int) int {
 	inUse := e.current().maxLeaves
 	return fresh + max(inUse/8, min(3*fresh, inUse))
 }
 
-// growTo grows the pool until target leaves are free, or at least fresh, unless lowWater are free
-// already.
+// growTo grows the pool until target leaves are free. If memory is short, fresh free leaves
+// suffice. It does nothing if lowWater leaves are free already.
 func (e *gpuEngine) growTo(fresh, lowWater, target int) error {
 	p := e.pool
 	if p.minFree >= lowWater {
@@ -199,14 +206,14 @@ func (e *gpuEngine) growTo(fresh, lowWater, target int) error {
 		return err
 	}
 	if p.listed > 0 {
-		return nil // the old list, also if memory for leaves failed
+		return nil // the pool did not grow, so the list is still valid
 	}
 	return e.collectFree(true)
 }
 
-// collectFree finds the leaves that no version has, after all changes. If exact is set, it waits
-// for their number. Otherwise the number is a lower bound: what remains if all versions have the
-// maximum that they may have.
+// collectFree lists the leaves that no version has, after all changes. If exact is set, it waits
+// for their number. Otherwise it uses a lower bound, which assumes that each version has its
+// maximum number of leaves.
 func (e *gpuEngine) collectFree(exact bool) error {
 	p := e.pool
 	capacity := p.capacity()
@@ -217,7 +224,7 @@ func (e *gpuEngine) collectFree(exact bool) error {
 		return err
 	}
 	q, scan, scratch := p.layOutCollect(0)
-	// a planned change has other work memory
+	// A planned change uses e.work, so the search has its own memory.
 	if err := e.lists.Grow(&e.Queue, int(scratch)+scan.ScratchBytes()); err != nil {
 		return err
 	}
@@ -241,10 +248,10 @@ func (e *gpuEngine) collectFree(exact bool) error {
 	return err
 }
 
-// listFree submits listing the leaves that no version has.
+// listFree submits the search for leaves that no version has.
 func (e *gpuEngine) listFree(q *collectParams, scan *prim.Scan, scratch device.Buffer) error {
 	p := e.pool
-	p.mu.Lock() // no version ends meanwhile
+	p.mu.Lock() // so that no version ends meanwhile
 	defer p.mu.Unlock()
 	return e.Submit(e.Stream, func() error {
 		if err := e.Stream.Fill(q.used, 0, p.capacity()/4); err != nil {
@@ -266,29 +273,30 @@ func (e *gpuEngine) listFree(q *collectParams, scan *prim.Scan, scratch device.B
 	})
 }
 
-// changeMemory is the memory of a change, which may follow other work memory.
+// changeMemory is the layout of a change's work memory.
 type changeMemory struct {
 	sort   prim.Sort
-	group  prim.Group // rows of each key
-	deltas prim.Scan  // of the number of pairs, by key
-	leaves prim.Group // keys of each leaf
-	puts   bool       // all operations are Puts that report nothing
+	group  prim.Group // groups rows by key
+	deltas prim.Scan  // sums up the change in the number of pairs, by key
+	leaves prim.Group // groups keys by leaf
+	puts   bool       // all operations are Puts without results
 
 	vals, infos, hot, gaps device.Ptr
-	first, begins          device.Ptr    // by window
-	before                 device.Ptr    // leaves of the new index before each window, and of all
-	status                 device.Buffer // of sums over windows
-	windows                int
-	ranks                  prim.Scan // by node of the new index
-	scratch                device.Buffer
-	end                    device.Ptr
+	first, begins          device.Ptr // by window
+	// by window: leaves of the new index before it; then all leaves
+	before  device.Ptr
+	status  device.Buffer // state of the running sums over windows
+	windows int
+	ranks   prim.Scan // sums up pairs, by node of the new index
+	scratch device.Buffer
+	end     device.Ptr
 }
 
 // hotEntries is the minimum number of entries of a hot leaf (settle.cuh).
 const hotEntries = 128
 
-// layOut lays out the memory of a change of n rows or ranges from an address on. rooms is the
-// maximum number of nodes of the new index.
+// layOut lays out the work memory of a change from an address on. The change has n rows or ranges.
+// maxNodes is the maximum number of nodes of the new index.
 func (e *gpuEngine) layOut(n int, ranges bool, maxNodes int, at device.Ptr) (m changeMemory) {
 	c := prim.Carve(at)
 	if ranges {
@@ -313,15 +321,15 @@ func (e *gpuEngine) layOut(n int, ranges bool, maxNodes int, at device.Ptr) (m c
 	return m
 }
 
-// plannedWindows is the number of windows that a warp plans (settle.cuh), tileWindows that of a
-// block.
+// plannedWindows is the number of windows that a warp plans (settle.cuh). tileWindows is the number
+// that a block plans.
 const (
 	warpThreads    = 32
 	plannedWindows = 16
 	tileWindows    = plannedWindows * gpu.BlockThreads / warpThreads
 )
 
-// tiles returns the number of blocks that plan windows. They also cover the end of the last window.
+// tiles returns the number of blocks that plan windows. One window more marks the end.
 func (m *changeMemory) tiles() int { return m.windows/tileWindows + 1 }
 
 func (m *changeMemory) scratchBytes() int {
@@ -332,13 +340,14 @@ func (m *changeMemory) scratchBytes() int {
 	return size
 }
 
-// setOutput sets the index that a change writes.
+// setOutput sets the index that a change writes to.
 func (e *gpuEngine) setOutput(to *gpuIndex, m *changeMemory, p *changeParams) {
 	p.to, p.free, p.taken = to.ref(e.order), to.pool.free.Ptr, to.pool.takenPtr()
 	m.ranks.N, m.ranks.Offsets = to.nodes, p.to.ranks
 }
 
-// paramsOf returns the parameters of a change for kernels that only read.
+// paramsOf returns the parameters for the kernels of a change. setOutput adds those that kernels
+// need for writing.
 func (e *gpuEngine) paramsOf(b *batch.Batch, m *changeMemory) changeParams {
 	c := &b.Columns
 	return changeParams{
@@ -354,8 +363,8 @@ func (e *gpuEngine) paramsOf(b *batch.Batch, m *changeMemory) changeParams {
 	}
 }
 
-// publish makes an index that a change has been submitted to write the current one. If that failed,
-// the number of leaves taken is unknown.
+// publish makes the index of a submitted change the current one. If the submission failed with err,
+// publish discards the list of free leaves, since the number taken is unknown.
 func (e *gpuEngine) publish(s *device.Stream, r *reservation, err error) error {
 	if err != nil {
 		e.pool.listed, e.pool.minFree, e.results.reserved = 0, 0, e.results.reserved[:0]
@@ -371,7 +380,7 @@ func (e *gpuEngine) publish(s *device.Stream, r *reservation, err error) error {
 	return errors.Join(e.leases.Replace(r.to), e.pool.spare.TrimTo(1))
 }
 
-// change submits a change of a batch on the device.
+// change submits the changes of a batch on the device.
 func (e *gpuEngine) change(_ context.Context, s *device.Stream, b *batch.Batch, r *reservation, at device.Ptr, submit submitter) error {
 	m := e.layOut(b.N, false, r.maxNodes, at)
 	m.sort.From.Keys = b.Columns[batch.Keys].Ptr
@@ -414,8 +423,8 @@ func (e *gpuEngine) change(_ context.Context, s *device.Stream, b *batch.Batch, 
 	return e.publish(s, r, err)
 }
 
-// resolveKeys submits running the operations on each key, and finding the leaves that have some,
-// unless the map is empty.
+// resolveKeys submits the kernels that run the operations on each key and find the leaves that have
+// operations. An empty map has no leaves to find.
 func (e *gpuEngine) resolveKeys(s *device.Stream, m *changeMemory, p *changeParams, empty bool) error {
 	scratch := m.scratch
 	if err := e.prims.Sort(s, &m.sort, scratch); err != nil {
@@ -424,7 +433,7 @@ func (e *gpuEngine) resolveKeys(s *device.Stream, m *changeMemory, p *changePara
 	if err := e.prims.Group(s, &m.group, scratch); err != nil {
 		return err
 	}
-	if empty && p.order == 0 { // each key has a pair then
+	if empty && p.order == 0 { // each key has one pair then
 		return nil
 	}
 	kernel := e.kernel
@@ -443,7 +452,8 @@ func (e *gpuEngine) resolveKeys(s *device.Stream, m *changeMemory, p *changePara
 	return e.prims.Group(s, &m.leaves, scratch)
 }
 
-// planWindows submits counting the leaves of the new index, and copying the result to the host.
+// planWindows submits the kernel that counts the leaves of the new index, and a copy of the result
+// to the host.
 func (e *gpuEngine) planWindows(s *device.Stream, r *reservation, m *changeMemory, p *changeParams, plan device.Kernel) error {
 	if err := s.Fill(m.status.Ptr, 0, m.status.Size/4); err != nil {
 		return err
@@ -455,7 +465,7 @@ func (e *gpuEngine) planWindows(s *device.Stream, r *reservation, m *changeMemor
 	return e.results.copyResult(s, m.before+device.Ptr(leavesBytes*m.windows))
 }
 
-// merge submits writing the leaves that change, and the new index.
+// merge submits the kernels that write the changed leaves and the new index.
 func (e *gpuEngine) merge(s *device.Stream, m *changeMemory, p *changeParams, write device.Kernel) error {
 	if err := e.launch(s, write, windowThreads*m.windows, p); err != nil {
 		return err
@@ -468,7 +478,7 @@ func (e *gpuEngine) merge(s *device.Stream, m *changeMemory, p *changeParams, wr
 	return e.complete(s, m, p, e.finish)
 }
 
-// complete submits writing the upper levels and ranks of a new index.
+// complete submits the kernels that write the upper levels and ranks of a new index.
 func (e *gpuEngine) complete(s *device.Stream, m *changeMemory, p *changeParams, finish device.Kernel) error {
 	if err := e.launch(s, finish, m.ranks.N, p); err != nil {
 		return err
@@ -476,14 +486,13 @@ func (e *gpuEngine) complete(s *device.Stream, m *changeMemory, p *changeParams,
 	return e.prims.Scan(s, &m.ranks, m.scratch)
 }
 
-// windowThreads is the number of threads that write a window (change.cuh): one per leaf.
+// windowThreads is the number of threads that write a window (change.cuh), one thread per leaf.
 const windowThreads = fanout
 
 func (e *gpuEngine) launch(s *device.Stream, k device.Kernel, n int, p *changeParams) error {
 	return device.Launch(s, k, gpu.Wave(e.Dev, n), gpu.Block, p)
 }
 
-// deleteRanges removes the pairs of ranges on the device.
 func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch.Batch, r *reservation, at device.Ptr, submit submitter) error {
 	gaps, err := e.FindGaps(ctx, s, e.current(), b, at, e)
 	if err != nil || len(gaps) == 0 {
@@ -506,7 +515,7 @@ func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch
 }
 
 // compact implements engine. All pairs move to a new pool, as in a bulk load. Held versions keep
-// theirs.
+// the old pool.
 func (e *gpuEngine) compact(ctx context.Context) error {
 	if _, err := e.ReadCounters(ctx); err != nil {
 		return err
@@ -524,7 +533,7 @@ func (e *gpuEngine) compact(ctx context.Context) error {
 	return from.close()
 }
 
-// refillTo copies the pairs of the current index to a pool, and makes the result the current index.
+// refillTo copies the pairs of the current index to a pool. The copy becomes the current index.
 func (e *gpuEngine) refillTo(to *gpuPool) error {
 	leaves := (int(e.cached.Live) + e.fill - 1) / e.fill
 	if err := e.growFor(max(leaves, e.minLeaves)); err != nil {
@@ -563,11 +572,10 @@ func (e *gpuEngine) ensure(pairs int) error {
 	return e.growFor(e.minLeaves)
 }
 
-// growFor grows the pool until that many leaves are free.
 func (e *gpuEngine) growFor(leaves int) error { return e.growTo(leaves, leaves, leaves) }
 
-// capacityShare: one in capacityShare leaves of the memory may be in use. The others are for leaves
-// that batches write anew.
+// capacityShare is the divisor of the leaves in memory. At most 1/capacityShare of them may be in
+// use, since batches need the others to write leaves anew.
 const capacityShare = 2
 
 // extent implements engine.
@@ -584,7 +592,7 @@ func (e *gpuEngine) usage() (usage, error) {
 	return usage{leaves: e.current().maxLeaves, capacity: p.capacity(), free: p.minFree, versions: e.pinned, bytes: p.bytes()}, nil
 }
 
-// errLeaves returns the error of maps with more leaves than numbers.
+// errLeaves returns the error for a map that needs more than maxLeaves leaves.
 func errLeaves(leaves int) error {
 	return fmt.Errorf("%w: %d leaves; %d have numbers", device.ErrMemory, leaves, maxLeaves)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Check implements core.Checker. It checks the layout of a copy in host memory.
+// Check implements core.Checker. It copies a generation to host memory and checks the copy.
 func (e *gpuEngine) Check(ctx context.Context, l *core.Lease) error {
 	check, err := cpu.Choose(e.Widths, checkCopy[uint32, uint32], checkCopy[uint32, uint64],
 		checkCopy[uint64, uint32], checkCopy[uint64, uint64], nil, nil)
@@ -34,7 +34,6 @@ func checkCopy[K, V word](ctx context.Context, e *gpuEngine, x *gpuIndex) error 
 	return f.checkUnique(f.present)
 }
 
-// checkUnique checks that no leaf occurs twice in an index.
 func (f *forest[K, V]) checkUnique(x *index[K]) error {
 	seen := make([]bool, f.used)
 	for _, id := range x.ids[:x.leaves] {
@@ -46,7 +45,7 @@ func (f *forest[K, V]) checkUnique(x *index[K]) error {
 	return nil
 }
 
-// copyToHost copies a version to host memory. Its content has been read.
+// copyToHost copies a generation to host memory. x.content must have been read.
 func copyToHost[K, V word](ctx context.Context, e *gpuEngine, x *gpuIndex) (*forest[K, V], error) {
 	f := &forest[K, V]{fill: e.fill, present: &index[K]{}}
 	f.used = uint32(x.pool.capacity())
@@ -71,12 +70,12 @@ func copyToHost[K, V word](ctx context.Context, e *gpuEngine, x *gpuIndex) (*for
 	return f, nil
 }
 
-// read makes an index from the memory of one on a GPU, with capacity for n nodes, and reports
-// whether the levels above the lowest are correct.
+// read makes an index from a copy of GPU memory that has capacity for n nodes. It reports whether
+// upper levels, ranks and unused entries are as [index.complete] makes them.
 func (x *index[K]) read(at indexAt, n, leaves int, mem []byte) bool {
 	x.mem.Host = bytesOf(make([]uint64, indexBytes[K](leaves)/8+1))
 	x.layOutArrays(leaves)
-	perLevel := make([][]K, 0, levels(n)) // from the highest
+	perLevel := make([][]K, 0, levels(n)) // from the lowest to the highest
 	counts := []int{n}
 	for ; n > 1; n = nodes(n) {
 		counts = append(counts, nodes(n))

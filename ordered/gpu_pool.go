@@ -13,52 +13,52 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-// gpuPool is the memory of leaves on a GPU, and of the indexes of all versions. Leaves never change
-// once they are in an index: a change takes others. When free leaves run short, the pool searches
-// for those that no version has.
+// gpuPool is the memory of leaves and indexes on a GPU. A leaf never changes once it is in an
+// index: a change writes to other leaves. When free leaves run short, the pool searches for the
+// leaves that no version has.
 //
-// The first leaves lie in blocks as in [pool]. All leaves after nBlocks blocks lie in one range
-// of addresses. The range grows by what is needed instead of doubling. On a GPU a range has at
-// least 2 MiB, so small maps have none.
+// The first nBlocks blocks of leaves are as in [pool]. All later leaves lie in one address range.
+// The range grows by the number of leaves needed instead of doubling. On a GPU a range has at least
+// 2 MiB, so small maps have none.
 type gpuPool struct {
 	dev      device.Device
 	key, val int // bytes per key and value
 	spare    core.Spare[*gpuIndex]
 
 	blocks     []device.Buffer
-	tail       device.Range // leaves after those of all blocks; nil: none yet
-	tailLeaves int          // number of leaves in tail
+	tail       device.Range // leaves after those of all blocks; nil if not yet reserved
+	tailLeaves int          // number of leaves in tail that have memory
 	tailBytes  int          // size of the address range in bytes
-	// address of leaf 0 for each block, then the number of free leaves taken
+	// by block: address of leaf 0 if the block extended down to it; then the number of free leaves
+	// taken
 	table device.Slice[uint64]
-	// index of no leaves, shared by all empty versions before any change
+	// index without leaves, shared by all empty versions before any change
 	emptyBuffer device.Buffer
 	free        device.Buffer // numbers of free leaves
-	listed      int           // min number of free leaves; 0: the list is invalid
-	minFree     int           // min number of listed leaves that are certainly not taken
+	listed      int           // lower bound on the numbers in free; 0 if the list is invalid
+	minFree     int           // lower bound on the listed leaves that are not taken
 	listUsed    bool          // a batch has been submitted since the list was made
 
-	mu       sync.Mutex  // guards what the end of a last lease changes
-	versions []*gpuIndex // that may still be read
+	mu       sync.Mutex  // guards versions and closed, which the end of a last lease changes
+	versions []*gpuIndex // indexes that may still be read
 	closed   bool
 }
 
-// gpuIndex is the index of a version: a generation. It has the arrays of [index], in memory for a
-// number of nodes, with the levels of separators in reverse order, and its content.
+// gpuIndex is the index of a version: a generation. It has the arrays of [index], with capacity for
+// a number of nodes and with the levels of separators in reverse order, and its content.
 type gpuIndex struct {
 	pool      *gpuPool
 	buf       device.Buffer
-	nodes     int     // capacity of the lowest level
-	maxLeaves int     // max leaves, as far as known
-	content   content // once it has been read
+	nodes     int     // capacity of the lowest level in nodes
+	maxLeaves int     // upper bound on the number of leaves
+	content   content // valid once the counters have been read
 }
 
-// spareIndexes is the maximum number of unused indexes to keep. It is two while a map is cleared,
-// loaded and changed. Otherwise such a round would allocate one, which takes 0.4 ms or a fifth of a
-// batch of 2^22 on an H100 (2026-11-26). After each change one is kept.
+// spareIndexes is the maximum number of unused indexes to keep. A map that is repeatedly cleared,
+// loaded and changed needs two. Otherwise each round would allocate an index, which takes 0.4 ms or
+// a fifth of a batch of 2^22 on an H100 (2026-11-26). After each change only one is kept.
 const spareIndexes = 2
 
-// newGPUPool makes a pool without leaves.
 func newGPUPool(s *device.Stream, key, val int, wait func() error) (*gpuPool, error) {
 	p := &gpuPool{dev: s.Device(), key: key, val: val, spare: core.Spare[*gpuIndex]{Dev: s.Device(), MaxKept: spareIndexes, WaitIdle: wait}}
 	var err error
@@ -74,32 +74,31 @@ func newGPUPool(s *device.Stream, key, val int, wait func() error) (*gpuPool, er
 	return p, nil
 }
 
-// empty returns the index of no leaves.
+// empty returns an index without leaves.
 func (p *gpuPool) empty() *gpuIndex {
 	x := &gpuIndex{pool: p, buf: p.emptyBuffer, nodes: 1}
 	p.addVersion(x)
 	return x
 }
 
-// addVersion makes an index a version.
 func (p *gpuPool) addVersion(x *gpuIndex) {
 	p.mu.Lock()
 	p.versions = append(p.versions, x)
 	p.mu.Unlock()
 }
 
-// takenPtr returns the address at which the device counts the free leaves taken.
+// takenPtr returns the address of the device's counter of free leaves taken.
 func (p *gpuPool) takenPtr() device.Ptr { return p.table.Ptr() + 8*maxBlocks }
 
 func (p *gpuPool) leafBytes() int { return leafPairs * (p.key + p.val) }
 
-// nBlocks is the number of blocks before the range. Tests have fewer.
+// nBlocks is the number of blocks before the range. Tests lower it.
 var nBlocks = 10
 
-// capacity returns the number of leaves that fit the memory.
+// capacity returns the number of leaves for which memory is allocated.
 func (p *gpuPool) capacity() int { return leavesInBlocks(len(p.blocks)) + p.tailLeaves }
 
-// memory returns the memory of all leaves, in order.
+// memory returns the buffers of all leaves, in order.
 func (p *gpuPool) memory() []device.Buffer {
 	if p.tailLeaves == 0 {
 		return p.blocks
@@ -107,7 +106,7 @@ func (p *gpuPool) memory() []device.Buffer {
 	return append(slices.Clip(p.blocks), device.Buffer{Ptr: p.tail.Ptr(), Size: p.tailLeaves * p.leafBytes()})
 }
 
-// leavesInBlocks returns the number of leaves in that many blocks.
+// leavesInBlocks returns the number of leaves in the first blocks.
 func leavesInBlocks(blocks int) int {
 	if blocks == 0 {
 		return 0
@@ -115,8 +114,8 @@ func leavesInBlocks(blocks int) int {
 	return firstBlock << (blocks - 1)
 }
 
-// grow allocates memory for at least that many leaves. The new ones are not free until a search
-// finds them. After an error the memory may have grown.
+// grow allocates memory for at least the given number of leaves. New leaves become free once a
+// search finds them. After an error the memory may have grown.
 func (p *gpuPool) grow(s *device.Stream, leaves int) error {
 	leaves = (leaves + firstBlock - 1) / firstBlock * firstBlock
 	if leaves > maxLeaves {
@@ -133,7 +132,7 @@ func (p *gpuPool) grow(s *device.Stream, leaves int) error {
 	return nil
 }
 
-// addBlock adds a block, as large as all before it.
+// addBlock adds a block as large as all blocks before it.
 func (p *gpuPool) addBlock(s *device.Stream) error {
 	before := p.capacity()
 	n := max(before, firstBlock)
@@ -154,7 +153,7 @@ func (p *gpuPool) addBlock(s *device.Stream) error {
 	return nil
 }
 
-// extend adds n leaves to the range.
+// extend adds memory for n leaves to the range.
 func (p *gpuPool) extend(s *device.Stream, n int) error {
 	if err := p.growList(p.capacity() + n); err != nil {
 		return err
@@ -175,7 +174,7 @@ func (p *gpuPool) extend(s *device.Stream, n int) error {
 	return nil
 }
 
-// reserve reserves the addresses of the range, for as many leaves as the device could have.
+// reserve reserves an address range for as many leaves as the device's memory could hold.
 func (p *gpuPool) reserve(s *device.Stream) error {
 	if p.tail != nil {
 		return nil
@@ -197,14 +196,14 @@ func (p *gpuPool) reserve(s *device.Stream) error {
 	return nil
 }
 
-// setBases writes to the table, for kernels, the addresses of n adjacent blocks from number b on.
-// first is the number of their first leaf.
+// setBases writes the base addresses of n adjacent blocks, from block b on, to the table for
+// kernels. Leaf first, the first leaf of these blocks, lies at address at.
 func (p *gpuPool) setBases(s *device.Stream, b, n int, at device.Ptr, first int) error {
 	bases := slices.Repeat([]uint64{uint64(at) - uint64(first)*uint64(p.leafBytes())}, n)
 	return errors.Join(s.CopyIn(p.table.Ptr()+device.Ptr(8*b), device.Bytes(bases)), s.Sync(context.Background()))
 }
 
-// growList allocates memory for the numbers of that many free leaves.
+// growList allocates memory for a list of the given number of free leaves.
 func (p *gpuPool) growList(leaves int) error {
 	if 4*leaves <= p.free.Size {
 		return nil
@@ -221,7 +220,7 @@ func (p *gpuPool) growList(leaves int) error {
 	return nil
 }
 
-// levels returns the number of levels of an index of n nodes.
+// levels returns the number of levels of an index with n nodes at the lowest.
 func levels(n int) int {
 	l := 1
 	for ; n > 1; n = nodes(n) {
@@ -230,7 +229,7 @@ func levels(n int) int {
 	return l
 }
 
-// indexAt is the offsets of the arrays of an index of some number of nodes, and its size.
+// indexAt has the offsets in bytes of the arrays of an index, and the size of the index.
 type indexAt struct{ ids, sizes, ranks, content, size int }
 
 func (p *gpuPool) layOut(n int) (at indexAt) {
@@ -252,7 +251,6 @@ func (p *gpuPool) layOut(n int) (at indexAt) {
 	return at
 }
 
-// ref returns an index as a kernel parameter.
 func (x *gpuIndex) ref(order uint64) indexRef {
 	l := x.pool.layOut(x.nodes)
 	at := func(offset int) device.Ptr { return x.buf.Ptr + device.Ptr(offset) }
@@ -262,18 +260,18 @@ func (x *gpuIndex) ref(order uint64) indexRef {
 	}
 }
 
-// nodeBounds returns the minimum and maximum capacity in nodes of memory for the index of that many
-// leaves.
+// nodeBounds returns the minimum and maximum capacity, in nodes, of memory to use for an index with
+// the given number of leaves.
 func nodeBounds(leaves, spare int) (lo, hi int) {
 	n := max(1, nodes(leaves))
 	return n, n + 2*(n/spare) + 64
 }
 
-// fits reports whether allocIndex would not allocate memory.
+// fits reports whether allocIndex can reuse memory.
 func (p *gpuPool) fits(leaves, spare int) bool { return p.spare.Has(nodeBounds(leaves, spare)) }
 
-// allocIndex returns memory for the index of that many leaves, with undefined content. New memory
-// has one part in spare more, for maps that grow.
+// allocIndex returns memory for an index with the given number of leaves. The contents are
+// undefined. New memory has 1/spare more nodes than needed, since maps grow.
 func (p *gpuPool) allocIndex(leaves, spare int) (*gpuIndex, error) {
 	n, maxNodes := nodeBounds(leaves, spare)
 	x, ok := p.spare.Acquire(n, maxNodes)
@@ -297,15 +295,15 @@ func (p *gpuPool) allocIndex(leaves, spare int) (*gpuIndex, error) {
 	return x, nil
 }
 
-// Memory and Room implement what core.Spare requires.
+// Memory returns the memory of the index to core.Spare.
 func (x *gpuIndex) Memory() device.Buffer { return x.buf }
 
-// Capacity returns the capacity in nodes.
+// Capacity returns the capacity in nodes to core.Spare.
 func (x *gpuIndex) Capacity() int { return x.nodes }
 
 // Free implements core.Parts. It also frees the index of a failed change. The memory is kept for
-// the next index, which is written after all submitted work. The last version of a closed pool
-// frees the pool.
+// the next index, which the device writes after all work submitted before. The last version of a
+// closed pool frees the pool.
 func (x *gpuIndex) Free() error {
 	p := x.pool
 	p.mu.Lock()
@@ -322,7 +320,7 @@ func (x *gpuIndex) Free() error {
 	return err
 }
 
-// close frees the pool as soon as no reader has a version of it. No change is under way anymore.
+// close frees the pool once no reader has a version of it. No change may be running.
 func (p *gpuPool) close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -351,7 +349,6 @@ func (p *gpuPool) freeAll() (err error) {
 	return errors.Join(err, p.table.Free())
 }
 
-// bytes returns the size of all memory.
 func (p *gpuPool) bytes() int {
 	_, size := p.spare.Bytes()
 	for _, b := range p.blocks {
@@ -363,7 +360,7 @@ func (p *gpuPool) bytes() int {
 	return size + p.free.Size + p.emptyBuffer.Size
 }
 
-// minUnused returns a lower bound of the number of leaves that no version has.
+// minUnused returns a lower bound on the number of leaves that no version has.
 func (p *gpuPool) minUnused() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -374,7 +371,7 @@ func (p *gpuPool) minUnused() int {
 	return free
 }
 
-// layOutCollect lays out the memory for finding free leaves from an address on.
+// layOutCollect lays out the memory for the search for free leaves, from an address on.
 func (p *gpuPool) layOutCollect(at device.Ptr) (q collectParams, scan prim.Scan, scratch device.Ptr) {
 	c := prim.Carve(at)
 	scan = prim.Scan{N: p.capacity() / fanout, Width: 4}

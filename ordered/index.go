@@ -9,12 +9,11 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// word is the set of types in which keys and values are stored.
 type word interface{ uint32 | uint64 }
 
-// index maps a key to its leaf, and a leaf to the number of pairs before it. It is immutable except
-// for the sizes of leaves, which change only while the present alone has it. A version keeps the
-// index with which it was taken.
+// index maps a key to its leaf, and a leaf to the number of pairs before it. It is immutable,
+// except that sizes and ranks change while no version shares it. A version keeps the index with
+// which it was taken.
 //
 // Its memory has these arrays, one after the other, each at a multiple of [lineBytes]:
 //
@@ -23,23 +22,23 @@ type word interface{ uint32 | uint64 }
 //	sizes                 the number of pairs of each leaf
 //	ranks                 the number of pairs before every 16th leaf, and of all
 //
-// A leaf has the keys from its separator up to the next one. The first separator is 0. The nodes of
-// a level are 16 separators each. The last one is filled up with the largest key.
+// A leaf has the keys from its separator up to the next one. The first separator is 0. A node of a
+// level has 16 separators. The last node is filled up with the largest key.
 type index[K word] struct {
 	mem    device.Buffer
-	refs   int // the present, and versions
+	refs   int // number of users: the present and versions
 	leaves int
-	counts []int // of separators, by level
+	counts []int // number of separators, by level
 	seps   [][]K
 	ids    []uint32
 	sizes  []uint8
 	ranks  []uint64
 }
 
-// nodes returns the number of nodes for that many entries.
+// nodes returns the number of nodes that hold the given number of entries.
 func nodes(entries int) int { return (entries + fanout - 1) / fanout }
 
-// indexBytes returns the size of the index of that many leaves.
+// indexBytes returns the size in bytes of an index with the given number of leaves.
 func indexBytes[K word](leaves int) int {
 	var k K
 	size := 0
@@ -56,7 +55,7 @@ func indexBytes[K word](leaves int) int {
 	return size
 }
 
-// newIndex allocates memory for the index of up to that many leaves.
+// newIndex allocates memory for an index with up to the given number of leaves.
 func newIndex[K word](dev device.Device, leaves int) (*index[K], error) {
 	size := indexBytes[K](leaves)
 	mem, err := dev.Alloc(size)
@@ -66,7 +65,8 @@ func newIndex[K word](dev device.Device, leaves int) (*index[K], error) {
 	return &index[K]{mem: mem}, nil
 }
 
-// layOutArrays lays the arrays out for that many leaves. Their content is undefined.
+// layOutArrays divides the memory into arrays for the given number of leaves. The contents of the
+// arrays are undefined.
 func (x *index[K]) layOutArrays(leaves int) {
 	remaining := x.mem.Host
 	x.leaves, x.seps, x.counts = leaves, x.seps[:0], x.counts[:0]
@@ -82,13 +82,12 @@ func (x *index[K]) layOutArrays(leaves int) {
 	x.ranks = carve[uint64](&remaining, nodes(leaves)+1)
 }
 
-// empty makes x the index of no leaves.
 func (x *index[K]) empty() {
 	x.layOutArrays(0)
 	x.complete()
 }
 
-// carve takes an array of n elements off the beginning of memory.
+// carve cuts an array of n elements off the beginning of mem.
 func carve[T any](mem *[]byte, n int) []T {
 	var t T
 	size := n * int(unsafe.Sizeof(t))
@@ -97,7 +96,7 @@ func carve[T any](mem *[]byte, n int) []T {
 	return s
 }
 
-// complete completes an index from its first level, the ids and the sizes.
+// complete computes the upper levels and the ranks from the lowest level and the sizes.
 func (x *index[K]) complete() {
 	if x.leaves > 0 {
 		x.seps[0][0] = 0
@@ -118,8 +117,8 @@ func (x *index[K]) complete() {
 	x.recount(0, len(x.ranks)-1)
 }
 
-// recount recomputes the ranks after the nodes [from,to), which have new sizes. The ranks that
-// follow change by as much as the last of these.
+// recount recomputes the ranks after nodes [from,to), in which sizes have changed. All later ranks
+// change by the same amount as rank to.
 func (x *index[K]) recount(from, to int) {
 	was := x.ranks[to]
 	for node := from; node < to; node++ {
@@ -132,17 +131,16 @@ func (x *index[K]) recount(from, to int) {
 	}
 }
 
-// pairs returns the number of pairs.
 func (x *index[K]) pairs() uint64 { return x.ranks[len(x.ranks)-1] }
 
-// sum adds the first n of 16 sizes, eight at a time.
+// sum adds the first n of 16 sizes. It adds eight sizes at a time.
 func sum(sizes []uint8, n int) int {
 	const even = 0x00ff00ff00ff00ff
 	words := (*[2]uint64)(unsafe.Pointer(unsafe.SliceData(sizes[:fanout])))
 	total := uint64(0)
 	for _, w := range words {
 		keep := min(n, 8)
-		w &= ^uint64(0) >> (64 - 8*keep) // a shift by 64 is 0
+		w &= ^uint64(0) >> (64 - 8*keep) // in Go, a shift by 64 gives 0
 		w = w&even + w>>8&even
 		total += w * 0x0001000100010001 >> 48
 		n -= keep
@@ -159,7 +157,8 @@ func (x *index[K]) before(leaf int) uint64 {
 	return x.ranks[node] + uint64(sum(x.sizes[node*fanout:], leaf%fanout))
 }
 
-// place returns the leaf of the pair with that rank, and the pair's index in it. The pair exists.
+// place returns the leaf of the pair at a rank, and the index of the pair in the leaf. The pair
+// must exist.
 func (x *index[K]) place(rank uint64) (leaf, at int) {
 	node, _ := slices.BinarySearchFunc(x.ranks, rank, func(before, rank uint64) int {
 		if before <= rank {
@@ -175,8 +174,8 @@ func (x *index[K]) place(rank uint64) (leaf, at int) {
 	return leaf, at
 }
 
-// child returns the last of a node's separators that is not larger than a key. The first one is
-// known not to be.
+// child returns the index of the last separator in a node that is at most key. The first separator
+// must be at most key.
 func child[K word](node *[fanout]K, key K) int {
 	i := lessEq(node[8], key) << 3
 	i += lessEq(node[i|4], key) << 2
@@ -194,13 +193,14 @@ func lessEq[K word](a, b K) int {
 	return n
 }
 
-// step goes from a node of a level to a child.
+// step returns the child of a node that key belongs to. The child is a node of the next lower
+// level, or a leaf at level 0.
 func (x *index[K]) step(level, node int, key K) int {
 	s := x.seps[level]
 	return min(node*fanout+child((*[fanout]K)(s[node*fanout:]), key), x.counts[level]-1)
 }
 
-// leaf returns the leaf that a key belongs to. The index has leaves.
+// leaf returns the number of the leaf that key belongs to. The index must have leaves.
 func (x *index[K]) leaf(key K) int {
 	at := 0
 	for l := len(x.seps) - 1; l >= 0; l-- {

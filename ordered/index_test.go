@@ -8,8 +8,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// TestIndex checks that the index leads to the last separator that is not larger, and that its
-// ranks and places are right. It covers numbers of leaves around the sizes of its nodes.
+// TestIndex checks that a search ends at the last separator that is not larger than the key, and
+// that ranks and places are right. It covers numbers of leaves around multiples of the node size.
 func TestIndex(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	rng := rand.New(rand.NewPCG(1, 1))

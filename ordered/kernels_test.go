@@ -13,7 +13,7 @@ import (
 )
 
 // kernelTests returns the tests of the kernels for a pair of widths. TestKernels runs them on the
-// shipped kernels, TestMutants and TestRandomMutants on broken ones.
+// real kernels, TestMutants and TestRandomMutants on broken ones.
 func kernelTests[K, V uint32 | uint64]() []mutate.KernelTest {
 	return []mutate.KernelTest{
 		{Name: "as on a CPU", Run: func(t testing.TB, dev device.Device) { ordered.SameOnGPU[K, V](t, dev, 1, 10) }},
@@ -29,8 +29,8 @@ func kernelTests[K, V uint32 | uint64]() []mutate.KernelTest {
 	}
 }
 
-// planInBlocks runs batches on as many leaves as three blocks plan, in various places, so that
-// some leaves split and some merge. Blocks pass each other the number of leaves before a window.
+// planInBlocks runs batches on a map with leaves for three blocks to plan, so that some leaves
+// split and some merge. Each block passes the number of leaves before its windows on to the next.
 func planInBlocks[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	const n, spacing, nNew, stride = 2*2048*26 + 1000, 16, 8, 3001 // 26 pairs per leaf
 	m := conformance.Open(t, ordered.New[K, V], dev, nil)
@@ -77,8 +77,7 @@ func fillLeaf[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	}
 }
 
-// getOrPut runs GetOrPut on a stream for present and absent keys. The result must report which
-// they were.
+// getOrPut runs GetOrPut on a stream for present and absent keys. The results must tell them apart.
 func getOrPut[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	const n, nPresent = 40, 20
 	m := conformance.Open(t, ordered.New[K, V], dev, nil)
@@ -101,9 +100,9 @@ func getOrPut[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	}
 }
 
-// recycleLeaves looks up keys on a stream and holds a snapshot, while batches on another stream put
-// all keys over and over, so leaves are reused. Each lookup must find one batch, none earlier than
-// the lookup before.
+// recycleLeaves looks up keys on a stream and holds a snapshot. Batches on another stream put all
+// keys again and again, so leaves are reused. Each lookup must see the state after one batch, and
+// not an earlier state than the lookup before.
 func recycleLeaves[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	const n, rounds = 200, 10
 	m := conformance.Open(t, ordered.New[K, V], dev, nil)
@@ -148,8 +147,8 @@ func TestKernels(t *testing.T) {
 	t.Run("uint64,uint64", func(t *testing.T) { mutate.RunOnSim(t, kernelTests[uint64, uint64](), 1, 80) })
 }
 
-// TestEarlyReclaimIsFound checks that leaves of a version are not reused. If they are not marked,
-// running readers and a snapshot must find wrong pairs.
+// TestEarlyReclaimIsFound breaks the kernel that marks the leaves of a version. The leaves are then
+// reused too early, so running readers and a snapshot must find wrong pairs.
 func TestEarlyReclaimIsFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -164,8 +163,8 @@ func TestEarlyReclaimIsFound(t *testing.T) {
 	}
 }
 
-// runWithSnapshot holds a snapshot alongside batches that are waited for. Nothing else reads reused
-// leaves.
+// runWithSnapshot holds a snapshot while batches run. Each batch is waited for, so only the
+// snapshot reads reused leaves.
 func runWithSnapshot(t testing.TB, dev device.Device) {
 	const n = 200
 	m := conformance.Open(t, ordered.New[uint32, uint32], dev, nil)
@@ -186,8 +185,8 @@ func runWithSnapshot(t testing.TB, dev device.Device) {
 	must(t, s.Close())
 }
 
-// mutants lists ways to break the kernels, by replacing every match of a pattern in the PTX of the
-// kernels of a name.
+// mutants lists ways to break the kernels that match kernels, by replacing every match of a pattern
+// in their PTX.
 var mutants = []struct{ name, kernels, pattern, with string }{
 	{"a lookup goes to the last child of each node", "get", `ld\.global\.v2\.b64 {(%rd\d+), (%rd\d+)}, \[(%rd\d+)\];`, "mov.b64 $1, 0; mov.b64 $2, 0;"},
 	{"a range has pairs beyond its end", "range", `ld\.shared\.u32 (%r\d+), \[(%rd\d+)\+72\];`, "mov.b32 $1, -1;"},

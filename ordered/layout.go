@@ -13,14 +13,14 @@ import (
 const (
 	lineBytes = core.LineBytes
 
-	// leafPairs is the number of slots of a leaf. Its 32-bit keys are one line, 64-bit ones two.
+	// leafPairs is the number of slots of a leaf. 32-bit keys fill one cache line, 64-bit keys two.
 	leafPairs = 32
 
 	// fanout is the number of separators in a node of the index.
 	fanout = 16
 
 	// minPairs is the number of pairs below which a leaf is merged with a neighbor, if both
-	// together have at most maxMergedPairs.
+	// together have at most maxMergedPairs pairs.
 	minPairs       = leafPairs / 4
 	maxMergedPairs = leafPairs * 7 / 8
 
@@ -30,14 +30,15 @@ const (
 	maxLeaves  = firstBlock << (maxBlocks - 1)
 )
 
-// leaf is a run of pairs in the order of their keys, with keys as unsigned integers of the same
-// order. The slots after the last pair repeat its key, so a search does not need their number.
+// leaf is a run of pairs in key order. Keys are stored as unsigned integers of the same order. The
+// slots after the last pair repeat its key, so a search does not need the number of pairs.
 type leaf[K, V word] struct {
 	keys [leafPairs]K
 	vals [leafPairs]V
 }
 
-// bound returns the index of the first key that is not smaller, or of the last one if all are.
+// bound returns the index of the first key that is not smaller than key. If all keys are smaller,
+// it returns the last index.
 func (l *leaf[K, V]) bound(key K) int {
 	i := less(l.keys[15], key) << 4
 	i += less(l.keys[i|7], key) << 3
@@ -56,7 +57,7 @@ func less[K word](a, b K) int {
 	return n
 }
 
-// lower returns the number of smaller keys among the n keys of the leaf.
+// lower returns how many of the first n keys are smaller than key. The leaf has n pairs.
 func (l *leaf[K, V]) lower(key K, n int) int {
 	if i := l.bound(key); l.keys[i&31] >= key {
 		return i
@@ -64,7 +65,7 @@ func (l *leaf[K, V]) lower(key K, n int) int {
 	return n
 }
 
-// upper returns the number of keys that are not larger among the n keys of the leaf.
+// upper returns how many of the first n keys are at most key. The leaf has n pairs.
 func (l *leaf[K, V]) upper(key K, n int) int {
 	i := l.lower(key, n)
 	if i < n && l.keys[i] == key {
@@ -73,7 +74,7 @@ func (l *leaf[K, V]) upper(key K, n int) int {
 	return i
 }
 
-// set sets the pairs of the leaf, at least one.
+// set sets the pairs of the leaf. At least one pair is required.
 func (l *leaf[K, V]) set(keys []K, vals []V) {
 	n := copy(l.keys[:], keys)
 	copy(l.vals[:], vals)
@@ -82,28 +83,27 @@ func (l *leaf[K, V]) set(keys []K, vals []V) {
 	}
 }
 
-// pool is the memory of leaves. It consists of blocks, each as large as all before it, so it grows
-// without moving a leaf. Leaves are referenced by number.
+// pool is the memory of leaves. It consists of blocks, each as large as all blocks before it, so it
+// grows without moving a leaf. A leaf is referenced by its number.
 type pool[K, V word] struct {
 	dev    device.Device
 	blocks []device.Buffer
-	bases  [maxBlocks]unsafe.Pointer // address of leaf 0 if the block extended down to it
-	// by leaf: time of its first write, by the clock of the versions
+	bases  [maxBlocks]unsafe.Pointer // by block: address of leaf 0 if the block extended down to it
+	// by leaf: time of its first write, by the clock of forest
 	created []uint64
 	used    uint32   // leaves allocated so far
-	free    []uint32 // those of them that have been returned
+	free    []uint32 // allocated leaves that have been returned
 }
 
-// blockOf returns the block that has a leaf. The first has firstBlock leaves, each other one as
-// many as all before it.
+// blockOf returns the block of a leaf. The first block has firstBlock leaves. Each other block has
+// as many leaves as all blocks before it.
 func blockOf(id uint32) int { return bits.Len32(id / firstBlock) }
 
-// at returns a leaf.
 func (p *pool[K, V]) at(id uint32) *leaf[K, V] {
 	return (*leaf[K, V])(unsafe.Add(p.bases[blockOf(id)], uintptr(id)*unsafe.Sizeof(leaf[K, V]{})))
 }
 
-// capacity returns the number of leaves that fit the memory.
+// capacity returns the number of leaves for which memory is allocated.
 func (p *pool[K, V]) capacity() int {
 	if len(p.blocks) == 0 {
 		return 0
@@ -111,7 +111,7 @@ func (p *pool[K, V]) capacity() int {
 	return firstBlock << (len(p.blocks) - 1)
 }
 
-// allocLeaves allocates n leaves, or none after an error.
+// allocLeaves allocates n leaves. After an error it has allocated none.
 func (p *pool[K, V]) allocLeaves(n int) ([]uint32, error) {
 	nReused := min(n, len(p.free))
 	for n-nReused > p.capacity()-int(p.used) {
@@ -130,10 +130,8 @@ func (p *pool[K, V]) allocLeaves(n int) ([]uint32, error) {
 	return ids, nil
 }
 
-// freeLeaves returns leaves.
 func (p *pool[K, V]) freeLeaves(ids ...uint32) { p.free = append(p.free, ids...) }
 
-// grow adds a block.
 func (p *pool[K, V]) grow() error {
 	b, before := len(p.blocks), p.capacity()
 	if b == maxBlocks {
@@ -150,7 +148,7 @@ func (p *pool[K, V]) grow() error {
 	return nil
 }
 
-// reset returns all leaves.
+// reset frees all leaves.
 func (p *pool[K, V]) reset() { p.used, p.free = 0, p.free[:0] }
 
 // Free implements core.Parts.

@@ -22,8 +22,8 @@ func TestMemoryFails(t *testing.T) {
 	conformance.OperationsFail(t, dev, 3000, conformance.MapOf(ordered.New[uint64, uint64], nil))
 }
 
-// TestSnapshotsCostWhatChanges checks that a snapshot costs the leaves that change while it is
-// held. Closing it must free them, whichever of several is closed first.
+// TestSnapshotsCostWhatChanges checks that a snapshot costs only the leaves that change while it is
+// held. Closing it must free them, in whichever order several snapshots are closed.
 func TestSnapshotsCostWhatChanges(t *testing.T) {
 	const n, spacing = 20_000, 1000
 	dev := devicetest.Open(t)
@@ -31,7 +31,7 @@ func TestSnapshotsCostWhatChanges(t *testing.T) {
 	keys := conformance.Sequence[uint32](0, n)
 	_, err := m.Put(ctx(), keys, keys)
 	must(t, err)
-	var touched []uint32 // keys in leaves of their own
+	var touched []uint32 // keys, each in a leaf of its own
 	for k := uint32(0); k < n; k += spacing {
 		touched = append(touched, k)
 	}
@@ -54,7 +54,7 @@ func TestSnapshotsCostWhatChanges(t *testing.T) {
 		close func() error
 		kept  int
 	}{
-		{second.Close, len(touched) + 5}, // the first has them too
+		{second.Close, len(touched) + 5}, // the first has these leaves too
 		{first.Close, 5},
 		{third.Close, 0},
 	} {
@@ -66,10 +66,10 @@ func TestSnapshotsCostWhatChanges(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfEachBatch holds one snapshot per batch. Memory must grow by the leaves that batches
-// touch and at most a seventh of that, which is the index of each version: ten bytes per leaf,
-// touched or not. On a GPU that is all memory, including free leaves. Everything must be freed with
-// the first batch after they are closed, except an index that is kept for the next batch.
+// TestSnapshotOfEachBatch takes and holds a snapshot per batch. Memory must grow by the leaves that
+// batches touch, and by at most a seventh more for the index of each version: ten bytes per leaf,
+// touched or not. On a GPU this includes free leaves. The first batch after all snapshots are
+// closed must free everything, except one index for the next batch.
 func TestSnapshotOfEachBatch(t *testing.T) {
 	snapshotOfEachBatch(t, devicetest.Open(t), 100_000, 8)
 	if testing.Short() || conformance.Raced {
@@ -122,8 +122,8 @@ func snapshotOfEachBatch(t *testing.T, dev device.Device, n, batches int) {
 	}
 }
 
-// TestSnapshotIsHeld holds a snapshot over ten thousand batches. Memory must stay at what two maps
-// and the next batch take, and nothing must be kept after that.
+// TestSnapshotIsHeld holds a snapshot over ten thousand batches. Memory must not exceed the need of
+// two maps and the next batch. After the snapshot is closed, nothing of it may be kept.
 func TestSnapshotIsHeld(t *testing.T) {
 	defer ordered.SetBlocks(10)() // a range has at least 2 MiB on a GPU, too much for so few leaves
 	dev := devicetest.Open(t)
@@ -160,8 +160,8 @@ func TestGivesMemoryBack(t *testing.T) {
 	}
 }
 
-// TestLargeBatchesLeaveNoMemory checks that a large batch leaves no more in the Go heap than small
-// ones need.
+// TestLargeBatchesLeaveNoMemory checks that the Go heap is no larger after a large batch than after
+// small ones.
 func TestLargeBatchesLeaveNoMemory(t *testing.T) {
 	if conformance.Raced {
 		t.Skip("measures memory")
@@ -226,8 +226,8 @@ func TestLookupsInBatchesWriteNoLeaves(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestDeletingAllTakesNoLeaves checks that a batch which deletes all pairs takes no leaves, however
-// many keys it has, if memory for an index is not at hand.
+// TestDeletingAllTakesNoLeaves deletes all pairs in one batch while no memory for an index is free.
+// The batch must take no leaves, however many keys it has.
 func TestDeletingAllTakesNoLeaves(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
@@ -259,8 +259,8 @@ func TestDeletingAllTakesNoLeaves(t *testing.T) {
 	}
 }
 
-// TestFailsWhole lets one operation fail while a map with snapshots is used, or memory run out
-// twice in a row. A change has then happened or not, and reports which.
+// TestFailsWhole uses a map with snapshots while one operation fails, or memory runs out twice in a
+// row. Each change must then happen as a whole or not at all, and report which.
 func TestFailsWhole(t *testing.T) {
 	conformance.OrderedFailsOnDevices(t, conformance.OrderedMapOf(ordered.New[uint32, uint32], nil),
 		conformance.Failures{FailAfter: conformance.FailTwoAllocations, First: 1, Stride: 13, MaxOps: 12}, conformance.Failures{FailAfter: devicetest.FailAfter, First: 2, Stride: 201, MaxOps: 12})
@@ -274,8 +274,9 @@ func TestMoreThanMemory(t *testing.T) {
 	}
 }
 
-// TestFillsDevice fills a GPU to its last leaf with batches of new keys. When memory suffices for
-// more numbers of free leaves but not for more leaves, the map must go on with those that it has.
+// TestFillsDevice inserts new keys until a GPU has no memory for another leaf. If memory is left
+// for a longer list of free leaves but not for more leaves, the map must continue with the leaves
+// it has.
 func TestFillsDevice(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	for seed := range uint64(2) {

@@ -45,8 +45,8 @@ func history(t *testing.T, seed uint64, most int) {
 	must(t, m.Close())
 }
 
-// TestWithoutMemory checks that a change that runs out of memory reports how much it has done. The
-// map stays sound, and a snapshot stays what it was.
+// TestWithoutMemory checks that a change that runs out of memory reports how many operations it has
+// done. The map must stay valid, and a snapshot must not change.
 func TestWithoutMemory(t *testing.T) {
 	dev := devicetest.Open(t)
 	m, err := ordered.New[int64, uint32](dev, nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/ordered"
 )
 
-// TestOmissionsAreNoticed leaves out each call by which the host orders streams or waits for them.
-// Programs must go wrong without it.
+// TestOmissionsAreNoticed omits, one at a time, each call by which the host orders streams or waits
+// for them. Some program must fail without that call.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -33,8 +33,8 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	}, failAllocations, closeSnapshots, programs.Try())
 }
 
-// closeSnapshots closes snapshots while a running batch reads the index after them. Their memory is
-// freed, except for two that are kept.
+// closeSnapshots closes snapshots while a running batch reads the index that follows them. Their
+// memory is freed, except for two indexes that are kept.
 func closeSnapshots(wrap func(device.Device) device.Device) error {
 	ctx := context.Background()
 	simulated, err := sim.Open(&sim.Options{Scheduler: sim.Random})
@@ -75,7 +75,7 @@ func closeSnapshots(wrap func(device.Device) device.Device) error {
 	return errors.Join(put(), put(), first.Close(), second.Close(), m.Close(), s.Close(), keys.Free(), simulated.Sync(ctx))
 }
 
-// failAllocations lets allocations fail in New and in Compact. Memory that is freed then must not
+// failAllocations lets allocations fail in New and in Compact. Memory that is then freed must not
 // be in use.
 func failAllocations(wrap func(device.Device) device.Device) error {
 	for limit := range 12 {

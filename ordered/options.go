@@ -10,16 +10,16 @@ import (
 
 // Options configure a [Map]. The zero value and nil select the defaults.
 type Options struct {
-	// Capacity is the number of pairs for which New allocates memory, if their leaves are as full
-	// as a bulk load makes them. Default 0.
+	// Capacity is the number of pairs for which New allocates memory, with leaves as full as after
+	// a bulk load. Default 0.
 	Capacity int
 
-	// Fill is the share of a leaf's 32 slots to use where several leaves are written together: by a
-	// bulk load, and where many keys come to one place. Between 0.65 and 1, default 0.8. Fuller
-	// leaves are read faster, and split sooner when keys are inserted.
+	// Fill is the share of a leaf's 32 slots to use when several leaves are written together. A
+	// bulk load does so, and a batch that inserts many neighboring keys. Between 0.65 and 1,
+	// default 0.8. Fuller leaves are read faster, but split sooner when keys are inserted.
 	Fill float64
 
-	// ResultLimit is the maximum size in bytes of the results of Range. Default 0: half of the
+	// ResultLimit is the maximum size in bytes of the results of one Range. Default 0: half of the
 	// host's free memory.
 	ResultLimit int
 
@@ -29,17 +29,18 @@ type Options struct {
 
 const (
 	defaultFill = 0.8
-	// With minFill, a few pairs that wait for the next leaf never turn it into three.
+	// minFill is the minimum of Options.Fill. At this fill, pairs left over for the next leaf never
+	// turn it into three leaves.
 	minFill = 0.65
 
-	// shrinkShare is the divisor of capacity below which the leaves in use move to less memory.
+	// shrinkShare is the divisor of the capacity. If fewer leaves than capacity/shrinkShare are in
+	// use, pairs move to less memory.
 	shrinkShare = 8
 )
 
-// fillOf returns the number of pairs of a leaf at a fill.
+// fillOf returns the number of pairs per leaf at a fill.
 func fillOf(fill float64) int { return int(math.Round(fill * leafPairs)) }
 
-// check sets defaults and reports invalid options.
 func (o *Options) check() (Options, error) {
 	var c Options
 	if o != nil {
@@ -56,9 +57,8 @@ func (o *Options) check() (Options, error) {
 	case c.Capacity > maxLeaves*leafPairs/2:
 		return c, core.Invalid("Capacity %d is more than %d leaves can have", c.Capacity, maxLeaves)
 	}
-	seed := uint64(1) // nothing is hashed
+	seed := uint64(1) // unused: the map hashes nothing
 	return c, core.Defaults(c.Capacity, false, &seed, &c.Logger)
 }
 
-// describe describes the size of a structure.
 func describe(leaves int) string { return fmt.Sprintf("in %d leaves", leaves) }

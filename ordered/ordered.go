@@ -7,16 +7,15 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Map is an ordered map from K to V: a [weft.OrderedMap] with the methods that only this structure
-// has.
+// Map is an ordered map from K to V. It adds the methods of this package to [weft.OrderedMap].
 type Map[K weft.Key, V weft.Value] struct {
 	*weft.OrderedMap[K, V]
 	core   *core.Table
 	policy *policy
 }
 
-// New makes an empty map on a device, which must outlive the map. It returns [weft.ErrOptions],
-// [device.ErrMemory], and errors of [device.Device.Load].
+// New makes an empty map on dev, which must outlive the map. It returns [weft.ErrOptions],
+// [device.ErrMemory], or an error of [device.Device.Load].
 func New[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*Map[K, V], error) {
 	o, err := opts.check()
 	c := core.Config{

@@ -19,7 +19,7 @@ func TestRandomMutants(t *testing.T) {
 	}})
 }
 
-// trials returns programs on overlapping streams, and the tests of kernels.
+// trials returns programs on overlapping streams, and the tests of the kernels.
 func trials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
 	cfg := schedules[K, V]().WithSeeds(8)
 	cfg.Arch = m.Arch

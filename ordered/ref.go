@@ -10,39 +10,39 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-// Ref is a map, or a snapshot of one, as kernels of users see it. It is the twin of
-// weft::ordered::Ref in kernels/include/weft/ordered.cuh, and kernels take it by value as a
-// parameter. [Map.View] and [Map.ViewAt] make it. Its fields are for that header only.
+// Ref is the kernel parameter with which users' kernels read a map or a snapshot. [Map.View] and
+// [Map.ViewAt] make it. Kernels take it by value. It matches weft::ordered::Ref in
+// kernels/include/weft/ordered.cuh, and only that header uses its fields.
 //
-// Kernels read one index, and no leaf of it ever changes. So all accesses are weak, and several
-// calls agree with each other. There is no Update: a change is a batch that is sorted and planned
-// as a whole, and single keys would need latches. Package btree has them.
+// A kernel reads one index, and the leaves of an index never change. So all accesses are weak, and
+// several calls in one kernel return consistent results. Kernels cannot update the map: a change is
+// a batch that is sorted and planned as a whole, and changes of single keys would need latches.
+// Package btree has them.
 type Ref struct {
 	_     structs.HostLayout
 	Index indexRef
 	Terms gpu.Terms
 }
 
-// View calls submit with a Ref from which kernels read. submit launches them on a stream. The
-// memory of the Ref is kept until they are done, not only until View returns. The Ref is valid only
-// for what submit submits.
+// View calls submit with a Ref that kernels can read. submit launches the kernels on a stream. Only
+// work that submit submits may use the Ref. The memory that the Ref refers to is kept until that
+// work is done, even after View has returned.
 //
-// The kernels see what a lookup submitted to the stream sees: all changes from calls that have
-// returned, and those submitted to any stream before. This does not change while they run, so they
-// may run alongside later changes.
+// The kernels see the same pairs as a lookup submitted to the stream: all changes from calls that
+// have returned, and all changes submitted before to any stream. They see the same contents until
+// they end, so they may run alongside later changes.
 //
-// submit launches kernels and returns. It calls no method of this map, since that may wait for
-// submit to end. Views and Updates of other tables may be nested in it, in one order throughout the
-// program.
+// submit must not call methods of this map, since they may wait for submit to end. It may call View
+// and Update of other tables, in one order throughout the program.
 //
-// On a CPU, View returns device.ErrNoKernels. View returns an error of submit.
+// On a CPU, View returns device.ErrNoKernels. If submit returns an error, View returns it.
 func (m *Map[K, V]) View(ctx context.Context, s *device.Stream, submit func(Ref) error) error {
 	return m.core.View(ctx, s, func(p core.Parts) error { return m.gpu().view(s, p, submit) })
 }
 
-// ViewAt is View for a snapshot of the map. A snapshot that is closed after ViewAt has returned
-// keeps its memory until the kernels are done. A nil snapshot, or one of another map, is
-// [device.ErrInvalid]. A closed one is [weft.ErrClosed].
+// ViewAt calls submit with a Ref of a snapshot of the map. See [Map.View]. If the snapshot is
+// closed after ViewAt has returned, its memory is kept until the kernels are done. ViewAt returns
+// [device.ErrInvalid] if at is nil or belongs to another map, and [weft.ErrClosed] if at is closed.
 func (m *Map[K, V]) ViewAt(ctx context.Context, at *weft.Snapshot[K, V], s *device.Stream, submit func(Ref) error) error {
 	var snapshot *core.Snapshot
 	if at != nil {
@@ -51,11 +51,11 @@ func (m *Map[K, V]) ViewAt(ctx context.Context, at *weft.Snapshot[K, V], s *devi
 	return m.core.ViewAt(ctx, snapshot, s, func(p core.Parts) error { return m.gpu().view(s, p, submit) })
 }
 
-// gpu returns the engine. The core has checked that it is one on a GPU.
+// gpu returns the engine. The core has checked that the map is on a GPU.
 func (m *Map[K, V]) gpu() *gpuEngine { return m.policy.engine.(*gpuEngine) }
 
-// view calls submit with the Ref of a generation, after the changes that callers have submitted,
-// since the last of them may be about to write it.
+// view calls submit with a Ref of a generation. The stream first waits for all submitted changes,
+// since the last one may still be writing this generation.
 func (e *gpuEngine) view(s *device.Stream, p core.Parts, submit func(Ref) error) error {
 	if err := s.Wait(e.Visible); err != nil {
 		return err

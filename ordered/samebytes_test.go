@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// TestSameBytesOnGPU checks that a GPU writes the same leaves and index as a CPU, except for the
-// location of leaves.
+// TestSameBytesOnGPU checks that a GPU writes the same leaves and the same index as a CPU. Only the
+// locations of leaves may differ.
 func TestSameBytesOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -10,8 +10,9 @@ import (
 	"github.com/weftgo/weft/ordered"
 )
 
-// TestKernelsSimulated runs cases of the suite on a simulated GPU, for pairs of widths. Schedules
-// are random, memory is weak, and a data race is a fault. (WEFT_DEVICE=sim runs all cases.)
+// TestKernelsSimulated runs cases of the suite on a simulated GPU, for several pairs of widths.
+// Schedules are random, memory is weak, and a data race is an error. (WEFT_DEVICE=sim runs all
+// cases.)
 func TestKernelsSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -11,14 +11,14 @@ import (
 // Stats describe the state of a map.
 type Stats struct {
 	Len       int // pairs
-	Leaves    int // leaves in use
-	Snapshots int // open snapshots and iterations
-	Kept      int // leaves that only snapshots have
-	Free      int // free leaves with memory
+	Leaves    int // leaves that the map uses now
+	Snapshots int // snapshots and iterations that are open
+	Kept      int // leaves that only snapshots use
+	Free      int // free leaves that have memory
 
-	// Fill is the share of the slots in use in Leaves.
+	// Fill is Len divided by the number of slots in Leaves.
 	Fill float64
-	// Bytes is the size of the memory of leaves and indexes.
+	// Bytes is the size of the memory for leaves and indexes.
 	Bytes int
 }
 
@@ -28,7 +28,7 @@ func (s Stats) String() string {
 		s.Len, s.Leaves, s.Fill, s.Kept, s.Snapshots, s.Free, s.Bytes)
 }
 
-// Stats returns the statistics. On a GPU it searches for free leaves.
+// Stats returns the statistics. On a GPU it waits for changes and searches for free leaves.
 func (m *Map[K, V]) Stats(ctx context.Context) (s Stats, err error) {
 	err = m.core.WithWriteLock(ctx, "Stats", func(now core.Counters) error {
 		u, err := m.policy.engine.usage()

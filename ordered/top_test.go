@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/ordered"
 )
 
-// TestSearchesBelowTop searches maps in which the level held in shared memory is that of leaves,
-// or of nodes for larger maps. All kinds of lookups must find their pairs.
+// TestSearchesBelowTop searches maps of several sizes, so that blocks hold the level of leaves or a
+// higher level in shared memory. All kinds of lookups must find their pairs.
 func TestSearchesBelowTop(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
@@ -30,7 +30,7 @@ func TestSearchesBelowTop(t *testing.T) {
 	t.Log(err)
 }
 
-// lookupNeighbors looks up some keys and their neighbors in a map of every third number below 3n.
+// lookupNeighbors looks up keys and their neighbors in a map with every third number below 3n.
 func lookupNeighbors(t *testing.T, n int, rewrite func(file, ptx string) string) (err error) {
 	dev, err := sim.Open(&sim.Options{Scheduler: sim.Random, Rewrite: rewrite, Races: true})
 	must(t, err)

@@ -10,29 +10,28 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// forest is a generation: leaves, the index of the present, and those of versions. The present and
-// versions share leaves. A change writes in place only in leaves that no version has. Leaves that
-// it replaces are kept for the versions that have them.
+// forest is a generation: leaves, the present index, and the indexes of versions. The present and
+// versions share leaves. A change overwrites a leaf only if no version has it. Otherwise the change
+// writes a new leaf, and the old leaf is kept for the versions.
 type forest[K, V word] struct {
 	pool[K, V]
-	fill    int // pairs per leaf when several are written together
+	fill    int // pairs per leaf if several leaves are written together
 	tally   core.Tally
 	present *index[K]
-	spare   *index[K] // memory for the next one
-	clock   uint64    // time of leaves that are written now
+	spare   *index[K] // memory for the next index, or nil
+	clock   uint64    // time that leaves written now get
 
-	mu       sync.Mutex // readers look up versions while others come and go
+	mu       sync.Mutex // guards versions: readers search it while versions are added and removed
 	versions []*version[K]
 }
 
-// version is the structure as of a time of the clock.
+// version is the state of the map at a time of the clock.
 type version[K word] struct {
 	time    uint64
 	index   *index[K]
 	retired []uint32 // leaves that neither a later version nor the present has
 }
 
-// newForest makes a generation without leaves.
 func newForest[K, V word](dev device.Device, fill int) (*forest[K, V], error) {
 	f := &forest[K, V]{pool: pool[K, V]{dev: dev}, fill: fill, clock: 1}
 	x, err := newIndex[K](dev, 0)
@@ -44,7 +43,7 @@ func newForest[K, V word](dev device.Device, fill int) (*forest[K, V], error) {
 	return f, nil
 }
 
-// Tally returns the counters, for engines.
+// Tally returns the counters of pairs.
 func (f *forest[K, V]) Tally() *core.Tally { return &f.tally }
 
 // Free implements core.Parts.
@@ -60,7 +59,7 @@ func (f *forest[K, V]) Free() error {
 	return err
 }
 
-// releaseIndex ends a use of an index, and frees it after the last.
+// releaseIndex ends one use of an index, and frees the index after its last use.
 func (f *forest[K, V]) releaseIndex(x *index[K]) error {
 	if x.refs--; x.refs > 0 {
 		return nil
@@ -68,7 +67,7 @@ func (f *forest[K, V]) releaseIndex(x *index[K]) error {
 	return f.dev.Free(x.mem)
 }
 
-// newestTime returns the time of the newest version, or 0.
+// newestTime returns the time of the newest version, or 0 if no version exists.
 func (f *forest[K, V]) newestTime() uint64 {
 	if n := len(f.versions); n > 0 {
 		return f.versions[n-1].time
@@ -76,12 +75,12 @@ func (f *forest[K, V]) newestTime() uint64 {
 	return 0
 }
 
-// unshared reports whether no version has a leaf of the present.
+// unshared reports whether no version has the leaf. The present has it.
 func (f *forest[K, V]) unshared(id uint32) bool {
 	return len(f.versions) == 0 || f.created[id] > f.newestTime()
 }
 
-// retire removes a leaf from the present.
+// retire removes a leaf from the present. The leaf is freed unless a version has it.
 func (f *forest[K, V]) retire(id uint32) {
 	if f.unshared(id) {
 		f.freeLeaves(id)
@@ -91,7 +90,7 @@ func (f *forest[K, V]) retire(id uint32) {
 	v.retired = append(v.retired, id)
 }
 
-// pin makes the present a version.
+// pin adds the present to the versions.
 func (f *forest[K, V]) pin() *version[K] {
 	v := &version[K]{time: f.clock, index: f.present}
 	v.index.refs++
@@ -102,7 +101,7 @@ func (f *forest[K, V]) pin() *version[K] {
 	return v
 }
 
-// indexAt returns the index of a version, or that of the present if time is 0.
+// indexAt returns the index of the version at time, or the present index if time is 0.
 func (f *forest[K, V]) indexAt(time uint64) *index[K] {
 	if time == 0 {
 		return f.present
@@ -112,13 +111,14 @@ func (f *forest[K, V]) indexAt(time uint64) *index[K] {
 	return f.versions[f.findVersion(time)].index
 }
 
-// findVersion returns the index of the version of a time, which must exist.
+// findVersion returns the position of the version at time in f.versions. It must exist.
 func (f *forest[K, V]) findVersion(time uint64) int {
 	i, _ := slices.BinarySearchFunc(f.versions, time, func(v *version[K], time uint64) int { return cmp.Compare(v.time, time) })
 	return i
 }
 
-// unpin ends a version. Its leaves pass to the version before it, if that has them too.
+// unpin removes a version. Its retired leaves pass to the previous version if that version has
+// them. Otherwise they are freed.
 func (f *forest[K, V]) unpin(time uint64) error {
 	i := f.findVersion(time)
 	v := f.versions[i]

@@ -7,7 +7,7 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// check checks a generation, given its memory.
+// check checks a generation. mem is its memory, or a copy of it on the host.
 func (g *generation) check(mem []byte) error {
 	check := inorder.Check[uint32]
 	if g.pool.Key == 8 {
@@ -22,7 +22,7 @@ func (e *cpuEngine[K, V]) Check(_ context.Context, l *core.Lease) error {
 	return g.check(g.buf.Host)
 }
 
-// Check implements core.Checker. The counters have been read.
+// Check implements core.Checker. The counters must have been read since the last change.
 func (e *gpuEngine) Check(ctx context.Context, l *core.Lease) error {
 	g := l.Parts.(*generation)
 	mem, err := e.Dev.AllocHost(g.buf.Size)

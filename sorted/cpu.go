@@ -14,8 +14,8 @@ import (
 // cpuEngine runs on the cores of the host. K and V are the types of keys and values as unsigned
 // integers.
 //
-// A change makes the next generation. It sorts the batch, computes the result for each of its keys,
-// and merges the results with the pairs, all on all cores.
+// A change makes the next generation. It sorts the batch, computes the result for each key, and
+// merges the results with the pairs. Each of these steps uses all cores.
 type cpuEngine[K, V uint32 | uint64] struct {
 	inorder.Engine[K]
 	pool *pool
@@ -51,25 +51,25 @@ func (e *cpuEngine[K, V]) Clear(context.Context) error {
 	return e.Leases.Replace(to)
 }
 
-// array is the pairs of a generation.
+// array has the pairs of a generation.
 type array[K, V uint32 | uint64] struct {
 	inorder.Keys[K]
 	vals []V
 }
 
-// arrayOf returns the first n pairs of a generation's memory.
+// arrayOf returns the first n pairs in the memory of a generation.
 func arrayOf[K, V uint32 | uint64](g *generation, n int) (a array[K, V]) {
 	a.Keys, a.vals = inorder.Pairs[K, V](g.pool.Layout, g.buf.Host, g.capacity, n)
 	return a
 }
 
-// pairsOf returns the pairs of a generation.
+// pairsOf returns all pairs of a generation.
 func pairsOf[K, V uint32 | uint64](p core.Parts) array[K, V] {
 	g := p.(*generation)
 	return arrayOf[K, V](g, int(g.tally.Live))
 }
 
-// unitPairs is the number of pairs in a unit of Export.
+// unitPairs is the number of pairs per unit of Extent and Export.
 const unitPairs = 1 << 12
 
 // Extent implements core.Engine.
@@ -93,8 +93,6 @@ func (e *cpuEngine[K, V]) Export(ctx context.Context, l *core.Lease, lo, hi uint
 	return n, ctx.Err()
 }
 
-// ---- lookups ----------------------------------------------------------------
-
 // Lookup implements core.Engine.
 func (e *cpuEngine[K, V]) Lookup(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
 	if err := cpu.SyncStream(s); err != nil {
@@ -110,7 +108,7 @@ func (e *cpuEngine[K, V]) Lookup(ctx context.Context, s *device.Stream, l *core.
 	return e.RunLookup(ctx, b.N, q.answer)
 }
 
-// queries is the queries of a lookup and its result columns.
+// queries has the queries of a lookup and its result columns.
 type queries[K, V uint32 | uint64] struct {
 	array[K, V]
 	flip K
@@ -149,7 +147,8 @@ func (q *queries[K, V]) answer(w *cpu.Watch, from, to int) (ran, hits int) {
 	return to - from, hits
 }
 
-// answerOne answers query i. Its key, or lower bound, is at place at, and its upper bound at end.
+// answerOne answers query i. at is the place of its key, or of its lower bound. end is the place of
+// its upper bound.
 func (q *queries[K, V]) answerOne(i, at, end int) (hit int) {
 	switch {
 	case q.hi != nil:
@@ -167,7 +166,7 @@ func (q *queries[K, V]) answerOne(i, at, end int) (hit int) {
 	return q.writePair(i, at)
 }
 
-// has returns 1 if the pair at a place has a key, and 0 otherwise.
+// has returns 1 if the pair at a place has key k, and 0 otherwise.
 func (q *queries[K, V]) has(at int, k K) int {
 	if at < len(q.array.vals) && q.array.Keys.Keys[at] == k^q.flip {
 		return 1
@@ -175,7 +174,8 @@ func (q *queries[K, V]) has(at int, k K) int {
 	return 0
 }
 
-// writePair writes the pair at a place as answer i, or a miss.
+// writePair writes the pair at a place as answer i. If the place is outside the array, it writes a
+// miss.
 func (q *queries[K, V]) writePair(i, at int) (hit int) {
 	var k K
 	var v V
@@ -194,7 +194,8 @@ func (q *queries[K, V]) writePair(i, at int) (hit int) {
 	return hit
 }
 
-// span returns the places of a range with bounds at two places, up to its limit.
+// span returns the places [from,to) of the pairs of range i, up to the limit. at and end are the
+// places of its bounds.
 func (q *queries[K, V]) span(i, at, end int) (int, int) {
 	if end += q.has(end, q.hi[i]); end < at || q.lo[i]^q.flip > q.hi[i]^q.flip {
 		end = at
@@ -207,7 +208,7 @@ func (q *queries[K, V]) span(i, at, end int) (int, int) {
 	return at, end
 }
 
-// answerRange counts the pairs of range i, and writes them if ranges have a fixed number of rows.
+// answerRange counts the pairs of range i, and writes them if the batch has columns for pairs.
 func (q *queries[K, V]) answerRange(i, at, end int) (hit int) {
 	at, end = q.span(i, at, end)
 	q.counts[i] = uint32(end - at)
@@ -217,7 +218,7 @@ func (q *queries[K, V]) answerRange(i, at, end int) (hit int) {
 	return min(end-at, 1)
 }
 
-// copy copies pairs, in reverse if the batch goes backward.
+// copy copies pairs [at,end) to keys and vals, in reverse order if the batch goes backward.
 func (q *queries[K, V]) copy(at, end int, keys []K, vals []V) {
 	n := end - at
 	if !q.Backward {
@@ -251,7 +252,7 @@ func (e *cpuEngine[K, V]) Expand(ctx context.Context, s *device.Stream, l *core.
 	return err
 }
 
-// rows is ranges with pairs that are written one range after the other.
+// rows writes the pairs of ranges, one range after the other.
 type rows[K, V uint32 | uint64] struct {
 	queries[K, V]
 	offsets []uint64
@@ -259,7 +260,7 @@ type rows[K, V uint32 | uint64] struct {
 	vals    []V
 }
 
-// write writes ranges [from,to) on one core, as far as they fit.
+// write writes the pairs of ranges [from,to) on one core, if they fit the columns.
 func (r *rows[K, V]) write(w *cpu.Watch, from, to int) (ran, hits int) {
 	var at, ends inorder.Places
 	for lo := from; lo < to; lo += inorder.Searched {

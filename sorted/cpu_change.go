@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// Change implements core.Engine. It runs all of a batch, or nothing. Operations on a key run in
-// batch order.
+// Change implements core.Engine. After an error nothing of the batch has run. Operations on a key
+// run in batch order.
 func (e *cpuEngine[K, V]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	return e.Whole(ctx, s, b, e.deleteRanges, e.change)
 }
@@ -31,7 +31,7 @@ func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 	return e.replace(m.jobs())
 }
 
-// replace makes a generation from jobs, if anything changes.
+// replace makes a generation from jobs, if changes is set. It will have live pairs.
 func (e *cpuEngine[K, V]) replace(jobs []job[K, V], live int, changes bool) error {
 	if !changes {
 		return nil
@@ -47,30 +47,29 @@ func (e *cpuEngine[K, V]) replace(jobs []job[K, V], live int, changes bool) erro
 	return e.Leases.Replace(to)
 }
 
-// entry is the result for a key.
+// entry is the result of a key's operations.
 type entry[K, V uint32 | uint64] struct {
 	key              K
 	val              V
-	existed, present bool // the key has a pair already, and will have one
+	existed, present bool // whether the key had a pair before, and whether it has one now
 }
 
-// merge is a batch that is merged with the pairs.
+// merge is a merge of a batch with the pairs.
 type merge[K, V uint32 | uint64] struct {
 	old     array[K, V]
-	items   []cpu.Item[K] // of the batch, sorted
+	items   []cpu.Item[K] // sorted rows of the batch
 	entries []entry[K, V]
 	parts   []part
 }
 
-// part is the work of one core at a time: rows [lo,hi) in order, all those of their keys. Their
-// entries have numbers lo to end-1. The first pair that does not precede their keys is at place
-// from.
+// part is the work of one core at a time: items [lo,hi), which are all items of their keys. Their
+// entries have indexes [lo,end). from is the place of the first pair that has no smaller key.
 type part struct {
 	lo, hi, end int
 	from        int
 }
 
-// applyOps runs the operations of a part, and lists the keys with pairs that change.
+// applyOps runs the operations of a part, and writes entries for the keys whose pairs change.
 func (m *merge[K, V]) applyOps(c cpu.Changes[K, V], p *part) {
 	at, _ := slices.BinarySearch(m.old.Keys.Keys, m.items[p.lo].Key)
 	p.from, p.end = at, p.lo
@@ -98,17 +97,17 @@ func btoi(b bool) int {
 	return 0
 }
 
-// job is to write the result for pairs [from,to), and for the entries among them, from a place on.
+// job is to write pairs [from,to), merged with entries, to the new array from place at on.
 type job[K, V uint32 | uint64] struct {
 	from, to int
 	entries  []entry[K, V]
 	at       int
 }
 
-// jobPairs is the maximum number of pairs that a job moves.
+// jobPairs is the maximum number of pairs that a job copies.
 const jobPairs = 1 << 16
 
-// jobs cuts a merge into jobs. It returns the new number of pairs, and whether any changes.
+// jobs divides a merge into jobs. It returns the new number of pairs, and whether a pair changes.
 func (m *merge[K, V]) jobs() (jobs []job[K, V], live int, changes bool) {
 	from, at := 0, 0
 	for i, p := range m.parts {
@@ -133,7 +132,7 @@ func (m *merge[K, V]) jobs() (jobs []job[K, V], live int, changes bool) {
 	return jobs, at, changes
 }
 
-// before returns the number of entries with smaller keys.
+// before returns the number of entries that have smaller keys.
 func before[K, V uint32 | uint64](entries []entry[K, V], key K) int {
 	n, _ := slices.BinarySearchFunc(entries, key, func(e entry[K, V], key K) int {
 		return btoi(e.key > key) - btoi(e.key < key)
@@ -141,7 +140,7 @@ func before[K, V uint32 | uint64](entries []entry[K, V], key K) int {
 	return n
 }
 
-// added returns the number of pairs that entries add.
+// added returns by how much entries change the number of pairs.
 func added[K, V uint32 | uint64](entries []entry[K, V]) (n int) {
 	for i := range entries {
 		n += btoi(entries[i].present) - btoi(entries[i].existed)
@@ -149,7 +148,6 @@ func added[K, V uint32 | uint64](entries []entry[K, V]) (n int) {
 	return n
 }
 
-// run writes the pairs of a job.
 func (j *job[K, V]) run(from, to array[K, V]) {
 	i, at := j.from, j.at
 	move := func(end int) {

@@ -9,7 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// deleteRanges removes the pairs of ranges. A pair in several ranges counts for the first one.
+// deleteRanges deletes the pairs inside ranges. A pair that lies in several ranges is counted for
+// the first one.
 func (e *cpuEngine[K, V]) deleteRanges(ctx context.Context, b *batch.Batch) error {
 	q := queries[K, V]{
 		array: pairsOf[K, V](e.Parts()), flip: e.Flip,
@@ -22,7 +23,7 @@ func (e *cpuEngine[K, V]) deleteRanges(ctx context.Context, b *batch.Batch) erro
 	return e.replace(jobsOutside[K, V](removed, len(q.array.vals)))
 }
 
-// spans finds the pairs of ranges [from,to) on one core.
+// spans finds the places of the pairs inside ranges [from,to), on one core.
 func (q *queries[K, V]) spans(w *cpu.Watch, from, to int, spans []core.Span) (ran, hits int) {
 	var at, ends inorder.Places
 	for lo := from; lo < to; lo += inorder.Searched {
@@ -39,7 +40,7 @@ func (q *queries[K, V]) spans(w *cpu.Watch, from, to int, spans []core.Span) (ra
 	return to - from, 0
 }
 
-// jobsOutside returns jobs that write those of n pairs that are not in spans.
+// jobsOutside returns jobs that write the n pairs, except those at removed places.
 func jobsOutside[K, V uint32 | uint64](removed []core.Span, n int) (jobs []job[K, V], live int, changes bool) {
 	from := 0
 	for _, s := range append(removed, core.Span{From: n, To: n}) {

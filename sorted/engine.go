@@ -8,20 +8,20 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// engine is what the policy requires of an engine beside [core.Engine].
+// engine has the methods that the policy calls beside those of [core.Engine].
 type engine interface {
 	core.Engine
-	// bound returns the maximum number of pairs, and their number when last counted.
+	// bound returns an upper bound on the number of pairs, and their number when last counted.
 	bound() (maxPairs, counted uint64)
-	// bytes returns the size of the memory in use, including what is kept for the next merge. held
-	// is the size of what only snapshots have.
+	// bytes returns the size of the map's memory, including memory kept for the next merge. held is
+	// the size of memory that only snapshots use.
 	bytes() (used, held int)
-	// trim frees the memory that is kept.
+	// trim frees the memory kept for the next merge.
 	trim() error
 }
 
-// newEngine makes the engine for a device: Go on the host, kernels on any other. An exclusive or
-// with flip makes keys unsigned numbers of the same order.
+// newEngine makes the engine for a device: Go code on the host, kernels elsewhere. An exclusive or
+// with flip converts keys to stored form.
 func newEngine(dev device.Device, w batch.Widths, flip uint64) (engine, *core.Leases, error) {
 	p := &pool{Layout: inorder.Layout{Key: w.Key, Val: w.Val}, spare: core.Spare[*generation]{Dev: dev, MaxKept: 1}}
 	host, ok := dev.(device.Host)
@@ -36,7 +36,8 @@ func newEngine(dev device.Device, w batch.Widths, flip uint64) (engine, *core.Le
 	return open(host, p, flip)
 }
 
-// bytes returns the size of a generation and the spare one, and the size of all others.
+// bytes returns the size of generation now and the spare memory, and the size of all other
+// generations.
 func (p *pool) bytes(now *generation) (used, held int) {
 	kept, all := p.spare.Bytes()
 	used = now.buf.Size + kept

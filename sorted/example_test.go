@@ -10,7 +10,8 @@ import (
 	"github.com/weftgo/weft/sorted"
 )
 
-// Events by time: those of two spans, the last ones before a moment, and a count.
+// Events are stored by time. The example reads the events of two spans, the last events before a
+// moment, and a count.
 func Example() {
 	ctx := context.Background()
 	dev, _, err := auto.Open("cpu")

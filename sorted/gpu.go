@@ -18,9 +18,10 @@ import (
 
 // gpuEngine runs the kernels of sorted.cu.
 //
-// Changes run one after the other, whatever their streams. Each writes the next generation, which
-// lookups find at once and wait for. The next change reuses the memory of the previous generation,
-// which is safe because it runs after it. So only freeing memory waits for a change.
+// Changes run one after the other on all streams. Each change writes the next generation. A lookup
+// submitted after the change uses that generation at once and waits for it. The next change reuses
+// the memory of the previous generation, which is safe because it runs after all work on that
+// generation. So only freeing memory waits for a change.
 type gpuEngine struct {
 	gpu.Queue
 	kernels
@@ -29,13 +30,13 @@ type gpuEngine struct {
 	prims  *prim.Kernels
 	flip   uint64
 
-	work     gpu.Work      // memory of the current change
-	maxPairs uint64        // max number of pairs
-	cached   core.Counters // as of the last reading
-	stale    bool          // changes have been submitted since
+	work     gpu.Work      // work memory of the current change
+	maxPairs uint64        // upper bound on the number of pairs
+	cached   core.Counters // counters when last read
+	stale    bool          // changes have been submitted since cached was read
 }
 
-// kernels is the entry points for one pair of widths.
+// kernels has the entry points for one pair of widths.
 type kernels struct {
 	get, seek, rows, copy           device.Kernel
 	settle, move, enter, keep, fill device.Kernel
@@ -75,7 +76,6 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	return err
 }
 
-// newEmpty returns an initialized generation without pairs.
 func (e *gpuEngine) newEmpty() (*generation, error) {
 	g, err := e.pool.alloc(0)
 	if err != nil {
@@ -89,7 +89,6 @@ func (e *gpuEngine) newEmpty() (*generation, error) {
 	return g, nil
 }
 
-// tallyPtr returns the address of the counters on the device.
 func (g *generation) tallyPtr() device.Ptr { return g.buf.Ptr + device.Ptr(g.pool.tallyAt(g.capacity)) }
 
 func (e *gpuEngine) refOf(p core.Parts) arrayRef {
@@ -101,17 +100,17 @@ func (e *gpuEngine) refOf(p core.Parts) arrayRef {
 	}
 }
 
-// Caps implements core.Engine, as do the methods that follow.
+// Caps implements core.Engine.
 func (e *gpuEngine) Caps() core.Caps {
 	return core.Caps{ConcurrentReads: true, Streams: true, DeletesMayOverflow: true, Updates: true}
 }
 
-// Current returns the current generation.
+// Current implements core.Engine. It returns the current generation.
 func (e *gpuEngine) Current() *core.Lease { return e.leases.Current() }
 
 func (e *gpuEngine) current() *generation { return e.Current().Parts.(*generation) }
 
-// Pin implements core.Versioner. A generation never changes.
+// Pin implements core.Versioner. A generation never changes, so the lease keeps the contents.
 func (e *gpuEngine) Pin(context.Context) (version uint64, err error) { return 0, nil }
 
 // Unpin implements core.Versioner.
@@ -122,12 +121,12 @@ func (e *gpuEngine) bytes() (used, held int) {
 	return used + e.work.Buf.Size, held
 }
 
-// trim frees the memory that is kept for the next merge, after the last one.
+// trim implements engine. It waits for all changes.
 func (e *gpuEngine) trim() error {
 	return errors.Join(e.pool.spare.WaitIdle(), e.pool.spare.Trim(), e.work.Free(&e.Queue))
 }
 
-// Close frees everything except the generations.
+// Close implements core.Engine. It frees everything except the generations.
 func (e *gpuEngine) Close() (err error) {
 	if e.leases != nil {
 		err = e.trim()
@@ -135,7 +134,8 @@ func (e *gpuEngine) Close() (err error) {
 	return errors.Join(err, e.pool.spare.Close(), e.Queue.Close())
 }
 
-// Counters waits for all changes and reads the counters of the last one.
+// ReadCounters implements core.Engine. If changes have been submitted since the last call, it waits
+// for all of them and reads the counters that the last one wrote.
 func (e *gpuEngine) ReadCounters(ctx context.Context) (core.Counters, error) {
 	if !e.stale {
 		return e.cached, nil
@@ -156,7 +156,8 @@ func (e *gpuEngine) ReadCounters(ctx context.Context) (core.Counters, error) {
 // bound implements engine.
 func (e *gpuEngine) bound() (maxPairs, counted uint64) { return e.maxPairs, e.cached.Live }
 
-// AddPairs submits adding the number of pairs to a counter.
+// AddPairs submits a kernel that adds the number of pairs to a counter, or subtracts it if negate
+// is set.
 func (e *gpuEngine) AddPairs(s *device.Stream, to device.Slice[uint64], negate bool) error {
 	p := addParams{counters: e.current().tallyPtr(), to: to.Ptr()}
 	if negate {
@@ -165,7 +166,8 @@ func (e *gpuEngine) AddPairs(s *device.Stream, to device.Slice[uint64], negate b
 	return e.Submit(s, func() error { return device.Launch(s, e.add, gpu.Grid(1), gpu.Block, &p) })
 }
 
-// ReadDropped implements core.Engine. Every operation finds capacity, or its batch is refused.
+// ReadDropped implements core.Engine. No operation is ever dropped: a batch that lacks memory fails
+// as a whole.
 func (e *gpuEngine) ReadDropped(context.Context) (int, error) { return 0, nil }
 
 // Clear implements core.Engine.
@@ -178,7 +180,7 @@ func (e *gpuEngine) Clear(context.Context) error {
 	return e.leases.Replace(to)
 }
 
-// Extent implements core.Engine. The counters have been read since the last change.
+// Extent implements core.Engine. The counters must have been read since the last change.
 func (e *gpuEngine) Extent(l *core.Lease) (units uint32, rows int) {
 	return uint32((l.Parts.(*generation).tally.Live + unitPairs - 1) / unitPairs), unitPairs
 }
@@ -191,8 +193,6 @@ func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, ou
 	}
 	return n, e.SeekPairs(ctx, l, out.Chunk(0, n), from, e)
 }
-
-// ---- lookups ----------------------------------------------------------------
 
 // Lookup implements core.Engine.
 func (e *gpuEngine) Lookup(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
@@ -260,7 +260,7 @@ func (e *gpuEngine) WritePairs(s *device.Stream, parts core.Parts, keys, vals de
 	return device.Launch(s, e.copy, gpu.Wave(e.Dev, n), gpu.Block, &p)
 }
 
-// errLarge returns the error of arrays with positions of more than 32 bits.
+// errLarge returns the error for an array that has too many pairs for positions of 32 bits.
 func errLarge(pairs uint64) error {
 	return fmt.Errorf("%w: %d pairs; an array on a GPU has %d at most", op.ErrFull, pairs, prim.MaxRows)
 }

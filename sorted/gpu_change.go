@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Change implements core.Engine. It runs all of a batch, or nothing.
+// Change implements core.Engine. After an error nothing of the batch has run.
 func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	if b.N == 0 {
 		return 0, nil, nil
@@ -32,8 +32,8 @@ func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 	return b.N, nil, nil
 }
 
-// changeHost copies a batch of host memory to the device and its results back. Concurrent lookups
-// read the generation before.
+// changeHost runs a batch in host memory. It copies the batch to the device and the results back.
+// Concurrent lookups read the previous generation.
 func (e *gpuEngine) changeHost(ctx context.Context, b *batch.Batch, ranges bool) error {
 	return e.RunWhole(ctx, &e.work, b, e.workBytes(b.N, ranges), func(devBatch *batch.Batch, at int) error {
 		if ranges {
@@ -43,17 +43,17 @@ func (e *gpuEngine) changeHost(ctx context.Context, b *batch.Batch, ranges bool)
 	})
 }
 
-// changeMemory is the memory of a change, which may follow other work memory.
+// changeMemory is the layout of a change's work memory.
 type changeMemory struct {
 	sort  prim.Sort
 	group prim.Group
 	scan  prim.Scan
 
-	vals, places, states device.Ptr // of entries
+	vals, places, states device.Ptr // by entry
 	scratch, end         device.Ptr
 }
 
-// layOut lays out the memory of a merge of n rows from an address on.
+// layOut lays out the work memory for a merge of n rows, from an address on.
 func (e *gpuEngine) layOut(n int, at device.Ptr) (m changeMemory) {
 	c := prim.Carve(at)
 	w := prim.Widths{Key: e.Widths.Key, Val: 4}
@@ -70,7 +70,7 @@ func (m *changeMemory) scratchBytes() int {
 	return max(m.sort.ScratchBytes(), m.group.ScratchBytes(), m.scan.ScratchBytes())
 }
 
-// workBytes returns the size of the memory of a change of n rows.
+// workBytes returns the size of the work memory for a change of n rows.
 func (e *gpuEngine) workBytes(n int, ranges bool) int {
 	if ranges {
 		return n * gpu.GapBytes
@@ -79,7 +79,8 @@ func (e *gpuEngine) workBytes(n int, ranges bool) int {
 	return int(m.end)
 }
 
-// allocNext returns memory for the next generation, after n operations that may insert.
+// allocNext returns memory for the next generation. inserts says whether the n operations of the
+// change may insert. maxPairs bounds the number of pairs after the change.
 func (e *gpuEngine) allocNext(inserts bool, n int) (to *generation, maxPairs uint64, err error) {
 	if maxPairs = e.maxPairs; inserts {
 		maxPairs += uint64(n)
@@ -91,8 +92,8 @@ func (e *gpuEngine) allocNext(inserts bool, n int) (to *generation, maxPairs uin
 	return to, maxPairs, err
 }
 
-// publish makes a generation that a change has been submitted to write the current one. If that
-// failed, publish frees it.
+// publish makes the generation of a submitted change the current one. If the submission failed with
+// err, publish frees the generation.
 func (e *gpuEngine) publish(to *generation, maxPairs uint64, s *device.Stream, err error) error {
 	if err != nil {
 		return errors.Join(err, s.Sync(context.Background()), e.pool.spare.Free(to))
@@ -101,8 +102,8 @@ func (e *gpuEngine) publish(to *generation, maxPairs uint64, s *device.Stream, e
 	return e.leases.Replace(to)
 }
 
-// change submits merging a batch on the device with the pairs. Its memory is the work memory from
-// offset at on.
+// change submits a merge of a batch on the device with the pairs. It uses work memory from offset
+// at on.
 func (e *gpuEngine) change(s *device.Stream, b *batch.Batch, at int, submit func(*device.Stream, func() error) error) error {
 	if err := e.work.Grow(&e.Queue, at+e.workBytes(b.N, false)); err != nil {
 		return err
@@ -116,7 +117,6 @@ func (e *gpuEngine) change(s *device.Stream, b *batch.Batch, at int, submit func
 	return e.publish(to, maxPairs, s, err)
 }
 
-// merge submits the launches of a merge.
 func (e *gpuEngine) merge(s *device.Stream, b *batch.Batch, m *changeMemory, to *generation) error {
 	c := &b.Columns
 	scratch := device.Buffer{Ptr: m.scratch, Size: m.scratchBytes()}
@@ -153,16 +153,15 @@ func (e *gpuEngine) merge(s *device.Stream, b *batch.Batch, m *changeMemory, to 
 	return e.index(s, to)
 }
 
-// moves is the number of pairs that a thread moves (sorted.cu).
+// moves is the number of pairs that a thread copies (sorted.cu).
 const moves = 8
 
-// index submits writing the index of a generation.
+// index submits the kernel that writes the index of a generation.
 func (e *gpuEngine) index(s *device.Stream, to *generation) error {
 	p := indexParams{array: e.refOf(to)}
 	return device.Launch(s, e.fill, gpu.Wave(e.Dev, to.capacity>>inorder.FanBits), gpu.Block, &p)
 }
 
-// deleteRanges removes the pairs of ranges on the device.
 func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch.Batch, at int) error {
 	if err := e.work.Grow(&e.Queue, at+e.workBytes(b.N, true)); err != nil {
 		return err

@@ -9,14 +9,14 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// A generation is arrays, the same on every device (twin: array.cuh):
+// A generation consists of arrays, the same on every device (twin: array.cuh):
 //
 //	keys     in ascending order, as unsigned numbers (core.Type.Order)
-//	values   value i is that of key i
+//	values   value i belongs to key i
 //	index    levels of keys (inorder.Keys)
 //	tally    counters (core.Tally), in 32 bytes
 //
-// inorder.Layout defines where each begins. A generation is immutable once lookups see it.
+// inorder.Layout defines where each array begins. A generation is immutable once lookups see it.
 type generation struct {
 	pool     *pool
 	buf      device.Buffer
@@ -24,24 +24,24 @@ type generation struct {
 	tally    core.Tally
 }
 
-// tallyAt returns the offset of the counters in memory for capacity pairs.
+// tallyAt returns the offset of the tally in memory with the given capacity.
 func (p *pool) tallyAt(capacity int) int { return p.IndexAt(capacity, inorder.MostLevels) }
 func (p *pool) size(capacity int) int    { return p.tallyAt(capacity) + inorder.TallyBytes }
 
-// pool allocates the memory of generations. The memory of the one before last is kept for the next
-// one, which is often about as large.
+// pool allocates the memory of generations. The memory of a replaced generation is kept for the
+// next one, which often has about the same size.
 type pool struct {
 	inorder.Layout
 	spare core.Spare[*generation]
 }
 
-// Memory and Room implement what core.Spare requires.
+// Memory returns the memory of the generation to core.Spare.
 func (g *generation) Memory() device.Buffer { return g.buf }
 
-// Capacity returns the capacity in pairs.
+// Capacity returns the capacity in pairs to core.Spare.
 func (g *generation) Capacity() int { return g.capacity }
 
-// alloc returns memory with undefined content for that many pairs.
+// alloc returns memory for the given number of pairs. Its content is undefined.
 func (p *pool) alloc(pairs int) (*generation, error) {
 	if g, ok := p.spare.Acquire(pairs, pairs+pairs/2+spareSlack); ok {
 		return g, nil
@@ -61,12 +61,12 @@ func (p *pool) alloc(pairs int) (*generation, error) {
 	return &generation{pool: p, buf: buf, capacity: capacity}, nil
 }
 
-// A generation has memory for some more pairs, one in spareShare, so that the next but one fits it.
-// Memory for up to spareSlack pairs more than needed is reused in any case.
+// New memory has 1/spareShare more pairs than needed, so that a later generation fits it. Memory
+// for up to spareSlack pairs more than needed is always reused.
 const spareShare, spareSlack = 16, 1 << 10
 
 // Free implements core.Parts.
 func (g *generation) Free() error { return g.pool.spare.Release(g) }
 
-// Tally returns the counters of a generation, for engines.
+// Tally returns the counters of pairs.
 func (g *generation) Tally() *core.Tally { return &g.tally }

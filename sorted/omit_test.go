@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// TestOmissionsAreNoticed leaves out each call by which the host orders streams or waits for them.
-// Programs must go wrong without it.
+// TestOmissionsAreNoticed omits, one at a time, each call by which the host orders streams or waits
+// for them. Some program must fail without that call.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -8,7 +8,7 @@ import (
 
 // Options configure a [Map]. The zero value and nil select the defaults.
 type Options struct {
-	// ResultLimit is the maximum size in bytes of the results of Range. Default 0: half of the
+	// ResultLimit is the maximum size in bytes of the results of one Range. Default 0: half of the
 	// host's free memory.
 	ResultLimit int
 
@@ -16,7 +16,6 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// check sets defaults and reports invalid options.
 func (o *Options) check() (Options, error) {
 	var c Options
 	if o != nil {

@@ -12,18 +12,19 @@ import (
 // maxMergeOps is the maximum number of operations to merge at a time.
 const maxMergeOps = 1 << 28
 
-// countSlack is the slack in pairs, beyond twice the last count, before they are counted.
+// countSlack is a number of pairs. The pairs are counted if their upper bound exceeds twice the
+// last count by more.
 const countSlack = 1 << 20
 
-// policy has little to decide, since a merge allocates the memory that it needs.
+// policy decides when pairs are counted. A merge allocates the memory that it needs.
 type policy struct {
 	core.ResolvingPolicy
 	engine engine
 }
 
-// Prepare implements core.Policy. Batches on the device with an unknown outcome allocate memory for
-// all pairs that may exist. Before reports 0 to have them counted when that may be more than twice
-// the last count.
+// Prepare implements core.Policy. If the outcomes of earlier batches are unknown, a batch allocates
+// memory for all pairs that may exist. If that may be more than twice the last count, Prepare
+// returns 0, so that the pairs are counted first.
 func (p *policy) Prepare(_ context.Context, now core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	if maxPairs, counted := p.engine.bound(); !now.Exact && maxPairs > 2*counted+countSlack {
 		return 0, false, nil

@@ -42,8 +42,8 @@ func TestCheckFinds(t *testing.T) {
 	must(t, m.Check(t.Context()))
 }
 
-// TestWithoutMemory checks that a change without memory leaves the map as it was, also while a
-// snapshot holds some.
+// TestWithoutMemory checks that a change that runs out of memory leaves the map unchanged, also
+// while a snapshot holds memory.
 func TestWithoutMemory(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	m := open[uint64, uint64](t, dev)
@@ -74,8 +74,8 @@ func TestWithoutMemory(t *testing.T) {
 	must(t, at.Close())
 }
 
-// TestMemory checks that memory is that of two generations, however many changes there are, plus
-// one for each snapshot between changes. It must be freed in the end.
+// TestMemory checks that a map uses the memory of two generations after any number of changes, and
+// one more for each snapshot between changes. All memory must be freed in the end.
 func TestMemory(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	m := open[uint64, uint64](t, dev)
@@ -145,8 +145,8 @@ func TestLargeBatches(t *testing.T) {
 	}
 }
 
-// TestSavedElsewhere checks that maps of both devices read each other's files, and those of hash
-// maps.
+// TestSavedElsewhere checks that maps on a CPU and on a GPU read each other's files, and files of
+// hash maps.
 func TestSavedElsewhere(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	host, simulated := open[int32, uint32](t, devicetest.OpenCPU(t, 2)), open[int32, uint32](t, devicetest.OpenSim(t, nil))
@@ -197,15 +197,15 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestFailsWhole lets one operation fail while a map with snapshots is used, or memory run out
-// twice in a row. A change has then happened or not, and reports which.
+// TestFailsWhole uses a map with snapshots while one operation fails, or memory runs out twice in a
+// row. Each change must then happen as a whole or not at all, and report which.
 func TestFailsWhole(t *testing.T) {
 	conformance.OrderedFailsOnDevices(t, conformance.OrderedMapOf(sorted.New[uint32, uint32], nil),
 		conformance.Failures{FailAfter: conformance.FailTwoAllocations, First: 1, Stride: 13, MaxOps: 12}, conformance.Failures{FailAfter: devicetest.FailAfter, First: 2, Stride: 201, MaxOps: 12})
 }
 
 // TestSnapshotIsHeld holds a snapshot over ten thousand batches. Memory must stay at three arrays:
-// that of the map, that of the snapshot, and that of the next merge.
+// for the map, for the snapshot, and for the next merge.
 func TestSnapshotIsHeld(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	m, err := sorted.New[uint32, uint32](dev, nil)

@@ -1,7 +1,7 @@
-// Package bucket holds the common part of tables of buckets that move keys to their other buckets:
-// cuckoo and horton. A structure's policy embeds a [Policy], which sees a table only as a size that
-// can be rehashed to another. Its generations embed a [Generation]. [RehashGPU] and [Copy] rehash
-// any layout of buckets.
+// Package bucket implements the common part of cuckoo and horton: tables of buckets in which keys
+// move to their other buckets. A structure's policy embeds a [Policy]. The policy works with the
+// [Size] of a table only, and rehashes the table to another size. A structure's generation embeds a
+// [Generation]. [RehashGPU] and [Copy] rehash tables with any layout of buckets.
 package bucket
 
 import (
@@ -12,37 +12,38 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Size determines where the keys of a table are.
+// Size determines in which bucket each key of a table belongs.
 type Size struct {
-	Lines uint32 // of buckets, without the lines that a structure has after them
+	Lines uint32 // lines of buckets, without lines that a structure has after them
 	Seed  uint64
 }
 
-// Engine is what a [Policy] requires of an engine.
+// Engine has the methods that a [Policy] requires of an engine.
 type Engine interface {
 	core.Engine
-	// Size returns the size of the table in use.
+	// Size returns the size of the current table.
 	Size() Size
-	// Rehash moves the pairs to a table of another size. It returns weft.ErrFull if they crowd
-	// there, so that some find no slot. On an error the old table is unchanged.
+	// Rehash moves the pairs to a table of another size. It returns weft.ErrFull if a pair finds no
+	// slot there. After an error the old table is unchanged.
 	Rehash(ctx context.Context, to Size) error
 }
 
 // Config describes a table to its [Policy].
 type Config struct {
-	Name      string // of the package, for messages
+	Name      string // package name, for messages
 	Capacity  int
-	MaxLoad   float64 // of the slots, at which the table grows
+	MaxLoad   float64 // share of slots with keys at which the table grows
 	Fixed     bool
 	Unordered bool
 	Seed      uint64
 	Logger    *slog.Logger
 
 	SlotBytes     int
-	LineMultiple  uint32  // numbers of lines are multiples of it
-	MaxLines      uint32  // the largest number of lines
-	ReachableLoad float64 // the load that every large table reaches
-	FixedLoad     float64 // the load that a table of fixed size reaches through its upkeep; 0: any
+	LineMultiple  uint32  // every number of lines is a multiple of it
+	MaxLines      uint32  // maximum number of lines
+	ReachableLoad float64 // a load that every large table reaches
+	// a load that every fixed table reaches with the help of rehashes; 0 means any
+	FixedLoad float64
 }
 
 // Buckets have 1, 2, 4, 8 or MaxSlots slots.
@@ -52,12 +53,12 @@ const (
 	minMaxLoad   = 0.001
 )
 
-// RoundLanes returns the number of lanes that read a bucket of DefaultSlots slots of slot bytes
-// (twin: BucketRounds in rounds.cuh).
+// RoundLanes returns the number of lanes that read a bucket with DefaultSlots slots. slot is the
+// size of a slot in bytes (twin: BucketRounds in rounds.cuh).
 func RoundLanes(slot int) int { return min(DefaultSlots*slot/16, 4) }
 
-// CheckOptions fills in the defaults of the options Slots and MaxLoad and rejects invalid ones.
-// loads maps numbers of slots to default loads.
+// CheckOptions sets the defaults of the options Slots and MaxLoad, and reports invalid values.
+// loads has the default load for each number of slots.
 func CheckOptions(slots *int, maxLoad *float64, loads map[int]float64) error {
 	if *slots == 0 {
 		*slots = DefaultSlots
@@ -84,8 +85,8 @@ func (c *Config) First() (Size, error) {
 	return Size{lines, c.Seed}, nil
 }
 
-// linesFor returns the number of lines in which n keys stay within MaxLoad. ok is false if no table
-// is that large.
+// linesFor returns the number of lines in which n keys do not exceed MaxLoad. ok is false if even
+// the largest table has too few lines.
 func (c *Config) linesFor(n uint64) (lines uint32, ok bool) {
 	want := math.Ceil(float64(n) / c.MaxLoad / float64(core.LineBytes/c.SlotBytes))
 	if want > float64(c.MaxLines) {
@@ -102,14 +103,13 @@ func (c *Config) linesFor(n uint64) (lines uint32, ok bool) {
 	return 0, false
 }
 
-// roundLines rounds a number of lines up to a multiple.
 func (c *Config) roundLines(lines uint32) uint32 {
 	return (lines + c.LineMultiple - 1) / c.LineMultiple * c.LineMultiple
 }
 
 func (c *Config) slots(lines uint32) int { return int(lines) * core.LineBytes / c.SlotBytes }
 
-// FixedCapacity returns the capacity of a table of fixed size, or 0 for one that grows.
+// FixedCapacity returns capacity if fixed is set, and 0 otherwise.
 func FixedCapacity(capacity int, fixed bool) int {
 	if fixed {
 		return capacity

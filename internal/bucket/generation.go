@@ -10,21 +10,23 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// maxLocks is the largest number of locks of a table. They fit in the cache, and all threads that
-// a device runs seldom need the same one.
+// maxLocks is the maximum number of locks of a table. This many fit in the cache, and threads that
+// run at the same time rarely need the same lock.
 const maxLocks = 1 << 20
 
-// After the locks lie copies of a count of moves under way, each in its own line (twin: locks.cuh).
+// After the locks lie several copies of the count of running moves, each in its own line (twin:
+// locks.cuh).
 const copies, copyWords = 16, core.LineBytes / 4
 
-// Generation is the memory of a table between two rehashes: its lines, and on a GPU locks that
-// buckets share, one word each. A structure's generation embeds it.
+// Generation is the memory of a table between two rehashes: its lines, and on a GPU locks. A lock
+// is one word and belongs to several buckets. A structure's generation embeds Generation.
 type Generation struct {
 	core.Lines
 	locks device.Buffer
 }
 
-// Allocate allocates lines with undefined contents, and locks for buckets.
+// Allocate allocates lines, and on a GPU locks for the given number of buckets. Their contents are
+// undefined.
 func Allocate(dev device.Device, lines, buckets uint32) (g Generation, err error) {
 	if g.Lines, err = core.NewLines(dev, lines); err != nil {
 		return g, err
@@ -37,7 +39,7 @@ func Allocate(dev device.Device, lines, buckets uint32) (g Generation, err error
 	return g, nil
 }
 
-// locksFor returns the number of locks for a number of buckets, a power of two.
+// locksFor returns the number of locks for the given number of buckets. It is a power of two.
 func locksFor(buckets uint32) int { return min(1<<bits.Len32(buckets), maxLocks) }
 
 // Locks returns the device address of the locks.
@@ -46,7 +48,7 @@ func (g *Generation) Locks() device.Ptr { return g.locks.Ptr }
 // LockMask returns the number of locks minus one.
 func (g *Generation) LockMask() uint32 { return uint32(g.locks.Size/4-copies*copyWords) - 1 }
 
-// InitLocks submits a fill that frees all locks and zeroes the counts.
+// InitLocks submits a fill that releases all locks and sets the counts of moves to zero.
 func (g *Generation) InitLocks(s *device.Stream) error {
 	return s.Fill(g.locks.Ptr, 0, g.locks.Size/4)
 }
@@ -60,7 +62,7 @@ func (g *Generation) Free() error {
 	return err
 }
 
-// errCrowded returns the error of a rehash in which a pair finds no slot.
+// errCrowded returns the error for a rehash in which a pair finds no slot.
 func errCrowded(lines uint32) error {
 	return fmt.Errorf("keys crowd in %d lines of buckets: %w", lines, op.ErrFull)
 }

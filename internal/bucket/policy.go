@@ -15,29 +15,29 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Policy is a [core.Policy] that decides when a table grows, shrinks, and takes another seed. Any
-// key may take the slot of a deleted one, so only the number of keys counts. A failed rehash does
-// not fail a call that has done its work.
+// Policy is a [core.Policy] that decides when a table grows, shrinks, or takes another seed. Any
+// key may take the slot of a deleted key, so decisions depend on the number of keys and not on dead
+// slots. If a call has done its work and a rehash then fails, the call does not fail.
 type Policy struct {
 	Config
 	Engine Engine
 
-	// minLines is the number of lines that Capacity requires.
+	// minLines is the number of lines that Capacity requires. The table never has fewer.
 	minLines uint32
-	// failedSeeds is the number of other seeds tried in a row that helped none of the operations.
+	// failedSeeds is the number of seeds tried in a row after which no operation found a slot.
 	failedSeeds int
-	// failedShrink is the number of keys at which shrinking failed. It is tried again when half of
-	// them are left.
+	// failedShrink is the number of keys when shrinking failed. Shrinking is tried again when half
+	// of the keys are left.
 	failedShrink uint64
-	// failedReseed is the number of keys at which no seed helped a table of fixed size. Seeds are
-	// tried again when one key in reseedShare has gone.
+	// failedReseed is the number of keys at which no seed helped a fixed table. Seeds are tried
+	// again when one key in reseedShare has gone.
 	failedReseed uint64
-	// reseedNext reports that few of the operations that ran again have found a slot, so that the
-	// next try is another seed.
+	// reseedNext is set if few operations found a slot when they ran again. The next try then takes
+	// another seed.
 	reseedNext bool
 }
 
-// NewPolicy returns the policy of a table. Its engine has a table of the first size.
+// NewPolicy returns the policy of a table. The current table of e must have the first size.
 func NewPolicy(c Config, e Engine) *Policy {
 	return &Policy{Config: c, Engine: e, minLines: e.Size().Lines}
 }
@@ -62,18 +62,18 @@ func (p *Policy) Describe() string { return fmt.Sprintf("in %d slots", p.Slots()
 // Slots returns the number of slots of all buckets.
 func (p *Policy) Slots() int { return p.slots(p.Engine.Size().Lines) }
 
-// remaining returns how many more keys fit within MaxLoad.
+// remaining returns the number of keys that can be added before MaxLoad is reached.
 func (p *Policy) remaining(live uint64) int { return core.MaxUsed(p.Slots(), p.MaxLoad) - int(live) }
 
-// SafeLoad returns a load that every table of this size reaches. It is less for a small table,
-// since few keys are spread less evenly.
+// SafeLoad returns a load that every table of the current size reaches. A small table has a lower
+// SafeLoad, since few keys are spread less evenly.
 func (p *Policy) SafeLoad() float64 {
 	const spread = 4
 	return p.ReachableLoad - spread/math.Sqrt(float64(p.Slots()))
 }
 
-// fixedKeys returns how many keys a table of fixed size takes for certain; small ones may need
-// other seeds.
+// fixedKeys returns a number of keys that a fixed table certainly takes. A small table may need
+// other seeds to take them.
 func (c *Config) fixedKeys(lines uint32) int {
 	const spread = 1
 	slots := c.slots(lines)
@@ -83,18 +83,18 @@ func (c *Config) fixedKeys(lines uint32) int {
 	return int(float64(slots)*c.FixedLoad - spread*math.Sqrt(float64(slots)))
 }
 
-// mayOverflow reports whether some of n operations of a batch may find no slot. They run again if
-// the table can make space; otherwise the caller learns which failed.
+// mayOverflow reports whether some of n operations may find no slot. Such operations run again if
+// the table can make space. Otherwise the call reports them as failed.
 func (p *Policy) mayOverflow(now core.Counters, n int) bool {
 	return float64(now.Live)+float64(n) > p.SafeLoad()*float64(p.Slots())
 }
 
-// full reports whether a table of fixed size holds Capacity keys.
+// full reports whether a fixed table holds Capacity keys.
 func (p *Policy) full(now core.Counters) bool {
 	return p.Fixed && now.Exact && now.Live >= uint64(p.Capacity)
 }
 
-// Prepare implements [core.Policy]. It grows the table, if necessary, so that the whole batch fits,
+// Prepare implements [core.Policy]. If necessary, it grows the table so that the whole batch fits,
 // or at least a chunk.
 func (p *Policy) Prepare(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	p.reseedNext = false
@@ -109,7 +109,8 @@ func (p *Policy) Prepare(ctx context.Context, now core.Counters, s *device.Strea
 	return n, s != nil && p.mayOverflow(now, n), err
 }
 
-// ensureCapacity grows the table, if necessary, and returns how many operations of a batch to run.
+// ensureCapacity grows the table if necessary. It returns the number of operations of a batch to
+// run.
 func (p *Policy) ensureCapacity(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, err error) {
 	chunk, remaining := min(b.N, core.ChunkOps), p.remaining(now.Live)
 	if remaining >= chunk {
@@ -133,16 +134,15 @@ func (p *Policy) ensureCapacity(ctx context.Context, now core.Counters, s *devic
 	if err = p.grow(ctx, now, uint64(expected), uint64(required)); err == nil {
 		return max(chunk, min(b.N, p.remaining(now.Live))), nil
 	}
-	// No memory to grow: use the space left for as many operations as are likely to bring that many
-	// new keys.
+	// The table cannot grow. Run as many operations as are likely to fill the remaining slots.
 	if remaining > 0 && cannotGrow(err) {
 		return max(1, int(float64(chunk)*float64(remaining)/float64(required))), nil
 	}
 	return 0, err
 }
 
-// grow rehashes for the new keys that are expected. Without memory for those, it rehashes for the
-// keys of a chunk.
+// grow rehashes to a table with space for expected new keys. If memory is short, it makes space for
+// required new keys.
 func (p *Policy) grow(ctx context.Context, now core.Counters, expected, required uint64) (err error) {
 	for _, fresh := range []uint64{expected, required} {
 		lines, ok := p.linesFor(now.Live + fresh)
@@ -160,7 +160,8 @@ func (p *Policy) grow(ctx context.Context, now core.Counters, expected, required
 	return err
 }
 
-// doubled returns twice a size, so that growth costs each key a constant number of moves.
+// doubled returns twice the number of lines, up to MaxLines. Doubling makes growth cost each key a
+// constant number of moves.
 func (p *Policy) doubled(lines uint32) uint32 {
 	return uint32(min(2*uint64(lines), uint64(p.MaxLines)))
 }
@@ -169,10 +170,11 @@ func cannotGrow(err error) bool {
 	return errors.Is(err, device.ErrMemory) || errors.Is(err, op.ErrFull)
 }
 
-// Retry implements [core.Policy]. Operations fail because keys crowd, because an iteration keeps
-// keys in place, or because threads of a GPU were in each other's way. If the table has few keys
-// for its size, Retry first runs them again. If that fails, another seed spreads the keys anew. If
-// the table has many keys, it is also doubled. A table of fixed size with Capacity keys is full.
+// Retry implements [core.Policy]. An operation fails for one of three reasons: too many keys share
+// its buckets, an iteration forbids moves, or threads of a GPU blocked each other. If the load is
+// low, Retry first runs the operations again. If that does not help, it takes another seed. If the
+// load is high, it also doubles the table. A fixed table with Capacity keys is full, so Retry does
+// nothing.
 func (p *Policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (remaining []uint32, retry bool, err error) {
 	now.Exact = true
 	remaining = core.AllRows(failed.N)
@@ -187,7 +189,8 @@ func (p *Policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 		p.reseedNext = false
 	default:
 		remaining, err = core.Rerun(ctx, p.Engine, failed)
-		if len(remaining) < failed.N || err != nil { // threads met, or ran out of time
+		// the cause was threads that met, or a time limit
+		if len(remaining) < failed.N || err != nil {
 			p.failedSeeds, p.reseedNext = 0, len(remaining) > failed.N/2 && err == nil
 			return remaining, len(remaining) > 0, err
 		}
@@ -196,8 +199,8 @@ func (p *Policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 		return remaining, false, nil
 	}
 	if err := p.reseed(ctx, lines); err != nil {
-		// The operations count as not run. A fixed table is full in any case, and so is one with
-		// keys that crowd.
+		// The operations have not run. If no seed helps, or a fixed table has no memory for a
+		// rehash, the table counts as full.
 		if errors.Is(err, op.ErrFull) || p.Fixed && errors.Is(err, device.ErrMemory) {
 			p.recordFailedReseed(now)
 			err = nil
@@ -216,7 +219,7 @@ func (p *Policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	return remaining, true, err
 }
 
-// recordFailedReseed records that no seed helps a table of fixed size.
+// recordFailedReseed records for a fixed table that no seed helps.
 func (p *Policy) recordFailedReseed(now core.Counters) {
 	if p.Fixed {
 		p.failedReseed = max(now.Live, 1)
@@ -224,19 +227,20 @@ func (p *Policy) recordFailedReseed(now core.Counters) {
 }
 
 const (
-	// reseeds is the number of other seeds tried in a row.
+	// reseeds is the maximum number of other seeds tried in a row.
 	reseeds = 8
-	// reseedShare is such that 1/reseedShare of the keys for which no seed helped must go before a
-	// retry.
+	// reseedShare is the divisor of the keys at which no seed helped. Seeds are tried again when
+	// 1/reseedShare of them have gone.
 	reseedShare = 64
-	// nextSeed derives a seed from the one before.
+	// nextSeed is the constant that derives a seed from the previous seed.
 	nextSeed = 0x9e3779b97f4a7c15
-	// shrinkShare is a share of the load limit: a table shrinks when deletes leave fewer keys.
+	// shrinkShare is a share of MaxLoad. A table shrinks if deletes leave its load below that
+	// share.
 	shrinkShare = 1.0 / 8
 )
 
-// reseed rehashes to a size with another seed, or to larger ones with others, until one takes all
-// keys.
+// reseed rehashes to the given number of lines with other seeds, until a table takes all keys. If
+// several seeds fail and the table is not fixed, it also doubles the number of lines.
 func (p *Policy) reseed(ctx context.Context, lines uint32) (err error) {
 	seed := p.Engine.Size().Seed
 	for try := range reseeds {
@@ -251,8 +255,8 @@ func (p *Policy) reseed(ctx context.Context, lines uint32) (err error) {
 	return err
 }
 
-// resize rehashes to a number of lines of buckets. If keys crowd there with the present seed, it
-// takes another.
+// resize rehashes to the given number of lines. If the keys do not fit with the current seed, it
+// tries others.
 func (p *Policy) resize(ctx context.Context, lines uint32) error {
 	err := p.rehashSameSeed(ctx, lines)
 	if errors.Is(err, op.ErrFull) {
@@ -261,7 +265,6 @@ func (p *Policy) resize(ctx context.Context, lines uint32) error {
 	return err
 }
 
-// rehashSameSeed rehashes to a number of lines with the present seed.
 func (p *Policy) rehashSameSeed(ctx context.Context, lines uint32) error {
 	return p.rehash(ctx, Size{lines, p.Engine.Size().Seed})
 }
@@ -297,8 +300,8 @@ func (p *Policy) Trim(ctx context.Context, now core.Counters, delta int) error {
 	return err
 }
 
-// Compact implements [core.Policy]. It rehashes to the size that the options require, which drops
-// dead slots. If keys crowd there, the table is unchanged.
+// Compact implements [core.Policy]. It rehashes to the size that the options require, which frees
+// dead slots. If the keys do not fit, the table is unchanged.
 func (p *Policy) Compact(ctx context.Context, now core.Counters) error {
 	current := p.Engine.Size().Lines
 	lines := current

@@ -13,14 +13,14 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// fake is an engine that has a size and no table.
+// fake is an engine that has a size and no memory.
 type fake struct {
 	core.Engine
 	size        Size
 	rehashes    []Size
-	refuse      error // of every rehash
+	refuse      error // error that every rehash returns
 	rehashHelps bool  // operations that run again after a rehash find a slot
-	rerunHelps  bool  // they do so without one
+	rerunHelps  bool  // operations that run again find a slot even without a rehash
 }
 
 func (f *fake) Size() Size { return f.size }
@@ -40,7 +40,7 @@ func (f *fake) Change(_ context.Context, _ *device.Stream, b *batch.Batch) (int,
 	return b.N, core.AllRows(b.N), nil
 }
 
-// policyOf returns a policy of tables with 16 slots in each line.
+// policyOf returns a policy for tables with 16 slots per line, and its engine.
 func policyOf(t *testing.T, c Config) (*Policy, *fake) {
 	c.MaxLoad, c.SlotBytes, c.LineMultiple, c.MaxLines, c.ReachableLoad, c.FixedLoad = .9, 8, 2, 1<<20, .96, .96
 	c.Name, c.Seed, c.Logger = "fake", 7, slog.New(slog.DiscardHandler)
@@ -67,8 +67,8 @@ func TestFirstSize(t *testing.T) {
 	}
 }
 
-// Keys that crowd get other seeds, a limited number, and larger tables unless those are fixed. If
-// the table has many keys for its size, it is doubled at once.
+// If too many keys share buckets, a limited number of other seeds is tried, and larger tables
+// unless the table is fixed. If the load is high, the table is doubled at once.
 func TestRetry(t *testing.T) {
 	failed := &batch.Batch{N: 3}
 	for _, test := range []struct {
@@ -79,7 +79,7 @@ func TestRetry(t *testing.T) {
 		rehashHelps   bool
 		rerunHelps    bool
 		rehashes      int
-		first, last   uint32 // lines
+		first, last   uint32 // lines of the first and of the last rehash
 		retry, failed bool
 	}{
 		{name: "threads in each other's way", config: Config{Capacity: 280}, live: 40, rerunHelps: true},
@@ -113,7 +113,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// Operations that no seed helps are given up. Failed seeds count from the last run that helped.
+// Retry ends after a number of failed seeds. They are counted from the last run that helped.
 func TestRetryEnds(t *testing.T) {
 	p, e := policyOf(t, Config{Capacity: 280})
 	one := &batch.Batch{N: 1}
@@ -138,8 +138,8 @@ func TestRetryEnds(t *testing.T) {
 	}
 }
 
-// A table that is almost empty shrinks, but not below its first size, and not repeatedly where keys
-// crowd.
+// A table that is almost empty shrinks, but never below its first size. If shrinking fails, it is
+// not tried again at once.
 func TestShrinking(t *testing.T) {
 	p, e := policyOf(t, Config{Capacity: 28})
 	e.size.Lines = 1024
@@ -166,7 +166,7 @@ func TestShrinking(t *testing.T) {
 	}
 }
 
-// The number of locks is a power of two, and not less than that of buckets unless those are many.
+// The number of locks is a power of two. It is at least the number of buckets, up to maxLocks.
 func TestLocks(t *testing.T) {
 	for _, buckets := range []uint32{1, 2, 7, 8, 1 << 19, 1 << 20, 1<<32 - 1} {
 		n := locksFor(buckets)
@@ -176,7 +176,7 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-// A table of fixed size gets as many slots as surely hold Capacity keys, whatever MaxLoad is.
+// A fixed table gets enough slots for Capacity keys, whatever MaxLoad is.
 func TestFixedSize(t *testing.T) {
 	for _, capacity := range []int{1, 28, 1000, 1 << 20} {
 		for _, load := range []float64{.5, .96, 1} {
@@ -192,8 +192,8 @@ func TestFixedSize(t *testing.T) {
 	}
 }
 
-// With as many keys as no seed has helped, no other seed is tried until some have gone. If few
-// operations find a slot when they run again, another seed comes next.
+// If no seed has helped, no other seed is tried until some keys have gone. If few operations find a
+// slot when they run again, another seed comes next.
 func TestHopelessTable(t *testing.T) {
 	p, e := policyOf(t, Config{Capacity: 280, Fixed: true})
 	e.refuse = op.ErrFull

@@ -10,26 +10,26 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-// rehashBytes is the part of the old table that one launch rehashes. The context is checked between
-// launches.
+// rehashBytes is the size of the part of the old table that one launch rehashes. The context is
+// checked between launches.
 const rehashBytes = 1 << 30
 
-// Parts is a structure's generation, which embeds a [Generation].
+// Parts is the interface of a structure's generation, which embeds a [Generation].
 type Parts interface {
 	core.Parts
 	Memory() *core.Lines
 	InitLocks(s *device.Stream) error
 }
 
-// Kernels is what a structure adds to its engine of a GPU.
+// Kernels is the interface of the kernels that a structure adds to a GPU engine.
 type Kernels interface {
 	gpu.Structure
-	// Load loads the kernels, and those that resolve duplicates.
+	// Load loads the structure's kernels, and sets the kernels in order that resolve duplicates.
 	Load(dev device.Device, order *gpu.OrderKernels) error
 }
 
-// OpenGPU opens an engine for kernels that move keys, and makes a table's first generation the
-// current one. On an error it frees both.
+// OpenGPU opens an engine for kernels that move keys. It allocates the first generation and makes
+// it the current one. After an error it has freed both.
 func OpenGPU[G Parts](e *gpu.Engine, dev device.Device, w batch.Widths, k Kernels, allocate func() (G, error)) (_ *core.Leases, err error) {
 	defer func() {
 		if err != nil {
@@ -53,9 +53,9 @@ func OpenGPU[G Parts](e *gpu.Engine, dev device.Device, w batch.Widths, k Kernel
 	return e.Start(first)
 }
 
-// RehashGPU moves the pairs of a table to a new one made by allocate. launch submits copying the
-// pairs of lines [lo,hi), the extra line included, and adds the number of pairs that find no slot
-// to dropped. RehashGPU stops if dropped is not zero.
+// RehashGPU moves the pairs of a table to a new table made by allocate. launch submits a kernel
+// that copies the pairs of lines [lo,hi). The lines include the extra line. The kernel adds the
+// number of pairs that find no slot to dropped. RehashGPU stops if dropped is not zero.
 func RehashGPU[G Parts](ctx context.Context, e *gpu.Engine, allocate func() (G, error),
 	launch func(s *device.Stream, from, to G, lo, hi uint32, dropped device.Ptr) error) error {
 	if err := ctx.Err(); err != nil {

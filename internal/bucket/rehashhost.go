@@ -8,34 +8,35 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Table is what [Copy] requires of a table in host memory.
+// Table is the interface of a table in host memory for [Copy].
 type Table[K cpu.Key, V cpu.Val] interface {
 	Size() Size
-	// Units is the number of lines that have slots: those of buckets, those that a structure has
-	// after them, and the extra one.
+	// Units returns the number of lines that have slots: lines of buckets, lines that a structure
+	// has after them, and the extra line.
 	Units() uint32
-	// Live iterates over the pairs of lines [lo,hi). Each is valid until the next.
+	// Live iterates over the pairs of lines [lo,hi). Each pointer is valid until the next
+	// iteration.
 	Live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]]
-	// TryInsert puts a pair with a key that is absent from the table into a free slot of its
-	// buckets. It reports false if these leave the share or have none.
+	// TryInsert puts a pair into a free slot of its buckets. The key must be absent from the table.
+	// It returns false if a bucket lies outside the share or no slot is free.
 	TryInsert(part cpu.Share, pair *cpu.Slot[K, V]) bool
-	// Insert is TryInsert with the whole table; it moves other pairs if necessary. It reports false
-	// if the pair finds no slot.
+	// Insert puts a pair into the table, and moves other pairs if necessary. The key must be absent
+	// from the table. It returns false if the pair finds no slot.
 	Insert(pair *cpu.Slot[K, V]) bool
 }
 
-// pairsPerCheck is the number of pairs that a core moves between two checks of the context: about a
-// millisecond's work.
+// pairsPerCheck is the number of pairs that a core copies between two checks of the context. It
+// takes about a millisecond.
 const pairsPerCheck = 1 << 13
 
-// forcedPerCheck is the number of forced pairs between two checks of the context: each may try
-// thousands of keys.
+// forcedPerCheck is the number of deferred pairs between two checks of the context. Each pair may
+// try thousands of keys.
 const forcedPerCheck = 1 << 4
 
-// Copy copies the pairs of one table to an empty other, on all cores, and counts them. First
-// buckets are in hash order in a table of any size. So with the same seed a range of old lines
-// mostly goes to a range of new lines. The cores work independently, except for pairs that leave
-// the range, and those that find no slot at once.
+// Copy copies the pairs of a table to an empty table on all cores, and returns their number. In a
+// table of any size, buckets are in the order of the hash. So with the same seed, the pairs in a
+// range of old lines mostly belong to a range of new lines. Cores copy ranges independently. Pairs
+// that leave their range, or find no free slot, are inserted at the end.
 func Copy[K cpu.Key, V cpu.Val](ctx context.Context, dev device.Host, from, to Table[K, V]) (moved uint64, err error) {
 	oldSize, newSize, shares := from.Size(), to.Size(), 1
 	if oldSize.Seed == newSize.Seed {
@@ -66,15 +67,14 @@ func Copy[K cpu.Key, V cpu.Val](ctx context.Context, dev device.Host, from, to T
 	return moved, ctx.Err()
 }
 
-// copier copies pairs into a range of new lines.
+// copier copies the pairs of a range of old lines to a range of new lines.
 type copier[K cpu.Key, V cpu.Val] struct {
 	to       Table[K, V]
 	part     cpu.Share
 	moved    uint64
-	deferred []cpu.Slot[K, V] // pairs that need lines of another copier, or moves
+	deferred []cpu.Slot[K, V] // pairs that need other lines or moves
 }
 
-// copy copies pairs until the context ends.
 func (c *copier[K, V]) copy(ctx context.Context, pairs iter.Seq[*cpu.Slot[K, V]]) {
 	n := 0
 	for s := range pairs {
@@ -89,7 +89,7 @@ func (c *copier[K, V]) copy(ctx context.Context, pairs iter.Seq[*cpu.Slot[K, V]]
 	}
 }
 
-// insertDeferred copies the deferred pairs, with the whole table.
+// insertDeferred inserts the deferred pairs anywhere in the table.
 func insertDeferred[K cpu.Key, V cpu.Val](ctx context.Context, to Table[K, V], deferred []cpu.Slot[K, V]) error {
 	for i := range deferred {
 		if i%forcedPerCheck == 0 && ctx.Err() != nil {

@@ -12,10 +12,10 @@ func near(t *testing.T, what string, got, want, within float64) {
 	}
 }
 
-// TestPaper checks what the paper says about its figures 9 to 11.
+// TestPaper compares the model with the numbers in the paper's text about figures 9 to 11.
 func TestPaper(t *testing.T) {
 	at := func(slots int, load float64) Horton { return Horton{slots, load, Entries(8)} }
-	// Sections 6.3, 6.4 and 8. The paper rounds these figures up.
+	// Sections 6.3, 6.4 and 8. The paper rounds these numbers up.
 	near(t, "hit at .95", at(8, .95).PerHit(), 1.18, .015)
 	near(t, "miss at .95", at(8, .95).PerMiss(), 1.06, .0005)
 	near(t, "hit at .9", at(8, .9).PerHit(), 1.15, .01)
@@ -53,7 +53,7 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// TestSums checks that shares sum up to one at any load.
+// TestSums checks that shares add up to one at any load.
 func TestSums(t *testing.T) {
 	for lambda := 1. / 64; lambda <= 16; lambda *= 2 {
 		total, mean := 0., 0.

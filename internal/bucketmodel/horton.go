@@ -1,26 +1,26 @@
-// Package bucketmodel implements the theory of tables of buckets. It predicts how many buckets a
-// lookup in a Horton table or a bucketized cuckoo table reads, and how full such a table can be.
-// The models of Horton tables are equations 3 to 9 of Breslow, Zhang, Greathouse, Jayasena and
-// Tullsen, "Horton Tables: Fast Hash Tables for In-Memory Data-Intensive Computing" (2016), section
-// 6. Those of cuckoo tables are from section 3.2, except the one for first fit, which the paper
-// lacks and which is derived here. All describe large tables with random keys inserted into an
-// empty table.
+// Package bucketmodel implements theoretical models of hash tables with buckets. The models predict
+// how many buckets a lookup in a Horton table or a bucketized cuckoo table reads, and how full such
+// a table can be. The model of Horton tables is equations 3 to 9 of Breslow, Zhang, Greathouse,
+// Jayasena and Tullsen, "Horton Tables: Fast Hash Tables for In-Memory Data-Intensive Computing"
+// (2016), section 6. The models of cuckoo tables are from section 3.2, except the model of first
+// fit, which is derived here. All models describe large tables after insertions of random keys into
+// an empty table.
 package bucketmodel
 
 import "math"
 
-// Horton is a Horton table with a load.
+// Horton models a Horton table at a load.
 type Horton struct {
-	Slots int     // per bucket: S
+	Slots int     // slots per bucket, the paper's S
 	Load  float64 // keys per slot
-	Tags  int     // remap entries per array: the paper's C_tag
+	Tags  int     // remap entries per array, the paper's C_tag
 }
 
-// Functions is the number of secondary hash functions that an entry of three bits can name.
+// Functions is the number of secondary hash functions that an entry of three bits can select.
 const Functions = 7
 
-// Entries returns the number of entries of an array in a slot of that many bytes. An entry has
-// three bits, and one bit gives the bucket's type.
+// Entries returns the number of remap entries in a slot of the given size. An entry has three bits,
+// and one bit of a word gives the bucket's type.
 func Entries(slotBytes int) int {
 	const entryBits, typeBits = 3, 1
 	if slotBytes > 8 { // two words
@@ -29,10 +29,10 @@ func Entries(slotBytes int) int {
 	return (8*slotBytes - typeBits) / entryBits
 }
 
-// lambda returns the mean number of keys with one primary bucket.
+// lambda returns the mean number of keys per primary bucket.
 func (h Horton) lambda() float64 { return h.Load * float64(h.Slots) }
 
-// Poisson returns the share of buckets that are the primary bucket of exactly x keys, for a mean of
+// Poisson returns the share of buckets that are the primary bucket of exactly x keys. The mean is
 // lambda (equation 3).
 func Poisson(lambda float64, x int) float64 {
 	if lambda <= 0 {
@@ -45,8 +45,8 @@ func Poisson(lambda float64, x int) float64 {
 	return math.Exp(float64(x)*math.Log(lambda) - lambda - logFactorial)
 }
 
-// sum returns the sum of f(x)*P(lambda, x) for x from first to last. It omits terms too small to
-// matter, so f must not grow faster than x.
+// sum returns the sum of f(x)*Poisson(lambda, x) for x from first to last. It omits terms too small
+// to matter, so f must not grow faster than x.
 func sum(lambda float64, first, last int, f func(x int) float64) (total float64) {
 	const epsilon = 1e-18
 	for x := first; x <= last; x++ {
@@ -59,24 +59,25 @@ func sum(lambda float64, first, last int, f func(x int) float64) (total float64)
 	return total
 }
 
-// overflows returns the sum over all buckets of type B, those with more keys than slots.
+// overflows returns the sum of f(x)*Poisson(lambda, x) over all buckets of type B. These have more
+// keys than slots.
 func (h Horton) overflows(f func(x int) float64) float64 {
 	return sum(h.lambda(), h.Slots+1, math.MaxInt32, f)
 }
 
 func one(int) float64 { return 1 }
 
-// remapped returns the number of x keys that a bucket of type B sends elsewhere. One of its slots
-// holds the remap entries.
+// remapped returns how many of a type B bucket's x keys are in secondary buckets. One slot of the
+// bucket holds remap entries.
 func (h Horton) remapped(x int) float64 { return float64(x - h.Slots + 1) }
 
 // TypeB returns the share of buckets with remap entries.
 func (h Horton) TypeB() float64 { return h.overflows(one) }
 
-// Overhead returns the share of slots that hold remap entries instead of a key, O_re (equation 4).
+// Overhead returns the share of slots that hold remap entries, O_re (equation 4).
 func (h Horton) Overhead() float64 { return h.TypeB() / float64(h.Slots) }
 
-// Remap returns the share of keys outside of their primary bucket, I_remap (equation 5).
+// Remap returns the share of keys outside their primary bucket, I_remap (equation 5).
 func (h Horton) Remap() float64 {
 	if h.Load <= 0 {
 		return 0
@@ -97,9 +98,9 @@ func (h Horton) Primary() float64 {
 // PerHit returns the average number of buckets that a lookup of a present key reads (equation 7).
 func (h Horton) PerHit() float64 { return 1 + h.Remap() }
 
-// Alias returns the share of absent keys with an entry of another key in their primary bucket,
-// I_alias (equation 8). Each remapped key has an entry of its own, and no bucket has more of them
-// than entries.
+// Alias returns the share of absent keys that find another key's entry in their primary bucket,
+// I_alias (equation 8). The model assumes that each remapped key has its own entry, up to the
+// number of entries.
 func (h Horton) Alias() float64 {
 	return sum(h.lambda(), h.Slots+1, h.Slots-1+h.Tags, h.remapped) / float64(h.Tags)
 }
@@ -107,8 +108,8 @@ func (h Horton) Alias() float64 {
 // PerMiss returns the average number of buckets that a lookup of an absent key reads (equation 9).
 func (h Horton) PerMiss() float64 { return 1 + h.Alias() }
 
-// EntriesSet returns the average number of remap entries per bucket, over both types, if keys of
-// one tag share an entry, as in weft. They are fewer than remapped keys, so a miss reads
+// EntriesSet returns the average number of remap entries per bucket of any type, if keys with one
+// tag share an entry, as in weft. It is less than the number of remapped keys. So a miss reads
 // 1+EntriesSet/Tags buckets, a little less than PerMiss.
 func (h Horton) EntriesSet() float64 {
 	tags := float64(h.Tags)
@@ -118,10 +119,10 @@ func (h Horton) EntriesSet() float64 {
 }
 
 // Full returns the share of buckets without a free slot, if remapped keys go to the emptiest of all
-// buckets. (If they go to the emptiest of seven, a few more are full.)
+// buckets. If they go to the emptiest of seven, a few more buckets are full.
 func (h Horton) Full() float64 {
 	remapped := h.Remap() * h.lambda()
-	level := 0 // keys in the emptiest buckets, or one more in some of them
+	level := 0 // number of keys in the emptiest buckets; a part of them has one more
 	missing := func(x int) float64 { return float64(level - x) }
 	for level < h.Slots && sum(h.lambda(), 0, level, missing) < remapped {
 		level++
@@ -129,18 +130,18 @@ func (h Horton) Full() float64 {
 	if level < h.Slots {
 		return 1 - sum(h.lambda(), 0, h.Slots-1, one)
 	}
-	// Some buckets that are not of type B have a free slot.
+	// Not all buckets of type A are full.
 	free := float64(h.Slots)*(1-h.Load) - h.TypeB()
 	return 1 - max(free, 0)
 }
 
-// PerInsert returns the number of buckets that the insertion of a new key reads: its primary bucket
-// and, if that is full, those compared to find space for one key. Keys that must move further are
-// left out.
+// PerInsert returns the number of buckets that an insertion of a new key reads. It reads the
+// primary bucket. If that is full, it also reads compared buckets to find a slot. The model ignores
+// moves of other keys.
 func (h Horton) PerInsert(compared int) float64 { return 1 + float64(compared)*h.Full() }
 
-// Feasible returns the maximum load of buckets with that many slots: the load at which the slots
-// that remap entries leave hold all keys (section 6.2).
+// Feasible returns the maximum load of buckets with the given number of slots. At this load, keys
+// and remap entries fill all slots (section 6.2).
 func Feasible(slots int) float64 {
 	lo, hi := 0., 1.
 	for range 60 {

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestHortonSimulation puts random keys into buckets, as in figure 8. It checks how many keys have
-// which primary bucket, and where they end up in a Horton table with capacity for every remapped
-// key.
+// TestHortonSimulation puts random keys into buckets, as in figure 8. It compares the model with
+// the keys per primary bucket, and with their places in a Horton table that has capacity for every
+// remapped key.
 func TestHortonSimulation(t *testing.T) {
 	const buckets, tags = 1 << 15, 21
 	for _, slots := range []int{1, 2, 4, 8, 16} {
@@ -56,8 +56,8 @@ func TestHortonSimulation(t *testing.T) {
 	}
 }
 
-// fullBuckets counts buckets without a free slot after that many keys have been remapped to the
-// emptiest buckets.
+// fullBuckets counts the buckets without a free slot after the given number of keys has been
+// remapped to the emptiest buckets.
 func fullBuckets(keys []int, slots, remapped int) (full int) {
 	for level := range slots {
 		for b := range keys {
@@ -75,14 +75,14 @@ func fullBuckets(keys []int, slots, remapped int) (full int) {
 	return full
 }
 
-// cuckoo is a cuckoo table of two functions. It stores only the other bucket of each key, and
+// cuckoo is a cuckoo table with two functions. For each key it stores only the other bucket, and
 // whether the key is in its first.
 type cuckoo struct {
 	random   *rand.Rand
 	slots    int
 	balanced bool
 	buckets  [][]resident
-	second   int // keys in their second bucket
+	second   int // number of keys in their second bucket
 	// buckets read by insertions before a key was moved, and number of insertions
 	read, inserted int
 }
@@ -101,7 +101,7 @@ func (c *cuckoo) put(b, other int, first bool) {
 	}
 }
 
-// insert puts a random key into one of its buckets. If both are full, keys make space with the
+// insert puts a random key into one of its buckets. If both are full, it makes space with the
 // fewest moves.
 func (c *cuckoo) insert() (ok bool) {
 	c.inserted++
@@ -128,7 +128,8 @@ func (c *cuckoo) insert() (ok bool) {
 	return false
 }
 
-// makeRoom frees a slot of a bucket by that many moves, if possible.
+// makeRoom frees a slot of a bucket by the given number of moves. It reports whether it has done
+// so.
 func (c *cuckoo) makeRoom(b, moves int) bool {
 	if !c.full(b) || moves == 0 {
 		return !c.full(b)
@@ -137,7 +138,7 @@ func (c *cuckoo) makeRoom(b, moves int) bool {
 		if r.other == b || !c.makeRoom(r.other, moves-1) {
 			continue
 		}
-		if c.full(b) && c.buckets[b][i] == r { // unless moves have passed through here
+		if c.full(b) && c.buckets[b][i] == r { // unless other moves have used this slot
 			c.buckets[b] = append(c.buckets[b][:i:i], c.buckets[b][i+1:]...)
 			if !r.first {
 				c.second--
@@ -158,7 +159,7 @@ func TestCuckooSimulation(t *testing.T) {
 				c.buckets = make([][]resident, slots/perBucket)
 				n := 0
 				for _, load := range []float64{.5, .8, .9, .95} {
-					if perBucket == 2 && load > .85 { // more than it can hold
+					if perBucket == 2 && load > .85 { // more than two slots can take
 						return
 					}
 					for ; n < int(load*slots); n++ {
