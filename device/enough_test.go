@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// Exactly the free memory is enough. One byte more, or a size that has overflowed, is not.
+// CheckFree accepts exactly the free memory. It refuses one byte more and overflowed sizes.
 func TestCheckFree(t *testing.T) {
 	dev, err := sim.Open(&sim.Options{Memory: 1 << 20})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// The sentinels are distinct, also when wrapped.
+// The sentinel errors are distinct, even when wrapped.
 func TestErrorsAreDistinct(t *testing.T) {
 	all := []error{
 		device.ErrNoDriver, device.ErrDriver, device.ErrDriverTooOld, device.ErrNoDevice, device.ErrUnsupported,

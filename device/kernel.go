@@ -1,20 +1,20 @@
 package device
 
-// Dim is the extent of a grid or a block. Zero members count as 1.
+// Dim is the size of a grid in blocks, or of a block in threads. A member of 0 counts as 1.
 type Dim struct{ X, Y, Z int }
 
-// Image is the compiled form of one source file of kernels, as cmd/weftgen generates it. Images are
-// package variables, compared by address.
+// Image is the compiled form of one source file of kernels. cmd/weftgen generates images as package
+// variables, which devices compare by address.
 type Image struct {
-	Name    string   // name of the source: "linear"
-	Variant string   // "64_64" if images of one source differ by it; or ""
+	Name    string   // name of the source file: "linear"
+	Variant string   // for example "64_64"; "" if the source has one image only
 	Targets []Target // ascending by Arch
 }
 
-// String returns the name with the variant: "linear_64_64".
+// String returns the image's name and variant: "linear_64_64".
 func (img *Image) String() string { return img.Name + img.suffix() }
 
-// Entry returns the name of a kernel in the image: "linear_get_64_64" for "get".
+// Entry returns the entry point's name of a kernel of the image: "linear_get_64_64" for "get".
 func (img *Image) Entry(kernel string) string { return img.Name + "_" + kernel + img.suffix() }
 
 func (img *Image) suffix() string {
@@ -24,20 +24,21 @@ func (img *Image) suffix() string {
 	return "_" + img.Variant
 }
 
-// Target is an image for one architecture and all newer ones.
+// Target is the code of an image for one architecture and all newer ones.
 type Target struct {
-	Arch int    // 80, 90
-	PTX  string // PTX assembly text; it may name an older architecture
-	// Params maps each kernel of PTX to the size in bytes of its parameters, without padding at the
-	// end: of its one parameter struct, or of a struct with its parameters as fields. It is nil in
-	// images made by hand. Devices then find the sizes themselves, if they can.
+	Arch int    // minimum architecture, as in Properties.Arch: 80, 90
+	PTX  string // PTX assembly; its own target may be older than Arch
+	// Params maps each kernel in PTX to the size in bytes of its parameters, without padding at the
+	// end. The parameters of a kernel are one struct or the fields of one. Params is nil in images
+	// made by hand; devices then read the sizes elsewhere, if they can.
 	Params map[string]int
-	// MinBlocks maps a kernel to the number of blocks that must fit a multiprocessor, if it differs
-	// from the number in PTX. Targets that differ in nothing else share their PTX.
+	// MinBlocks maps a kernel to the number of blocks that must fit a multiprocessor. It has
+	// kernels only if their number differs from the one in PTX. Targets that differ in nothing else
+	// share their PTX.
 	MinBlocks map[string]int
 }
 
-// For returns the newest target that a device of arch runs, or nil.
+// For returns the target with the highest Arch that a device of arch can run, or nil.
 func (img *Image) For(arch int) *Target {
 	for i := len(img.Targets) - 1; i >= 0; i-- {
 		if img.Targets[i].Arch <= arch {
@@ -49,14 +50,14 @@ func (img *Image) For(arch int) *Target {
 
 // Module is an image loaded on a device.
 type Module interface {
-	// Kernel finds an entry point by name. ErrKernel if the image has no such entry point.
+	// Kernel returns the entry point of this name, or ErrKernel if the image has none.
 	Kernel(name string) (Kernel, error)
 }
 
 // Kernel is an entry point of a loaded image.
 type Kernel interface {
 	Name() string
-	// ParamSize is the size in bytes of the kernel's one parameter struct, or of a struct with its
-	// parameters as fields, without padding at the end.
+	// ParamSize returns the size in bytes of the kernel's parameters, without padding at the end.
+	// The parameters are one struct or the fields of one.
 	ParamSize() int
 }

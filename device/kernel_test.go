@@ -35,7 +35,7 @@ func TestImageNames(t *testing.T) {
 	}
 }
 
-// For returns the image's own target; devices use its address as identity.
+// For returns a pointer to the image's own target, because devices compare its address.
 
 func TestImageForIsNoCopy(t *testing.T) {
 	img := device.Image{Targets: []device.Target{{Arch: 80}}}
@@ -44,7 +44,6 @@ func TestImageForIsNoCopy(t *testing.T) {
 	}
 }
 
-// launches is a stream that records the last launch.
 type launches struct {
 	device.StreamDriver
 	params []byte
@@ -73,7 +72,7 @@ func TestLaunchPassesParameters(t *testing.T) {
 	}
 }
 
-// Padding after the last of several parameters is not passed.
+// Launch does not pass the padding after the last of several parameters.
 func TestLaunchDropsPadding(t *testing.T) {
 	l := &launches{}
 	s := device.NewStream(nil, l)
@@ -105,7 +104,7 @@ func TestLaunchDropsPadding(t *testing.T) {
 	}
 }
 
-// A struct of the wrong size is refused before the launch.
+// Launch returns an error for a struct of the wrong size and launches nothing.
 func TestLaunchChecksSizes(t *testing.T) {
 	l := &launches{}
 	s := device.NewStream(nil, l)

@@ -6,21 +6,22 @@ import (
 	"unsafe"
 )
 
-// [Device.Map] requires these of host memory. Kernels rely on the alignment as with a buffer of the
-// device, and devices may access whole words.
+// These constants limit the host memory that [Device.Map] accepts. Kernels rely on the same
+// alignment as in buffers, and devices may access whole words.
 const (
-	MapAlign = 256 // bytes; the address of the first byte is a multiple
-	MapUnit  = 8   // bytes; the length is a multiple
+	MapAlign = 256 // in bytes; the first byte's address must be a multiple
+	MapUnit  = 8   // in bytes; the length must be a multiple
 )
 
-// A ContextMapper is a device that takes long to map memory: a GPU locks pages one by one.
+// ContextMapper is a device that takes long to map memory, as a GPU that locks pages one by one.
 type ContextMapper interface {
 	Device
-	// MapContext is Map in pieces. When ctx ends, it unmaps the pieces that it has mapped.
+	// MapContext maps host as Map does, but in pieces. When ctx ends, it unmaps the pieces that it
+	// has mapped and returns the context's error.
 	MapContext(ctx context.Context, host []byte) (b Buffer, unmap func() error, err error)
 }
 
-// Map calls d.Map. If d is a [ContextMapper], the end of ctx ends the call.
+// Map calls d.Map. If d is a [ContextMapper], it calls d.MapContext, which returns when ctx ends.
 func Map(ctx context.Context, d Device, host []byte) (b Buffer, unmap func() error, err error) {
 	if m, ok := d.(ContextMapper); ok {
 		return m.MapContext(ctx, host)
@@ -28,8 +29,8 @@ func Map(ctx context.Context, d Device, host []byte) (b Buffer, unmap func() err
 	return d.Map(host)
 }
 
-// CheckMap returns ErrInvalid if host memory has the wrong alignment or length for Map, and says
-// which. Implementations of [Device] call it.
+// CheckMap returns ErrInvalid if host has the wrong alignment or length for Map. The error names
+// the rule that host breaks. Implementations of [Device] call CheckMap.
 func CheckMap(host []byte) error {
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(host)))
 	switch {

@@ -1,28 +1,28 @@
 package device
 
 // Range is device memory that grows and shrinks in place. [Device.Reserve] reserves its addresses;
-// the first Mapped bytes have memory. Addresses cost next to nothing, so reserve for the largest
-// size that may come. An access beyond the mapped bytes is as wrong as one beyond a buffer.
+// the first Mapped bytes have memory. Addresses cost next to nothing, so callers reserve for the
+// largest size that they may need. Accesses beyond the mapped bytes are invalid.
 //
-// Errors are ErrInvalid for a size out of bounds, ErrMemory if too little memory is free, and
+// Methods return ErrInvalid for a size out of bounds, ErrMemory if too little memory is free, and
 // ErrClosed after Free.
 type Range interface {
-	// Ptr is the first address, at least 256-byte aligned. It never changes.
+	// Ptr returns the first address, a multiple of 256. It never changes.
 	Ptr() Ptr
-	// Mapped is the number of bytes from Ptr on that have memory. It is at least the size of the
-	// last Resize, rounded up to the device's unit of mapping (2 MiB on a GPU and on a host). After
-	// Resize to less it can be up to twice that, since a GPU unmaps memory in the pieces in which
-	// it was mapped.
+	// Mapped returns the number of bytes that have memory, counted from Ptr. It is at least the
+	// size of the last Resize, rounded up to the device's mapping unit (2 MiB on a GPU and on a
+	// host). After a shrink it can be up to twice that size, because a GPU unmaps whole pieces
+	// only, in the sizes in which they were mapped.
 	Mapped() int
-	// Buffer is the mapped part, for [Wrap] and, on a [Host] device, for its bytes. It must not be
-	// freed, nor used beyond Mapped after a shrink.
+	// Buffer returns the mapped part. Pass it to [Wrap], or read its bytes on a [Host] device. The
+	// buffer must not be freed. After a shrink it must not be used beyond Mapped.
 	Buffer() Buffer
-	// Resize maps the first n bytes, from 0 to the reserved size. Bytes mapped before and after
-	// keep their contents; new bytes are undefined. Growing does not wait for running work.
-	// Shrinking waits for all work submitted to streams of the device, however long that takes. A
-	// failure to grow changes nothing. After a failure to shrink, Mapped returns the size that was
-	// reached.
+	// Resize maps or unmaps memory so that the first n bytes are mapped. n is between 0 and the
+	// reserved size. Bytes that stay mapped keep their contents; those of new bytes are undefined.
+	// Growing does not wait for running work. Shrinking waits for all work submitted to streams of
+	// the device, however long that takes. A failure to grow changes nothing. After a failure to
+	// shrink, Mapped returns the size reached.
 	Resize(n int) error
-	// Free waits as shrinking does, then releases memory and addresses. Idempotent.
+	// Free waits as shrinking does, then releases memory and addresses. A second Free does nothing.
 	Free() error
 }

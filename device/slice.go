@@ -7,22 +7,22 @@ import (
 	"unsafe"
 )
 
-// Elem lists the element types of a [Slice]: fixed size, no pointers.
+// Elem lists the element types of a [Slice]. They have a fixed size and contain no pointers.
 type Elem interface {
 	~bool | ~uint8 | ~int8 | ~uint16 | ~int16 | ~uint32 | ~int32 | ~uint64 | ~int64 | ~uint | ~int | ~float32 | ~float64
 }
 
-// Slice is typed memory on a device. The zero Slice is empty. A Slice made by
-// [Make] owns its memory; what [Slice.Sub] and [Wrap] return shares it.
+// Slice is typed memory on a device. The zero Slice is empty. A Slice made by [Make] owns its
+// memory. Slices that [Slice.Sub] and [Wrap] return share memory that they do not own.
 type Slice[T Elem] struct {
 	dev  Device
-	buf  Buffer // what Free releases; zero if the slice does not own its memory
+	buf  Buffer // freed by Free; zero if the slice does not own its memory
 	ptr  Ptr
 	host []T
 	n    int
 }
 
-// Make allocates n elements on dev; the contents are undefined.
+// Make allocates n elements on dev. Their contents are undefined.
 func Make[T Elem](dev Device, n int) (Slice[T], error) {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
@@ -41,12 +41,12 @@ func Make[T Elem](dev Device, n int) (Slice[T], error) {
 	return s, nil
 }
 
-// Wrap makes a slice of the first n elements of memory that it does not own: of a [Range], of
-// mapped host memory, or of another library on the same device. The slice is valid as long as the
-// memory; Free does nothing to it.
+// Wrap returns a slice of the first n elements of b, without taking ownership of the memory. b may
+// lie in a [Range], in mapped host memory, or in memory that another library allocated on the same
+// device. The slice is valid until that memory is freed. Its Free does nothing.
 //
-// Wrap returns ErrInvalid if b is too small or misaligned for n elements, or is not memory of dev,
-// as far as dev can check (see [Prober]). On a [Host] device it also does if b.Host is too small.
+// Wrap returns ErrInvalid if b is too small or misaligned for n elements, or if dev finds that b is
+// not its memory (see [Prober]). On a [Host] device it also checks b.Host.
 //
 // device/cuda accepts memory that the CUDA runtime allocated in this process, for example in a
 // library called by cgo or purego:
@@ -56,9 +56,11 @@ func Make[T Elem](dev Device, n int) (Slice[T], error) {
 //	…
 //	err = m.GetOn(stream, keys, vals, found)
 //
-// Weft does not order work of the other library on other streams. Wait for that work before, and
-// let it wait for stream after. On device/cpu, structures accept any host memory, with its bytes as
-// Buffer.Host and their address as Buffer.Ptr. Copies by streams require it mapped ([Device.Map]).
+// Weft does not order its work with the other library's work on other streams. Before a call, wait
+// for the library's work. After the call, let the library wait for stream.
+//
+// On device/cpu, structures accept any host memory: Buffer.Host has its bytes, Buffer.Ptr its
+// address. Copies by streams require that the memory is mapped ([Device.Map]).
 func Wrap[T Elem](dev Device, b Buffer, n int) (Slice[T], error) {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
@@ -92,7 +94,7 @@ func Wrap[T Elem](dev Device, b Buffer, n int) (Slice[T], error) {
 	return view[T](dev, b, n), nil
 }
 
-// view returns a slice that does not own the memory of b.
+// view returns a slice of n elements that shares the memory of b.
 func view[T Elem](dev Device, b Buffer, n int) Slice[T] {
 	s := Slice[T]{dev: dev, ptr: b.Ptr, n: n}
 	if b.Host != nil {
@@ -117,17 +119,17 @@ func Upload[T Elem](s *Stream, src []T) (Slice[T], error) {
 // Len returns the number of elements.
 func (d Slice[T]) Len() int { return d.n }
 
-// Ptr returns the address of the first element; 0 for an empty slice.
+// Ptr returns the address of the first element, or 0 for an empty slice.
 func (d Slice[T]) Ptr() Ptr { return d.ptr }
 
-// Device returns the device that holds the memory; nil for the zero Slice.
+// Device returns the device that holds the memory, or nil for the zero Slice.
 func (d Slice[T]) Device() Device { return d.dev }
 
-// Host returns the same memory as a Go slice on a [Host] device, nil elsewhere. It must not be used
-// after Free.
+// Host returns the same memory as a Go slice on a [Host] device, or nil elsewhere. The Go slice
+// must not be used after Free.
 func (d Slice[T]) Host() []T { return d.host }
 
-// Sub returns the part [lo,hi), which shares memory with d and must not be freed.
+// Sub returns the elements [lo,hi) of d. The result shares memory with d and must not be freed.
 func (d Slice[T]) Sub(lo, hi int) Slice[T] {
 	if lo < 0 || hi < lo || hi > d.n {
 		panic(fmt.Sprintf("device: slice bounds [%d:%d] of %d elements", lo, hi, d.n))
@@ -140,7 +142,7 @@ func (d Slice[T]) Sub(lo, hi int) Slice[T] {
 	return sub
 }
 
-// CopyFrom copies src to the first len(src) elements. The caller may change src once it returns.
+// CopyFrom copies src to the first len(src) elements of d. src may be changed after the call.
 func (d Slice[T]) CopyFrom(s *Stream, src []T) error {
 	if len(src) > d.n {
 		panic(fmt.Sprintf("device: copy of %d elements to a slice of %d", len(src), d.n))
@@ -151,7 +153,7 @@ func (d Slice[T]) CopyFrom(s *Stream, src []T) error {
 	return s.CopyIn(d.ptr, Bytes(src))
 }
 
-// CopyTo copies the first len(dst) elements to dst and waits for the copy.
+// CopyTo copies the first len(dst) elements of d to dst and waits for the copy.
 func (d Slice[T]) CopyTo(ctx context.Context, s *Stream, dst []T) error {
 	if len(dst) > d.n {
 		panic(fmt.Sprintf("device: copy of %d elements from a slice of %d", len(dst), d.n))
@@ -162,8 +164,8 @@ func (d Slice[T]) CopyTo(ctx context.Context, s *Stream, dst []T) error {
 	return s.CopyOut(ctx, Bytes(dst), d.ptr)
 }
 
-// Free releases the memory. Work that uses it must have completed. Free of an empty slice, or of
-// one that does not own its memory, does nothing.
+// Free releases the memory. Work that uses the memory must have completed. Free does nothing if d
+// is empty or does not own its memory.
 func (d *Slice[T]) Free() error {
 	if d.buf.Size == 0 {
 		return nil
@@ -173,7 +175,7 @@ func (d *Slice[T]) Free() error {
 	return err
 }
 
-// Bytes returns the memory of s as bytes.
+// Bytes returns the memory of s as bytes, without a copy.
 func Bytes[T Elem](s []T) []byte {
 	if len(s) == 0 {
 		return nil

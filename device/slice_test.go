@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// A slice on a device: fill it from Go memory, look at a part, read it back.
+// Fill a slice on a device from Go memory, take a part of it, and read the part back.
 func ExampleSlice() {
 	dev, err := cpu.Open(nil)
 	if err != nil {
@@ -147,7 +147,7 @@ func TestSliceErrors(t *testing.T) {
 	if _, err := device.Make[uint64](dev, 1<<50); !errors.Is(err, device.ErrMemory) {
 		t.Errorf("2^50 elements: %v", err)
 	}
-	// An Upload that fails keeps no memory.
+	// An Upload that fails leaves no memory allocated.
 	for _, op := range []devicetest.Op{devicetest.OpAlloc, devicetest.OpCopyIn} {
 		devicetest.FailNext(dev, op)
 		if d, err := device.Upload(s, []uint32{1}); !errors.Is(err, device.ErrMemory) || d.Len() != 0 {

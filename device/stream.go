@@ -8,25 +8,23 @@ import (
 	"unsafe"
 )
 
-// StreamDriver is the part of a stream that a device implements. Work runs in the order of its
-// submission.
+// StreamDriver is the part of a stream that a device implements. Work runs in submission order.
 type StreamDriver interface {
-	// CopyIn copies host memory to the device. It returns once src may be changed, which can be
-	// before the copy has reached the device.
+	// CopyIn copies host memory to the device. The caller may change src after the call.
 	CopyIn(dst Ptr, src []byte) error
-	// CopyOut copies device memory to the host and waits for it.
+	// CopyOut copies device memory to the host and waits for the copy.
 	CopyOut(ctx context.Context, dst []byte, src Ptr) error
-	// CopyInAsync and CopyOutAsync submit a copy from or to memory of AllocHost, Register or Map.
-	// The memory must stay untouched until the copy is done.
+	// CopyInAsync and CopyOutAsync submit a copy from or to host memory of AllocHost, Register or
+	// Map. The host memory must not be changed or read until the copy has completed.
 	CopyInAsync(dst Ptr, src []byte) error
 	CopyOutAsync(dst []byte, src Ptr) error
-	// Copy submits a copy within the device.
+	// Copy submits a copy of size bytes within the device.
 	Copy(dst, src Ptr, size int) error
-	// Fill submits writing the 32-bit pattern count times.
+	// Fill submits work that writes the 32-bit pattern count times.
 	Fill(dst Ptr, pattern uint32, count int) error
-	// Launch submits a kernel. params is copied before it returns.
+	// Launch submits a kernel. It copies params before it returns.
 	Launch(k Kernel, grid, block Dim, params []byte) error
-	// Record submits a marker; Wait makes later work wait for a marker.
+	// Record submits a marker. Wait makes work that is submitted later wait for the marker of e.
 	Record(e EventDriver) error
 	Wait(e EventDriver) error
 	// Sync waits for all submitted work. If ctx ends first, it returns the context's error and the
@@ -35,38 +33,38 @@ type StreamDriver interface {
 	Close() error
 }
 
-// PeerDriver is a [StreamDriver] that copies from other devices of its kind.
+// PeerDriver is a [StreamDriver] that can copy from other devices of its kind.
 type PeerDriver interface {
-	// CopyPeer submits a copy from the memory of another device.
+	// CopyPeer submits a copy of size bytes at src, in the memory of device from, to dst.
 	CopyPeer(dst Ptr, from Device, src Ptr, size int) error
 }
 
 // EventDriver is the part of an event that a device implements.
 type EventDriver interface {
-	// Sync waits until the last recorded marker has been reached.
+	// Sync waits until the stream has reached the last recorded marker.
 	Sync(ctx context.Context) error
-	// Since returns the time between two recorded markers that have been reached.
+	// Since returns the device's time from marker start to this marker. Both must be reached.
 	Since(start EventDriver) (time.Duration, error)
 	Close() error
 }
 
-// Stream is a queue of work on one device. Work of one stream runs in order. Work of different
+// Stream is a queue of work on one device. Work on one stream runs in order. Work on different
 // streams may overlap unless events order it.
 type Stream struct {
 	dev    Device
 	driver StreamDriver
 }
 
-// NewStream makes a stream of dev from its driver. Implementations of [Device] call it.
+// NewStream makes a stream of dev from its driver d. Implementations of [Device] call it.
 func NewStream(dev Device, d StreamDriver) *Stream { return &Stream{dev, d} }
 
 // Device returns the device of the stream.
 func (s *Stream) Device() Device { return s.dev }
 
-// Driver returns the device's implementation of the stream, for devices that wrap others.
+// Driver returns the device's implementation of the stream. Devices that wrap devices use it.
 func (s *Stream) Driver() StreamDriver { return s.driver }
 
-// CopyIn copies host memory to the device. The caller may change src once it returns.
+// CopyIn copies host memory to the device. The caller may change src after the call.
 func (s *Stream) CopyIn(dst Ptr, src []byte) error { return s.driver.CopyIn(dst, src) }
 
 // CopyOut copies device memory to the host and waits for the copy.
@@ -74,20 +72,21 @@ func (s *Stream) CopyOut(ctx context.Context, dst []byte, src Ptr) error {
 	return s.driver.CopyOut(ctx, dst, src)
 }
 
-// CopyInAsync submits a copy from memory of AllocHost, Register or Map, which must stay untouched
-// until the stream has copied it.
+// CopyInAsync submits a copy from memory of AllocHost, Register or Map. src must not change until
+// the copy has completed.
 func (s *Stream) CopyInAsync(dst Ptr, src []byte) error { return s.driver.CopyInAsync(dst, src) }
 
-// CopyOutAsync submits a copy to memory of AllocHost, Register or Map.
+// CopyOutAsync submits a copy to memory of AllocHost, Register or Map. dst must not be used until
+// the copy has completed.
 func (s *Stream) CopyOutAsync(dst []byte, src Ptr) error { return s.driver.CopyOutAsync(dst, src) }
 
 // Copy submits a copy of size bytes within the device.
 func (s *Stream) Copy(dst, src Ptr, size int) error { return s.driver.Copy(dst, src, size) }
 
-// CopyPeer submits a copy of size bytes from memory of another device, over their link if they have
-// one. It orders nothing on the other device: writes to src must have completed before the call,
-// and later changes must wait for the copy. [ErrUnsupported] unless both devices are of a kind that
-// supports this, such as two GPUs of one machine.
+// CopyPeer submits a copy of size bytes from memory of another device, over the link between the
+// two if they have one. CopyPeer orders nothing on the other device: writes to src must have
+// completed before the call, and later changes of src must wait for the copy. It returns
+// [ErrUnsupported] unless the devices support such copies, as two GPUs of one machine do.
 func (s *Stream) CopyPeer(dst Ptr, from Device, src Ptr, size int) error {
 	if d, ok := s.driver.(PeerDriver); ok {
 		return d.CopyPeer(dst, from, src, size)
@@ -95,27 +94,27 @@ func (s *Stream) CopyPeer(dst Ptr, from Device, src Ptr, size int) error {
 	return fmt.Errorf("device: %w: a %s copies from no other device", ErrUnsupported, s.dev.Properties().Kind)
 }
 
-// Fill submits writing the 32-bit pattern count times; dst is 4-byte aligned.
+// Fill submits work that writes the 32-bit pattern count times. dst must be a multiple of 4.
 func (s *Stream) Fill(dst Ptr, pattern uint32, count int) error {
 	return s.driver.Fill(dst, pattern, count)
 }
 
-// Record submits a marker.
+// Record submits the marker of e to the stream.
 func (s *Stream) Record(e *Event) error { return s.driver.Record(e.driver) }
 
-// Wait makes work submitted later wait for e's marker.
+// Wait makes work that is submitted later wait for the marker of e.
 func (s *Stream) Wait(e *Event) error { return s.driver.Wait(e.driver) }
 
 // Sync waits for all submitted work. If ctx ends first, it returns the context's error while the
-// work continues. Memory of that work must not be freed or reused until a later Sync succeeds.
+// work continues. The memory of this work must not be freed or reused before a later Sync succeeds.
 func (s *Stream) Sync(ctx context.Context) error { return s.driver.Sync(ctx) }
 
-// Close waits for the submitted work and frees the stream. Idempotent.
+// Close waits for the submitted work and frees the stream. A second Close does nothing.
 func (s *Stream) Close() error { return s.driver.Close() }
 
 // Launch submits kernel k with grid blocks of block threads each. P is the kernel's one parameter
-// struct, or a struct with its parameters as fields. Its size is the size that the kernel declares,
-// plus padding at the end at most. Launch copies params.
+// struct, or a struct with its parameters as fields. The size of P may differ from the size that
+// the kernel declares by padding at the end only. Launch copies params.
 func Launch[P any](s *Stream, k Kernel, grid, block Dim, params *P) error {
 	size, want := int(unsafe.Sizeof(*params)), k.ParamSize()
 	if size != want && !padded(reflect.TypeFor[P](), want) {
@@ -124,7 +123,7 @@ func Launch[P any](s *Stream, k Kernel, grid, block Dim, params *P) error {
 	return s.driver.Launch(k, grid, block, unsafe.Slice((*byte)(unsafe.Pointer(params)), want))
 }
 
-// padded reports whether a struct's fields end at n bytes and only padding follows.
+// padded reports whether the fields of struct t end at n bytes, so that only padding follows.
 func padded(t reflect.Type, n int) bool {
 	if t.Kind() != reflect.Struct {
 		return false
@@ -137,7 +136,7 @@ func padded(t reflect.Type, n int) bool {
 	return n == 0
 }
 
-// Event is a marker in a stream.
+// Event is a marker that orders and times the work of streams.
 type Event struct {
 	driver EventDriver
 }
@@ -148,13 +147,13 @@ func NewEvent(d EventDriver) *Event { return &Event{d} }
 // Driver returns the device's implementation of the event.
 func (e *Event) Driver() EventDriver { return e.driver }
 
-// Sync waits until the last recorded marker has been reached. An event that was never recorded
-// counts as reached.
+// Sync waits until the last recorded marker has been reached. It returns at once for an event never
+// recorded.
 func (e *Event) Sync(ctx context.Context) error { return e.driver.Sync(ctx) }
 
-// Since returns the device's time from start to e. Both must have been recorded. It does not wait:
-// ErrInvalid if one has not been reached.
+// Since returns the device's time from start to e. Both must have been recorded. Since does not
+// wait: it returns ErrInvalid if one of them has not been reached.
 func (e *Event) Since(start *Event) (time.Duration, error) { return e.driver.Since(start.driver) }
 
-// Close frees the event. Idempotent.
+// Close frees the event. A second Close does nothing.
 func (e *Event) Close() error { return e.driver.Close() }

@@ -65,7 +65,7 @@ func TestWrapRefuses(t *testing.T) {
 	}
 }
 
-// A wrapped slice frees neither its own memory nor that of a slice that shares it.
+// Free of a wrapped slice frees neither the wrapped memory nor that of a slice that shares it.
 func TestWrapOwnsNothing(t *testing.T) {
 	dev := devicetest.Open(t)
 	owner, err := device.Make[uint32](dev, 100)

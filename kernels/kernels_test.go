@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The embedded headers are those of the tree, by the names that kernels use.
+// The embedded headers equal those of the tree, under the names that kernels use.
 func TestHeaders(t *testing.T) {
 	found := 0
 	err := fs.WalkDir(os.DirFS("include"), ".", func(path string, d fs.DirEntry, err error) error {

@@ -28,7 +28,8 @@ import (
 	"github.com/weftgo/weft/sorted"
 )
 
-// forgotten makes a structure of each package on a device, uses it, and closes none.
+// forgotten makes a structure of each package on a device, uses the structure, and does not close
+// it.
 var forgotten = map[string]func(t *testing.T, dev device.Device){
 	"linear":  func(t *testing.T, dev device.Device) { use(t)(linear.New[uint32, uint32](dev, nil)) },
 	"slab":    func(t *testing.T, dev device.Device) { use(t)(slab.New[uint32, uint32](dev, nil)) },
@@ -67,7 +68,7 @@ var forgotten = map[string]func(t *testing.T, dev device.Device){
 	},
 }
 
-// log is a buffer that may be read during writes.
+// log is a buffer that can be read during writes.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -86,7 +87,7 @@ func (l *log) String() string {
 }
 
 // Structures that are never closed are collected, even if their device still refers to them. The
-// report names the call that made them.
+// log message names the call that made them.
 func TestCollected(t *testing.T) {
 	var text log
 	before := slog.Default()
@@ -132,12 +133,11 @@ func TestCollected(t *testing.T) {
 	}
 }
 
-// usable is the interface of the maps.
 type usable interface {
 	Len() int
 }
 
-// use fails on errors of a constructor, and uses the structure that it made.
+// use fails the test if a constructor returns an error, else it uses the new structure.
 func use(t *testing.T) func(m usable, err error) {
 	return func(m usable, err error) {
 		t.Helper()

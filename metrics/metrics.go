@@ -1,13 +1,14 @@
 // Package metrics reports statistics of the structures of the process: how many are open, how many
-// pairs and bytes they have, how often they have been rehashed and how long that took. [Structures]
+// pairs and bytes they hold, how often they have been rehashed and how long that took. [Structures]
 // returns the statistics. [Publish] makes them a variable of package expvar, which programs with an
 // HTTP server show at /debug/vars:
 //
 //	metrics.Publish("weft")
 //
-// The statistics are always kept, since they change only when a structure is made, closed or
-// rehashed. Each structure's Options.Logger receives the same events, at debug level. Package
-// runtime/pprof shows where the time of operations goes; see Labels in the options of device/cpu.
+// The statistics are always on. They cost little, because they change only when a structure is
+// made, closed or rehashed. Each structure also logs its rehashes to Options.Logger, at debug
+// level. Package runtime/pprof shows where operations spend their time; see Labels in the options
+// of device/cpu.
 package metrics
 
 import (
@@ -19,19 +20,19 @@ import (
 )
 
 // Structure holds the statistics of all structures of one package, for example of all maps and sets
-// of linear.
+// of package linear.
 type Structure struct {
-	Name        string // of the package
-	Open        int    // structures made, and not closed or collected
-	Pairs       int    // pairs in these; of graphs, the entries of rows
-	Bytes       int    // memory of those that are hash tables
-	Rehashes    int    // since the process began: growth, shrinking, another seed
+	Name        string // name of the package
+	Open        int    // structures that have been made, and neither closed nor collected
+	Pairs       int    // pairs in open structures; in graphs, the entries of rows
+	Bytes       int    // bytes of memory of open hash tables
+	Rehashes    int    // rehashes since the process began: growth, shrinking, another seed
 	RehashTime  time.Duration
-	RehashBytes int // memory that rehashes have filled
-	Collected   int // structures that have been collected without Close
+	RehashBytes int // bytes of memory that rehashes have filled
+	Collected   int // structures that the garbage collector found without Close
 }
 
-// Structures returns the statistics of all packages that have made a structure, by name.
+// Structures returns the statistics of all packages that have made a structure, sorted by name.
 func Structures() []Structure {
 	accounts := observe.Read()
 	all := make([]Structure, len(accounts))
@@ -41,8 +42,8 @@ func Structures() []Structure {
 	return all
 }
 
-// Publish makes an expvar variable of the statistics, which are read on each request. The value is
-// an object keyed by package name. An existing variable of that name is not replaced.
+// Publish makes an expvar variable that reads the statistics on each request. Its value is an
+// object keyed by package name. Publish does nothing if a variable of this name exists.
 func Publish(name string) {
 	publishing.Lock()
 	defer publishing.Unlock()
@@ -58,5 +59,5 @@ func Publish(name string) {
 	}))
 }
 
-// publishing guards the check for an existing variable and its creation.
+// publishing serializes calls of Publish.
 var publishing sync.Mutex

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/sorted"
 )
 
-// expvar shows what Structures returns, as JSON; closed structures are gone.
+// expvar shows the result of Structures as JSON. Closed structures do not appear.
 func TestPublish(t *testing.T) {
 	dev, err := cpu.Open(nil)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A module outside of this repository, made of docs/kernels.md and nothing else, builds and passes
-// its test. With vendored modules it generates the same bytes.
+// A module outside this repository that consists only of the code in docs/kernels.md builds and
+// passes its test. With vendored modules it generates the same bytes.
 func TestGuide(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a module, its tools and its tests, twice")
@@ -71,8 +71,8 @@ func TestGuide(t *testing.T) {
 	}
 }
 
-// findsRace requires the guide's test to detect that threads also add nothing to the elements of
-// their neighbors. The result is right in the order in which nil options run threads.
+// findsRace breaks the guide's kernel: threads also add 0 to the elements of their neighbors. It
+// requires that the guide's test detects the race. With nil options the result is still right.
 func (u *user) findsRace() {
 	u.t.Helper()
 	const right = "y[i] += a * x[i];"
@@ -90,7 +90,7 @@ func (u *user) findsRace() {
 	u.run("go", "generate", "./...")
 }
 
-// block is fenced text of a guide: a file, if a name precedes it, or commands.
+// block is fenced text of a guide: a file if it has a name, else commands.
 type block struct{ name, text string }
 
 var fenced = regexp.MustCompile("(?sm)(?:^`([\\w.]+)`:\n\n)?^```(\\w\\S*)\n(.*?)^```$")
@@ -105,7 +105,7 @@ func blocks(guide string) (all []block) {
 	return all
 }
 
-// user follows the guide.
+// user is a directory in which a test follows the guide.
 type user struct {
 	t   *testing.T
 	dir string
@@ -121,7 +121,8 @@ func (u *user) write(name, text string) {
 func (u *user) try(command ...string) (string, error) {
 	cmd := exec.CommandContext(u.t.Context(), command[0], command[1:]...)
 	cmd.Dir = u.dir
-	// No network, and no variables that go generate or go test set for this test.
+	// Neither the network nor variables that go generate or go test set for this test are
+	// available.
 	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=", "GOWORK=off", "GOPACKAGE=", "WEFT_CLANG=")
 	out, err := cmd.CombinedOutput()
 	return string(out), err

@@ -1,5 +1,5 @@
-// Command weftgen compiles kernels of CUDA C++ to PTX and generates Go for them. Run it by go
-// generate in the directory of the source. It needs clang 19:
+// Command weftgen compiles kernels of CUDA C++ to PTX and generates Go code for them. go generate
+// runs it in the directory of the source. It needs clang 19:
 //
 //	go get -tool github.com/weftgo/weft/cmd/weftgen
 //
@@ -26,17 +26,20 @@
 //		if (i < n) y[i] += a * x[i];
 //	}
 //
-// Headers of weft have the version that go.mod requires, also in a vendor directory; package
+// Headers of weft have the version that go.mod requires, even in a vendor directory. Package
 // kernels lists them. Headers of the module are found next to the source and in directories given
-// by -I. System headers are not found, so that all machines generate the same bytes.
+// by -I. System headers are not found, so that the output is the same on all machines.
 //
 // The parameters of a kernel become a Go struct, saxpyParams. If a kernel takes one struct by
-// value, the Go struct is named after it: getParams for GetParams, or for GetParams<K, V> if all
-// instances have the same layout. Pointers are device.Ptr. Nested structs become Go structs, too.
-// -type Table=tableRef sets another name. -type Table=.Table uses an existing type of the package,
-// -type Table=internal/lookup.Table one of another package. That package is a directory of this
-// module or an import path. Existing types are compared and not generated. weft's own types, such
-// as weft::Allocator with the Go type alloc.Ref, are built in.
+// value, the Go struct is named after it: getParams for GetParams. All instances of a template,
+// GetParams<K, V>, must have the same layout. Pointers become device.Ptr, and nested structs become
+// Go structs.
+//
+// -type Table=tableRef sets another name for a struct. -type Table=.Table uses an existing type of
+// the package, and -type Table=internal/lookup.Table one of another package. That package is given
+// by a directory of this module or by an import path. An existing type is not generated; its layout
+// is compared. Types of weft's own headers need no -type, for example weft::Allocator, which is
+// alloc.Ref in Go.
 //
 // # Use
 //
@@ -45,31 +48,31 @@
 //	err = m.Saxpy(stream, device.Dim{X: (n + 255) / 256}, device.Dim{X: 256},
 //		&saxpyParams{a: 2, x: x.Ptr(), y: y.Ptr(), n: uint32(n)})
 //
-// Tests run the same on device/sim, which finds data races.
+// The same code runs in tests on device/sim, which finds data races.
 //
 // # Structs of headers
 //
 // A struct that several packages use is generated in one of them, from the header that declares it.
-// table.cuh makes table_params_gen.go with the type Table:
+// From table.cuh this line makes table_params_gen.go, with the type Table:
 //
 //	//go:generate go tool weftgen -export -struct lookup::Table table.cuh
 //
 // # Images
 //
-// -target 80+ptx83,90+ptx83 generates PTX for newer GPUs, too. -widths 32_32,64_0 compiles the
-// source once for each pair of key and value bits, which it receives as WEFT_KEY_BITS and
-// WEFT_VALUE_BITS. The names of its kernels must end with the pair: get_32_32. At run time the
+// -target 80+ptx83,90+ptx83 also generates PTX for newer GPUs. -widths 32_32,64_0 compiles the
+// source once for each pair of key and value bits. The source receives the pair as WEFT_KEY_BITS
+// and WEFT_VALUE_BITS. The names of its kernels must end with the pair: get_32_32. At run time the
 // driver compiles only the images that are used. A package may have several sources.
 //
 // # Freshness
 //
-// -check compiles nothing. It compares the record in every generated file of the module with the
-// files named in it, and with weft's headers.
+// -check compares the record in every generated file of the module with the files that the record
+// names, and with weft's headers. It compiles nothing.
 //
 // # Exit status
 //
-//	0  the job is done
-//	1  the job failed: the source, the compiler, a file
+//	0  success
+//	1  failure: the source, the compiler, a file
 //	2  the command line is invalid
 package main
 

@@ -3,19 +3,18 @@
 //
 // # Choices
 //
-//   - "auto": the GPU with the most free memory, or the CPU if no GPU can be used. The empty string
-//     means the same.
+//   - "auto" or "": the GPU with the most free memory, or the CPU if no GPU can be used.
 //   - "cpu": all cores of the host.
 //   - "cuda": the GPU with the most free memory, without fallback.
-//   - "cuda:N": the GPU of index N, as CUDA_VISIBLE_DEVICES numbers them.
-//   - "sim", "sim:SEED", "sim:SCHEDULER:SEED": a simulated GPU; package sim's Parse reads these. It
-//     is slow, meant for tests, and never chosen by "auto". Only a program that imports
-//     github.com/weftgo/weft/device/sim, if only as _, has it.
+//   - "cuda:N": the GPU of index N, in the numbering of CUDA_VISIBLE_DEVICES.
+//   - "sim", "sim:SEED", "sim:SCHEDULER:SEED": a simulated GPU; see
+//     [github.com/weftgo/weft/device/sim.Parse]. It is slow, meant for tests, and never chosen by
+//     "auto". The program must import github.com/weftgo/weft/device/sim, if only as _.
 //
 // # Caveats
 //
-//   - Comparing free memory opens every GPU for a moment, which takes some tenths of a second each.
-//     Name one to avoid that.
+//   - "auto" and "cuda" open every GPU for a moment to compare free memory. This takes some tenths
+//     of a second for each GPU. To avoid it, name one GPU.
 //   - A driver that does not answer within a minute counts as broken. Its call cannot be stopped
 //     and keeps a thread.
 //   - Programs that import this package are linked with the system's libc; see package cuda.
@@ -36,23 +35,23 @@ import (
 
 // Reason is a device that was not chosen, with the cause.
 type Reason struct {
-	Choice string // argument of [Open] for it, e.g. "cuda:1"
+	Choice string // argument with which [Open] opens the device, e.g. "cuda:1"
 	Err    error
 }
 
-// String returns the choice and the error, without naming the package twice.
+// String returns the choice and the error, without the prefix "cuda: " of the error.
 func (r Reason) String() string {
 	return r.Choice + ": " + strings.TrimPrefix(r.Err.Error(), "cuda: ")
 }
 
-// errLessFree is the reason against a working GPU with less free memory.
+// errLessFree is the reason why a working GPU with less free memory was not chosen.
 var errLessFree = errors.New("has less free memory than the GPU that was chosen")
 
-// timeLimit bounds the time of the driver to start or to open a GPU. On an idle machine of eight
-// GPUs that takes many seconds.
+// timeLimit bounds the time that the driver takes to start or to open a GPU. On an idle machine of
+// eight GPUs this takes many seconds.
 const timeLimit = time.Minute
 
-// sources are the functions that list and open devices; tests replace them.
+// sources are the functions that list and open devices. Tests replace them.
 type sources struct {
 	cpu     func() (device.Device, error)
 	gpus    func() ([]device.Properties, error)
@@ -60,7 +59,6 @@ type sources struct {
 	limit   time.Duration
 }
 
-// system lists and opens the devices of this machine.
 var system = sources{
 	cpu:     func() (device.Device, error) { return orNil(cpu.Open(nil)) },
 	gpus:    cuda.Devices,
@@ -68,7 +66,7 @@ var system = sources{
 	limit:   timeLimit,
 }
 
-// orNil converts a nil pointer to a nil interface.
+// orNil returns a nil interface instead of an interface that holds a nil pointer.
 func orNil[D device.Device](dev D, err error) (device.Device, error) {
 	if err != nil {
 		return nil, err
@@ -76,8 +74,8 @@ func orNil[D device.Device](dev D, err error) (device.Device, error) {
 	return dev, nil
 }
 
-// Open opens the device of that choice; see the package documentation. The reasons list the devices
-// that were tried before it and why each was rejected. They are valid also beside an error.
+// Open opens the device that choice names; see the package documentation. The reasons list the
+// devices that were rejected, and why. They are valid even if Open returns an error.
 func Open(choice string) (device.Device, []Reason, error) { return system.open(choice) }
 
 func (s *sources) open(choice string) (device.Device, []Reason, error) {
@@ -112,8 +110,8 @@ func (s *sources) open(choice string) (device.Device, []Reason, error) {
 	return nil, nil, fmt.Errorf("auto: %w: there is no device %q; choose auto, cpu, cuda, cuda:N for GPU number N, or sim for a simulated one", device.ErrInvalid, choice)
 }
 
-// openBest opens the GPU with the most free memory. The error is the first
-// reason, in the order of the GPUs.
+// openBest opens the GPU with the most free memory. If none opens, it returns the first GPU's
+// error.
 func (s *sources) openBest() (device.Device, []Reason, error) {
 	gpus, err := s.list()
 	if err != nil {
@@ -147,7 +145,7 @@ func (s *sources) openBest() (device.Device, []Reason, error) {
 
 func choiceOf(index int) string { return fmt.Sprintf("cuda:%d", index) }
 
-// list returns the GPUs: at least one, or an error.
+// list returns at least one GPU, or an error.
 func (s *sources) list() ([]device.Properties, error) {
 	gpus, err := runWithTimeout(s.limit, s.gpus, func([]device.Properties) {})
 	if err == nil && len(gpus) == 0 {
@@ -156,13 +154,12 @@ func (s *sources) list() ([]device.Properties, error) {
 	return gpus, err
 }
 
-// openIndex opens one GPU.
 func (s *sources) openIndex(index int) (device.Device, error) {
 	return runWithTimeout(s.limit, func() (device.Device, error) { return s.openGPU(index) },
 		func(dev device.Device) { dev.Close() })
 }
 
-// openWithMemory opens one GPU and reads its memory.
+// openWithMemory opens a GPU and reads its memory.
 func (s *sources) openWithMemory(index int) (device.Device, device.Memory, error) {
 	dev, err := s.openIndex(index)
 	if err != nil {
@@ -175,13 +172,13 @@ func (s *sources) openWithMemory(index int) (device.Device, device.Memory, error
 	return dev, memory, nil
 }
 
-// runWithTimeout runs f with a time limit. undo releases a result that arrives later.
+// runWithTimeout calls f. It returns an error after limit. undo releases late results.
 func runWithTimeout[T any](limit time.Duration, f func() (T, error), undo func(T)) (T, error) {
 	type result struct {
 		v   T
 		err error
 	}
-	done := make(chan result) // unbuffered: the result is received or undone
+	done := make(chan result) // unbuffered, so that the result is either received or undone
 	expired := make(chan struct{})
 	go func() {
 		v, err := f()

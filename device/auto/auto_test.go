@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/device/cpu"
 )
 
-// fakeGPU is a GPU that only reports its description.
+// fakeGPU is a GPU with fixed properties and memory.
 type fakeGPU struct {
 	device.Device
 	props   device.Properties
@@ -34,7 +34,6 @@ func (g *fakeGPU) Close() error {
 	return nil
 }
 
-// machine makes sources of GPUs.
 func machine(gpus ...*fakeGPU) *sources {
 	var list []device.Properties
 	for i, g := range gpus {
@@ -125,7 +124,7 @@ func TestOpenClosesTheOthers(t *testing.T) {
 	}
 }
 
-// A driver that hangs becomes a reason; a device that it returns too late is closed.
+// A driver that does not answer becomes a reason. A device that it returns too late is closed.
 func TestTimeLimit(t *testing.T) {
 	g := &fakeGPU{free: 1}
 	s := machine(g)
@@ -175,7 +174,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// On every machine, auto opens a device, and gives a reason if it is not a GPU.
+// On every machine auto opens a device. It returns a reason if the device is not a GPU.
 func TestThisMachine(t *testing.T) {
 	dev, reasons, err := Open("auto")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Open the best device. The reasons say why it is not a GPU, if it is not one.
+// Open the best device. If it is not a GPU, the reasons say why.
 func ExampleOpen() {
 	dev, reasons, err := auto.Open("auto")
 	if err != nil {

@@ -6,16 +6,16 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Entry is a device of this machine, or the reason why its kind has none.
+// Entry describes a device of this machine, or the reason why no GPU was found.
 type Entry struct {
-	Choice     string            // argument of [Open] for it, e.g. "cuda:1"
-	Properties device.Properties // zero if not even these could be read
+	Choice     string            // argument with which [Open] opens the device, e.g. "cuda:1"
+	Properties device.Properties // zero if they could not be read
 	Memory     device.Memory     // zero if Err is not nil
-	Err        error             // why the device cannot be used; nil: it can
+	Err        error             // why the device cannot be used, or nil if it can
 }
 
-// List describes all devices of this machine: the CPU first, then the GPUs, or one entry "cuda"
-// with the error. It opens each for a moment.
+// List describes all devices of this machine: first the CPU, then the GPUs. If the GPUs cannot be
+// listed, one entry "cuda" holds the error. List opens each device for a moment.
 func List() []Entry { return system.entries() }
 
 func (s *sources) entries() []Entry {

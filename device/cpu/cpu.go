@@ -1,19 +1,20 @@
-// Package cpu implements the host as a device. Its memory is host memory outside the Go heap; its
+// Package cpu implements the host as a device. Its memory is host memory outside the Go heap. Its
 // work is Go code on all cores. It needs no driver and is always available.
 //
 // # Streams
 //
 // Streams are synchronous: every operation has completed when its method returns. Streams therefore
-// need no ordering among each other, Wait never waits, and Sync only checks its context. Kernels
-// cannot be launched; structures run their Go engines through [Device.Parallel].
+// need no events to order them. Wait never waits, and Sync only checks its context. Launch returns
+// an error, since structures run their Go engines through [Device.Parallel].
 //
 // # Memory
 //
-// Every block is its own mapping, rounded up to whole pages. The smallest costs about 2 us and one
-// page (4 KiB on most machines). Blocks of 2 MiB and more are aligned for huge pages and request
-// them, because random reads of a large table on small pages miss the TLB nearly every time. A
-// request that the machine (or its container) cannot back is refused; Linux would grant it and kill
-// the process later. Ranges, on Linux only, map memory in steps of 2 MiB.
+// Every block is a separate mapping, rounded up to whole pages. The smallest block costs about 2 us
+// and one page (4 KiB on most machines). Blocks of 2 MiB and more are aligned for huge pages and
+// request them, because random reads of a large table on small pages miss the TLB nearly every
+// time. An allocation of 2 MiB or more fails if the machine (or its container) lacks the memory.
+// Linux alone would allow the allocation and kill the process later. Ranges, on Linux only, map
+// memory in steps of 2 MiB.
 package cpu
 
 import (
@@ -26,16 +27,16 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Options of [Open]. The zero value is useful.
+// Options are the options of [Open]. The zero value selects the defaults.
 type Options struct {
 	// Workers is the number of goroutines that run bodies of Parallel at the same time, and
-	// Properties().Units. Default: GOMAXPROCS. A lower number leaves cores to other work.
+	// Properties().Units. 0 means GOMAXPROCS. A lower number leaves cores to other work.
 	Workers int
 
-	// Labels passes the caller's labels of runtime/pprof to the workers of a call. Callers of
-	// structures get labels beside those of the context: weft.structure (linear) and weft.operation
-	// (Put). Workers are then goroutines of each call, which costs some microseconds. It is meant
-	// for profiles and off by default.
+	// Labels makes the workers of a Parallel call inherit the caller's runtime/pprof labels.
+	// Structures add two labels to those of the context: weft.structure (linear) and weft.operation
+	// (Put). Each call then starts its own goroutines, which costs some microseconds. Use Labels
+	// while profiling; it is off by default.
 	Labels bool
 }
 
@@ -43,23 +44,23 @@ type Options struct {
 type Device struct {
 	props  device.Properties
 	pool   *pool
-	blocks table // of Alloc
-	ranges table // mapped parts of the ranges of Reserve
-	pinned table // of AllocHost
+	blocks table // allocated by Alloc
+	ranges table // mapped parts of the ranges that Reserve returned
+	pinned table // allocated by AllocHost
 	closed atomic.Bool
 
-	// work is read-locked by operations of streams, and write-locked to unmap memory of a range.
+	// work is read-locked by stream operations, and write-locked to unmap memory of a range.
 	work sync.RWMutex
 
-	mapMu      sync.Mutex // one Map or Register at a time
+	mapMu      sync.Mutex // serializes Map and Register
 	registered table
 	mapped     table
 }
 
 var _ device.Host = (*Device)(nil)
 
-// Open makes a device of the host; opts may be nil. Several can be open at the same time; they do
-// not share buffers. ErrInvalid if Workers is negative.
+// Open makes a device of the host. opts may be nil. Several devices can be open at the same time;
+// they do not share buffers. Open returns ErrInvalid if Workers is negative.
 func Open(opts *Options) (*Device, error) {
 	workers, labels := 0, false
 	if opts != nil {
@@ -82,13 +83,13 @@ func Open(opts *Options) (*Device, error) {
 	}, nil
 }
 
-// Properties describe the host: Units is the number of workers, L2 the size of the last-level cache
-// if the system reports it.
+// Properties describe the host. Units is the number of workers. L2 is the size of the last-level
+// cache, if the system reports it.
 func (d *Device) Properties() device.Properties { return d.props }
 
 // Memory reads how much memory processes can still get without swapping, and how much the machine
-// has. In a container with a memory limit, both are of that limit. Zeros if the system does not
-// report them.
+// has. In a container with a memory limit, the limit replaces the machine's memory. Both values are
+// 0 if the system does not report them.
 func (d *Device) Memory() (device.Memory, error) {
 	if d.closed.Load() {
 		return device.Memory{}, errClosed("Memory")
@@ -96,9 +97,8 @@ func (d *Device) Memory() (device.Memory, error) {
 	return readMemory(), nil
 }
 
-// Parallel implements [device.Host]. The caller takes part; the other workers join as they become
-// free. After Close everything runs on the caller. A panic in body reaches the caller as a
-// *[Panic].
+// Parallel implements [device.Host]. The caller also runs bodies; workers join when they are free.
+// After Close all bodies run in the caller. If a body panics, Parallel panics with a *[Panic].
 func (d *Device) Parallel(n, grain int, body func(lo, hi int)) {
 	d.pool.parallel(n, grain, body)
 }
@@ -106,15 +106,15 @@ func (d *Device) Parallel(n, grain int, body func(lo, hi int)) {
 // Labels returns Options.Labels.
 func (d *Device) Labels() bool { return d.pool.labels }
 
-// Pinned returns true: the host copies all memory at the same speed.
+// Pinned returns true, because the host copies all memory at the same speed.
 func (d *Device) Pinned([]byte) bool { return true }
 
-// Load fails with [device.ErrNoKernels].
+// Load always fails with [device.ErrNoKernels].
 func (d *Device) Load(img *device.Image) (device.Module, error) {
 	return nil, fmt.Errorf("cpu: %w: image %s; use the Go engine", device.ErrNoKernels, img)
 }
 
-// Unload does nothing.
+// Unload does nothing, because no image can be loaded.
 func (d *Device) Unload(*device.Image) error {
 	if d.closed.Load() {
 		return errClosed("Unload")
@@ -130,9 +130,9 @@ func (d *Device) Sync(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Close stops the workers; later calls return [device.ErrClosed]. Live buffers and ranges stay
+// Close stops the workers. Later calls return [device.ErrClosed]. Live buffers and ranges stay
 // mapped, so that a structure closed too late does not crash the process. Free still releases them.
-// Idempotent.
+// A second Close does nothing.
 func (d *Device) Close() error {
 	if !d.closed.Swap(true) {
 		d.pool.close()
@@ -144,6 +144,6 @@ func errClosed(op string) error {
 	return fmt.Errorf("cpu: %s: device %w", op, device.ErrClosed)
 }
 
-// HostMemory reads the memory of the host, or of the container if that has less. Free is 0 if the
-// system does not report it.
+// HostMemory reads the memory of the host, or of the container if that is less. Both values are 0
+// if the system does not report them.
 func HostMemory() device.Memory { return readMemory() }

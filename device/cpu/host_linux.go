@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// processorName returns the model name of the first core.
+// processorName returns the model name of the first core, or else the architecture.
 func processorName() string {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {
@@ -27,10 +27,10 @@ func processorName() string {
 			return strings.TrimSpace(value)
 		}
 	}
-	return runtime.GOARCH // arm64 kernels report no model
+	return runtime.GOARCH // kernels of arm64 report no model
 }
 
-// lastLevelCache returns the size in bytes of the highest cache of the first core.
+// lastLevelCache returns the size in bytes of the first core's last cache, or 0 if unknown.
 func lastLevelCache() int {
 	size, highest := 0, 0
 	dirs, _ := filepath.Glob("/sys/devices/system/cpu/cpu0/cache/index*")
@@ -46,7 +46,7 @@ func lastLevelCache() int {
 	return size
 }
 
-// parseCacheSize reads "49152K"; 0 if it is not of that form.
+// parseCacheSize returns the bytes in a text such as "49152K" or "32M", or 0 if s has another form.
 func parseCacheSize(s string) int {
 	unit := 1
 	switch {
@@ -62,11 +62,10 @@ func parseCacheSize(s string) int {
 	return n * unit
 }
 
-// readMemory reads the memory of the machine, or the limit of the container or the process if that
-// is lower.
+// readMemory reads the memory of the machine, or a lower limit of the container or the process.
 func readMemory() device.Memory {
 	m := machineMemory()
-	// Fields of statm: all pages of addresses, and those of data and stack.
+	// Field 0 of statm counts all pages of addresses, field 5 the pages of data and stack.
 	pages := strings.Fields(readLine("/proc/self/statm"))
 	for resource, field := range map[int]int{unix.RLIMIT_AS: 0, unix.RLIMIT_DATA: 5} {
 		var limit unix.Rlimit
@@ -83,11 +82,11 @@ func readMemory() device.Memory {
 	return m
 }
 
-// machineMemory reads the memory of the machine or of the container.
+// machineMemory reads the memory of the machine, or of the container if that is less.
 func machineMemory() device.Memory {
 	info := readFields("/proc/meminfo")
 	m := device.Memory{Free: info["MemAvailable"] << 10, Total: info["MemTotal"] << 10}
-	// Inside a container this is its own group. Outside, the root group has no such file.
+	// In a container this file holds the limit of its own group. The root group lacks the file.
 	limit, err := strconv.ParseUint(readLine("/sys/fs/cgroup/memory.max"), 10, 64)
 	if err != nil || limit >= m.Total {
 		return m
@@ -96,12 +95,12 @@ func machineMemory() device.Memory {
 	if err != nil {
 		return m
 	}
-	// File pages that were not used lately count as used but can be reclaimed.
+	// The used bytes include file pages that were not used lately, which the kernel can reclaim.
 	used -= min(used, readFields("/sys/fs/cgroup/memory.stat")["inactive_file"])
 	return device.Memory{Free: min(m.Free, limit-min(used, limit)), Total: limit}
 }
 
-// readFields parses lines of a name, an optional colon, and a number.
+// readFields parses lines that consist of a name, an optional colon, and a number.
 func readFields(path string) map[string]uint64 {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -118,7 +117,7 @@ func readFields(path string) map[string]uint64 {
 	return fields
 }
 
-// readLine returns the content of a one-line file; "" if it cannot be read.
+// readLine returns the content of a one-line file, or "" if it cannot be read.
 func readLine(path string) string {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -22,8 +22,8 @@ func goroutines(t *testing.T) string {
 	return text.String()
 }
 
-// own returns the part of a profile about the goroutine that took it. Helpers of a call that has
-// returned may still be ending.
+// own returns the part of a profile for the goroutine that took it. Other parts may show helpers of
+// an earlier call that are still ending.
 func own(profile string) string {
 	for _, stack := range strings.Split(profile, "\n\n") {
 		if strings.Contains(stack, "cpu_test.goroutines+") {
@@ -33,8 +33,8 @@ func own(profile string) string {
 	return profile
 }
 
-// The caller of a structure and its workers have labels of weft and of the context. After the call
-// has returned, the caller has those of the context alone.
+// During a call, the caller and its workers have the labels of weft and of the context. After the
+// call, the caller has only those of the context.
 func TestLabels(t *testing.T) {
 	for _, wanted := range []bool{true, false} {
 		dev, err := cpu.Open(&cpu.Options{Workers: 4, Labels: wanted})
@@ -70,12 +70,14 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// request distinguishes the two rounds: helpers of the first may still be ending in the second.
+// request returns a different label for each of the two rounds, because helpers of the first round
+// may still be ending in the second.
 func request(wanted bool) string {
 	return fmt.Sprintf("labels %v", wanted)
 }
 
-// watch looks for workers with both kinds of labels, only for a moment if none are wanted.
+// watch reports whether a worker has both kinds of labels. If none is wanted, it looks only
+// briefly.
 func watch(t *testing.T, wanted bool) bool {
 	label := regexp.MustCompile(`# labels: \{"request":"` + request(wanted) + `", "weft\.operation":"(Get|Put)", "weft\.structure":"linear"\}\n((?:#.*\n)+)`)
 	seen := map[string]bool{}

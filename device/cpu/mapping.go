@@ -7,7 +7,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Map lets streams access host memory of AllocHost or of the caller; it costs nothing.
+// Map implements [device.Device]. It only enters host in a table, so it costs next to nothing.
 func (d *Device) Map(host []byte) (b device.Buffer, unmap func() error, err error) {
 	if d.closed.Load() {
 		return b, nil, errClosed("Map")
@@ -21,7 +21,7 @@ func (d *Device) Map(host []byte) (b device.Buffer, unmap func() error, err erro
 	return device.Buffer{Ptr: address(host), Size: len(host), Host: host[:len(host):len(host)]}, unmap, nil
 }
 
-// Register accepts any memory: the host copies all of it at the same speed.
+// Register accepts any memory, because the host copies all memory at the same speed.
 func (d *Device) Register(b []byte) (unregister func() error, err error) {
 	if d.closed.Load() {
 		return nil, errClosed("Register")
@@ -32,8 +32,8 @@ func (d *Device) Register(b []byte) (unregister func() error, err error) {
 	return d.addMemory(&d.registered, "Register", b)
 }
 
-// addMemory adds memory of the caller to table t. It refuses memory that is partly registered or
-// mapped already, since a GPU locks no page twice.
+// addMemory adds memory of the caller to table t. It refuses b if a part of b is already registered
+// or mapped, as a GPU does.
 func (d *Device) addMemory(t *table, op string, b []byte) (undo func() error, err error) {
 	d.mapMu.Lock()
 	defer d.mapMu.Unlock()

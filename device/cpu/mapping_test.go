@@ -7,7 +7,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Buffers and ranges can be freed after Close; a mapping can be unmapped.
+// After Close, buffers and ranges can be freed, and mappings can be unmapped.
 func TestFreeAfterClose(t *testing.T) {
 	d := open(t, 1)
 	host, err := d.AllocHost(4096)
@@ -38,7 +38,7 @@ func TestFreeAfterClose(t *testing.T) {
 	}
 }
 
-// Copies reach a mapping at its address and not beyond.
+// Copies can access all bytes of a mapping, and no byte beyond.
 func TestCopiesStayWithinMappings(t *testing.T) {
 	d := open(t, 1)
 	s, err := d.NewStream()

@@ -13,7 +13,7 @@ import (
 
 const hugePage = hostmem.HugePage
 
-// Alloc maps size bytes of zeroed memory and returns them as Buffer.Host.
+// Alloc implements [device.Device]. The memory is zeroed.
 func (d *Device) Alloc(size int) (device.Buffer, error) {
 	b, err := d.allocate(&d.blocks, "Alloc", size)
 	if err != nil {
@@ -22,17 +22,17 @@ func (d *Device) Alloc(size int) (device.Buffer, error) {
 	return device.Buffer{Ptr: address(b), Size: size, Host: b}, nil
 }
 
-// Free unmaps a buffer. ErrInvalid if Alloc did not return it or it has been freed already.
+// Free unmaps a buffer. It returns ErrInvalid if Alloc did not return b, or if b has been freed.
 func (d *Device) Free(b device.Buffer) error {
 	return d.release(&d.blocks, "Free", b.Ptr, b.Size)
 }
 
-// AllocHost maps size bytes of zeroed memory, the same kind as Alloc's.
+// AllocHost implements [device.Device]. The memory is zeroed, and of the same kind as Alloc's.
 func (d *Device) AllocHost(size int) ([]byte, error) {
 	return d.allocate(&d.pinned, "AllocHost", size)
 }
 
-// FreeHost unmaps memory of AllocHost.
+// FreeHost unmaps memory that AllocHost returned.
 func (d *Device) FreeHost(b []byte) error {
 	if d.mapped.overlaps(b) {
 		return fmt.Errorf("cpu: FreeHost: %w: %d bytes at %#x of which a part is still mapped to the device", device.ErrInvalid, len(b), uint64(address(b)))
@@ -47,7 +47,7 @@ func (d *Device) allocate(t *table, op string, size int) ([]byte, error) {
 	if d.closed.Load() {
 		return nil, errClosed(op)
 	}
-	// A small block is not worth reading the machine's state.
+	// For a small block, reading the state of the machine would cost too much.
 	if size >= hugePage {
 		if err := d.checkMemory(size); err != nil {
 			return nil, fmt.Errorf("cpu: %s of %d bytes: %w", op, size, err)
@@ -61,7 +61,7 @@ func (d *Device) allocate(t *table, op string, size int) ([]byte, error) {
 	return b, nil
 }
 
-// checkMemory returns ErrMemory if the machine cannot back size bytes.
+// checkMemory returns ErrMemory if the machine lacks size bytes of memory.
 func (d *Device) checkMemory(size int) error {
 	m := readMemory()
 	held := d.blocks.bytes() + d.ranges.bytes() + d.pinned.bytes()
@@ -71,7 +71,7 @@ func (d *Device) checkMemory(size int) error {
 	return nil
 }
 
-// release unmaps a block, also after Close (see there).
+// release unmaps a block, even after Close.
 func (d *Device) release(t *table, op string, p device.Ptr, size int) error {
 	b, ok := t.remove(p, size)
 	if !ok {
@@ -90,8 +90,8 @@ func address(b []byte) device.Ptr {
 	return device.Ptr(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
 }
 
-// table holds the live blocks, ascending by address. It catches wild frees and copies before they
-// fault the whole process.
+// table holds live blocks, ascending by address. Frees and copies look up their address in it, so
+// that a wrong address returns an error instead of a fault that ends the process.
 type table struct {
 	mu     sync.RWMutex
 	blocks [][]byte
@@ -125,7 +125,7 @@ func (t *table) remove(p device.Ptr, size int) ([]byte, bool) {
 	return b, true
 }
 
-// resize replaces a block by one with the same start.
+// resize replaces the block that starts at b by b.
 func (t *table) resize(b []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -134,7 +134,7 @@ func (t *table) resize(b []byte) {
 	t.blocks[i] = b
 }
 
-// overlaps reports whether a byte of b is in a block.
+// overlaps reports whether b shares a byte with a block.
 func (t *table) overlaps(b []byte) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

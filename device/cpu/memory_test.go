@@ -64,7 +64,7 @@ func TestAllocRefuses(t *testing.T) {
 	}
 }
 
-// Blocks that were never written take no memory yet, but count against the total.
+// Blocks that were never written take no memory yet, but count against the machine's total.
 func TestAllocCountsWhatItHolds(t *testing.T) {
 	d := open(t, 1)
 	m, err := d.Memory()
@@ -162,7 +162,7 @@ func TestCopiesStayWithinBuffers(t *testing.T) {
 	}
 }
 
-// Random blocks are allocated, freed and copied; a model of Go slices agrees.
+// Random allocations, frees and copies give the same contents as a model of Go slices.
 func TestMemoryAgreesWithGoSlices(t *testing.T) {
 	d := open(t, 2)
 	s, err := d.NewStream()

@@ -11,13 +11,12 @@ import (
 	"time"
 )
 
-// spin keeps a core busy.
 func spin(d time.Duration) {
 	for begin := time.Now(); time.Since(begin) < d; {
 	}
 }
 
-// keepBusy runs Parallel with ranges of duration long until the test ends, and counts them.
+// keepBusy runs Parallel until the test ends, with ranges that take the time long, and counts them.
 func keepBusy(t *testing.T, long time.Duration) *atomic.Int64 {
 	d := open(t, runtime.GOMAXPROCS(0))
 	var ranges atomic.Int64
@@ -40,7 +39,7 @@ func keepBusy(t *testing.T, long time.Duration) *atomic.Int64 {
 	return &ranges
 }
 
-// retry calls ask up to five times, for a machine that is busy with other work.
+// retry calls ask up to five times, because other work on the machine may disturb a measurement.
 func retry(t *testing.T, ask func() (ok bool, say string)) {
 	t.Helper()
 	for try := 1; ; try++ {
@@ -54,8 +53,7 @@ func retry(t *testing.T, ask func() (ok bool, say string)) {
 	}
 }
 
-// While Parallel uses all cores, a context still ends on time. Without yields it takes the
-// scheduler 20 ms.
+// A context ends on time while Parallel uses all cores. Without yields it would end after 20 ms.
 func TestDeadlinesBesideParallel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures time")
@@ -76,8 +74,8 @@ func TestDeadlinesBesideParallel(t *testing.T) {
 	})
 }
 
-// Other goroutines that compute get their share of the cores, and no more. A goroutine that yields
-// to one that does not would get a twentieth.
+// Other goroutines that compute get their share of the cores, and not more. A goroutine that yields
+// to one that does not would get only a twentieth.
 func TestConcurrentParallel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures time")

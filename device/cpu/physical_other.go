@@ -2,5 +2,5 @@
 
 package cpu
 
-// physicalMemory returns 0: the size is unknown here.
+// physicalMemory returns 0, because the size is unknown on this system.
 func physicalMemory() uint64 { return 0 }

@@ -9,15 +9,16 @@ import (
 	"time"
 )
 
-// spinTime is how long a helper looks for the next region, and a caller for the end of its last
-// helper, before it sleeps. Structures call Parallel in quick succession. Waking a sleeper on
-// another core takes 5 us on bare metal and 75 us in a virtual machine; fanning out to a second
-// worker that is awake, and back, takes 1 us.
+// spinTime is how long goroutines poll before they sleep. A helper polls for the next region, a
+// caller for the end of its last helper. Structures call Parallel in quick succession. Waking a
+// sleeping goroutine on another core takes 5 us on bare metal and 75 us in a virtual machine.
+// Starting a second worker that is awake, and waiting for it, takes 1 us.
 const spinTime = 20 * time.Microsecond
 
-// pool distributes regions, calls of Parallel, over goroutines that live as long as the pool. The
-// caller always works through its region itself; helpers join when they are free. No goroutine
-// waits for a helper that has not begun, so nested and concurrent calls cannot deadlock.
+// pool distributes regions, which are calls of Parallel, over helper goroutines that live as long
+// as the pool. The caller always runs ranges of its region itself; helpers join when they are free.
+// No goroutine waits for a helper that has not begun, so nested or concurrent calls cannot
+// deadlock.
 type pool struct {
 	helpers int
 	start   sync.Once
@@ -25,7 +26,7 @@ type pool struct {
 	stop    chan struct{}
 	running sync.WaitGroup
 	callers pace
-	// labels makes helpers goroutines of each region, since these inherit labels of the profiler.
+	// labels starts new helpers for each region, so that they inherit the caller's profiler labels.
 	labels bool
 }
 
@@ -38,9 +39,9 @@ func newPool(workers int, labels bool) *pool {
 	}
 }
 
-// close stops the helpers; later calls of parallel run in the caller.
+// close stops the helpers. Later calls of parallel run in the caller.
 func (p *pool) close() {
-	p.start.Do(func() {}) // no helper starts from now on
+	p.start.Do(func() {}) // no helper starts after this
 	close(p.stop)
 	p.running.Wait()
 }
@@ -75,7 +76,6 @@ func (p *pool) parallel(n, grain int, body func(lo, hi int)) {
 	}
 }
 
-// runInline runs a region in the caller.
 func (p *pool) runInline(n, grain int, body func(lo, hi int)) {
 	busy.Add(1)
 	defer busy.Add(-1)
@@ -85,7 +85,7 @@ func (p *pool) runInline(n, grain int, body func(lo, hi int)) {
 	}
 }
 
-// spawn starts helpers for one region, which end with it; none once the pool is closed.
+// spawn starts helpers that end with region r. It starts none once the pool is closed.
 func (p *pool) spawn(r *region) {
 	select {
 	case <-p.stop:
@@ -100,8 +100,8 @@ func (p *pool) spawn(r *region) {
 	}
 }
 
-// offer invites as many helpers as the region can use. If the queue is full, all helpers are busy
-// and it drops the offer.
+// offer sends r to as many helpers as r can use. It drops offers if the queue is full, since all
+// helpers are busy then.
 func (p *pool) offer(r *region) {
 	for range min(p.helpers, int(r.ranges)-1) {
 		select {
@@ -134,7 +134,7 @@ func (p *pool) runHelper() {
 	}
 }
 
-// pollOffers polls for an offer until spinTime has passed.
+// pollOffers returns an offer, or nil if none arrives within spinTime.
 func (p *pool) pollOffers() *region {
 	for begin := time.Now(); time.Since(begin) < spinTime; {
 		select {
@@ -146,7 +146,7 @@ func (p *pool) pollOffers() *region {
 	return nil
 }
 
-// region is one call of parallel: ranges claimed by a counter.
+// region is one call of parallel. Workers claim its ranges by a counter.
 type region struct {
 	n, grain int
 	ranges   int64
@@ -177,8 +177,8 @@ func (r *region) run(p *pace) {
 	}
 }
 
-// runRange runs a range, unless one has failed already. It counts the range as done however body
-// ends, since the caller waits for it.
+// runRange runs a range, unless a range has failed already. It counts the range as done even if
+// body panics or ends the goroutine, since the caller waits for the count.
 func (r *region) runRange(i int) {
 	returned := false
 	defer func() {
@@ -212,17 +212,17 @@ func (r *region) wait() {
 	<-r.finished
 }
 
-// Panic is the value that Parallel panics with if a body panicked: the original value and its
-// stack.
+// Panic is the value with which Parallel panics if a body panicked. It holds the original value and
+// the stack of the worker.
 type Panic struct {
 	Value any
 	Stack []byte
 }
 
-// Error describes the panic and where it happened.
+// Error returns the text of the value and the stack.
 func (p *Panic) Error() string { return fmt.Sprintf("%v\n\nin a worker:\n%s", p.Value, p.Stack) }
 
-// Unwrap returns the value if it was an error.
+// Unwrap returns the value if it is an error, else nil.
 func (p *Panic) Unwrap() error {
 	err, _ := p.Value.(error)
 	return err

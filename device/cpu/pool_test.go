@@ -24,8 +24,7 @@ func open(t testing.TB, workers int) *Device {
 	return d
 }
 
-// For any n, grain and number of workers, every index is visited once, in ranges of the promised
-// shape.
+// For any n, grain and number of workers, Parallel visits every index once, in ranges of grain.
 func TestParallelVisitsEachIndexOnce(t *testing.T) {
 	devices := map[int]*Device{}
 	for _, workers := range []int{1, 2, 3, 8} {
@@ -56,7 +55,7 @@ func TestParallelVisitsEachIndexOnce(t *testing.T) {
 	})
 }
 
-// All workers take part: each waits in its range until all have one.
+// All workers take part: each waits in its range until every worker has a range.
 func TestParallelUsesAllWorkers(t *testing.T) {
 	const workers = 4
 	d := open(t, workers)
@@ -117,7 +116,7 @@ func TestPanicReachesTheCaller(t *testing.T) {
 	}
 }
 
-// A body that ends its goroutine, as t.FailNow does, neither hangs the caller nor loses a worker.
+// A body that ends its goroutine, as t.FailNow does, neither blocks the caller nor loses a worker.
 func TestGoexitReachesTheCaller(t *testing.T) {
 	const workers = 4
 	d := open(t, workers)
@@ -194,7 +193,7 @@ func TestCloseStopsTheWorkers(t *testing.T) {
 	}
 }
 
-// BenchmarkParallel measures the distribution of a region that does nothing.
+// BenchmarkParallel measures the distribution of a region with an empty body.
 func BenchmarkParallel(b *testing.B) {
 	for _, workers := range []int{1, 2} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {

@@ -12,18 +12,18 @@ import (
 )
 
 // reservation implements [device.Range] by reserved addresses without access. It makes the first
-// bytes accessible in steps of a huge page.
+// bytes accessible in steps of one huge page.
 type reservation struct {
 	dev       *Device
-	addresses []byte // all; those from mapped on must not be touched
+	addresses []byte // the whole range; bytes from mapped on must not be accessed
 
 	mu     sync.Mutex
 	mapped int
 	freed  bool
 }
 
-// Reserve implements [device.Device]. Mapping takes no memory; first use does. Resize still refuses
-// more than the machine has.
+// Reserve implements [device.Device]. Mapped memory takes physical memory only at its first use.
+// Resize nevertheless fails if the machine lacks the memory.
 func (d *Device) Reserve(size int) (device.Range, error) {
 	if size <= 0 {
 		return nil, fmt.Errorf("cpu: Reserve: %w: size %d", device.ErrInvalid, size)
@@ -93,8 +93,7 @@ func (r *reservation) grow(n int) error {
 	return nil
 }
 
-// shrink waits for running operations of streams. The caller has to wait for its own Parallel
-// calls.
+// shrink waits for running operations of streams. The caller waits for its own Parallel calls.
 func (r *reservation) shrink(n int) error {
 	r.dev.work.Lock()
 	defer r.dev.work.Unlock()
@@ -102,20 +101,20 @@ func (r *reservation) shrink(n int) error {
 	if err := unix.Mprotect(end, unix.PROT_NONE); err != nil {
 		return fmt.Errorf("mprotect: %w", err)
 	}
-	// Only advice: the system refuses it in a process that has locked all its memory. Free then
-	// returns that memory.
+	// The result is ignored. The system refuses this advice in a process that has locked all its
+	// memory; Free then returns the memory.
 	_ = unix.Madvise(end, unix.MADV_DONTNEED)
 	r.set(n)
 	return nil
 }
 
-// set makes the first n bytes accessible to streams.
+// set sets mapped to n and makes the first n bytes accessible to streams.
 func (r *reservation) set(n int) {
 	r.mapped = n
 	r.dev.ranges.resize(r.addresses[:n])
 }
 
-// Free unmaps the range, also after the device was closed, like that of buffers.
+// Free implements [device.Range]. It also works after Close of the device.
 func (r *reservation) Free() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -26,7 +26,7 @@ func reserve(t *testing.T, d device.Device, size int) device.Range {
 	return r
 }
 
-// resident returns how many bytes of the process are in memory.
+// resident returns how many bytes of the process are in physical memory.
 func resident(t *testing.T) int {
 	t.Helper()
 	data, err := os.ReadFile("/proc/self/statm")
@@ -40,7 +40,7 @@ func resident(t *testing.T) int {
 	return pages * os.Getpagesize()
 }
 
-// A range takes memory when it is written to, and returns it when it shrinks.
+// A range takes physical memory when it is written, and returns it when it shrinks.
 func TestRangeGivesMemoryBack(t *testing.T) {
 	d := open(t, 1)
 	const size, slack = 128 << 20, 32 << 20
@@ -70,7 +70,7 @@ func TestRangeGivesMemoryBack(t *testing.T) {
 	}
 }
 
-// An access to unmapped memory faults instead of reaching other memory.
+// An access to unmapped memory faults. It does not hit other memory.
 func TestRangeFaultsBeyondMapped(t *testing.T) {
 	d := open(t, 1)
 	r := reserve(t, d, 8<<20)
@@ -95,8 +95,8 @@ func faults(p unsafe.Pointer) (faulted bool) {
 	return
 }
 
-// Streams run while a range shrinks: an operation comes before or after, but never finds the memory
-// gone.
+// While a range shrinks, a stream operation runs before or after. It never accesses unmapped
+// memory.
 func TestShrinkingWaitsForStreams(t *testing.T) {
 	d := open(t, 2)
 	s, err := d.NewStream()

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Reserve fails: ranges use mappings that only Linux has.
+// Reserve returns ErrUnsupported, because ranges use mappings that only Linux has.
 func (d *Device) Reserve(size int) (device.Range, error) {
 	if size <= 0 {
 		return nil, fmt.Errorf("cpu: Reserve: %w: size %d", device.ErrInvalid, size)

@@ -11,11 +11,11 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// copyGrain is the number of bytes that one worker copies or fills at a time: enough to pay for
-// waking it.
+// copyGrain is the number of bytes that one worker copies or fills at a time. Copying them takes
+// longer than waking the worker.
 const copyGrain = 1 << 20
 
-// NewStream opens a stream with operations that have completed when they return.
+// NewStream implements [device.Device]. Operations of the stream have completed when they return.
 func (d *Device) NewStream() (*device.Stream, error) {
 	if d.closed.Load() {
 		return nil, errClosed("NewStream")
@@ -26,11 +26,11 @@ func (d *Device) NewStream() (*device.Stream, error) {
 // stream implements device.StreamDriver.
 type stream struct {
 	dev    *Device
-	mu     sync.Mutex // serializes operations, as streams promise
+	mu     sync.Mutex // serializes operations
 	closed bool
 }
 
-// do runs one operation under the locks.
+// do runs one operation under the locks, unless the device or the stream is closed.
 func (s *stream) do(op string, f func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *stream) do(op string, f func() error) error {
 	return f()
 }
 
-// block returns the device memory that an operation names.
+// block returns the device memory [p,p+size), or an error that names operation op.
 func (s *stream) block(op string, p device.Ptr, size int) ([]byte, error) {
 	for _, t := range []*table{&s.dev.blocks, &s.dev.ranges, &s.dev.mapped} {
 		if b, ok := t.slice(p, size); ok {
@@ -152,7 +152,7 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// move copies with as many cores as pay off. Overlapping ranges are copied as by copy.
+// move copies src to dst on all cores. If the two overlap, it copies on one core.
 func (d *Device) move(dst, src []byte) {
 	lo, hi := address(dst), address(src)
 	if lo > hi {
@@ -165,7 +165,7 @@ func (d *Device) move(dst, src []byte) {
 	d.Parallel(len(src), copyGrain, func(lo, hi int) { copy(dst[lo:hi], src[lo:hi]) })
 }
 
-// NewEvent makes an event, which stores the time at which it was recorded.
+// NewEvent makes an event. The event stores the time at which it was last recorded.
 func (d *Device) NewEvent() (*device.Event, error) {
 	if d.closed.Load() {
 		return nil, errClosed("NewEvent")
@@ -176,7 +176,7 @@ func (d *Device) NewEvent() (*device.Event, error) {
 // event implements device.EventDriver.
 type event struct {
 	mu     sync.Mutex
-	at     time.Time // zero: never recorded
+	at     time.Time // zero if never recorded
 	closed bool
 }
 

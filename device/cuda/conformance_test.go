@@ -11,7 +11,7 @@ import (
 
 func TestConformanceOnFakeDriver(t *testing.T) { devicetest.Conformance(t, cuda.OpenFake) }
 
-// A wrapped device works through the streams that it wraps.
+// A device wrapped by Checked passes the conformance tests on the fake driver.
 func TestCheckedOnFakeDriver(t *testing.T) { testChecked(t, devicetest.Checked(t, cuda.OpenFake(t))) }
 
 func TestCheckedOnGPU(t *testing.T) {

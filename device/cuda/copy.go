@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// CopyIn copies page-locked memory without staging and then waits for the copy, since the caller
-// may change src next.
+// CopyIn copies pageable memory through the ring. It copies page-locked memory directly, and waits
+// for the copy, because the caller may change src next.
 func (s *stream) CopyIn(dst device.Ptr, src []byte) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -25,8 +25,9 @@ func (s *stream) CopyIn(dst device.Ptr, src []byte) error {
 	return s.sync(context.Background())
 }
 
-// CopyOut copies to page-locked memory without staging. ctx can then end only the wait for earlier
-// work: the copy itself is short, and must have completed before the caller gets dst back.
+// CopyOut copies to pageable memory through the ring, and to page-locked memory directly. In a
+// direct copy, ctx can end only the wait for earlier work. The copy itself is short, and must
+// complete before the caller may use dst.
 func (s *stream) CopyOut(ctx context.Context, dst []byte, src device.Ptr) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -71,8 +72,8 @@ func (s *stream) CopyOutAsync(dst []byte, src device.Ptr) error {
 	return s.copyOutDirect(dst, src)
 }
 
-// checkPinned refuses memory that is not page-locked: the driver would copy it synchronously, and
-// the Go runtime may move or free it meanwhile.
+// checkPinned returns an error if b is not page-locked. The driver would copy such memory
+// synchronously, and the Go runtime could move or free it meanwhile.
 func (s *stream) checkPinned(op string, b []byte) error {
 	if len(b) > 0 && !s.dev.drv.pinned.holds(b) {
 		return invalid("%s of %d bytes of host memory that are not from AllocHost, Register or Map", op, len(b))

@@ -18,43 +18,44 @@ type Device struct {
 	handle uintptr // CUdevice
 	ctx    uintptr // the GPU's primary context
 
-	// lostErr is the failure that lost the device; later errors wrap it.
+	// lostErr is the failure that made the device unusable. Later errors wrap it.
 	lostErr atomic.Pointer[error]
 
-	// life is read-locked during driver calls. Close and Unload write-lock it, and so wait for
-	// them. Callers never lock it twice.
+	// life is read-locked during driver calls. Close and Unload write-lock it to wait for these
+	// calls. Callers never lock it twice.
 	life   sync.RWMutex
 	closed bool
 
 	mu         sync.Mutex
-	closing    bool               // no new children
+	closing    bool               // set by Close; addChild then fails
 	children   map[child]struct{} // open streams, events and ranges
-	freeStream uintptr            // stream of Free, created on first use
-	// peers holds the contexts of the GPUs that CopyPeer has copied from.
+	freeStream uintptr            // stream for Free, created at its first call
+	// peers holds the contexts of GPUs from which this GPU may read memory, for CopyPeer.
 	peers map[uintptr]bool
 
-	// events is read-locked while an event is used, and write-locked to destroy one. One lock
-	// serves all events, so that calls with two events cannot block each other.
+	// events is read-locked while an event is used, and write-locked while an event is destroyed.
+	// One lock serves all events, so that calls with two events cannot deadlock.
 	events sync.RWMutex
 
-	mapped     ranges  // host memory of Map
-	pieces     ranges  // those of mapped that consist of several pieces
-	pieceBytes uintptr // see mapPiece
+	mapped     ranges  // host memory mapped by Map
+	pieces     ranges  // mapped memory that consists of several pieces
+	pieceBytes uintptr // mapPiece, or less in tests
 
-	loading sync.Mutex // serializes Load, so that an image is loaded once
+	loading sync.Mutex // serializes Load, so that each image is loaded once
 	modules map[*device.Image]*module
 }
 
-// child is a resource that Close closes before the device itself.
+// child is a stream, event or range, which Close closes before it releases the device.
 type child interface{ Close() error }
 
 var _ device.Device = (*Device)(nil)
 
-// Properties describe the GPU: Units are its multiprocessors.
+// Properties describe the GPU. Units is the number of multiprocessors.
 func (d *Device) Properties() device.Properties { return d.props }
 
-// do runs a few driver calls on a thread that has the GPU's context. If the device is closed or
-// lost, it fails without calling f. It records the loss of the device. f must not wait or call do.
+// do calls f on a thread that has the GPU's context. f makes a few driver calls; it must not wait
+// or call do. If the device is closed or lost, do fails without calling f. If an error of f shows
+// that the device is lost, do records the loss.
 func (d *Device) do(f func(fr *frame) error) error {
 	if p := d.lostErr.Load(); p != nil {
 		return *p
@@ -62,14 +63,14 @@ func (d *Device) do(f func(fr *frame) error) error {
 	return d.release(f)
 }
 
-// release is do for calls that release resources. It also runs them on a lost device.
+// release calls f as do does, but also on a lost device. Calls that release resources use it.
 func (d *Device) release(f func(fr *frame) error) error {
 	d.life.RLock()
 	defer d.life.RUnlock()
 	return d.releaseLocked(f)
 }
 
-// releaseLocked is release with d.life held.
+// releaseLocked is the body of release. Callers hold d.life.
 func (d *Device) releaseLocked(f func(fr *frame) error) error {
 	if d.closed {
 		return closed("device")
@@ -88,8 +89,8 @@ func (d *Device) releaseLocked(f func(fr *frame) error) error {
 // checkUsable returns an error if the device is closed or lost.
 func (d *Device) checkUsable() error { return d.do(func(*frame) error { return nil }) }
 
-// withContext runs f on a thread that has the GPU's context. On a lost device it runs f even
-// without the context.
+// withContext calls f on a thread that has the GPU's context. On a lost device it calls f even if
+// the context cannot be set.
 func (d *Device) withContext(f func(fr *frame) error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -101,8 +102,8 @@ func (d *Device) withContext(f func(fr *frame) error) error {
 	return f(fr)
 }
 
-// wrapError adds the device to an error. It declares the device lost if the driver's code is
-// sticky.
+// wrapError adds the device's index to an error. If the driver's code is sticky, the device is
+// lost.
 func (d *Device) wrapError(err error) error {
 	err = fmt.Errorf("cuda: device %d: %w", d.props.Index, err)
 	if !codeOf(err).sticky() {
@@ -114,8 +115,8 @@ func (d *Device) wrapError(err error) error {
 	return err
 }
 
-// addChild registers a new stream, event or range, which Close then closes. Callers call it within
-// do, so that Close comes before or after all of a creation.
+// addChild registers a stream, event or range, so that Close closes it. Callers call addChild
+// within do, so that Close runs either before or after a whole creation.
 func (d *Device) addChild(c child) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -132,7 +133,6 @@ func (d *Device) removeChild(c child) {
 	delete(d.children, c)
 }
 
-// openChildren returns the open streams, events and ranges.
 func (d *Device) openChildren() []child {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,7 +143,7 @@ func (d *Device) openChildren() []child {
 	return list
 }
 
-// Sync waits for the streams of this device that are open now.
+// Sync waits for all streams of this device that are open when it is called.
 func (d *Device) Sync(ctx context.Context) error {
 	if err := d.checkUsable(); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (d *Device) Sync(ctx context.Context) error {
 }
 
 // Close waits for the work of open streams, closes all children, unloads the kernels and releases
-// the GPU's context. On a lost device it releases what the driver still accepts, and returns nil.
+// the GPU's context. On a lost device it releases what it can, and returns nil.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	already := d.closing

@@ -7,10 +7,10 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// driver is the loaded driver library: a table of addresses and the function that calls them. Tests
-// replace invoke.
+// driver is the loaded driver library: the addresses of its functions, and invoke, which calls a
+// function. Tests replace invoke.
 type driver struct {
-	addr    [numSymbols]uintptr // 0: a missing optional function
+	addr    [numSymbols]uintptr // 0 if an optional function is missing
 	invoke  func(fn uintptr, args []uintptr) uintptr
 	version int
 	pinned  ranges // host memory that all GPUs can copy without staging
@@ -18,22 +18,22 @@ type driver struct {
 
 func (drv *driver) has(sym symbol) bool { return drv.addr[sym] != 0 }
 
-// libraries are the names of the driver library, in the order of the search. The first uses the
-// system's own search. The others are the places where Windows Subsystem for Linux and some
-// container hosts install it outside the loader's path.
+// libraries are the names of the driver library, in the order in which openDriver tries them. The
+// system's loader searches for the first one. The others are paths outside the loader's search
+// path, where Windows Subsystem for Linux and some container hosts install the library.
 var libraries = []string{
 	"libcuda.so.1",
 	"/usr/lib/wsl/lib/libcuda.so.1",
 	"/usr/local/nvidia/lib64/libcuda.so.1",
 }
 
-// loaded is the driver of the process. A failure is not cached: the next Open tries again.
+// loaded is the driver of the process. A failure is not cached, so that the next Open tries again.
 var loaded struct {
 	sync.Mutex
 	drv *driver
 }
 
-// systemDriver loads the driver library once.
+// systemDriver returns the driver of the process. The first call loads it.
 func systemDriver() (*driver, error) {
 	loaded.Lock()
 	defer loaded.Unlock()
@@ -49,15 +49,15 @@ func systemDriver() (*driver, error) {
 
 // library is an opened shared library.
 type library interface {
-	// lookup returns the function exported under a name, or 0.
+	// lookup returns the address of the function exported under name, or 0.
 	lookup(name string) uintptr
-	// invoke calls a function of at most maxArgs integer arguments.
+	// invoke calls a function with at most maxArgs integer arguments.
 	invoke(fn uintptr, args []uintptr) uintptr
-	// path returns the name under which it was opened.
+	// path returns the name under which the library was opened.
 	path() string
 }
 
-// openDriver opens the first library that exists and starts the driver.
+// openDriver opens the first of paths that exists and initializes the driver.
 func openDriver(paths []string) (*driver, error) {
 	lib, err := openLibrary(paths)
 	if err != nil {
@@ -66,7 +66,7 @@ func openDriver(paths []string) (*driver, error) {
 	return newDriver(lib)
 }
 
-// newDriver resolves the functions of the driver and initialises it.
+// newDriver looks up the driver's functions and initializes the driver.
 func newDriver(lib library) (*driver, error) {
 	drv := &driver{invoke: lib.invoke}
 	fr := drv.frame()
@@ -90,7 +90,8 @@ func newDriver(lib library) (*driver, error) {
 	return drv, nil
 }
 
-// resolve looks up all functions. It fails with ErrDriverTooOld if a required one is missing.
+// resolve looks up the addresses of all functions. It fails with ErrDriverTooOld if a required one
+// is missing.
 func (drv *driver) resolve(fr *frame, lib library) error {
 	getProc := lib.lookup("cuGetProcAddress_v2")
 	for sym, info := range symbols {
@@ -108,8 +109,7 @@ func (drv *driver) resolve(fr *frame, lib library) error {
 	return nil
 }
 
-// procAddress looks up a function by name and version in the driver, which returns the variant with
-// the semantics of that version.
+// procAddress returns the driver's variant of a function for the version in info, or 0.
 func (drv *driver) procAddress(fr *frame, getProc uintptr, info symbolInfo) uintptr {
 	const flags = 0 // CU_GET_PROC_ADDRESS_DEFAULT
 	n := copy(fr.args[:], []uintptr{fr.cString(info.name), fr.result(0), uintptr(info.version()), flags, fr.result(1)})

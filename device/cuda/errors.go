@@ -10,7 +10,7 @@ import (
 // Code is a result code of the driver (CUresult).
 type Code int32
 
-// Codes that this package distinguishes, from the driver's documentation.
+// These are the codes that this package distinguishes, from the driver's documentation.
 const (
 	success              Code = 0
 	invalidValue         Code = 1
@@ -49,8 +49,8 @@ const (
 	notSupported         Code = 801
 )
 
-// sticky reports whether the code leaves the context unusable. 999 (unknown) does not count, since
-// calls that can be repeated return it too.
+// sticky reports whether the code makes the context unusable. Code 999 (unknown) is not sticky,
+// since calls that can be repeated return it too.
 func (c Code) sticky() bool {
 	switch c {
 	case eccUncorrectable, nvlinkUncorrectable, contained, illegalAddress, launchTimeout,
@@ -61,7 +61,7 @@ func (c Code) sticky() bool {
 	return false
 }
 
-// sentinel returns the error of package device for the code.
+// sentinel returns the error of package device that corresponds to the code.
 func (c Code) sentinel() error {
 	if c.sticky() {
 		return device.ErrLost
@@ -82,17 +82,17 @@ func (c Code) sentinel() error {
 	return device.ErrDriver
 }
 
-// Error is a driver call that failed. errors.Is matches it with the error of package device for its
-// code, such as [device.ErrMemory] or [device.ErrLost]. Codes without such an error match
+// Error describes a driver call that failed. errors.Is matches it with the error of package device
+// that corresponds to its code, such as [device.ErrMemory] or [device.ErrLost]. Other codes match
 // [device.ErrDriver].
 type Error struct {
 	Op   string // driver function, e.g. "cuMemAlloc"
-	Code Code   // result code
+	Code Code
 	Name string // the driver's name of the code, e.g. "CUDA_ERROR_OUT_OF_MEMORY"
 	Text string // the driver's explanation
 }
 
-// Error returns the call that failed and the reason.
+// Error returns the driver function, the code and the driver's explanation.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s: error %d", e.Op, e.Code)
 	if e.Name != "" {
@@ -104,10 +104,10 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Is reports whether target is the error of package device for the code.
+// Is reports whether target is the error of package device that corresponds to the code.
 func (e *Error) Is(target error) bool { return target == e.Code.sentinel() }
 
-// newError reads the meaning of a code from the driver.
+// newError returns an Error with the driver's name and explanation of code c.
 func (fr *frame) newError(sym symbol, c Code) *Error {
 	e := &Error{Op: sym.String(), Code: c}
 	if fr.code(symGetErrorName, uintptr(c), fr.resultPtr()) == success {
@@ -119,7 +119,7 @@ func (fr *frame) newError(sym symbol, c Code) *Error {
 	return e
 }
 
-// codeOf returns the result code within an error, success if it has none.
+// codeOf returns the result code in the chain of err, or success if the chain has none.
 func codeOf(err error) Code {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
@@ -127,13 +127,12 @@ func codeOf(err error) Code {
 	return success
 }
 
-// versionString formats a CUDA version that the driver encoded.
+// versionString formats a CUDA version in the driver's encoding: "12.4" for 12040.
 func versionString(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
-// invalid returns an ErrInvalid with a description.
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("cuda: %w: %s", device.ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// closed returns an ErrClosed that names what is closed.
+// closed returns an ErrClosed error for the named object.
 func closed(name string) error { return fmt.Errorf("cuda: %s %w", name, device.ErrClosed) }

@@ -13,10 +13,10 @@ import (
 type event struct {
 	dev    *Device
 	handle uintptr // CUevent
-	closed bool    // under dev.events
+	closed bool    // guarded by dev.events
 }
 
-// NewEvent makes an event that can time streams.
+// NewEvent makes an event that can also measure time.
 func (d *Device) NewEvent() (*device.Event, error) {
 	e := &event{dev: d}
 	err := d.do(func(fr *frame) (err error) {
@@ -39,7 +39,7 @@ func (fr *frame) newEvent(flags uintptr) (uintptr, error) {
 	return uintptr(fr.out[0]), err
 }
 
-// use runs f while the event cannot be closed. f must not wait or use another event.
+// use calls f while the event cannot be closed. f must not wait or use another event.
 func (e *event) use(f func() error) error {
 	e.dev.events.RLock()
 	defer e.dev.events.RUnlock()
@@ -49,7 +49,7 @@ func (e *event) use(f func() error) error {
 	return f()
 }
 
-// eventOf returns the event of this package, or an error if e is of another.
+// eventOf returns e as an event of this package, or an error if another package made e.
 func eventOf(op string, e device.EventDriver) (*event, error) {
 	ev, ok := e.(*event)
 	if !ok {
@@ -104,6 +104,6 @@ func (e *event) Close() error {
 		return nil
 	}
 	e.closed = true
-	defer e.dev.removeChild(e) // as in stream
+	defer e.dev.removeChild(e) // last, as in stream.Close
 	return e.dev.release(func(fr *frame) error { return fr.call(symEventDestroy, e.handle) })
 }

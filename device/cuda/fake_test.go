@@ -12,8 +12,8 @@ import (
 )
 
 // fake is a driver in Go, deterministic for a seed and a single caller. It is late on purpose: it
-// executes submitted work only when a caller polls for completion, a few operations at a time in a
-// random order of streams. So a slot or a buffer that is reused too early gives wrong bytes.
+// executes submitted work only when a caller polls for completion, a few operations at a time, in a
+// random order of streams. A slot or buffer reused too early therefore has wrong bytes.
 //
 // It checks what a driver checks (contexts, handles, bounds), counts calls and unreleased
 // resources, and fails on request.
@@ -49,19 +49,18 @@ type fake struct {
 	faults []string // misuse that a real driver would not report
 	sticky Code
 	clock  int // number of executed operations
-	// fail returns the code of the n-th call of a function, from 0. After a sticky code all later
-	// calls fail too.
+	// fail returns the code of call n of a function, from 0. After a sticky code all later calls
+	// fail.
 	fail func(sym symbol, n int) Code
 }
 
-// fakeGPU describes a GPU.
 type fakeGPU struct {
 	name        string
 	arch        int
 	free, total uint64
 }
 
-// addrStep separates device addresses so far that a wild one hits no memory.
+// addrStep is the distance of device addresses. It is so large that a wrong address hits no memory.
 const addrStep = 1 << 40
 
 func newFake() *fake {
@@ -88,7 +87,6 @@ func newFake() *fake {
 	}
 }
 
-// driver loads the fake as a library.
 func (f *fake) driver(t testing.TB) *driver {
 	t.Helper()
 	drv, err := newDriver(f)
@@ -98,7 +96,7 @@ func (f *fake) driver(t testing.TB) *driver {
 	return drv
 }
 
-// open opens the first GPU, and checks at the end of the test that nothing is left.
+// open opens the first GPU. At the end of the test it checks that no resource is left.
 func (f *fake) open(t testing.TB) *Device {
 	t.Helper()
 	d, err := f.driver(t).open(0)
@@ -114,7 +112,7 @@ func (f *fake) open(t testing.TB) *Device {
 	return d
 }
 
-// checkEmpty fails the test for each unreleased resource, and for misuse.
+// checkEmpty fails the test for each unreleased resource, and for each misuse.
 func (f *fake) checkEmpty(t testing.TB) {
 	t.Helper()
 	f.mu.Lock()
@@ -165,7 +163,7 @@ func (f *fake) invoke(fn uintptr, args []uintptr) uintptr {
 	return uintptr(f.call(symbol(fn-1), args))
 }
 
-// at converts an address that the caller keeps alive to a pointer.
+// at converts an address to a pointer. The caller keeps the memory alive.
 func at(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
 
 func put[T any](address uintptr, v T) { *(*T)(at(address)) = v }
@@ -180,7 +178,7 @@ func cString(address uintptr) string {
 	return string(hostBytes(address, n))
 }
 
-// getProcAddress finds functions by their plain names, if the requested version has them.
+// getProcAddress finds functions by their plain names if the requested version has them.
 func (f *fake) getProcAddress(args []uintptr) Code {
 	name := cString(args[0])
 	put(args[1], uintptr(0))
@@ -192,8 +190,8 @@ func (f *fake) getProcAddress(args []uintptr) Code {
 	return success
 }
 
-// giveBack lists the functions that free something. They free it even if they are made to report a
-// failure, since the behavior of a real driver is unknown.
+// giveBack lists the functions that free a resource. They free it even if they are made to fail,
+// because the behavior of a real driver is unknown.
 var giveBack = map[symbol]bool{
 	symMemFree: true, symMemFreeAsync: true, symMemFreeHost: true, symMemHostUnregister: true, symStreamDestroy: true,
 	symMemUnmap: true, symMemRelease: true, symMemAddressFree: true, symEventDestroy: true, symModuleUnload: true, symPrimaryCtxRelease: true,
@@ -235,7 +233,6 @@ func (f *fake) handle() uintptr {
 	return f.next
 }
 
-// drop removes a handle from a table.
 func drop[V any](table map[uintptr]V, handle uintptr) Code {
 	if _, ok := table[handle]; !ok {
 		return invalidHandle

@@ -7,16 +7,15 @@ import (
 	"strings"
 )
 
-// The fake driver parses the parameters of kernels from PTX text.
+// In this file the fake driver parses the parameters of kernels from PTX text.
 
-// entryPattern matches an entry point in PTX text: its name and its list of parameters, which
-// contains no parentheses.
+// entryPattern matches an entry point: its name and its parameters, which contain no parentheses.
 var entryPattern = regexp.MustCompile(`\.entry\s+([\w$%]+)\s*(?:\(([^)]*)\))?`)
 
 // paramPattern matches one parameter: type, name, and the length of an array.
 var paramPattern = regexp.MustCompile(`^\.param\b.*?\s\.[bsuf](8|16|32|64)\b.*?\s([\w$%]+)(?:\[(\d+)\])?$`)
 
-// entries parses the sizes in bytes of the parameters of each entry point from PTX text.
+// entries returns the sizes in bytes of the parameters of each entry point.
 func entries(ptx string) (map[string][]int, error) {
 	found := map[string][]int{}
 	for _, m := range entryPattern.FindAllStringSubmatch(ptx, -1) {
@@ -36,8 +35,7 @@ func entries(ptx string) (map[string][]int, error) {
 	return found, nil
 }
 
-// paramSize parses the size in bytes of one parameter, such as ".param .align 8 .b8
-// name_param_0[48]".
+// paramSize returns the size in bytes of a parameter ".param .align 8 .b8 name_param_0[48]".
 func paramSize(param string) (int, error) {
 	m := paramPattern.FindStringSubmatch(param)
 	if m == nil {

@@ -5,13 +5,13 @@ import (
 	"math"
 )
 
-// fakeStream is a queue of operations to be executed later.
+// fakeStream is a queue of operations that have not been executed.
 type fakeStream struct {
 	ctx   uintptr
 	queue []fakeOp
 }
 
-// fakeOp is one operation. It can run once event has reached marker after.
+// fakeOp is an operation. It can run once its event has reached marker after.
 type fakeOp struct {
 	run   func()
 	event *fakeEvent
@@ -19,13 +19,13 @@ type fakeOp struct {
 	host  span // page-locked memory that it reads or writes
 }
 
-// fakeEvent counts its markers: how many were submitted, and the last one reached.
+// fakeEvent holds the number of its submitted markers, and the last one reached.
 type fakeEvent struct {
 	submitted, reached int
 	time               int
 }
 
-// step executes up to three operations, of random streams.
+// step executes up to three operations of random streams.
 func (f *fake) step() {
 	for range f.rng.IntN(4) {
 		if !f.doOne() {
@@ -34,7 +34,7 @@ func (f *fake) step() {
 	}
 }
 
-// doOne executes the first operation of a random stream among those with a runnable one.
+// doOne executes the first operation of a random stream, if any stream can proceed.
 func (f *fake) doOne() bool {
 	var ready []*fakeStream
 	for _, s := range f.streams {
@@ -60,7 +60,7 @@ func (f *fake) drain() {
 	}
 }
 
-// checkUnused records a fault if host memory is freed while work still uses it.
+// checkUnused records a misuse if host memory is freed while work still uses it.
 func (f *fake) checkUnused(lo, size uintptr) {
 	for _, s := range f.streams {
 		for _, op := range s.queue {
@@ -71,7 +71,7 @@ func (f *fake) checkUnused(lo, size uintptr) {
 	}
 }
 
-// device returns device memory. An address outside of it makes the context lost.
+// device returns device memory. An address outside makes the context unusable.
 func (f *fake) device(address, size uintptr) []byte {
 	base := address &^ (addrStep - 1)
 	b := f.memory[base]
@@ -118,7 +118,6 @@ func (f *fake) attribute(result, attribute, address uintptr) Code {
 	return success
 }
 
-// pageLocked reports whether the host memory is page-locked in the driver.
 func (f *fake) pageLocked(address, size uintptr) bool {
 	for lo, b := range f.host {
 		if lo <= address && address+size <= lo+uintptr(len(b)) {
@@ -133,7 +132,6 @@ func (f *fake) pageLocked(address, size uintptr) bool {
 	return false
 }
 
-// submit appends an operation to a stream's queue.
 func (f *fake) submit(handle uintptr, op fakeOp) Code {
 	s := f.streams[handle]
 	if s == nil || s.ctx != f.current[threadID()] {
@@ -148,7 +146,7 @@ func (f *fake) submit(handle uintptr, op fakeOp) Code {
 	return success
 }
 
-// maxQueue is the queue length of a stream from which submitting waits for progress.
+// maxQueue is the queue length at which a submission waits for progress.
 const maxQueue = 256
 
 func (f *fake) streamCall(sym symbol, args []uintptr) Code {
@@ -180,7 +178,7 @@ func (f *fake) streamCall(sym symbol, args []uintptr) Code {
 	return success
 }
 
-// queried returns the result code of a query for progress.
+// queried returns the result code of a query for completion.
 func (f *fake) queried(done bool) Code {
 	switch {
 	case f.sticky != success:
@@ -220,7 +218,8 @@ func (f *fake) copyCall(sym symbol, args []uintptr) Code {
 	}
 }
 
-// launchCall runs the kernels of the tests. It reads their parameters now, as the real driver does.
+// launchCall submits one of the kernels of the tests. It reads the parameters at once, as the
+// driver does.
 func (f *fake) launchCall(args []uintptr) Code {
 	name, ok := f.kernels[args[0]]
 	if !ok {

@@ -2,14 +2,13 @@ package cuda
 
 import "bytes"
 
-// fakePin is registered host memory.
 type fakePin struct{ size, flags uintptr }
 
 // fakeAlias is host memory that the GPU can access. Its addresses differ from the host's unless
-// they are unified, so that one cannot pass for the other.
+// they are unified, so that a test cannot confuse the two.
 type fakeAlias struct{ lo, size uintptr }
 
-// fakeRange is reserved addresses; data is the mapped and accessible part.
+// fakeRange is reserved addresses. data is the mapped and accessible part.
 type fakeRange struct {
 	size  uintptr
 	parts []fakePart
@@ -42,7 +41,7 @@ func (f *fake) mappingCall(sym symbol, args []uintptr) Code {
 	return success
 }
 
-// alias returns the GPU's address of host memory that it may access.
+// alias returns the GPU's address of host memory that the GPU may access.
 func (f *fake) alias(result, address uintptr) Code {
 	var whole fakeAlias
 	for lo, p := range f.pinned {
@@ -117,7 +116,7 @@ func (f *fake) virtualCall(sym symbol, args []uintptr) Code {
 	return success
 }
 
-// validProp reports whether memory is requested on the current GPU.
+// validProp reports whether the memory is requested on the current GPU.
 func (f *fake) validProp(address uintptr) bool {
 	p := *(*allocationProp)(at(address))
 	return p == *newProp(location{memLocationDevice, int32(f.current[threadID()] & 0xf)})
@@ -140,7 +139,7 @@ func (f *fake) createPiece(result, size, prop uintptr) Code {
 	return success
 }
 
-// mapCall maps, unmaps and opens parts of a range, in order of addresses only.
+// mapCall maps, unmaps or makes accessible parts of a range, in the order of addresses only.
 func (f *fake) mapCall(sym symbol, lo, size uintptr, args []uintptr) Code {
 	r := f.ranges[lo&^(addrStep-1)]
 	if r == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// everything uses every function of a device and releases all resources, whatever fails on the way.
-// It returns the first error of each step that failed.
+// everything calls every function of a device and releases all resources, even after failures. It
+// returns the first error of each step that failed.
 func everything(drv *driver) (errs []error) {
 	check := func(err error) bool {
 		if err != nil {
@@ -136,7 +136,7 @@ func mappings(d *Device, s *device.Stream, check func(error) bool) {
 	drain(s, check)
 }
 
-// drain waits for a stream, and again if that fails: memory must not be freed while work uses it.
+// drain waits for a stream, twice if that fails, since memory must not be freed while work uses it.
 func drain(s *device.Stream, check func(error) bool) {
 	for range 2 {
 		if check(s.Sync(context.Background())) {
@@ -145,11 +145,11 @@ func drain(s *device.Stream, check func(error) bool) {
 	}
 }
 
-// silent lists calls with failures that the package hides.
+// silent lists the functions with failures that the package does not report.
 var silent = map[symbol]bool{symGetErrorName: true, symGetErrorString: true}
 
 // Each driver call of everything fails once. The error names the call, the device stays usable, and
-// nothing is left in the driver.
+// no resource is left in the driver.
 func TestEachCallFailsOnce(t *testing.T) {
 	counts := newFake()
 	if errs := everything(counts.driver(t)); errs != nil {
@@ -191,7 +191,6 @@ func TestEachCallFailsOnce(t *testing.T) {
 	}
 }
 
-// forget clears the tables of resources.
 func (f *fake) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -205,9 +204,9 @@ func (f *fake) forget() {
 	clear(f.modules)
 }
 
-// Each driver call of everything loses the context. Every later call fails with ErrLost and the
-// first cause, and Close still releases what it can. Of several concurrent calls any can be the
-// first to report it.
+// Each driver call of everything makes the context unusable. Every later call fails with ErrLost
+// and the first cause, and Close still releases what it can. Of several concurrent calls any can be
+// the first to report the loss.
 func TestEachCallLosesTheDevice(t *testing.T) {
 	counts := newFake()
 	if errs := everything(counts.driver(t)); errs != nil {

@@ -7,30 +7,30 @@ import (
 )
 
 const (
-	// maxArgs is the argument count of cuLaunchKernel, the longest.
+	// maxArgs is the largest number of arguments of a driver function, that is of cuLaunchKernel.
 	maxArgs = 11
-	// maxParams is the size of kernel parameters that every GPU accepts.
+	// maxParams is the number of bytes of kernel parameters that every GPU accepts.
 	maxParams = 4096
 )
 
 // frame holds the heap memory of one driver call: its arguments and the memory that they point to.
-// It is pooled, so that a call allocates nothing. Go does not move heap memory, so an address
+// Frames are pooled, so that a call allocates nothing. Go does not move heap memory, so an address
 // stored as a number stays valid while the frame is in use.
 type frame struct {
 	drv  *driver
 	args [maxArgs]uintptr
 
-	// The driver writes these. ptr receives addresses of host memory: it is typed as a pointer, so
-	// it needs no conversion from a number.
+	// The driver writes out and ptr. ptr receives addresses of host memory. It has a pointer type,
+	// so that no number is converted to a pointer.
 	out [2]uint64
 	ptr unsafe.Pointer
 
-	// params is read by the driver: a kernel's parameters, or a name.
+	// params holds a kernel's parameters, or a name. The driver reads it.
 	params [maxParams / 8]uint64
-	size   uintptr    // of the parameters
-	extra  [5]uintptr // params and size, in the form of cuLaunchKernel
+	size   uintptr    // bytes in params
+	extra  [5]uintptr // addresses of params and size, in the form that cuLaunchKernel reads
 
-	held any // keeps larger values reachable, and on the heap, for one call
+	held any // keeps larger values on the heap and reachable for one call
 }
 
 var frames = sync.Pool{New: func() any {
@@ -43,15 +43,16 @@ var frames = sync.Pool{New: func() any {
 	return fr
 }}
 
-// These pass the parameters to cuLaunchKernel as one block of memory with the layout of a struct.
-// Drivers refuse a larger size, with padding at the end (CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES).
+// These constants mark the fields of frame.extra. cuLaunchKernel then reads the parameters from one
+// block of memory that is laid out as a struct. Drivers refuse a size that includes padding at the
+// end (CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES).
 const (
 	launchParamEnd           = 0 // CU_LAUNCH_PARAM_END
 	launchParamBufferPointer = 1 // CU_LAUNCH_PARAM_BUFFER_POINTER
 	launchParamBufferSize    = 2 // CU_LAUNCH_PARAM_BUFFER_SIZE
 )
 
-// frame takes a frame from the pool; put returns it.
+// frame returns a frame from the pool. Callers return it with put.
 func (drv *driver) frame() *frame {
 	fr := frames.Get().(*frame)
 	fr.drv = drv
@@ -79,7 +80,7 @@ func (fr *frame) call(sym symbol, args ...uintptr) error {
 	return nil
 }
 
-// query calls cuStreamQuery or cuEventQuery. Their code for "not yet" is not an error.
+// query calls cuStreamQuery or cuEventQuery, and reports whether the work is done.
 func (fr *frame) query(sym symbol, handle uintptr) (bool, error) {
 	switch c := fr.code(sym, handle); c {
 	case success:
@@ -91,7 +92,7 @@ func (fr *frame) query(sym symbol, handle uintptr) (bool, error) {
 	}
 }
 
-// result clears out[i] and returns its address for the driver to write to.
+// result clears out[i] and returns its address, to which the driver writes.
 func (fr *frame) result(i int) uintptr {
 	fr.out[i] = 0
 	return uintptr(unsafe.Pointer(&fr.out[i]))
@@ -103,13 +104,12 @@ func (fr *frame) resultPtr() uintptr {
 	return uintptr(unsafe.Pointer(&fr.ptr))
 }
 
-// bytes returns the memory for parameters as bytes.
+// bytes returns params as bytes.
 func (fr *frame) bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&fr.params)), maxParams)
 }
 
-// cString stores a name shorter than maxParams where the driver can read it, and returns the
-// address.
+// cString stores a C string in params and returns its address. name must be shorter than maxParams.
 func (fr *frame) cString(name string) uintptr {
 	n := copy(fr.bytes(), name)
 	fr.bytes()[n] = 0

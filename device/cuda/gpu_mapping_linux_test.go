@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// file creates a file of n bytes in dir and maps it, shared.
+// file creates a file of n bytes in dir and maps it shared.
 func file(t *testing.T, dir string, n int) (path string, mem []byte) {
 	t.Helper()
 	f, err := os.CreateTemp(dir, "weft-*")
@@ -48,13 +48,13 @@ func fileSystem(t *testing.T, path string) int64 {
 	return int64(s.Type)
 }
 
-// Types of file systems: of files that can be mapped, and of files that the kernel refuses.
+// tmpfs is the type of a file system whose files can be mapped. The kernel refuses files of others.
 const tmpfs = 0x01021994
 
 var refused = map[int64]string{0xef53: "ext4", 0x58465342: "xfs", 0x9123683e: "btrfs", 0x794c7630: "an overlay"}
 
-// Writes of a kernel to a mapped file of tmpfs are in the file, for other readers and after the
-// device is closed. A kernel sees the writes of the host.
+// What a kernel writes to a mapped file of tmpfs is in the file, for other readers and after the
+// device is closed. A kernel reads what the host writes.
 func TestGPUMapFile(t *testing.T) {
 	d, s := gpu(t)
 	const n = 1 << 20
@@ -90,7 +90,7 @@ func TestGPUMapFile(t *testing.T) {
 	}
 }
 
-// Files of other file systems are refused with a reason, and the device stays usable.
+// Map refuses files of other file systems with a reason, and the device stays usable.
 func TestGPUMapRefusesFiles(t *testing.T) {
 	d, _ := gpu(t)
 	dir, err := os.Getwd()
@@ -124,7 +124,7 @@ func TestGPUMapRefusesFiles(t *testing.T) {
 	gpuKernel(t, d, "add") // the device stays usable
 }
 
-// Read-only memory is refused, too.
+// Map refuses read-only memory.
 func TestGPUMapRefusesReadOnly(t *testing.T) {
 	d, _ := gpu(t)
 	mem, err := syscall.Mmap(-1, 0, 1<<20, syscall.PROT_READ, syscall.MAP_PRIVATE|syscall.MAP_ANON)
@@ -142,8 +142,8 @@ func TestGPUMapRefusesReadOnly(t *testing.T) {
 	}
 }
 
-// The driver may or may not let two mappings share a page; the test logs which. Mapping costs as
-// much as pinning pages.
+// The driver may or may not allow two mappings to share a page; the test logs which. Mapping takes
+// as long as page-locking.
 func TestGPUMapPages(t *testing.T) {
 	d, _ := gpu(t)
 	page := os.Getpagesize()

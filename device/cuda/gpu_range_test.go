@@ -18,7 +18,7 @@ func resize(t *testing.T, r device.Range, n int) time.Duration {
 	return time.Since(start)
 }
 
-// Mapping many GiB costs little, and the range is one block of memory, for kernels too.
+// Mapping many GiB takes little time. The range is one block of memory, even for kernels.
 func TestGPURangeOf16GiB(t *testing.T) {
 	d, s := gpu(t)
 	m, err := d.Memory()
@@ -82,7 +82,6 @@ func TestGPURangeOf16GiB(t *testing.T) {
 	}
 }
 
-// add computes c = a + b for n elements.
 func add(t *testing.T, d *Device, s *device.Stream, a, b, c device.Ptr, n int) {
 	t.Helper()
 	p := addParams{A: a, B: b, C: c, N: uint32(n)}
@@ -91,7 +90,6 @@ func add(t *testing.T, d *Device, s *device.Stream, a, b, c device.Ptr, n int) {
 	}
 }
 
-// expect compares n words with one value.
 func expect(t *testing.T, s *device.Stream, p device.Ptr, n int, want uint32) {
 	t.Helper()
 	got := make([]uint32, n)
@@ -105,7 +103,7 @@ func expect(t *testing.T, s *device.Stream, p device.Ptr, n int, want uint32) {
 	}
 }
 
-// Growing does not wait for a running kernel; shrinking and freeing do.
+// Growing does not wait for a running kernel. Shrinking and freeing wait.
 func TestGPURangeBesideKernel(t *testing.T) {
 	d, s := gpu(t)
 	spin := gpuKernel(t, d, "spin")
@@ -137,7 +135,7 @@ func TestGPURangeBesideKernel(t *testing.T) {
 	}
 }
 
-// A range takes the memory of a GPU, and no more; a failure leaves the range unchanged.
+// A range can use all memory of a GPU, and no more. A failure leaves the range unchanged.
 func TestGPURangeOutOfMemory(t *testing.T) {
 	d, s := gpu(t)
 	m := memoryOf(t, d)
@@ -162,8 +160,8 @@ func TestGPURangeOutOfMemory(t *testing.T) {
 	}
 }
 
-// The driver loads an image again after it was unloaded. A kept kernel is refused before the call
-// of the driver.
+// The driver loads an image again after Unload. A kernel of the unloaded image returns an error
+// without a driver call.
 func TestGPUUnload(t *testing.T) {
 	d, s := gpu(t)
 	k := gpuKernel(t, d, "add")

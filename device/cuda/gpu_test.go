@@ -109,7 +109,7 @@ func TestGPUAdd(t *testing.T) {
 	}
 }
 
-// The sizes of parameters that tests parse from PTX equal those that the driver reports.
+// The sizes of parameters that the fake driver parses from PTX equal those of the real driver.
 func TestGPUParamSizes(t *testing.T) {
 	d, _ := gpu(t)
 	if !d.drv.has(symFuncGetParamInfo) {
@@ -262,8 +262,8 @@ func TestGPULeavesNothingBehind(t *testing.T) {
 	}
 	round() // the driver and the runtime allocate what they keep
 	threads, goroutines := threadCount(t), runtime.NumGoroutine()
-	// Free memory is that of the card, which other processes use, too; a leak shows every time. The
-	// driver keeps small blocks for itself.
+	// The free memory is that of the card, which other processes also use. A leak shows in every
+	// round. The driver keeps small blocks for itself.
 	var before, after device.Memory
 	for range 5 {
 		before = memoryOf(t, d)
@@ -303,10 +303,11 @@ func threadCount(t *testing.T) int {
 	return len(list)
 }
 
-// childVariable marks the test binary as the child of TestGPULost.
+// childVariable marks the test binary as the child process of TestGPULost.
 const childVariable = "WEFT_TEST_LOSE_GPU"
 
-// A kernel that writes to an unmapped address ruins the process, so a child process runs it.
+// A kernel that writes to an unmapped address makes the GPU unusable for its process, so a child
+// process runs the kernel.
 func TestGPULost(t *testing.T) {
 	if os.Getenv(childVariable) == "1" {
 		loseGPU(t)

@@ -19,8 +19,8 @@ func (p *addParams) bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
 }
 
-// vectors are handwritten kernels. add computes C = A + B for N uint32, one per thread; wild writes
-// to an unmapped address; spin runs for N microseconds; none takes no parameters; two takes two.
+// vectors are handwritten kernels. add computes C = A + B for N uint32, one per thread. wild writes
+// to an unmapped address. spin runs for N microseconds. none has no parameters, and two has two.
 var vectors = &device.Image{
 	Name: "vectors",
 	Targets: []device.Target{{Arch: 80, PTX: `

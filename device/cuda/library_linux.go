@@ -14,8 +14,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// sharedLibrary is a library opened by the system's loader. Only this type uses purego: to reach
-// the driver in another way, change this file.
+// sharedLibrary is a library opened by the system's loader. This file is the only one that uses
+// purego, so that another way to call the driver changes nothing else.
 type sharedLibrary struct {
 	handle uintptr
 	name   string
@@ -23,7 +23,7 @@ type sharedLibrary struct {
 
 // openLibrary opens the first of paths that exists.
 func openLibrary(paths []string) (library, error) {
-	// The loader stores the text of its last error per thread.
+	// The loader stores the text of its last error for each thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for _, path := range paths {
@@ -39,8 +39,8 @@ func openLibrary(paths []string) (library, error) {
 		device.ErrNoDriver, paths[0])
 }
 
-// missing distinguishes a library that is not installed from one that does not load, for instance
-// because it needs a library that is not installed.
+// missing reports whether path itself is not installed. It returns false if only a dependency is
+// missing.
 func missing(err error, path string) bool {
 	msg := err.Error()
 	return strings.Contains(msg, "No such file or directory") && strings.Contains(msg, path)
@@ -61,10 +61,10 @@ func (l *sharedLibrary) invoke(fn uintptr, args []uintptr) uintptr {
 
 func (l *sharedLibrary) path() string { return l.name }
 
-// pause sleeps on the thread: the runtime's timers are a millisecond late if the scheduler waits in
-// epoll.
+// pause sleeps on the thread. The Go runtime's timers fire a millisecond late if the scheduler is
+// in epoll.
 func pause(d time.Duration) {
 	ts := syscall.NsecToTimespec(int64(d))
-	// A signal that ends the sleep early only makes the caller poll sooner.
+	// If a signal ends the sleep early, the caller only polls sooner.
 	_ = syscall.Nanosleep(&ts, nil)
 }

@@ -50,8 +50,8 @@ func build(t *testing.T, source string) string {
 	return out
 }
 
-// driverSource returns a driver of CUDA 11.4 that returns the code init from every call and lacks
-// the functions in missing.
+// driverSource returns the source of a driver of CUDA 11.4. Every call returns the code init, and
+// the functions in missing do not exist.
 func driverSource(init Code, missing ...string) string {
 	var b strings.Builder
 	b.WriteString("int cuDriverGetVersion(int *v) { *v = 11040; return 0; }\n" +
@@ -68,7 +68,7 @@ func driverSource(init Code, missing ...string) string {
 	return b.String()
 }
 
-// The real calls into C, up to the point where a GPU is needed.
+// The package makes real calls into C, up to the point where a GPU is needed.
 func TestLibraryWithoutGPU(t *testing.T) {
 	_, err := openDriver([]string{build(t, driverSource(noDevice))})
 	if !errors.Is(err, device.ErrNoDevice) || !strings.Contains(err.Error(), "cuInit: CUDA_ERROR_OF_TEST (100)") {

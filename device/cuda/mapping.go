@@ -9,14 +9,14 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// mapPiece is the number of bytes of host memory that are page-locked at a time. Pieces end at
-// multiples of it. A GiB takes some 35 ms, or ten times that if no page has been touched. Other
-// callers of the driver wait meanwhile.
+// mapPiece is the number of bytes of host memory that one driver call page-locks. Pieces end at
+// multiples of mapPiece. Locking a GiB takes some 35 ms, or ten times as long if no page has been
+// touched. Other callers of the driver wait meanwhile.
 const mapPiece = 1 << 30
 
-// Map implements [device.Device]. Memory of AllocHost, of any device of this package, can be mapped
-// on each GPU. Map page-locks other memory, as Register does, and so on one GPU only. Kernels that
-// run while the host reads need accesses and fences of system scope.
+// Map implements [device.Device]. Memory that AllocHost of any device of this package returned can
+// be mapped on every GPU. Map page-locks other memory, as Register does, which is possible on one
+// GPU at a time. Kernels that run while the host reads b need accesses and fences of system scope.
 func (d *Device) Map(host []byte) (b device.Buffer, unmap func() error, err error) {
 	return d.MapContext(context.Background(), host)
 }
@@ -30,7 +30,7 @@ func (d *Device) MapContext(ctx context.Context, host []byte) (b device.Buffer, 
 		return b, nil, invalid("Map of %d bytes of which a part is mapped already", len(host))
 	}
 	var at device.Ptr
-	var pieces [][]byte // to be unlocked later
+	var pieces [][]byte // to be unlocked by unmap
 	if found, pinned := d.drv.pinned.find(host); pinned && found.host {
 		err = d.do(func(fr *frame) error { at, err = fr.devicePointer(host); return err })
 	} else {
@@ -60,9 +60,9 @@ func (d *Device) MapContext(ctx context.Context, host []byte) (b device.Buffer, 
 	}, nil
 }
 
-// pageLock page-locks host memory. If the GPU uses the host's addresses, as all GPUs that share
-// addresses with the system do, it locks piece by piece. Otherwise it locks the whole, which then
-// has one address.
+// pageLock page-locks host memory and returns its address on the GPU. Usually the GPU uses the
+// host's addresses, and pageLock locks piece by piece. Otherwise separate pieces would have
+// unrelated addresses, so pageLock locks the whole memory at once.
 func (d *Device) pageLock(ctx context.Context, host []byte) (at device.Ptr, pieces [][]byte, err error) {
 	for remaining := host; len(remaining) > 0 && err == nil; {
 		if err = ctx.Err(); err != nil {
@@ -91,7 +91,7 @@ func (d *Device) pageLock(ctx context.Context, host []byte) (at device.Ptr, piec
 	return at, pieces, err
 }
 
-// lockPiece page-locks memory and returns its address on the GPU.
+// lockPiece page-locks a piece and returns its address on the GPU.
 func (d *Device) lockPiece(piece []byte) (at device.Ptr, err error) {
 	err = d.do(func(fr *frame) (err error) {
 		if err = fr.register(piece, memHostPortable|memHostDeviceMap); err != nil {
@@ -112,8 +112,8 @@ func (d *Device) pageUnlock(pieces [][]byte) (err error) {
 	return err
 }
 
-// bytesInPiece returns how many of n bytes from an address on lie in one piece. The driver refuses
-// copies and fills that reach into another piece.
+// bytesInPiece returns how many of the n bytes at address at lie in the piece that contains at. The
+// driver refuses copies and fills that span two pieces.
 func (d *Device) bytesInPiece(at, n uintptr) uintptr {
 	if !d.pieces.covers(at) && !d.pieces.covers(at+n-1) {
 		return n
@@ -128,7 +128,6 @@ func (fr *frame) devicePointer(host []byte) (device.Ptr, error) {
 	return device.Ptr(fr.out[0]), err
 }
 
-// register page-locks host memory.
 func (fr *frame) register(b []byte, flags uintptr) error {
 	fr.held = b
 	err := fr.call(symMemHostRegister, address(b), uintptr(len(b)), flags)

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Memory reads the GPU's free and total memory, over all processes.
+// Memory reads the GPU's free and total memory. Memory that other processes use is not free.
 func (d *Device) Memory() (m device.Memory, err error) {
 	err = d.do(func(fr *frame) error {
 		err := fr.call(symMemGetInfo, fr.result(0), fr.result(1))
@@ -19,7 +19,7 @@ func (d *Device) Memory() (m device.Memory, err error) {
 	return m, err
 }
 
-// Alloc allocates device memory. The driver aligns it to 256 bytes or more.
+// Alloc implements [device.Device]. The driver aligns the memory to 256 bytes or more.
 func (d *Device) Alloc(size int) (device.Buffer, error) {
 	if size <= 0 {
 		return device.Buffer{}, invalid("Alloc of %d bytes", size)
@@ -39,8 +39,8 @@ func (d *Device) Alloc(size int) (device.Buffer, error) {
 }
 
 // Free releases device memory without waiting for work. cuMemFree would wait for the work of all
-// streams, and meanwhile no other thread could launch anything. Free still calls it if the driver
-// has no other way, as on some virtual GPUs.
+// streams, and meanwhile no thread could launch a kernel. Free calls cuMemFree only if the driver
+// does not support asynchronous frees, as on some virtual GPUs.
 func (d *Device) Free(b device.Buffer) error {
 	if b.Size == 0 {
 		return nil
@@ -52,7 +52,7 @@ func (d *Device) Free(b device.Buffer) error {
 		}
 		switch c := fr.code(symMemFreeAsync, uintptr(b.Ptr), s); c {
 		case success:
-			// Only frees are on that stream. After this the memory is free again.
+			// The stream holds only frees. After this call the memory is available again.
 			return fr.call(symStreamSynchronize, s)
 		case notSupported:
 			return fr.call(symMemFree, uintptr(b.Ptr))
@@ -62,7 +62,7 @@ func (d *Device) Free(b device.Buffer) error {
 	})
 }
 
-// freeingStream returns the stream of Free.
+// freeingStream returns freeStream. The first call creates it.
 func (d *Device) freeingStream(fr *frame) (uintptr, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,8 +75,7 @@ func (d *Device) freeingStream(fr *frame) (uintptr, error) {
 	return d.freeStream, nil
 }
 
-// AllocHost allocates page-locked host memory, which every GPU of this
-// package copies from and to without staging.
+// AllocHost allocates page-locked host memory. Every GPU copies from and to it without staging.
 func (d *Device) AllocHost(size int) ([]byte, error) {
 	if size <= 0 {
 		return nil, invalid("AllocHost of %d bytes", size)
@@ -102,8 +101,8 @@ func (fr *frame) allocHost(size int) ([]byte, error) {
 
 func (fr *frame) freeHost(b []byte) error { return fr.call(symMemFreeHost, address(b)) }
 
-// FreeHost releases memory of AllocHost. ErrInvalid if b is not a whole block of this device, or
-// has been freed before.
+// FreeHost releases memory that AllocHost returned. It returns ErrInvalid if b is not a whole block
+// of this device, has been freed, or is still mapped.
 func (d *Device) FreeHost(b []byte) error {
 	if len(b) == 0 {
 		return nil
@@ -124,9 +123,9 @@ func (d *Device) FreeHost(b []byte) error {
 func (d *Device) Pinned(b []byte) bool { return d.drv.pinned.holds(b) }
 
 // Register page-locks memory of the caller. Locking and unlocking take about 50 us per MiB, as long
-// as a copy, so they pay for memory that is copied many times. The returned function is idempotent.
-// ErrInvalid for memory that is registered or mapped already; ErrUnsupported for memory that Map
-// refuses.
+// as a copy. Register therefore pays off for memory that is copied many times. A second call of
+// unregister does nothing. Register returns ErrInvalid if b is already registered or mapped, and
+// ErrUnsupported for memory that Map refuses.
 func (d *Device) Register(b []byte) (unregister func() error, err error) {
 	if len(b) == 0 {
 		return nil, invalid("Register of no memory")

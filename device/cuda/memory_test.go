@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// Freeing memory does not execute the work of other streams.
+// Free does not execute the work of other streams.
 func TestFreeWaitsForNoWork(t *testing.T) {
 	f := newFake()
 	d := f.open(t)
@@ -45,7 +45,7 @@ func TestFreeWaitsForNoWork(t *testing.T) {
 	}
 }
 
-// A GPU with a driver without memory pools frees memory with cuMemFree.
+// Free calls cuMemFree if the driver has no memory pools.
 func TestFreeWithoutPools(t *testing.T) {
 	for _, sym := range []symbol{symMemFreeAsync, symStreamCreate} {
 		f := newFake()

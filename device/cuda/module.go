@@ -14,22 +14,21 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// archVariable names the environment variable that selects the kernels of an older architecture
-// than the GPU's.
+// archVariable is an environment variable. It selects an older architecture than the GPU's.
 const archVariable = "WEFT_PTX"
 
-// module implements [device.Module]. The driver compiles each kernel at its first launch, as its
-// own module: a structure has twenty kernels, and a program uses a few. Images without the
-// parameter sizes of their kernels, and text that [split] does not parse, are compiled as a whole.
+// module implements [device.Module]. The driver compiles each kernel at its first launch, as a
+// separate module, because a structure has twenty kernels and a program uses few of them. An image
+// is compiled as a whole if it lacks the parameter sizes of its kernels, or if [split] fails.
 type module struct {
 	dev      *Device
 	name     string
-	targets  []device.Target // runnable by the GPU, newest first
-	unloaded bool            // under dev.life
+	targets  []device.Target // targets that the GPU can run, newest first
+	unloaded bool            // guarded by dev.life
 
 	mu sync.Mutex
-	// source is the first target after split. It is nil before the first kernel, and if whole is
-	// set.
+	// source is the result of split for the first target. It is nil before the first kernel is
+	// compiled, and if whole is set.
 	source  *source
 	whole   uintptr // CUmodule with all kernels, or 0
 	kernels map[string]*kernel
@@ -40,12 +39,13 @@ type kernel struct {
 	module    *module
 	name      string
 	paramSize int
-	handle    atomic.Uintptr // CUfunction; 0 before it is compiled
-	single    uintptr        // CUmodule of this kernel alone, or 0; under module.mu
+	handle    atomic.Uintptr // CUfunction, or 0 until the kernel is compiled
+	single    uintptr        // CUmodule of this kernel alone, or 0; guarded by module.mu
 }
 
-// Load selects the targets of an image that the GPU can run. The driver compiles the newest, or an
-// older one if it does not support that version of PTX. It caches compiled code on disk.
+// Load selects the targets of an image that the GPU can run. The driver compiles the newest target,
+// or an older one if it does not support the PTX version of the newest. The driver caches compiled
+// code on disk.
 func (d *Device) Load(img *device.Image) (device.Module, error) {
 	d.loading.Lock()
 	defer d.loading.Unlock()
@@ -69,7 +69,7 @@ func (d *Device) Load(img *device.Image) (device.Module, error) {
 	return m, nil
 }
 
-// targets returns the targets of an image that the GPU can run, newest first.
+// targets returns the targets of img that the GPU can run, newest first.
 func (d *Device) targets(img *device.Image) ([]device.Target, error) {
 	arch, err := d.arch()
 	if err != nil {
@@ -84,8 +84,7 @@ func (d *Device) targets(img *device.Image) ([]device.Target, error) {
 	return list, nil
 }
 
-// arch returns the architecture to load kernels for: the GPU's, or the older one in the
-// environment.
+// arch returns the architecture that selects targets: the GPU's, or an older one in archVariable.
 func (d *Device) arch() (int, error) {
 	v := os.Getenv(archVariable)
 	if v == "" {
@@ -98,7 +97,8 @@ func (d *Device) arch() (int, error) {
 	return min(arch, d.props.Arch), nil
 }
 
-// compile loads the text of the newest target with a PTX version that the driver supports.
+// compile loads the text of the newest target that the driver can compile, and removes newer
+// targets. It tries an older target only if the driver does not support the PTX version.
 func (m *module) compile(fr *frame, text func(t *device.Target) string) (handle uintptr, err error) {
 	for {
 		t := &m.targets[0]
@@ -112,13 +112,13 @@ func (m *module) compile(fr *frame, text func(t *device.Target) string) (handle 
 	}
 }
 
-// compileWhole compiles all kernels.
+// compileWhole compiles all kernels as one module.
 func (m *module) compileWhole(fr *frame) (err error) {
 	m.whole, err = m.compile(fr, func(t *device.Target) string { return t.PTX })
 	return err
 }
 
-// compileOne compiles a kernel, or all if the text cannot be split.
+// compileOne compiles kernel k, or all kernels if the text cannot be split.
 func (m *module) compileOne(fr *frame, k *kernel) (err error) {
 	k.single, err = m.compile(fr, func(t *device.Target) string {
 		if m.source == nil {
@@ -135,7 +135,7 @@ func (m *module) compileOne(fr *frame, k *kernel) (err error) {
 	return err
 }
 
-// ensureCompiled compiles a kernel unless it is compiled already. Callers call it within do.
+// ensureCompiled compiles a kernel that is not compiled yet. Callers call it within do.
 func (k *kernel) ensureCompiled(fr *frame) error {
 	if err := k.module.checkLoaded(); err != nil || k.handle.Load() != 0 {
 		return err
@@ -153,7 +153,7 @@ func (k *kernel) ensureCompiled(fr *frame) error {
 	return k.find(fr)
 }
 
-// find looks up the handle of a compiled kernel.
+// find reads the handle of a compiled kernel from the driver.
 func (k *kernel) find(fr *frame) error {
 	m := k.module
 	if err := fr.call(symModuleGetFunction, fr.result(0), max(m.whole, k.single), fr.cString(k.name)); err != nil {
@@ -168,13 +168,13 @@ type jit struct {
 	ptx     []byte // ends in NUL
 	log     [8 << 10]byte
 	options [2]int32
-	values  [2]uintptr // a number or an address, by option
+	values  [2]uintptr // a number or an address for each option
 }
 
-// loadModule loads PTX text. The error holds the compiler's messages.
+// loadModule compiles and loads PTX text. An error holds the compiler's messages.
 func (fr *frame) loadModule(ptx string) (uintptr, error) {
 	j := &jit{ptx: append([]byte(ptx), 0), options: [2]int32{jitErrorLogBuffer, jitErrorLogSizeBytes}}
-	fr.held = j // before addresses are taken: now it is on the heap
+	fr.held = j // before taking addresses: this moves j to the heap
 	j.values = [2]uintptr{address(j.log[:]), uintptr(len(j.log))}
 	err := fr.call(symModuleLoadDataEx, fr.result(0), address(j.ptx), uintptr(len(j.options)),
 		uintptr(unsafe.Pointer(&j.options)), uintptr(unsafe.Pointer(&j.values)))
@@ -201,15 +201,15 @@ func (d *Device) Unload(img *device.Image) error {
 		return nil
 	}
 	delete(d.modules, img)
-	// With the lock, no caller is between the check that the module is loaded and a driver call
-	// with one of its kernels.
+	// Every caller holds the read lock from checkLoaded to its driver call, so none is in between
+	// now.
 	d.life.Lock()
 	defer d.life.Unlock()
 	m.unloaded = true
 	return d.releaseLocked(m.release)
 }
 
-// checkLoaded returns an error for an unloaded module. Callers call it within do.
+// checkLoaded returns an error if the module has been unloaded. Callers call it within do.
 func (m *module) checkLoaded() error {
 	if m.unloaded {
 		return fmt.Errorf("image %s has been unloaded: %w", m.name, device.ErrClosed)
@@ -217,7 +217,7 @@ func (m *module) checkLoaded() error {
 	return nil
 }
 
-// unload unloads all modules, for Close.
+// unload unloads all modules. Close calls it.
 func (d *Device) unload(fr *frame) error {
 	var errs []error
 	for _, m := range d.modules {
@@ -227,7 +227,6 @@ func (d *Device) unload(fr *frame) error {
 	return errors.Join(errs...)
 }
 
-// release unloads all driver modules of m.
 func (m *module) release(fr *frame) error {
 	var errs []error
 	unload := func(handle uintptr) {
@@ -242,7 +241,7 @@ func (m *module) release(fr *frame) error {
 	return errors.Join(errs...)
 }
 
-// Kernel finds a kernel. It compiles one only if the image lacks the kernel's parameter size.
+// Kernel implements [device.Module]. It compiles only if the image lacks the parameter size.
 func (m *module) Kernel(name string) (device.Kernel, error) {
 	if len(name) >= maxParams {
 		return nil, fmt.Errorf("cuda: %w: a name of %d bytes", device.ErrKernel, len(name))
@@ -268,7 +267,7 @@ func (m *module) Kernel(name string) (device.Kernel, error) {
 	return k, nil
 }
 
-// measure sets the size of the parameters, from the image or else from the driver.
+// measure sets the parameter size of k, from the image or else from the driver.
 func (k *kernel) measure(fr *frame) (err error) {
 	m, known := k.module, false
 	if k.paramSize, known = m.targets[0].Params[k.name]; known {
@@ -286,7 +285,7 @@ func (k *kernel) measure(fr *frame) (err error) {
 	return err
 }
 
-// readParamSize reads the size of a kernel's parameter from the driver.
+// readParamSize reads the parameter size of a compiled kernel from the driver.
 func (m *module) readParamSize(fr *frame, k *kernel) (int, error) {
 	if !fr.drv.has(symFuncGetParamInfo) {
 		return 0, fmt.Errorf("%w: image %s does not say what parameters kernel %s takes (device.Target.Params), and only drivers for CUDA %s and later can tell; this one is for CUDA %s",
@@ -299,15 +298,15 @@ func (m *module) readParamSize(fr *frame, k *kernel) (int, error) {
 	return singleParamSize(k.name, sizes)
 }
 
-// paramSizes reads the sizes of a kernel's parameters from the driver.
+// paramSizes reads the sizes of a kernel's parameters from the driver. It stops after two.
 func (fr *frame) paramSizes(kernel uintptr) ([]int, error) {
 	sizes := []int{}
-	for len(sizes) < 2 { // two are already an error
+	for len(sizes) < 2 { // two are an error already
 		c := fr.code(symFuncGetParamInfo, kernel, uintptr(len(sizes)), fr.result(0), fr.result(1))
 		switch c {
 		case success:
 			sizes = append(sizes, int(fr.out[1]))
-		case invalidValue: // after the last
+		case invalidValue: // index after the last parameter
 			return sizes, nil
 		default:
 			return nil, fr.newError(symFuncGetParamInfo, c)
@@ -316,7 +315,7 @@ func (fr *frame) paramSizes(kernel uintptr) ([]int, error) {
 	return sizes, nil
 }
 
-// singleParamSize checks that a kernel takes at most one parameter, and returns its size.
+// singleParamSize returns the size of a kernel's one parameter, or an error if it has several.
 func singleParamSize(name string, sizes []int) (int, error) {
 	switch {
 	case len(sizes) == 0:
@@ -327,7 +326,7 @@ func singleParamSize(name string, sizes []int) (int, error) {
 	return sizes[0], checkSize(name, sizes[0])
 }
 
-// checkSize refuses parameters that do not fit a frame.
+// checkSize returns an error if the parameters do not fit a frame.
 func checkSize(name string, size int) error {
 	if size < 0 || size > maxParams {
 		return fmt.Errorf("%w: kernel %s takes %d bytes of parameters; the limit is %d", device.ErrKernel, name, size, maxParams)

@@ -94,7 +94,7 @@ func TestParamsBeyondTheLimit(t *testing.T) {
 	}
 }
 
-// Unload releases the module at once; Close would release it only later.
+// Unload releases the driver's module at once, not only at Close.
 func TestUnloadReachesTheDriver(t *testing.T) {
 	f := newFake()
 	d := f.open(t)

@@ -7,11 +7,11 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// minArch is the oldest compute capability that runs the shipped kernels.
+// minArch is the oldest compute capability that can run the kernels that ship with weft.
 const minArch = 80
 
 // Devices lists the GPUs that the driver reports, including those too old for [Open]. It creates no
-// context on them, so it is cheap and takes no memory.
+// context on a GPU, so that it is fast and takes no memory of the GPU.
 func Devices() ([]device.Properties, error) {
 	drv, err := systemDriver()
 	if err != nil {
@@ -20,8 +20,8 @@ func Devices() ([]device.Properties, error) {
 	return drv.devices()
 }
 
-// Open opens the GPU of that index, as CUDA_VISIBLE_DEVICES numbers them. Opening one several times
-// returns independent devices that share its context.
+// Open opens the GPU of this index, in the numbering of CUDA_VISIBLE_DEVICES. Several devices can
+// be opened on one GPU. They are independent but share the GPU's context.
 func Open(index int) (*Device, error) {
 	drv, err := systemDriver()
 	if err != nil {

@@ -57,7 +57,7 @@ func TestOpenFailures(t *testing.T) {
 	}
 }
 
-// Drivers differ in how functions are looked up; all ways must find the same functions.
+// Drivers differ in how functions are looked up. All ways must find the same functions.
 func TestDriverVersions(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -94,7 +94,6 @@ func TestDriverVersions(t *testing.T) {
 	}
 }
 
-// withParams returns the image vectors with sizes of parameters.
 func withParams(params map[string]int) *device.Image {
 	t := vectors.Targets[0]
 	t.Params = params

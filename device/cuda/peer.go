@@ -7,7 +7,7 @@ import (
 )
 
 // CopyPeer implements [device.PeerDriver]. The stream's GPU reads the other GPU's memory over
-// NVLink or PCIe. If it cannot, the driver copies through the host.
+// NVLink or PCIe. If it cannot access that memory, the driver copies through the host.
 func (s *stream) CopyPeer(dst device.Ptr, from device.Device, src device.Ptr, size int) error {
 	peer, ok := from.(*Device)
 	if !ok {
@@ -41,8 +41,8 @@ func (s *stream) CopyPeer(dst device.Ptr, from device.Device, src device.Ptr, si
 	})
 }
 
-// enablePeer lets the GPU read the memory of another one, if the hardware can. Callers set the
-// context of d first.
+// enablePeer lets d access the memory of peer, if the hardware supports that. Callers set the
+// context of d.
 func (d *Device) enablePeer(fr *frame, peer *Device) error {
 	if d.ctx == peer.ctx {
 		return nil

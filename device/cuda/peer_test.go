@@ -9,7 +9,6 @@ import (
 	"github.com/weftgo/weft/device/cpu"
 )
 
-// twoGPUs opens two GPUs of one driver.
 func twoGPUs(t *testing.T, f *fake) (a, b *Device) {
 	t.Helper()
 	drv := f.driver(t)
@@ -23,7 +22,7 @@ func twoGPUs(t *testing.T, f *fake) (a, b *Device) {
 	return a, b
 }
 
-// Memory of one GPU is copied to another, with and without a link between them.
+// CopyPeer copies from one GPU to another, with and without a link between them.
 func TestCopyPeer(t *testing.T) {
 	for _, linked := range []bool{true, false} {
 		f := newFake()
@@ -86,7 +85,7 @@ func TestCopyPeer(t *testing.T) {
 	}
 }
 
-// Other devices are unsupported, and the caller has to copy through the host.
+// CopyPeer from a device of another kind returns ErrUnsupported.
 func TestCopyPeerOfHosts(t *testing.T) {
 	host, err := cpu.Open(nil)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Probe implements [device.Prober]. The driver reports memory of all libraries in this process that
-// allocate through it, such as the CUDA runtime.
+// Probe implements [device.Prober]. It accepts memory of other libraries in this process that
+// allocate through the driver, such as the CUDA runtime.
 func (d *Device) Probe(p device.Ptr, size int) error {
 	if size <= 0 {
 		return invalid("Probe of %d bytes", size)
@@ -22,7 +22,7 @@ func (d *Device) Probe(p device.Ptr, size int) error {
 	})
 }
 
-// probe checks the memory at one address.
+// probe checks that this GPU can access the memory at one address.
 func (d *Device) probe(fr *frame, at device.Ptr) error {
 	switch c := fr.code(symPointerGetAttribute, fr.result(0), pointerMemoryType, uintptr(at)); c {
 	case success:
@@ -31,7 +31,7 @@ func (d *Device) probe(fr *frame, at device.Ptr) error {
 	default:
 		return fr.newError(symPointerGetAttribute, c)
 	}
-	if fr.int32(0) == memoryTypeHost { // page-locked: all GPUs can access it
+	if fr.int32(0) == memoryTypeHost { // page-locked memory, which all GPUs can access
 		return nil
 	}
 	if err := fr.call(symPointerGetAttribute, fr.result(0), pointerDeviceOrdinal, uintptr(at)); err != nil {

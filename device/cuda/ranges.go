@@ -11,23 +11,23 @@ import (
 // span is a range of host memory that is page-locked or mapped.
 type span struct {
 	lo, hi uintptr
-	mem    []byte  // keeps Go memory reachable until it is released
-	owner  *Device // device that page-locked it
-	host   bool    // made by AllocHost
+	mem    []byte  // keeps Go memory reachable
+	owner  *Device // device that page-locked or mapped the memory
+	host   bool    // allocated by AllocHost
 }
 
-// ranges hold the page-locked host memory of a process, or the memory that a GPU maps. Copies check
-// them to see whether memory needs staging. They change rarely.
+// ranges is a set of spans: the page-locked host memory of a process, or the memory mapped on one
+// GPU. Copies look up memory in it to find out whether the memory needs staging. Changes are rare.
 type ranges struct {
 	n     atomic.Int32 // len(spans), read without the lock
 	mu    sync.RWMutex
-	spans []span // by address, disjoint
+	spans []span // disjoint, ascending by address
 }
 
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// add inserts memory, unless it overlaps memory that is held. Memory that the driver has just
-// page-locked does not overlap: the driver refuses to lock memory twice.
+// add inserts memory unless it overlaps a span. Memory that the driver has just page-locked
+// overlaps no span, because the driver refuses to lock memory twice.
 func (r *ranges) add(owner *Device, b []byte, host bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,38 +40,38 @@ func (r *ranges) add(owner *Device, b []byte, host bool) bool {
 	return true
 }
 
-// covers reports whether the byte at an address is held.
+// covers reports whether a span contains the byte at an address.
 func (r *ranges) covers(at uintptr) bool {
 	if r.n.Load() == 0 {
 		return false
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	// The first span that starts after the address.
+	// i is the first span that starts after at.
 	i, _ := r.search(at + 1)
 	return i > 0 && r.spans[i-1].hi > at
 }
 
-// overlaps reports whether a byte of b is held.
+// overlaps reports whether a span contains a byte of b.
 func (r *ranges) overlaps(b []byte) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.overlap(b)
 }
 
-// overlap is overlaps with the lock held.
+// overlap is the body of overlaps. Callers hold the lock.
 func (r *ranges) overlap(b []byte) bool {
-	i, _ := r.search(address(b)) // the first that starts at or after b
+	i, _ := r.search(address(b)) // first span that starts at or after b
 	return i > 0 && r.spans[i-1].hi > address(b) ||
 		i < len(r.spans) && r.spans[i].lo < address(b)+uintptr(len(b))
 }
 
-// search finds the position of the first span that starts at or after lo.
+// search returns the index of the first span that starts at or after lo, and whether it is lo.
 func (r *ranges) search(lo uintptr) (int, bool) {
 	return slices.BinarySearchFunc(r.spans, lo, func(s span, lo uintptr) int { return cmp.Compare(s.lo, lo) })
 }
 
-// remove deletes exactly b, if its owner and host match.
+// remove deletes the span that is exactly b and has this owner and host. It reports whether it did.
 func (r *ranges) remove(owner *Device, b []byte, host bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +87,7 @@ func (r *ranges) remove(owner *Device, b []byte, host bool) bool {
 	return true
 }
 
-// removeOwner deletes all memory of owner.
+// removeOwner deletes all spans of owner.
 func (r *ranges) removeOwner(owner *Device) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,13 +95,13 @@ func (r *ranges) removeOwner(owner *Device) {
 	r.n.Store(int32(len(r.spans)))
 }
 
-// holds reports whether all of b is page-locked.
+// holds reports whether one span contains all of b.
 func (r *ranges) holds(b []byte) bool {
 	_, ok := r.find(b)
 	return ok
 }
 
-// find returns the span that holds all of b.
+// find returns the span that contains all of b.
 func (r *ranges) find(b []byte) (span, bool) {
 	if r.n.Load() == 0 {
 		return span{}, false

@@ -8,11 +8,11 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// source is the PTX text of a target, split so that the driver compiles each kernel at its first
-// launch. A program uses a few of a structure's twenty kernels.
+// source is the PTX text of a target, split into items, so that the driver can compile each kernel
+// at its first launch. A program uses few of a structure's twenty kernels.
 type source struct {
-	parts   []part            // referenced by kernels by name
-	kernels map[string]string // by name
+	parts   []part            // items that kernels reference by name
+	kernels map[string]string // text of each kernel, by name
 }
 
 // part is a constant, a variable in shared memory, or a function that the compiler did not inline.
@@ -21,13 +21,14 @@ type part struct{ name, text string }
 var (
 	entryHead = regexp.MustCompile(`^(?:\.visible |\.weak )*\.entry ([\w$]+)`)
 	funcHead  = regexp.MustCompile(`^(?:\.visible |\.weak )*\.func (?:\([^)]*\) ?)?([\w$]+)`)
-	// Kernels have separate variables in shared memory, and constants are never written.
+	// Several modules may each have a copy of such a variable: shared memory is separate for each
+	// kernel, and constants are never written.
 	variableHead = regexp.MustCompile(`^(?:\.visible |\.weak )*\.(?:const|shared) (?:\.align \d+ )?\.\w+ ([\w$]+)`)
 )
 
 // split parses text in the form that cmd/weftgen writes, without comments and indentation. It
-// returns nil for text with other items at its top level, such as a variable that kernels share.
-// Such text is loaded as a whole.
+// returns nil for text with other top-level items, such as a variable in global memory that kernels
+// share. Callers compile such text as a whole.
 func split(ptx string) *source {
 	s := &source{kernels: map[string]string{}}
 	for item, ok := range items(ptx) {
@@ -47,8 +48,8 @@ func split(ptx string) *source {
 	return s
 }
 
-// items iterates over the top-level items of PTX text, without the directives of the module. It
-// yields false if the text ends within an item.
+// items yields the top-level items of PTX text, except the directives of the module. If the text
+// ends within an item, it yields the rest with false.
 func items(ptx string) func(yield func(string, bool) bool) {
 	return func(yield func(string, bool) bool) {
 		begin, at, depth := 0, 0, 0
@@ -74,7 +75,6 @@ func items(ptx string) func(yield func(string, bool) bool) {
 	}
 }
 
-// isModuleDirective reports whether a line is a directive of the module.
 func isModuleDirective(line string) bool {
 	for _, d := range []string{".version ", ".target ", ".address_size "} {
 		if strings.HasPrefix(line, d) {
@@ -89,7 +89,8 @@ var (
 	minBlocksLine = regexp.MustCompile(`(?m)^\.minnctapersm .*$`)
 )
 
-// kernel returns a module of one kernel and the parts that it uses, for the architecture of t.
+// kernel returns the text of a module with one kernel and the parts that the kernel uses. The
+// module's target architecture is t.Arch.
 func (s *source) kernel(name string, t *device.Target) string {
 	text := s.kernels[name]
 	if n, ok := t.MinBlocks[name]; ok {

@@ -13,8 +13,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// twoKernels is PTX in the form of cmd/weftgen: both kernels call a function, and one reads a
-// constant.
+// twoKernels is PTX in the form of cmd/weftgen. Both kernels call a function; one reads a constant.
 const twoKernels = `// Code generated.
 .version 8.3
 .target sm_80
@@ -67,7 +66,6 @@ func streamOf(t *testing.T, d *Device) *device.Stream {
 	return s
 }
 
-// launch launches a kernel with zero parameters.
 func launch(s *device.Stream, k device.Kernel) error {
 	if k.ParamSize() == 0 {
 		return device.Launch(s, k, device.Dim{}, device.Dim{}, &struct{}{})
@@ -75,7 +73,7 @@ func launch(s *device.Stream, k device.Kernel) error {
 	return device.Launch(s, k, device.Dim{}, device.Dim{}, &[1]uint64{})
 }
 
-// The driver compiles a kernel at its first launch, with the parts that it uses and nothing else.
+// The driver compiles a kernel at its first launch, with only the parts that the kernel uses.
 func TestKernelsAreCompiledWhenLaunched(t *testing.T) {
 	f := newFake()
 	d := f.open(t)
@@ -150,7 +148,7 @@ func TestKernelsThatShareAreCompiledTogether(t *testing.T) {
 	}
 }
 
-// A launch returns the compiler's message, and uses an older target if the driver is too old.
+// A launch returns the compiler's message. It uses an older target if the driver is too old.
 func TestLaunchCompiles(t *testing.T) {
 	f := newFake()
 	d := f.open(t)

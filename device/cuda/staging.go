@@ -10,41 +10,41 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Sizes of the staging ring. On an H200 with 16 cores, copies of 256 MiB run at 38 GB/s in and 33
-// out. Half the slots and movers give 20 in; pieces of half the size give 28. Page-locked memory is
-// copied at 53.
+// These constants size the staging ring. On an H200 with 16 cores, copies of 256 MiB run at 38 GB/s
+// to the device and 33 GB/s from it. With half the slots and movers, copies to the device run at 20
+// GB/s; with half the slot size, at 28. Page-locked memory is copied at 53 GB/s.
 const (
-	// slotSize is large enough to amortize the few microseconds of a driver call, and small enough
-	// to pipeline a copy of several MiB.
+	// slotSize is large enough that the few microseconds of a driver call do not matter, and small
+	// enough that a copy of several MiB uses several slots at a time.
 	slotSize = 1 << 20
 	// maxSlots is the maximum number of slots of a stream.
 	maxSlots = 16
 	// maxMovers is the maximum number of goroutines that move the bytes of one copy. One core moves
-	// about 10 GB/s, a GPU copies at 25 to 55.
+	// about 10 GB/s, whereas a GPU copies 25 to 55 GB/s.
 	maxMovers = 8
-	// smallCopy is the maximum size of copies to the device that share a slot, so that many can be
-	// in flight.
+	// smallCopy is the maximum size of a copy to the device that shares a slot with others. Sharing
+	// lets many small copies be in flight.
 	smallCopy = 64 << 10
 	// slotAlign is the alignment of copies within a shared slot.
 	slotAlign = 256
 )
 
-// slot is a block of page-locked memory that copies go through.
+// slot is a block of page-locked memory through which other memory is copied.
 type slot struct {
 	mem   []byte
 	event uintptr // recorded after the last copy from or to mem
-	busy  bool    // event may not have been reached
+	busy  bool    // whether event may not have been reached yet
 }
 
-// ring holds the slots of a stream, allocated on demand. No goroutine uses a slot in idle, but its
-// last copy may still run.
+// ring holds the slots of a stream, which it allocates on demand. No goroutine uses a slot in idle,
+// but the slot's last copy may still run.
 type ring struct {
 	s     *stream
 	idle  chan *slot
 	mu    sync.Mutex // guards all
 	all   []*slot
 	small sync.Mutex // guards tail and used
-	tail  *slot      // slot shared by small copies
+	tail  *slot      // slot that small copies share
 	used  int        // used bytes of tail
 }
 
@@ -53,8 +53,8 @@ func (r *ring) init(s *stream) {
 	r.idle = make(chan *slot, maxSlots)
 }
 
-// acquire returns a slot that is ready for use. If no idle slot is ready, it allocates one, up to
-// maxSlots, and otherwise waits.
+// acquire returns a slot after its last copy has completed. If the next idle slot is not ready,
+// acquire allocates a slot. With maxSlots slots, it waits instead.
 func (r *ring) acquire(ctx context.Context) (*slot, error) {
 	select {
 	case sl := <-r.idle:
@@ -125,8 +125,8 @@ func (r *ring) grow() (*slot, error) {
 	return sl, nil
 }
 
-// submit runs the driver call of a copy from or to a slot. It marks the slot busy until the copy
-// has completed.
+// submit calls the driver function sym, which copies from or to a slot. It marks the slot as busy
+// until the copy has completed.
 func (r *ring) submit(sl *slot, sym symbol, to, from uintptr, size int) error {
 	var submitted bool
 	err := r.s.dev.do(func(fr *frame) error {
@@ -137,13 +137,12 @@ func (r *ring) submit(sl *slot, sym symbol, to, from uintptr, size int) error {
 		return fr.call(symEventRecord, sl.event, r.s.handle)
 	})
 	if submitted && err != nil {
-		// Without the event, only a sync of the stream shows that the slot is free again.
+		// Without the event, only a sync of the stream shows that the copy has completed.
 		return errors.Join(err, r.s.sync(context.Background()))
 	}
 	return err
 }
 
-// free releases all slots.
 func (r *ring) free(fr *frame) error {
 	var errs []error
 	for _, sl := range r.all {
@@ -153,7 +152,7 @@ func (r *ring) free(fr *frame) error {
 	return errors.Join(errs...)
 }
 
-// copyIn copies src to the device. The caller may change src once it returns.
+// copyIn copies src to the device through slots. The caller may change src after the call.
 func (r *ring) copyIn(dst device.Ptr, src []byte) error {
 	if len(src) <= smallCopy {
 		return r.copyInSmall(dst, src)
@@ -170,7 +169,7 @@ func (r *ring) copyIn(dst device.Ptr, src []byte) error {
 	})
 }
 
-// copyInSmall appends src to the slot that small copies share.
+// copyInSmall copies src through the slot that small copies share.
 func (r *ring) copyInSmall(dst device.Ptr, src []byte) error {
 	r.small.Lock()
 	defer r.small.Unlock()
@@ -191,8 +190,8 @@ func (r *ring) copyInSmall(dst device.Ptr, src []byte) error {
 	return r.submit(r.tail, symMemcpyHtoDAsync, uintptr(dst), address(at), len(src))
 }
 
-// copyOut copies device memory to dst. After it returns, with or without an error, nothing writes
-// to dst.
+// copyOut copies device memory to dst through slots. After copyOut returns, even with an error, no
+// goroutine writes to dst.
 func (r *ring) copyOut(ctx context.Context, dst []byte, src device.Ptr) error {
 	return inPieces(len(dst), func(lo, hi int) error {
 		sl, err := r.acquire(ctx)
@@ -211,8 +210,8 @@ func (r *ring) copyOut(ctx context.Context, dst []byte, src device.Ptr) error {
 	})
 }
 
-// inPieces cuts [0,n) into pieces of a slot and runs f on them, some concurrently, so that one is
-// moved while the GPU copies another. After a failure it starts no more pieces.
+// inPieces divides [0,n) into pieces of slotSize and calls f for each. Several goroutines call f,
+// so that one moves a piece while the GPU copies another. After a failure it starts no more pieces.
 func inPieces(n int, f func(lo, hi int) error) error {
 	if n <= slotSize {
 		return f(0, n)
@@ -234,7 +233,7 @@ func inPieces(n int, f func(lo, hi int) error) error {
 			}
 		}
 	}
-	// At least two movers, so that one moves while the other's piece is copied.
+	// At least two movers run, so that one moves a piece while the GPU copies the other's.
 	for range min(pieces, maxMovers, max(runtime.GOMAXPROCS(0), 2)) - 1 {
 		movers.Go(move)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// roundTrips copies random sizes in and out and counts the wrong ones.
+// roundTrips copies random sizes to the device and back, and counts the wrong results.
 func roundTrips(t *testing.T, x *fixture) (wrong int) {
 	t.Helper()
 	const n = 12 << 20
@@ -51,8 +51,8 @@ func TestRingIsRight(t *testing.T) {
 	}
 }
 
-// A mutant: events that report completion at once let slots be reused too early. If the test missed
-// that, TestRingIsRight would prove nothing.
+// With events that report completion at once, slots are reused too early. If the test did not fail
+// then, TestRingIsRight would prove nothing.
 func TestRingTestNoticesEarlyReuse(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector notices it first")

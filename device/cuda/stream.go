@@ -17,14 +17,14 @@ type stream struct {
 	handle uintptr // CUstream
 	ring   ring
 
-	// life is read-locked while a method runs. Close write-locks it, and so waits for the methods.
-	// Exported methods lock it; unexported ones require the lock.
+	// life is read-locked while a method runs. Close write-locks it to wait for running methods.
+	// Exported methods lock it; unexported methods require the lock.
 	life   sync.RWMutex
 	closed bool
 }
 
-// NewStream opens a stream. It is not ordered with other streams of the process, including the
-// legacy default stream.
+// NewStream opens a stream. Its work is not ordered with other streams of the process, not even
+// with the legacy default stream.
 func (d *Device) NewStream() (*device.Stream, error) {
 	s := &stream{dev: d}
 	s.ring.init(s)
@@ -44,7 +44,7 @@ func (d *Device) NewStream() (*device.Stream, error) {
 	return device.NewStream(d, s), nil
 }
 
-// enter begins a method; leave ends it.
+// enter begins a method: it read-locks life, unless the stream is closed. leave ends the method.
 func (s *stream) enter() error {
 	s.life.RLock()
 	if s.closed {
@@ -56,7 +56,7 @@ func (s *stream) enter() error {
 
 func (s *stream) leave() { s.life.RUnlock() }
 
-// do runs driver calls as one method.
+// do calls f within a method.
 func (s *stream) do(f func(fr *frame) error) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -100,8 +100,8 @@ func (s *stream) Fill(dst device.Ptr, pattern uint32, count int) error {
 	})
 }
 
-// Launch allocates nothing: the arguments, and the copy of params that the driver reads, are in a
-// pooled frame.
+// Launch implements [device.StreamDriver]. It allocates no memory: the arguments and the driver's
+// copy of params are in a pooled frame.
 func (s *stream) Launch(k device.Kernel, grid, block device.Dim, params []byte) error {
 	kn, err := s.kernelOf(k, params)
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *stream) Launch(k device.Kernel, grid, block device.Dim, params []byte) 
 	})
 }
 
-// kernelOf checks that this stream can launch k with params.
+// kernelOf returns k as a kernel of this package, or an error if s cannot launch k with params.
 func (s *stream) kernelOf(k device.Kernel, params []byte) (*kernel, error) {
 	kn, ok := k.(*kernel)
 	if !ok || kn.module.dev != s.dev {
@@ -139,8 +139,8 @@ func (s *stream) kernelOf(k device.Kernel, params []byte) (*kernel, error) {
 	return kn, nil
 }
 
-// extent returns the three numbers of d and reports whether they fit the driver's types. The driver
-// checks the GPU's limits.
+// extent returns the members of d and reports whether they fit the driver's types. The driver
+// itself checks the limits of the GPU.
 func extent(d device.Dim) (e [3]uintptr, ok bool) {
 	for i, n := range [3]int{d.X, d.Y, d.Z} {
 		if n < 0 || n > math.MaxInt32 {
@@ -162,7 +162,7 @@ func (s *stream) Record(e device.EventDriver) error {
 	return s.withEvent(ev, func(fr *frame) error { return fr.call(symEventRecord, ev.handle, s.handle) })
 }
 
-// Wait accepts events of other GPUs, too.
+// Wait implements [device.StreamDriver]. e may be an event of another GPU.
 func (s *stream) Wait(e device.EventDriver) error {
 	ev, err := eventOf("Wait", e)
 	if err != nil {
@@ -172,7 +172,7 @@ func (s *stream) Wait(e device.EventDriver) error {
 	return s.withEvent(ev, func(fr *frame) error { return fr.call(symStreamWaitEvent, s.handle, ev.handle, flags) })
 }
 
-// withEvent is do for an f that uses an event.
+// withEvent calls f as do does, while ev cannot be closed.
 func (s *stream) withEvent(ev *event, f func(fr *frame) error) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -189,11 +189,11 @@ func (s *stream) Sync(ctx context.Context) error {
 	return s.sync(ctx)
 }
 
-// maxPolls is the number of polls of the whole stream before sync records a marker and polls that.
+// maxPolls is the number of times that sync polls the whole stream before it polls a marker.
 const maxPolls = 64
 
-// sync waits for the work submitted so far. It waits for short work without a marker, which is
-// faster. With a marker, concurrent submissions cannot prolong the wait forever.
+// sync waits for the work submitted so far. For short work it polls the stream, which is faster
+// than a marker. For longer work it polls a marker, so that later work cannot prolong the wait.
 func (s *stream) sync(ctx context.Context) error {
 	var marker uintptr
 	polls := 0
@@ -222,7 +222,7 @@ func (s *stream) sync(ctx context.Context) error {
 	return err
 }
 
-// Close waits for the work, also if it fails, and frees the stream and its ring.
+// Close waits for the work, then frees the stream and its ring, even if the work failed.
 func (s *stream) Close() error {
 	s.life.Lock()
 	defer s.life.Unlock()
@@ -230,7 +230,7 @@ func (s *stream) Close() error {
 		return nil
 	}
 	s.closed = true
-	// Only after all is freed: a concurrent Close of the device waits for its children.
+	// This runs last, because a concurrent Close of the device waits for all children.
 	defer s.dev.removeChild(s)
 	waited := s.sync(context.Background())
 	freed := s.dev.release(func(fr *frame) error {

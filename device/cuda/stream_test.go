@@ -62,7 +62,7 @@ func TestLaunchOrder(t *testing.T) {
 	}
 }
 
-// The driver must read each launch's own parameters from memory that is reused.
+// The driver reads the parameters of each launch, although launches reuse the memory of parameters.
 func TestLaunchParameters(t *testing.T) {
 	x := newFixture(t)
 	add := x.kernel(t, "add")
@@ -132,7 +132,7 @@ func TestAsyncNeedsPageLockedMemory(t *testing.T) {
 	}
 }
 
-// stuck makes a stream wait for an event that is reached only after release.
+// stuck makes a stream wait for an event that is not reached before release.
 func (x *fixture) stuck(t testing.TB) (release func()) {
 	t.Helper()
 	e, err := x.d.NewEvent()
@@ -188,7 +188,7 @@ func TestWaitsEndWithTheContext(t *testing.T) {
 	}
 }
 
-// Sync does not wait for work that other goroutines keep submitting.
+// Sync does not wait for work that other goroutines submit after its call.
 func TestSyncWaitsForEarlierWorkOnly(t *testing.T) {
 	x := newFixture(t)
 	b, err := x.d.Alloc(4)
@@ -253,7 +253,7 @@ func TestCloseClosesWhatIsOpen(t *testing.T) {
 	}
 }
 
-// Close during all kinds of use: no crash, no deadlock, and no error but ErrClosed.
+// Close during all kinds of use causes no crash, no deadlock, and no error but ErrClosed.
 func TestCloseBesideUse(t *testing.T) {
 	for range 20 {
 		x := newFixture(t)
@@ -277,7 +277,7 @@ func TestCloseBesideUse(t *testing.T) {
 	}
 }
 
-// forgetMemory clears buffers that could not be freed after Close.
+// forgetMemory drops the buffers that could not be freed after Close.
 func (f *fake) forgetMemory() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

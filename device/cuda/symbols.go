@@ -1,9 +1,9 @@
 package cuda
 
-// symbol names a driver function; it indexes the table of addresses.
+// symbol identifies a driver function. It is an index in driver.addr.
 type symbol int
 
-// Driver functions that this package calls.
+// These are the driver functions that this package calls.
 const (
 	symInit symbol = iota
 	symDriverGetVersion
@@ -59,19 +59,19 @@ const (
 	numSymbols
 )
 
-// baseVersion is the requested version of the interface: CUDA 12.0. The functions are older, so
-// older drivers are likely to work as well.
+// baseVersion is the version of the driver interface that weft requests, CUDA 12.0. The functions
+// are older, so older drivers are likely to work too.
 const baseVersion = 12000
 
 // symbolInfo describes how to look up a driver function.
 type symbolInfo struct {
-	// name is the name for cuGetProcAddress and for errors.
+	// name is the name for cuGetProcAddress and in errors.
 	name string
-	// exported is the name in the library, for drivers without cuGetProcAddress. Later versions of
-	// a function have a suffix there. Empty: same as name.
+	// exported is the name in the library, which drivers without cuGetProcAddress need. It has a
+	// suffix for later versions of a function. If empty, it equals name.
 	exported string
 	// since is the CUDA version (1000*major + 10*minor) that introduced the function, if later than
-	// baseVersion. Such functions are optional.
+	// baseVersion. Such a function is optional.
 	since int
 }
 
@@ -140,10 +140,9 @@ var symbols = [numSymbols]symbolInfo{
 	symEventElapsedTime:            {name: "cuEventElapsedTime"},
 }
 
-// String returns the name of the function.
 func (s symbol) String() string { return symbols[s].name }
 
-// Flags and attributes of the driver interface, from its documentation.
+// These are flags and attributes from the documentation of the driver interface.
 const (
 	memHostPortable      = 1 // CU_MEMHOSTALLOC_PORTABLE and CU_MEMHOSTREGISTER_PORTABLE
 	memHostDeviceMap     = 2 // CU_MEMHOSTALLOC_DEVICEMAP and CU_MEMHOSTREGISTER_DEVICEMAP

@@ -2,5 +2,5 @@ package cuda
 
 import "syscall"
 
-// threadID returns the calling thread, for the fake driver.
+// threadID returns the id of the calling thread, for the fake driver.
 func threadID() int { return syscall.Gettid() }

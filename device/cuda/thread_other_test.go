@@ -2,5 +2,5 @@
 
 package cuda
 
-// threadID returns 0: the fake driver has one current context here.
+// threadID returns 0, so that the fake driver has one current context for all threads.
 func threadID() int { return 0 }

@@ -11,16 +11,16 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// reservation implements [device.Range] with the driver's virtual memory: a range of addresses with
-// pieces of memory mapped one after another.
+// reservation implements [device.Range] with the driver's virtual memory: a range of addresses, to
+// which pieces of memory are mapped one after another.
 type reservation struct {
 	dev     *Device
 	base    uintptr
-	size    int // of the addresses, a multiple of granule
-	granule int // smallest unit that the GPU maps
+	size    int // bytes of addresses, a multiple of granule
+	granule int // smallest size that the GPU maps
 
 	mu     sync.Mutex
-	pieces []piece // contiguous from base
+	pieces []piece // contiguous, beginning at base
 	mapped int     // total bytes of pieces
 	freed  bool
 }
@@ -31,8 +31,8 @@ type piece struct {
 	size   int
 }
 
-// maxPiece bounds a piece. On an H200, 16 GiB map in 348 ms with pieces of 2 MiB, in 12 ms with 64
-// MiB, and in 1.7 ms with 1 GiB (2026-11-22).
+// maxPiece bounds the size of a piece. An H200 maps 16 GiB in 348 ms with pieces of 2 MiB, in 12 ms
+// with 64 MiB, and in 1.7 ms with 1 GiB (2026-11-22).
 const maxPiece = 1 << 30
 
 // allocationProp is the driver's CUmemAllocationProp.
@@ -51,8 +51,8 @@ type accessDesc struct {
 	flags    int32
 }
 
-// Reserve implements [device.Device]. The smallest step of a range is 2 MiB. Close of the device
-// frees remaining ranges.
+// Reserve implements [device.Device]. A range grows in steps of 2 MiB or more. Close of the device
+// frees the ranges that are left.
 func (d *Device) Reserve(size int) (device.Range, error) {
 	if size <= 0 {
 		return nil, invalid("Reserve of %d bytes", size)
@@ -154,14 +154,14 @@ func (r *reservation) piecesFor(n int) int {
 	return i
 }
 
-// grow maps the bytes from r.mapped to n; on failure it changes nothing.
+// grow maps the bytes from r.mapped to n. A failure changes nothing.
 func (r *reservation) grow(fr *frame, n int) error {
 	var added []piece
 	end := r.mapped
 	var err error
 	for err == nil && end < n {
-		// Each piece doubles the size: few pieces, and shrinking to any size still releases most of
-		// the rest.
+		// Each piece is as large as all before it. So there are few pieces, and shrinking to any
+		// size still releases most of the rest.
 		p := piece{size: min(max(end, r.granule), maxPiece, n-end)}
 		if p.handle, err = fr.newPiece(r.dev.location(), r.base+uintptr(end), p.size); err == nil {
 			added, end = append(added, p), end+p.size
@@ -181,7 +181,7 @@ func (r *reservation) grow(fr *frame, n int) error {
 	return err
 }
 
-// newPiece allocates memory of the GPU and maps it.
+// newPiece allocates memory of the GPU and maps it at address at.
 func (fr *frame) newPiece(l location, at uintptr, size int) (handle uintptr, err error) {
 	const flags, offset = 0, 0
 	prop := newProp(l)
@@ -204,8 +204,8 @@ func (fr *frame) setAccess(l location, at uintptr, size int) error {
 	return fr.call(symMemSetAccess, at, uintptr(size), uintptr(unsafe.Pointer(desc)), count)
 }
 
-// shrink releases the pieces from keep on. It stops at a piece that cannot be unmapped: a later
-// call could not reach pieces before it.
+// shrink releases all pieces but the first keep ones. It stops at a piece that it cannot unmap,
+// because later calls release only the last piece.
 func (r *reservation) shrink(fr *frame, keep int) error {
 	var errs []error
 	for len(r.pieces) > keep {
@@ -228,7 +228,7 @@ func (r *reservation) dropLast(fr *frame) error {
 	return fr.call(symMemRelease, p.handle)
 }
 
-// Free releases what the driver accepts, also on a lost device.
+// Free implements [device.Range]. On a lost device it releases what the driver can still release.
 func (r *reservation) Free() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

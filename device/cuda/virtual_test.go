@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Pieces double: few of them even for large ranges, and none so large that a shrink keeps much more
-// than the requested size.
+// The sizes of pieces double. A large range has few pieces, and a shrink leaves at most twice the
+// requested size mapped.
 func TestPiecesDouble(t *testing.T) {
 	f := newFake()
 	f.gpus[0].free = 100 << 30
@@ -29,7 +29,7 @@ func TestPiecesDouble(t *testing.T) {
 	if err := r.Resize(16 << 30); !errors.Is(err, device.ErrMemory) || r.Mapped() != 0 {
 		t.Errorf("Resize: %v, %d bytes mapped", err, r.Mapped())
 	}
-	// Pieces of 2 + 2 + 4 ... + 512 MiB, then 15 of 1 GiB.
+	// The pieces are 2 + 2 + 4 ... + 512 MiB, then 15 of 1 GiB.
 	if n := f.calls[symMemCreate]; n != 25 {
 		t.Errorf("16 GiB are %d pieces", n)
 	}
@@ -38,7 +38,7 @@ func TestPiecesDouble(t *testing.T) {
 	}
 }
 
-// Close frees remaining ranges and waits for the work that uses them.
+// Close frees the remaining ranges, after the work that uses them.
 func TestCloseFreesRanges(t *testing.T) {
 	f := newFake()
 	d := f.open(t)
@@ -80,7 +80,7 @@ func TestReserveWhileClosing(t *testing.T) {
 	}
 }
 
-// Drivers report too few addresses in different ways.
+// Drivers report a lack of addresses in different ways.
 func TestReserveTooMuch(t *testing.T) {
 	for _, code := range []Code{outOfMemory, invalidValue} {
 		f := newFake()
@@ -112,7 +112,7 @@ func TestReserveUnsupported(t *testing.T) {
 	}
 }
 
-// If the driver refuses to page-lock memory, the error names memory that would work.
+// If the driver refuses to page-lock memory, the error names memory that it would accept.
 func TestMapRefused(t *testing.T) {
 	for code, want := range map[Code]error{
 		invalidValue: device.ErrUnsupported, operatingSystem: device.ErrUnsupported,
@@ -149,7 +149,7 @@ func TestMapRefused(t *testing.T) {
 	}
 }
 
-// Memory of AllocHost is mapped on every GPU without further page-locking.
+// AllocHost memory is mapped on every GPU without further page-locking.
 func TestMapOnTwoGPUs(t *testing.T) {
 	f := newFake()
 	a := f.open(t)
@@ -175,8 +175,9 @@ func TestMapOnTwoGPUs(t *testing.T) {
 	}
 }
 
-// If the GPU uses the host's addresses, memory is mapped in pieces, which copies and fills respect;
-// otherwise as a whole. If the context ends between pieces, or a piece fails, nothing stays mapped.
+// If the GPU uses the host's addresses, memory is mapped in pieces, which copies and fills respect.
+// Otherwise it is mapped as a whole. If the context ends between pieces or a piece fails, none
+// stays mapped.
 func TestMapInPieces(t *testing.T) {
 	for _, unified := range []bool{true, false} {
 		f := newFake()

@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// pollTime is how long a wait polls without sleeping: about as long as the launches of a batch
-	// of some million operations. A sleep of minPause takes some 70 µs.
+	// pollTime is how long a wait polls without sleeping. It is about the time to launch a batch of
+	// some million operations. A sleep of minPause takes some 70 µs.
 	pollTime = time.Millisecond
 	// minPause and maxPause bound the sleep between two polls.
 	minPause = 20 * time.Microsecond
 	maxPause = time.Millisecond
 )
 
-// wait calls reached repeatedly until it returns true or an error, or ctx ends. It calls it at
-// least once, so completed work is reported even if ctx has ended.
+// wait calls reached repeatedly until reached returns true or an error, or ctx ends. It calls
+// reached at least once, so that it reports completed work even if ctx has ended.
 func wait(ctx context.Context, reached func() (bool, error)) error {
 	start := time.Now()
 	for {

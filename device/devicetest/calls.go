@@ -12,17 +12,17 @@ import (
 	"strings"
 )
 
-// Call is a call of the host protocol in source code.
+// Call is a call of the host protocol in source code; see [Site].
 type Call struct {
 	Site
-	Func string // enclosing function: "(*slot).send"
-	Text string // text of the call: "r.in.Record(s.arrived)"
+	Func string // enclosing function, for example "(*slot).send"
+	Text string // source of the call, for example "r.in.Record(s.arrived)"
 }
 
-// String returns the place and the source on one line.
+// String returns the place and the source of the call on one line.
 func (c Call) String() string { return fmt.Sprintf("%v in %s: %s", c.Site, c.Func, c.Text) }
 
-// methods are the methods of the host protocol, with their number of arguments.
+// methods maps the methods of the host protocol to Site.Method and to their number of arguments.
 var methods = map[string]struct {
 	site string
 	args int
@@ -31,9 +31,9 @@ var methods = map[string]struct {
 	"CopyOut": {"CopyOut", 3}, "CopyTo": {"CopyOut", 3},
 }
 
-// ListCalls lists the likely calls of the host protocol in the Go files of a folder, except tests,
-// in source order. A test can use it to find the calls that it does not reach. It does not check
-// types: it also lists a method of the same name and number of arguments.
+// ListCalls lists the calls of the host protocol in the Go files of a folder, except tests, in
+// source order. A test can use it to find the calls that it does not reach. ListCalls does not
+// check types: it also lists calls of other methods with the same name and number of arguments.
 func ListCalls(dir string) ([]Call, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -61,7 +61,7 @@ func ListCalls(dir string) ([]Call, error) {
 	return calls, nil
 }
 
-// callsOf lists the calls of a file.
+// callsOf lists the calls in one file.
 func callsOf(name string, src []byte) ([]Call, error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, name, src, parser.SkipObjectResolution)
@@ -81,7 +81,7 @@ func callsOf(name string, src []byte) ([]Call, error) {
 			}
 			return true
 		})
-		// Calls run in the order in which they end: arguments come first.
+		// Calls run in the order of their ends, since arguments are evaluated first.
 		slices.SortFunc(found, func(a, b *ast.CallExpr) int { return cmp.Compare(a.End(), b.End()) })
 		index := map[Site]int{}
 		for _, call := range found {
@@ -98,7 +98,7 @@ func callsOf(name string, src []byte) ([]Call, error) {
 	return calls, nil
 }
 
-// methodOf returns the method of the host protocol that is called, or "".
+// methodOf returns the Site.Method of a call, or "" if the call is not of the host protocol.
 func methodOf(call *ast.CallExpr) string {
 	if s, ok := call.Fun.(*ast.SelectorExpr); ok {
 		if m := methods[s.Sel.Name]; m.args == len(call.Args) {
@@ -108,7 +108,7 @@ func methodOf(call *ast.CallExpr) string {
 	return ""
 }
 
-// nameOf returns a function's name, with the receiver of a method.
+// nameOf returns the name of a function or method, with the receiver of a method.
 func nameOf(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return f.Name.Name
@@ -117,7 +117,6 @@ func nameOf(f *ast.FuncDecl) string {
 	if star, ok := t.(*ast.StarExpr); ok {
 		t, pointer = star.X, "*"
 	}
-	// Removes type parameters.
 	switch x := t.(type) {
 	case *ast.IndexExpr:
 		t = x.X

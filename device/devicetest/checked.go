@@ -9,22 +9,22 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// checked is a device that checks its use.
+// checked is a device that checks how it is used.
 type checked struct {
 	inner device.Device
-	self  device.Device // device that callers see: this, or the checkedHost around it
+	self  device.Device // this device, or the checkedHost around it
 	*ledger
 }
 
-// checkedHost is checked for a [device.Host].
+// checkedHost is a checked [device.Host].
 type checkedHost struct {
 	*checked
 	host device.Host
 }
 
 // Checked wraps a device for a test; see the package documentation for the checks. The result is a
-// [device.Host] if dev is one. Closing it closes dev; the test may also leave that to the opener of
-// dev.
+// [device.Host] if dev is one. Close of the result closes dev. The test may also leave this to the
+// code that opened dev.
 func Checked(t testing.TB, dev device.Device) device.Device {
 	c := &checked{inner: dev, ledger: &ledger{t: t, live: map[*entry]struct{}{}}}
 	c.self = c
@@ -35,7 +35,7 @@ func Checked(t testing.TB, dev device.Device) device.Device {
 	return c.self
 }
 
-// ledgerOf returns the ledger of a device made by Checked.
+// ledgerOf returns the ledger of a device that Checked returned.
 func ledgerOf(dev device.Device) *ledger {
 	switch c := dev.(type) {
 	case *checked:
@@ -48,7 +48,7 @@ func ledgerOf(dev device.Device) *ledger {
 
 func (h *checkedHost) Parallel(n, grain int, body func(lo, hi int)) {
 	h.t.Helper()
-	// An error here has failed the test; Parallel still does the work.
+	// An error has already failed the test. Parallel still does the work.
 	_ = h.checkOpen("Parallel")
 	h.host.Parallel(n, grain, body)
 }
@@ -81,17 +81,16 @@ func (c *checked) Alloc(size int) (device.Buffer, error) {
 }
 
 const (
-	// poisonByte fills fresh memory. It is large as a count, odd as an address, and differs from
-	// the empty value of structures.
+	// poisonByte fills new memory. It makes a large count and an odd address, and differs from the
+	// empty values of structures.
 	poisonByte = 0xdb
-	// poisonLimit bounds the filling, to keep tests with large tables fast.
+	// poisonLimit bounds the bytes that are filled, so that tests with large tables stay fast.
 	poisonLimit = 64 << 20
 )
 
-// poison fills fresh memory.
 func (c *checked) poison(b device.Buffer) error {
 	if c.inner.Properties().Kind == device.Sim {
-		return nil // it tracks unwritten memory itself
+		return nil // device/sim itself detects reads of unwritten memory
 	}
 	if b.Host != nil {
 		part := b.Host[:min(len(b.Host), poisonLimit)]
@@ -180,7 +179,7 @@ func (c *checked) Register(b []byte) (unregister func() error, err error) {
 	}, nil
 }
 
-// Probe implements [device.Prober]. It accepts all memory if the device is no Prober.
+// Probe implements [device.Prober]. It accepts all memory if the device is not a Prober.
 func (c *checked) Probe(p device.Ptr, size int) error {
 	if dev, ok := c.inner.(device.Prober); ok {
 		return dev.Probe(p, size)
@@ -188,8 +187,8 @@ func (c *checked) Probe(p device.Ptr, size int) error {
 	return nil
 }
 
-// Pinned accepts only memory that CopyInAsync then accepts: a CPU would accept all memory, a GPU
-// would not.
+// Pinned implements [device.Device]. It rejects memory that CopyInAsync of this package rejects,
+// even on a CPU, which itself accepts all memory.
 func (c *checked) Pinned(b []byte) bool { return c.pinned(b) && c.inner.Pinned(b) }
 
 func (c *checked) Load(img *device.Image) (device.Module, error) {

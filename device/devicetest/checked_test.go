@@ -30,7 +30,7 @@ func (r *recorder) Errorf(format string, args ...any) {
 	r.failures = append(r.failures, fmt.Sprintf(format, args...))
 }
 
-// finish runs the cleanups as at the end of a test.
+// finish runs the cleanups, as at the end of a test.
 func (r *recorder) finish() {
 	for i := len(r.cleanups) - 1; i >= 0; i-- {
 		r.cleanups[i]()
@@ -38,7 +38,6 @@ func (r *recorder) finish() {
 	r.cleanups = nil
 }
 
-// openCPU opens a CPU that is closed at the end of the test.
 func openCPU(t testing.TB) device.Device {
 	t.Helper()
 	d, err := cpu.Open(nil)
@@ -69,14 +68,14 @@ func give[T any](t testing.TB) func(v T, err error) T {
 	}
 }
 
-// A wrapped device passes the conformance tests, and clean use of it passes.
+// A device wrapped by Checked passes the conformance tests, and correct use of the device passes.
 func TestConformanceChecked(t *testing.T) {
 	devicetest.Conformance(t, func(t testing.TB) device.Device {
 		return devicetest.Checked(&lenient{TB: t}, openCPU(t))
 	})
 }
 
-// lenient is a test that ignores misuse: Conformance does much of it.
+// lenient is a test that ignores misuse, which Conformance contains a lot of.
 type lenient struct{ testing.TB }
 
 func (l *lenient) Errorf(string, ...any) {}
@@ -226,7 +225,7 @@ func TestFreshMemoryIsNotZero(t *testing.T) {
 	}
 }
 
-// pair allocates two resources, correctly or with a leak on its error path.
+// pair allocates two resources. If leak is set, an error path leaks the first one.
 func pair(dev device.Device, leak bool) (free func() error, err error) {
 	a, err := dev.Alloc(10)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Conformance checks that a device, its streams and events keep the promises of [device.Device]. It
-// calls open for every subtest and closes the device.
+// Conformance tests that a device, its streams and its events keep the promises of [device.Device].
+// It calls open for every subtest and closes the device.
 func Conformance(t *testing.T, open func(t testing.TB) device.Device) {
 	for _, c := range []struct {
 		name string
@@ -60,7 +60,6 @@ func Conformance(t *testing.T, open func(t testing.TB) device.Device) {
 	}
 }
 
-// must fails the test at once on an error.
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -68,7 +67,6 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// wantErr checks the kind of an error.
 func wantErr(t testing.TB, name string, err, sentinel error) {
 	t.Helper()
 	if !errors.Is(err, sentinel) {
@@ -76,7 +74,7 @@ func wantErr(t testing.TB, name string, err, sentinel error) {
 	}
 }
 
-// stream opens a stream for the test.
+// stream opens a stream that is closed at the end of the test.
 func stream(t testing.TB, dev device.Device) *device.Stream {
 	t.Helper()
 	s, err := dev.NewStream()
@@ -89,7 +87,7 @@ func stream(t testing.TB, dev device.Device) *device.Stream {
 	return s
 }
 
-// event makes an event for the test.
+// event makes an event that is closed at the end of the test.
 func event(t testing.TB, dev device.Device) *device.Event {
 	t.Helper()
 	e, err := dev.NewEvent()
@@ -102,7 +100,7 @@ func event(t testing.TB, dev device.Device) *device.Event {
 	return e
 }
 
-// buffer allocates device memory for the test.
+// buffer allocates device memory that is freed at the end of the test.
 func buffer(t testing.TB, dev device.Device, size int) device.Buffer {
 	t.Helper()
 	b, err := dev.Alloc(size)
@@ -115,7 +113,7 @@ func buffer(t testing.TB, dev device.Device, size int) device.Buffer {
 	return b
 }
 
-// noise makes n bytes that depend on the seed.
+// noise returns n pseudorandom bytes that depend on the seed.
 func noise(n int, seed uint64) []byte {
 	b := make([]byte, 0, n+8)
 	for r := rand.New(rand.NewPCG(seed, 1)); len(b) < n; {
@@ -124,7 +122,6 @@ func noise(n int, seed uint64) []byte {
 	return b[:n]
 }
 
-// read copies device memory out.
 func read(t testing.TB, s *device.Stream, p device.Ptr, n int) []byte {
 	t.Helper()
 	b := make([]byte, n)
@@ -132,7 +129,7 @@ func read(t testing.TB, s *device.Stream, p device.Ptr, n int) []byte {
 	return b
 }
 
-// equal compares and reports the first difference.
+// equal reports the first difference between got and want.
 func equal(t testing.TB, name string, got, want []byte) {
 	t.Helper()
 	if bytes.Equal(got, want) {
@@ -197,7 +194,7 @@ func testHostMemory(t *testing.T, dev device.Device) {
 	if len(b) != 10000 {
 		t.Errorf("AllocHost(10000) gave %d bytes", len(b))
 	}
-	copy(b, noise(len(b), 1)) // it is memory
+	copy(b, noise(len(b), 1)) // the memory is writable
 	must(t, dev.FreeHost(b))
 	wantErr(t, "FreeHost of other memory", dev.FreeHost(make([]byte, 10)), device.ErrInvalid)
 	_, err = dev.AllocHost(0)
@@ -206,7 +203,7 @@ func testHostMemory(t *testing.T, dev device.Device) {
 	wantErr(t, "Register of no memory", err, device.ErrInvalid)
 }
 
-// copySizes are sizes around those at which copies change their method.
+// copySizes are sizes near those at which implementations copy in another way.
 var copySizes = []int{
 	1, 2, 3, 4, 255, 256, 257, 4095, 4096, 65535, 65536, 65537,
 	1<<20 - 1, 1 << 20, 1<<20 + 1, 2<<20 + 3, 5<<20 + 7, 17 << 20,
@@ -266,7 +263,7 @@ func testAsync(t *testing.T, dev device.Device) {
 	check(host[:n], host[n:])
 	must(t, dev.FreeHost(host))
 
-	registered := make([]byte, 2*n) // large, so outside of memory that the runtime moves
+	registered := make([]byte, 2*n) // large, and therefore on the heap
 	unregister, err := dev.Register(registered)
 	must(t, err)
 	check(registered[:n], registered[n:])
@@ -310,7 +307,7 @@ func testEmpty(t *testing.T, dev device.Device) {
 	must(t, s.Fill(b.Ptr, 1, 0))
 	must(t, s.Sync(t.Context()))
 	must(t, dev.Sync(t.Context()))
-	must(t, event(t, dev).Sync(t.Context())) // never recorded
+	must(t, event(t, dev).Sync(t.Context())) // an event that was never recorded
 }
 
 func testSlices(t *testing.T, dev device.Device) {
@@ -341,7 +338,8 @@ func testEventOrder(t *testing.T, dev device.Device) {
 	x, y := buffer(t, dev, n), buffer(t, dev, n)
 	filled, copied := event(t, dev), event(t, dev)
 	for i := range rounds {
-		must(t, a.Wait(copied)) // in the first round: never recorded, so reached
+		// in the first round copied was never recorded, so it counts as reached
+		must(t, a.Wait(copied))
 		must(t, a.Fill(x.Ptr, uint32(i), n/4))
 		must(t, a.Record(filled))
 		must(t, b.Wait(filled))
@@ -366,7 +364,7 @@ func testEventTime(t *testing.T, dev device.Device) {
 	wall := time.Since(before)
 	d, err := end.Since(start)
 	must(t, err)
-	// The clocks differ, so the device may see a little more than the host.
+	// The two clocks differ, so the device may measure a little more than the host.
 	if d <= 0 || d > wall+wall/10+time.Millisecond {
 		t.Errorf("filling 64 MiB took the device %v, within %v of the host", d, wall)
 	}
@@ -380,7 +378,7 @@ func testEndedContext(t *testing.T, dev device.Device) {
 	dst := make([]byte, b.Size)
 	wantErr(t, "CopyOut", s.CopyOut(ended, dst, b.Ptr), context.Canceled)
 	for name, err := range map[string]error{"Stream.Sync": s.Sync(ended), "Device.Sync": dev.Sync(ended)} {
-		if err != nil { // nil: the work was done already
+		if err != nil { // nil if the work was done already
 			wantErr(t, name, err, context.Canceled)
 		}
 	}
@@ -409,7 +407,7 @@ func testSharedStream(t *testing.T, dev device.Device) {
 	must(t, dev.Sync(t.Context()))
 }
 
-// churn makes round trips of random sizes in [p,p+n).
+// churn copies random sizes to [p,p+n) and back.
 func churn(t *testing.T, s *device.Stream, p device.Ptr, n int, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	src, dst := noise(n, seed), make([]byte, n)

@@ -32,8 +32,7 @@ func testKernels(t *testing.T, dev device.Device) {
 	}
 }
 
-// testSeveralParameters launches a kernel with several parameters, passed as the fields of a
-// struct.
+// testSeveralParameters launches a kernel with several parameters, the fields of a struct.
 func testSeveralParameters(t *testing.T, dev device.Device) {
 	if _, runsGo := dev.(device.Host); runsGo {
 		t.Skip("it runs no kernels")
@@ -78,7 +77,6 @@ func testSeveralParameters(t *testing.T, dev device.Device) {
 	wantErr(t, "other parameters", device.Launch(s, k, device.Dim{}, device.Dim{}, &b), device.ErrInvalid)
 }
 
-// addParams are the parameters of add.
 type addParams struct {
 	_       structs.HostLayout
 	A, B, C device.Ptr
@@ -86,7 +84,8 @@ type addParams struct {
 	_       uint32
 }
 
-// addImage returns an image with one kernel, add: C = A + B for N uint32, one thread each.
+// addImage returns an image with one kernel, add, which computes C = A + B for N uint32, one per
+// thread.
 func addImage() *device.Image {
 	return &device.Image{
 		Name: "conformance",
@@ -128,7 +127,6 @@ DONE:
 	}
 }
 
-// loadAdd loads the kernel add.
 func loadAdd(t testing.TB, dev device.Device, img *device.Image) (device.Module, device.Kernel) {
 	t.Helper()
 	m, err := dev.Load(img)
@@ -138,7 +136,6 @@ func loadAdd(t testing.TB, dev device.Device, img *device.Image) (device.Module,
 	return m, k
 }
 
-// launchAdd adds n elements.
 func launchAdd(s *device.Stream, add device.Kernel, a, b, c device.Ptr, n int) error {
 	p := addParams{A: a, B: b, C: c, N: uint32(n)}
 	return device.Launch(s, add, device.Dim{X: (n + 127) / 128}, device.Dim{X: 128}, &p)

@@ -13,7 +13,7 @@ import (
 )
 
 // aligned allocates host memory that can be mapped. It shares its first and last pages with no
-// other memory, since a GPU locks whole pages.
+// other memory, because a GPU locks whole pages.
 func aligned(size int) []byte {
 	const page = 64 << 10 // the largest page size
 	b := make([]byte, size+2*page)
@@ -21,7 +21,7 @@ func aligned(size int) []byte {
 	return b[skip:][:size:size]
 }
 
-// mapped maps host memory for the test.
+// mapped maps host memory until the end of the test.
 func mapped(t testing.TB, dev device.Device, host []byte) (device.Buffer, func() error) {
 	t.Helper()
 	b, unmap, err := dev.Map(host)
@@ -54,7 +54,7 @@ func testMap(t *testing.T, dev device.Device) {
 	}
 }
 
-// checkMapped checks that host and device share memory.
+// checkMapped checks that device and host access the same memory.
 func checkMapped(t *testing.T, dev device.Device, s *device.Stream, b device.Buffer, host []byte) {
 	t.Helper()
 	if b.Size != len(host) || b.Ptr == 0 || b.Ptr%device.MapAlign != 0 {
@@ -158,7 +158,7 @@ func testMapKernel(t *testing.T, dev device.Device) {
 	equal(t, "what a later launch made of the host's writes", read(t, s, d.Ptr, 4*n), bytes.Repeat([]byte{12, 0, 0, 0}, n))
 }
 
-// reserve reserves addresses for the test, or skips it.
+// reserve reserves addresses until the end of the test. It skips the test if the device cannot.
 func reserve(t testing.TB, dev device.Device, size int) device.Range {
 	t.Helper()
 	r, err := dev.Reserve(size)
@@ -191,7 +191,7 @@ func checkRange(t testing.TB, dev device.Device, r device.Range, n int) {
 	}
 }
 
-// rangeSizes grow and shrink, by small and large steps.
+// rangeSizes is a sequence of sizes that grow and shrink, by small and large steps.
 var rangeSizes = []int{
 	1, 256, 4097, 2<<20 - 1, 2 << 20, 2<<20 + 1, 5 << 20, 17<<20 + 3, 17<<20 + 4, 9 << 20, 8 << 20, 33 << 20,
 	3 << 20, 3 << 20, 1, 0, 0, 24 << 20, 5 << 20, 24 << 20, 24<<20 - 1,
@@ -203,7 +203,7 @@ func testRange(t *testing.T, dev device.Device) {
 	checkRange(t, dev, r, 0)
 	at := r.Ptr()
 	all := noise(slices.Max(rangeSizes), 11)
-	written := 0 // bytes of all in the range
+	written := 0 // number of bytes of all that the range holds
 	for _, n := range rangeSizes {
 		must(t, r.Resize(n))
 		checkRange(t, dev, r, n)
@@ -217,7 +217,7 @@ func testRange(t *testing.T, dev device.Device) {
 			must(t, s.CopyIn(at+device.Ptr(written), all[written:n]))
 		}
 		if written = n; n > 0 {
-			// Mapped to its end.
+			// The last mapped byte is accessible.
 			must(t, s.CopyOut(t.Context(), make([]byte, 1), at+device.Ptr(r.Mapped()-1)))
 		}
 	}
@@ -225,7 +225,7 @@ func testRange(t *testing.T, dev device.Device) {
 	if host := r.Buffer().Host; host != nil {
 		equal(t, "what the host sees", host[:written], all[:written])
 	}
-	// Pieces form one block of memory: a copy within the range, across all of it.
+	// The pieces form one block of memory: these operations span all of it.
 	must(t, s.Copy(at, at+12<<20+12345, 10<<20))
 	must(t, s.Fill(at+10<<20, 0x04030201, 3<<20))
 	equal(t, "copied", read(t, s, at, 10<<20), all[12<<20+12345:][:10<<20])
@@ -237,8 +237,8 @@ func testRange(t *testing.T, dev device.Device) {
 	wantErr(t, "Resize of a freed range", r.Resize(1), device.ErrClosed)
 }
 
-// Work on the bytes that stay mapped continues while a range grows. Shrinking and freeing wait for
-// work on the bytes that go.
+// testRangeDuringWork checks that work on bytes that stay mapped continues while a range grows, and
+// that shrinking and freeing wait for work on bytes that are unmapped.
 func testRangeDuringWork(t *testing.T, dev device.Device) {
 	const n = 4 << 20
 	s, other, b := stream(t, dev), stream(t, dev), buffer(t, dev, 4*n)

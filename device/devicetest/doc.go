@@ -1,23 +1,23 @@
 // Package devicetest helps to test users of devices, and devices themselves.
 //
-// [Open] opens the device that WEFT_DEVICE names, wrapped by [Checked]. That fails the test for
-// each resource not freed by its end, with the place of the allocation. It also reports double
-// frees, uses after close, and copies and fills outside of allocated or mapped memory. It fills
-// fresh device memory with a pattern, also after a range grows, so that no code relies on zeros.
-// [FailAfter] and [FailNext] make operations fail, to test error paths.
+// [Open] opens the device that WEFT_DEVICE names, wrapped by [Checked]. The wrapper fails the test
+// for each resource that is not freed by its end, and names the calls that allocated the resource.
+// It also reports double frees, uses after close, and copies and fills outside allocated or mapped
+// memory. It fills new device memory with a pattern, also after a range grows, so that no code
+// relies on zeros. [FailAfter] and [FailNext] make operations fail, to test error paths.
 //
-// [Omit] leaves out single calls that order streams or wait for them, to check whether tests
-// notice; [ListCalls] finds those calls in the source.
+// [Omit] leaves out single calls that order streams or wait for them, to check that tests then
+// fail. [ListCalls] finds those calls in the source.
 //
-// [Conformance] checks that an implementation of [device.Device] keeps the promises of the
+// [Conformance] tests that an implementation of [device.Device] keeps the promises of the
 // interface.
 //
 // # Caveats
 //
-//   - Only operations of the device and its streams are checked, not kernels and Go code that
-//     access device memory.
-//   - This package imports device/cuda, through auto. Tests inside that package or inside auto must
-//     be in an external test package.
+//   - Only operations of the device and its streams are checked. Kernels and Go code that access
+//     device memory are not.
+//   - This package imports device/cuda, through auto. Tests of those two packages that import it
+//     must be in an external test package.
 package devicetest
 
 import "github.com/weftgo/weft/device"

@@ -1,4 +1,4 @@
 package devicetest
 
-// CallsOf lists the calls of a file, also of a test file.
+// CallsOf lists the calls in a file, which may be a test file.
 var CallsOf = callsOf

@@ -10,11 +10,11 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Op names an operation that can be made to fail.
+// Op names an operation that a test can make fail.
 type Op string
 
-// Operations that [FailAfter] counts and [FailNext] accepts. Operations that free or only wait are
-// not among them, but a Resize that shrinks a range is.
+// These are the operations that [FailAfter] counts and [FailNext] accepts. Operations that free or
+// wait are not among them, except for a Resize that shrinks a range.
 const (
 	OpAlloc        Op = "Alloc"
 	OpAllocHost    Op = "AllocHost"
@@ -36,22 +36,22 @@ const (
 	OpWait         Op = "Wait"
 )
 
-// memory lists the operations that take memory.
+// memory lists the operations that allocate or map memory.
 var memory = []Op{OpAlloc, OpAllocHost, OpRegister, OpMap, OpReserve, OpResize}
 
 // plan is one planned failure.
 type plan struct {
-	ops   []Op // nil: any operation
-	after int  // number of operations that succeed before
+	ops   []Op // nil for any operation
+	after int  // number of such operations that succeed before the failure
 	fired atomic.Bool
 }
 
-// failures are the plans of a ledger.
+// failures are the plans that have not fired.
 type failures struct{ plans []*plan }
 
-// FailAfter makes one operation of dev, which must come from [Checked], fail with device.ErrMemory.
-// The n operations before it run as usual. fired reports whether the failure has happened. A loop
-// that raises n until fired returns false covers all error paths of the code in it:
+// FailAfter makes one operation of dev fail with device.ErrMemory, after n operations that run as
+// usual. dev must come from [Checked]. fired reports whether the failure has happened. A loop that
+// raises n until fired returns false covers all error paths:
 //
 //	for n := 0; ; n++ {
 //		fired := devicetest.FailAfter(dev, n)
@@ -67,12 +67,12 @@ func FailAfter(dev device.Device, n int) (fired func() bool) {
 	return ledgerOf(dev).plan(&plan{after: n})
 }
 
-// FailMemoryAfter is FailAfter that counts only the operations that take memory.
+// FailMemoryAfter makes an operation that allocates or maps memory fail, after n such operations.
 func FailMemoryAfter(dev device.Device, n int) (fired func() bool) {
 	return ledgerOf(dev).plan(&plan{ops: memory, after: n})
 }
 
-// FailNext makes the next operation of that kind fail with device.ErrMemory.
+// FailNext makes the next operation of kind op fail with device.ErrMemory.
 func FailNext(dev device.Device, op Op) (fired func() bool) {
 	return ledgerOf(dev).plan(&plan{ops: []Op{op}})
 }
@@ -85,7 +85,7 @@ func ClearFailures(dev device.Device) {
 	l.plans = nil
 }
 
-// Live counts the resources that have not been released.
+// Live returns the numbers of resources that have not been released.
 func Live(dev device.Device) Counts { return ledgerOf(dev).counts() }
 
 func (l *ledger) plan(p *plan) (fired func() bool) {
@@ -95,7 +95,8 @@ func (l *ledger) plan(p *plan) (fired func() bool) {
 	return p.fired.Load
 }
 
-// begin starts every operation: it fails on a closed device, or if a plan is due.
+// begin is called first by every operation. It returns an error if the device is closed, or if a
+// planned failure is due.
 func (l *ledger) begin(op Op) error {
 	l.t.Helper()
 	if err := l.checkOpen(string(op)); err != nil {
@@ -133,13 +134,14 @@ func (p *planned) Error() string {
 
 func (p *planned) Unwrap() error { return device.ErrMemory }
 
-// IsMemoryFailure reports whether err is a planned failure of an operation that takes memory.
+// IsMemoryFailure reports whether err is a planned failure of an operation that allocates or maps
+// memory.
 func IsMemoryFailure(err error) bool {
 	var p *planned
 	return errors.As(err, &p) && slices.Contains(memory, p.op)
 }
 
-// checkOpen returns an error if the device is closed.
+// checkOpen fails the test and returns an error if the device is closed.
 func (l *ledger) checkOpen(op string) error {
 	l.t.Helper()
 	l.mu.Lock()
@@ -151,8 +153,8 @@ func (l *ledger) checkOpen(op string) error {
 	return nil
 }
 
-// FailEach makes every operation of a device fail once, each in its own run. A run with a failure
-// must return device.ErrMemory, and no run may leave new resources.
+// FailEach makes every operation of dev fail once, each in its own call of run. A run with a
+// failure must return device.ErrMemory. No run may leave new resources.
 func FailEach(t testing.TB, dev device.Device, name string, run func() error) {
 	t.Helper()
 	before := Live(dev)

@@ -14,7 +14,7 @@ type Launches struct {
 	launched map[string]bool
 }
 
-// NewLaunches wraps a device, which must not be a [device.Host].
+// NewLaunches wraps dev, which must not be a [device.Host].
 func NewLaunches(dev device.Device) *Launches {
 	return &Launches{Device: dev, launched: map[string]bool{}}
 }
@@ -40,7 +40,7 @@ func (s *launchStream) Launch(k device.Kernel, grid, block device.Dim, params []
 	return s.StreamDriver.Launch(k, grid, block, params)
 }
 
-// CheckLaunched fails the test if a kernel of the images was not launched.
+// CheckLaunched fails the test for each kernel of the images that was not launched.
 func (l *Launches) CheckLaunched(t testing.TB, images []*device.Image) {
 	t.Helper()
 	l.mu.Lock()

@@ -15,19 +15,19 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Counts are the numbers of resources that a test has not released yet.
+// Counts holds the numbers of resources that a test has not released yet.
 type Counts struct {
-	Buffers       int // of Alloc
-	Host          int // of AllocHost
+	Buffers       int // buffers that Alloc returned
+	Host          int // blocks that AllocHost returned
 	Registrations int
 	Mappings      int
 	Ranges        int
 	Streams       int
 	Events        int
-	Bytes         int // of buffers, host memory and mapped parts of ranges
+	Bytes         int // total bytes of buffers, of host memory and of the mapped parts of ranges
 }
 
-// Kinds of resources in a ledger.
+// These are the kinds of resources in a ledger.
 const (
 	kindBuffer       = "buffer"
 	kindHost         = "host memory"
@@ -38,14 +38,14 @@ const (
 	kindEvent        = "event"
 )
 
-// entry is one resource that must be released.
+// entry is a resource that must be released.
 type entry struct {
 	kind    string
 	order   int
 	at      uint64 // address of device memory, or 0
 	host    uint64 // address of host memory, or 0
-	size    int    // bytes of memory
-	callers string // calls that created it
+	size    int    // bytes of memory, or 0
+	callers string // calls that created the resource
 }
 
 func (e *entry) String() string {
@@ -55,12 +55,13 @@ func (e *entry) String() string {
 	return e.kind + " from " + e.callers
 }
 
-// holds reports whether [at,at+size) lies within the entry's memory, which begins at base.
+// holds reports whether [at,at+size) lies within the entry's memory. base is the device or host
+// address of that memory.
 func (e *entry) holds(base, at uint64, size int) bool {
 	return at >= base && size >= 0 && at-base <= uint64(e.size) && uint64(size) <= uint64(e.size)-(at-base)
 }
 
-// overlaps reports whether a byte of b is in the entry's host memory.
+// overlaps reports whether b shares a byte with the entry's host memory.
 func (e *entry) overlaps(b []byte) bool {
 	at := hostAddress(b)
 	return at < e.host+uint64(e.size) && e.host < at+uint64(len(b))
@@ -72,7 +73,7 @@ type ledger struct {
 	mu     sync.Mutex
 	live   map[*entry]struct{}
 	made   int
-	closed bool // the device is closed
+	closed bool // whether the device is closed
 	failures
 }
 
@@ -86,14 +87,13 @@ func (l *ledger) addEntry(e entry) *entry {
 	return &e
 }
 
-// resize sets the size of an entry.
 func (l *ledger) resize(e *entry, size int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.size = size
 }
 
-// removeEntry removes a released resource. It returns false if the ledger did not hold it.
+// removeEntry removes a released resource. It returns false if the ledger does not contain it.
 func (l *ledger) removeEntry(e *entry) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +102,7 @@ func (l *ledger) removeEntry(e *entry) bool {
 	return ok
 }
 
-// find returns an entry of one of the kinds that satisfies ok, or nil.
+// find returns an entry of one of the kinds for which ok returns true, or nil.
 func (l *ledger) find(ok func(*entry) bool, kinds ...string) *entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +114,7 @@ func (l *ledger) find(ok func(*entry) bool, kinds ...string) *entry {
 	return nil
 }
 
-// violation fails the test and returns an error for the caller.
+// violation fails the test and returns an error that wraps sentinel.
 func (l *ledger) violation(sentinel error, format string, args ...any) error {
 	l.t.Helper()
 	name := fmt.Sprintf(format, args...)
@@ -164,11 +164,11 @@ func hostAddress(b []byte) uint64 {
 	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
 }
 
-// callerDepth is the number of calls in a place: the allocation in a structure, and the way to it
-// from the test.
+// callerDepth is the maximum number of calls that caller names: the allocation in a structure, and
+// the calls that led to it from the test.
 const callerDepth = 4
 
-// caller names the calls that led here, from the first outside of this package and package device.
+// caller returns the places of the innermost calls outside this package and package device.
 func caller() string {
 	var pcs [32]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
@@ -195,7 +195,8 @@ func caller() string {
 // devicePath is the import path of package device.
 const devicePath = "github.com/weftgo/weft/device"
 
-// checkBuffer refuses memory that is not within a buffer, a mapping or a range.
+// checkBuffer fails the test and returns an error unless the memory lies within a buffer, a mapping
+// or the mapped part of a range.
 func (l *ledger) checkBuffer(op Op, p device.Ptr, size int) error {
 	if size <= 0 {
 		return nil
@@ -208,7 +209,7 @@ func (l *ledger) checkBuffer(op Op, p device.Ptr, size int) error {
 	return nil
 }
 
-// checkHost refuses host memory that a GPU cannot copy asynchronously.
+// checkHost fails the test and returns an error if a GPU cannot copy b asynchronously.
 func (l *ledger) checkHost(op Op, b []byte) error {
 	if len(b) == 0 {
 		return nil
@@ -220,7 +221,7 @@ func (l *ledger) checkHost(op Op, b []byte) error {
 	return nil
 }
 
-// pinned reports whether host memory lies within one block of AllocHost, Register or Map.
+// pinned reports whether b lies within one block of AllocHost, Register or Map.
 func (l *ledger) pinned(b []byte) bool {
 	in := func(e *entry) bool { return e.holds(e.host, hostAddress(b), len(b)) }
 	return l.find(in, kindHost, kindRegistration, kindMapping) != nil

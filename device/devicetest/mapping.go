@@ -6,7 +6,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Checks of mapped memory: host memory of Map, and ranges.
+// This file checks mapped host memory and ranges.
 
 func (c *checked) Map(host []byte) (b device.Buffer, unmap func() error, err error) {
 	c.t.Helper()
@@ -21,7 +21,7 @@ func (c *checked) Map(host []byte) (b device.Buffer, unmap func() error, err err
 	return b, func() error {
 		c.t.Helper()
 		if !c.removeEntry(e) {
-			return undo() // idempotent
+			return undo() // a second unmap does nothing
 		}
 		if err := c.checkOpen("unmap"); err != nil {
 			return err
@@ -47,7 +47,7 @@ type checkedRange struct {
 	inner device.Range
 	c     *checked
 	entry *entry
-	mu    sync.Mutex // serializes changes, so that the new part is known
+	mu    sync.Mutex // serializes Resize, so that the newly mapped part is known
 	freed bool
 }
 
@@ -74,7 +74,7 @@ func (r *checkedRange) Resize(n int) error {
 	return err
 }
 
-// poison fills the memory mapped beyond old bytes, or unmaps it if filling fails.
+// poison fills the memory mapped after the first old bytes. If that fails, it unmaps this memory.
 func (r *checkedRange) poison(old int) error {
 	b := r.inner.Buffer()
 	if b.Size <= old {
@@ -86,7 +86,7 @@ func (r *checkedRange) poison(old int) error {
 	}
 	err := r.c.poison(fresh)
 	if err != nil {
-		// Reports the failure to fill.
+		// The caller gets the error of the fill.
 		_ = r.inner.Resize(old)
 	}
 	return err
@@ -97,7 +97,7 @@ func (r *checkedRange) Free() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.freed {
-		return r.inner.Free() // idempotent
+		return r.inner.Free() // a second Free does nothing
 	}
 	r.freed = true
 	r.c.removeEntry(r.entry)

@@ -145,7 +145,7 @@ func TestMappingsFailAsPlanned(t *testing.T) {
 	must(t, dev.FreeHost(host))
 }
 
-// New memory of a range is not zero, and its old contents stay.
+// New memory of a range is not zero, and the old contents stay.
 func TestFreshRangeIsNotZero(t *testing.T) {
 	dev := devicetest.Checked(t, openCPU(t))
 	r, err := dev.Reserve(16 << 20)

@@ -2,14 +2,14 @@ package devicetest
 
 import "github.com/weftgo/weft/device"
 
-// Narrow returns dev with Properties of a single multiprocessor and no cache. Launches that fill a
-// device are then small, and their threads take several strides over small inputs.
+// Narrow returns dev with Properties that report a single multiprocessor and no cache. Launches
+// that fill such a device are small, and their threads loop several times even over small inputs.
 func Narrow(dev device.Device) device.Device { return Units(dev, 1) }
 
-// Units is Narrow with n multiprocessors.
+// Units returns dev with Properties that report n multiprocessors and no cache.
 func Units(dev device.Device, n int) device.Device { return &narrow{dev, n, 0} }
 
-// Small is Narrow with the cache of dev.
+// Small returns dev with Properties that report a single multiprocessor and the cache of dev.
 func Small(dev device.Device) device.Device { return &narrow{dev, 1, dev.Properties().L2} }
 
 type narrow struct {
@@ -23,7 +23,7 @@ func (n *narrow) Properties() device.Properties {
 	return p
 }
 
-// NewStream opens a stream with n as its device, so that launches read the properties of n.
+// NewStream opens a stream with Device n, so that launches read the properties of n.
 func (n *narrow) NewStream() (*device.Stream, error) {
 	s, err := n.Device.NewStream()
 	if err != nil {

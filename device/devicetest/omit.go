@@ -14,16 +14,16 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Site is a place in the source that calls a method of the host protocol, which orders streams or
-// waits for them.
+// Site is a place in source code where a method of the host protocol is called. The host protocol
+// is the calls that order streams or wait for them.
 type Site struct {
-	File string // with its folder: "staging/slot.go"
+	File string // name with its folder: "staging/slot.go"
 	Line int    // line of the method name
-	// Method is Wait, Record or Sync, of streams, events and devices, or CopyOut for that and for
-	// Slice.CopyTo.
+	// Method is Wait, Record or Sync, of streams, events and devices. CopyOut stands for
+	// Stream.CopyOut and Slice.CopyTo.
 	Method string
-	// Index distinguishes calls of a method on one line, in the order in which they run: 0 for the
-	// first. If a function is inlined twice on one line, its calls count twice.
+	// Index distinguishes calls of the same method on one line, in the order in which they run,
+	// from 0. If a function is inlined twice on one line, its calls count twice.
 	Index int
 }
 
@@ -35,13 +35,13 @@ func (s Site) String() string {
 	return fmt.Sprintf("%s:%d: %s, number %d", s.File, s.Line, s.Method, s.Index+1)
 }
 
-// Omission leaves out calls of the host protocol, on all devices that it wraps, and counts all
-// calls. A test uses it to check that it would notice their absence:
+// Omission leaves out calls of the host protocol on the devices that it wraps, and counts all
+// calls. A test can use it to check that it fails without a call:
 //
 //	calls, err := devicetest.ListCalls(".")
 //	for _, call := range calls {
 //		o := devicetest.Omit(call.Site)
-//		// run with o.Wrap(dev), and want it to go wrong
+//		// run with o.Wrap(dev), and expect a wrong result
 //	}
 type Omission struct {
 	sites []Site
@@ -50,21 +50,21 @@ type Omission struct {
 	seen map[Site]int
 }
 
-// Omit returns an omission of the calls at the sites. Wait, Record and Sync then do nothing and
-// return nil. CopyOut submits the copy without waiting for it, so the device must accept any host
-// memory for CopyOutAsync.
+// Omit returns an Omission that leaves out the calls at the sites. Wait, Record and Sync then do
+// nothing and return nil. CopyOut submits the copy but does not wait for it, so the device must
+// accept any host memory in CopyOutAsync.
 func Omit(sites ...Site) *Omission { return &Omission{sites: sites, seen: map[Site]int{}} }
 
-// Seen returns how often each site was called, including omitted calls. A site is the first caller
-// outside of packages device and devicetest. Calls that devicetest makes itself do not count.
+// Seen returns how often each site was called, including omitted calls. The site of a call is the
+// first caller outside the packages device and devicetest. Calls by devicetest itself do not count.
 func (o *Omission) Seen() map[Site]int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return maps.Clone(o.seen)
 }
 
-// Wrap returns a device like dev, under the omission. The result is a [device.Host] if dev is one.
-// To use [Checked] too, wrap the result with it.
+// Wrap returns a device that behaves like dev, except for the omitted calls. The result is a
+// [device.Host] if dev is one. To use [Checked] too, pass the result to it.
 func (o *Omission) Wrap(dev device.Device) device.Device {
 	d := &omitting{Device: dev, o: o}
 	d.self = d
@@ -74,7 +74,7 @@ func (o *Omission) Wrap(dev device.Device) device.Device {
 	return d.self
 }
 
-// leavesOut counts a call and reports whether to omit it.
+// leavesOut counts a call of the method and reports whether to omit it.
 func (o *Omission) leavesOut(method string) bool {
 	site, ok := siteOf(method)
 	if !ok {
@@ -86,14 +86,12 @@ func (o *Omission) leavesOut(method string) bool {
 	return slices.Contains(o.sites, site)
 }
 
-// omitting is a device under an omission.
 type omitting struct {
 	device.Device
-	self device.Device // device that callers see: this, or the omittingHost around it
+	self device.Device // this device, or the omittingHost around it
 	o    *Omission
 }
 
-// omittingHost is omitting for a [device.Host].
 type omittingHost struct {
 	*omitting
 	host device.Host
@@ -124,7 +122,6 @@ func (d *omitting) Sync(ctx context.Context) error {
 	return d.Device.Sync(ctx)
 }
 
-// omittingStream is a stream under an omission.
 type omittingStream struct {
 	device.StreamDriver
 	o *Omission
@@ -158,7 +155,6 @@ func (s *omittingStream) Sync(ctx context.Context) error {
 	return s.StreamDriver.Sync(ctx)
 }
 
-// omittingEvent is an event under an omission.
 type omittingEvent struct {
 	device.EventDriver
 	o *Omission
@@ -175,8 +171,8 @@ func (e *omittingEvent) Since(start device.EventDriver) (time.Duration, error) {
 	return e.EventDriver.Since(omittedFrom(start))
 }
 
-// omittedFrom returns the event of the device itself. It passes on an event of another device,
-// which the device then refuses.
+// omittedFrom returns the event of the wrapped device. It returns any other event unchanged, which
+// the device then rejects.
 func omittedFrom(e device.EventDriver) device.EventDriver {
 	if o, ok := e.(*omittingEvent); ok {
 		return o.EventDriver
@@ -184,8 +180,8 @@ func omittedFrom(e device.EventDriver) device.EventDriver {
 	return e
 }
 
-// siteOf returns the first caller outside of packages device and devicetest, or false if devicetest
-// makes the call itself.
+// siteOf returns the first caller outside the packages device and devicetest. It reports false if
+// devicetest itself makes the call.
 func siteOf(method string) (Site, bool) {
 	var pcs [32]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
@@ -202,7 +198,7 @@ func siteOf(method string) (Site, bool) {
 		switch {
 		case strings.HasPrefix(f.Function, devicePath+"."), strings.HasSuffix(f.Function, ".leavesOut"):
 		case strings.HasPrefix(f.Function, devicePath+"/devicetest."):
-			// Wrappers of a device only pass calls on.
+			// Wrappers only pass calls on; other functions of devicetest make calls themselves.
 			if !strings.HasSuffix(f.Function, "."+method) {
 				return Site{}, false
 			}
@@ -223,22 +219,23 @@ func siteOf(method string) (Site, bool) {
 	}
 }
 
-// lineOfCode is a line within compiled code. A line can have several: one for each type of a
-// generic function, and one for each line that an inlined function is called from.
+// lineOfCode is a source line within one piece of compiled code. A line can have several pieces:
+// one for each type of a generic function, and one for each line into which its function is
+// inlined.
 type lineOfCode struct {
 	line Site
 	code uintptr
 }
 
-// counter numbers the call instructions of each line of code in the order of their first run. That
-// is source order, unless a condition on the line makes the second call run before the first.
+// counter assigns indexes to the call instructions of a line, in the order of their first run. This
+// is the source order, unless a condition on the line makes the second call run first.
 type counter struct {
 	mu  sync.Mutex
 	pcs map[lineOfCode][]uintptr
 }
 
-// indexes are shared by all omissions, since a test collects sites with one and omits them with
-// another.
+// indexes is shared by all omissions, since a test finds sites with one omission and leaves them
+// out with another.
 var indexes = counter{pcs: map[lineOfCode][]uintptr{}}
 
 func (c *counter) of(line lineOfCode, pc uintptr) int {

@@ -19,7 +19,8 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// refusing is a device that counts the calls of the host protocol that reach it, and refuses them.
+// refusing is a device that counts the calls of the host protocol that reach it, and returns an
+// error for each.
 type refusing struct {
 	device.Device
 	calls atomic.Int32
@@ -67,7 +68,6 @@ type refusingEvent struct {
 
 func (e refusingEvent) Sync(context.Context) error { return e.r.refuse() }
 
-// openSim opens a simulated GPU that is closed at the end of the test.
 func openSim(t testing.TB) device.Device {
 	t.Helper()
 	d, err := sim.Open(nil)
@@ -76,8 +76,8 @@ func openSim(t testing.TB) device.Device {
 	return d
 }
 
-// under runs the protocol on a refusing device under an omission, and returns how many calls
-// reached the device.
+// under runs the protocol on a refusing device wrapped by o. It returns how many calls reached the
+// device.
 func under(t *testing.T, o *devicetest.Omission, inner device.Device, check bool) int {
 	t.Helper()
 	r := &refusing{Device: inner}
@@ -100,7 +100,6 @@ func under(t *testing.T, o *devicetest.Omission, inner device.Device, check bool
 //go:embed protocol_test.go
 var protocolSource []byte
 
-// protocolCalls lists the calls of the protocol from its source.
 func protocolCalls(t *testing.T) []devicetest.Call {
 	t.Helper()
 	calls, err := devicetest.CallsOf("devicetest/protocol_test.go", protocolSource)
@@ -148,7 +147,7 @@ func TestOmit(t *testing.T) {
 	}
 }
 
-// A copy without its wait is still made.
+// A CopyOut without its wait still makes the copy.
 func TestOmitWaitOfCopyOut(t *testing.T) {
 	for name, open := range map[string]func(testing.TB) device.Device{"cpu": openCPU, "sim": openSim} {
 		t.Run(name, func(t *testing.T) {
@@ -211,12 +210,12 @@ func TestOmitNothing(t *testing.T) {
 	}
 }
 
-// gpuLike passes for a GPU, so that Checked fills memory by a stream.
+// gpuLike hides that a device is a Host, so that Checked fills memory by a stream.
 type gpuLike struct{ device.Device }
 
 func (g gpuLike) Properties() device.Properties { return device.Properties{Kind: device.CUDA} }
 
-// Calls that Checked makes itself are not counted.
+// Calls that Checked itself makes are not counted.
 func TestOmitOwnAccount(t *testing.T) {
 	o := devicetest.Omit()
 	dev := devicetest.Checked(t, o.Wrap(gpuLike{openSim(t)}))

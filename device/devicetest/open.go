@@ -12,8 +12,8 @@ import (
 // Variable is the environment variable that names the device of [Open].
 const Variable = "WEFT_DEVICE"
 
-// Open opens the device that WEFT_DEVICE names, in the form of [auto.Open] (default "cpu"), wrapped
-// by [Checked]. It is closed at the end of the test. A device that cannot be opened fails the test.
+// Open opens the device that WEFT_DEVICE names (see [auto.Open]; default "cpu"), wrapped by
+// [Checked]. The device is closed at the end of the test. A failure to open fails the test.
 func Open(t testing.TB) device.Device {
 	t.Helper()
 	choice := os.Getenv(Variable)
@@ -27,8 +27,8 @@ func Open(t testing.TB) device.Device {
 	return opened(t, dev, err)
 }
 
-// OpenGPU opens the device of [Open], or a simulated GPU if that device runs no kernels. It skips
-// the test under -short, since interpreting kernels takes long.
+// OpenGPU opens the device of [Open], or a simulated GPU if that device is a CPU. It skips the test
+// under -short, since interpreting kernels takes long.
 func OpenGPU(t testing.TB) device.Device {
 	t.Helper()
 	if testing.Short() {

@@ -7,8 +7,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// protocol makes calls of the host protocol in the ways that code makes them. The tests list them
-// from the source of this file.
+// protocol makes calls of the host protocol in all ways in which code makes them. Tests list these
+// calls from this file.
 type protocol struct {
 	ctx  context.Context
 	dev  device.Device
@@ -87,7 +87,7 @@ func (p *protocol) copies() error {
 
 func (p *protocol) device() error { return p.dev.Sync(p.ctx) }
 
-// small and smallPair are small enough for compilers to inline them.
+// small and smallPair are small enough that compilers inline them.
 func small(ctx context.Context, s *device.Stream) error { return s.Sync(ctx) }
 
 func smallPair(s *device.Stream, e *device.Event) error { return errors.Join(s.Wait(e), s.Wait(e)) }

@@ -8,7 +8,6 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// checkedStream checks the use of a stream.
 type checkedStream struct {
 	inner  device.StreamDriver
 	c      *checked
@@ -16,7 +15,8 @@ type checkedStream struct {
 	closed atomic.Bool
 }
 
-// begin starts every operation on a stream.
+// begin is called first by every operation on a stream. It returns an error if the stream or the
+// device is closed, or if a planned failure is due.
 func (s *checkedStream) begin(op Op) error {
 	s.c.t.Helper()
 	if s.closed.Load() {
@@ -145,7 +145,6 @@ func (s *checkedStream) Close() error {
 	return s.inner.Close()
 }
 
-// checkedEvent checks the use of an event.
 type checkedEvent struct {
 	inner  device.EventDriver
 	c      *checked
@@ -153,7 +152,7 @@ type checkedEvent struct {
 	closed atomic.Bool
 }
 
-// unwrap returns the event of the device itself.
+// unwrap returns the event of the wrapped device, or an error if the event is closed.
 func (c *checked) unwrap(op Op, e device.EventDriver) (device.EventDriver, error) {
 	c.t.Helper()
 	ev, ok := e.(*checkedEvent)

@@ -10,28 +10,28 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// OpenCPU opens a CPU with that many workers, wrapped by [Checked] and closed at the end of the
-// test.
+// OpenCPU opens a CPU with the given number of workers, wrapped by [Checked]. It is closed at the
+// end of the test.
 func OpenCPU(t testing.TB, workers int) device.Host {
 	t.Helper()
 	dev, err := cpu.Open(&cpu.Options{Workers: workers})
 	return opened(t, dev, err).(device.Host)
 }
 
-// OpenSim opens a simulated GPU, wrapped by [Checked] and closed at the end of the test.
+// OpenSim opens a simulated GPU, wrapped by [Checked]. It is closed at the end of the test.
 func OpenSim(t testing.TB, opts *sim.Options) device.Device {
 	t.Helper()
 	dev, err := sim.Open(opts)
 	return opened(t, dev, err)
 }
 
-// opened wraps a device for a test and closes it at the end.
+// opened wraps a device by Checked and closes it at the end of the test. An error fails the test.
 func opened(t testing.TB, dev device.Device, err error) device.Device {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Cleanups run in reverse order: Checked looks for leaks before this Close.
+	// Cleanups run in reverse order, so Checked looks for leaks before this Close.
 	t.Cleanup(func() {
 		if err := dev.Close(); err != nil {
 			t.Errorf("closing the device: %v", err)
@@ -55,7 +55,7 @@ func NewStream(t testing.TB, dev device.Device) *device.Stream {
 	return s
 }
 
-// Upload copies memory to the stream's device. The copy is freed at the end of the test, after the
+// Upload copies src to the stream's device. The copy is freed at the end of the test, after the
 // stream's work has completed.
 func Upload[T device.Elem](t testing.TB, s *device.Stream, src []T) device.Slice[T] {
 	t.Helper()
@@ -71,7 +71,7 @@ func Upload[T device.Elem](t testing.TB, s *device.Stream, src []T) device.Slice
 	return d
 }
 
-// Download returns the contents of device memory after the work submitted to the stream.
+// Download returns the contents of d after the work submitted to the stream.
 func Download[T device.Elem](t testing.TB, s *device.Stream, d device.Slice[T]) []T {
 	t.Helper()
 	dst := make([]T, d.Len())

@@ -2,9 +2,9 @@ package sim
 
 import "fmt"
 
-// Loads and stores.
+// This file implements loads and stores.
 
-// An order is the memory order of an access or a fence.
+// order is the memory order of an access or a fence.
 type order uint8
 
 const (
@@ -13,48 +13,48 @@ const (
 	orderAcquire
 	orderRelease
 	orderAcqRel
-	orderSC // fences only
+	orderSC // of fences only
 )
 
-// A Scope is the set of threads that an access or fence is ordered with.
+// Scope is the set of threads that an access or a fence is ordered with.
 type Scope uint8
 
-// Scopes of PTX, from small to large.
+// These are the scopes of PTX, from small to large.
 const (
-	ScopeNone  Scope = iota // weak accesses
+	ScopeNone  Scope = iota // of weak accesses
 	ScopeBlock              // .cta
 	ScopeGPU                // .gpu
 	ScopeSys                // .sys
 )
 
-// String returns PTX's name of the scope.
+// String returns the name that PTX has for the scope.
 func (s Scope) String() string { return [...]string{"none", "cta", "gpu", "sys"}[s] }
 
 var scopeNamed = map[string]Scope{"": ScopeNone, "cta": ScopeBlock, "gpu": ScopeGPU, "gl": ScopeGPU, "sys": ScopeSys}
 
-// An access describes a memory instruction, apart from its registers.
+// access describes a memory instruction, except for its registers.
 type access struct {
-	index    int // of the instruction, among the program's instructions that access memory
+	index    int // index among the program's memory instructions
 	space    space
 	typ      typ
 	size     int // bytes per element
-	count    int // elements
+	count    int // number of elements
 	order    order
 	scope    Scope
-	readOnly bool // .nc: memory that is not written during the launch
-	stores   bool // st
-	compares bool // cas: writes only if the old value equals the expected one
-	hinted   bool // takes a cache policy operand
+	readOnly bool // .nc: memory that the launch does not write
+	stores   bool // whether it is a st
+	compares bool // whether it is a cas, which writes only if the old value equals the expected one
+	hinted   bool // whether it has a cache policy operand
 	disp     uint64
 	register []uint64 // mask of each destination register, for sign extension
-	// combine computes the new value of an atomic from the old one and the operands; nil for loads
-	// and stores
+	// combine computes the new value of an atomic operation from the old value and the operands. It
+	// is nil for loads and stores.
 	combine func(old, b, c [2]uint64) [2]uint64
-	// inShared replaces combine in shared memory; nil if both are equal
+	// inShared replaces combine in shared memory. It is nil if the two are equal.
 	inShared func(old, b, c [2]uint64) [2]uint64
 }
 
-// semantics sets order and scope from modifiers.
+// semantics sets order and scope from the modifiers of an instruction.
 func (ac *access) semantics(word, scope string) error {
 	ac.scope = scopeNamed[scope]
 	switch word {
@@ -99,10 +99,10 @@ func (ac *access) checkWidth() error {
 	return nil
 }
 
-// private reports whether only the executing thread can see the space.
+// private reports whether only the executing thread can access the space.
 func (s space) private() bool { return s == spaceLocal || s == spaceParam || s == spaceConst }
 
-// memoryInstr returns the instruction of an access.
+// memoryInstr returns an instruction that makes access ac, without operands.
 func (a *assembler) memoryInstr(ac *access) instr {
 	ac.index = a.p.accesses
 	a.p.accesses++
@@ -228,8 +228,9 @@ func execLoad(w *warp, in *instr, m uint32) {
 	}
 }
 
-// loadCached loads for the lanes that read written elements of the block of memory touched last. It
-// returns the other lanes. None of its loads can fail, so their order is not visible.
+// loadCached executes a load for lanes if their elements have been written and lie in the segment
+// that the instruction accessed last. It returns the other lanes. These loads cannot fail, so their
+// order is not visible.
 func (w *warp) loadCached(in *instr, m uint32) (rest uint32) {
 	ac := in.access
 	seg := w.launch.lastSegs[ac.index]
@@ -256,8 +257,8 @@ func (w *warp) loadCached(in *instr, m uint32) (rest uint32) {
 	return m
 }
 
-// loadUniform loads for all lanes at once if they read the same written memory, such as parameters.
-// It reports whether it handled the load.
+// loadUniform executes a load for all lanes at once if they read the same written memory, such as
+// parameters. It reports whether it handled the load.
 func (w *warp) loadUniform(in *instr, m uint32, first int) bool {
 	ac := in.access
 	if ac.size > 8 || ac.typ.signed() || !in.uniform && !w.rows[in.a].same(m) {
@@ -300,12 +301,13 @@ func execStore(w *warp, in *instr, m uint32) {
 	}
 }
 
-// locate finds the memory that a lane addresses, and checks bounds and alignment.
+// locate returns the segment and the offset that a lane addresses. It fails the launch if the
+// address is out of bounds or misaligned.
 func (w *warp) locate(in *instr, lane int) (*segment, uint64) {
 	ac := in.access
 	addr := w.rows[in.a][lane] + ac.disp
 	size := uint64(ac.size * ac.count)
-	// Most instructions stay in one block of memory.
+	// Most instructions access the same segment as the last time.
 	seg := w.launch.lastSegs[ac.index]
 	if seg != nil {
 		if off := addr - seg.base; off < uint64(seg.size) && off+size <= uint64(seg.size) && addr&(size-1) == 0 {
@@ -345,7 +347,7 @@ func (w *warp) locate(in *instr, lane int) (*segment, uint64) {
 	return seg, addr
 }
 
-// load reads one element.
+// load reads one element. It reports false after a fault.
 func (w *warp) load(in *instr, lane int, seg *segment, off uint64) (v [2]uint64, ok bool) {
 	if w.launch.watch != nil {
 		w.watchAccess(in, lane, seg, off, false)
@@ -356,7 +358,7 @@ func (w *warp) load(in *instr, lane int, seg *segment, off uint64) (v [2]uint64,
 	return w.loadLatest(in, lane, seg, off)
 }
 
-// loadLatest reads one element as memory holds it.
+// loadLatest reads the newest value of one element.
 func (w *warp) loadLatest(in *instr, lane int, seg *segment, off uint64) (v [2]uint64, ok bool) {
 	size := in.access.size
 	if size == 16 {
@@ -389,7 +391,7 @@ func (w *warp) store(in *instr, lane int, seg *segment, off uint64, v [2]uint64)
 	w.commit(in, lane, seg, off, v)
 }
 
-// commit writes a store to memory itself.
+// commit writes a store to memory itself, after its checks.
 func (w *warp) commit(in *instr, lane int, seg *segment, off uint64, v [2]uint64) {
 	ac := in.access
 	if ac.size == 16 {

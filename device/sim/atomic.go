@@ -2,10 +2,10 @@ package sim
 
 import "fmt"
 
-// Atomic operations and reductions.
+// This file implements atomic operations and reductions.
 
-// updates compute the value that an atomic operation stores. Operands and results are cut to the
-// type.
+// updates maps the name of an atomic operation to the function that computes the new value.
+// Operands and results have the width of the type.
 var updates = map[string]func(t typ) func(old, b uint64) uint64{
 	"exch": func(typ) func(old, b uint64) uint64 { return func(_, b uint64) uint64 { return b } },
 	"and":  and,
@@ -18,7 +18,7 @@ var updates = map[string]func(t typ) func(old, b uint64) uint64{
 	"dec":  decrement,
 }
 
-// increment counts up and wraps to 0 after b.
+// increment adds 1, or returns 0 if old is at least b.
 func increment(typ) func(old, b uint64) uint64 {
 	return func(old, b uint64) uint64 {
 		if old >= b {
@@ -28,7 +28,7 @@ func increment(typ) func(old, b uint64) uint64 {
 	}
 }
 
-// decrement counts down from b and wraps to b at 0.
+// decrement subtracts 1, or returns b if old is 0 or above b.
 func decrement(typ) func(old, b uint64) uint64 {
 	return func(old, b uint64) uint64 {
 		if old == 0 || old > b {
@@ -38,12 +38,12 @@ func decrement(typ) func(old, b uint64) uint64 {
 	}
 }
 
-// atomicAccess parses the slots common to atom and red: order scope space operation type.
+// atomicAccess parses the slots that atom and red share: order scope space operation type.
 func atomicAccess(f form) (*access, error) {
 	ac := &access{space: spaces[f[2]], typ: f.last(), count: 1}
 	word, scope := f[0], f[1]
 	if word == "" {
-		word = "relaxed" // PTX ISA: the defaults are relaxed and gpu
+		word = "relaxed" // PTX ISA: the default order is relaxed, the default scope gpu
 	}
 	if scope == "" {
 		scope = "gpu"
@@ -83,10 +83,10 @@ func buildReduction(a *assembler, s *statement, f form) (instr, error) {
 	return in, o.done()
 }
 
-// combines sets the function of an operation. As on an H200, the cache adds single-precision
-// numbers without subnormals. It leaves a double-precision NaN in memory as it is, even a signaling
-// one. Shared memory adds as instructions do. No golden vector adds a NaN to shared memory: that
-// the result is quiet is assumed.
+// combines sets combine and inShared for the named operation. As on an H200, the cache adds
+// single-precision numbers without subnormals. If the double in memory is a NaN, the cache leaves
+// it unchanged, even if it is a signaling NaN. Shared memory adds as instructions do. That its NaN
+// results are quiet is an assumption, since no golden vector tests it.
 func (ac *access) combines(name string) {
 	switch {
 	case ac.typ.bits == 128: // exch only
@@ -107,7 +107,7 @@ func (ac *access) combines(name string) {
 	}
 }
 
-// sum returns the addition of two operands.
+// sum returns a function that adds two operands.
 func sum(f floatForm) func(old, b uint64) uint64 {
 	add := floatAdd.of(f)
 	return func(old, b uint64) uint64 { return add(old, b, 0) }

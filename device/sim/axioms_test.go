@@ -2,11 +2,10 @@ package sim
 
 import "slices"
 
-// PTX's memory model as its manual states it, in axioms (PTX ISA, chapter Memory Consistency
-// Model), for programs of few operations. It checks the outcomes of the simulator.
+// This file states PTX's memory model by the axioms of its manual (PTX ISA, chapter Memory
+// Consistency Model), for programs of few operations. Tests check the simulator against it.
 
-// An action is one operation of a small program. A fence has no location; an exchange reads and
-// writes.
+// action is one operation of a small program. Fences have no location; exchanges read and write.
 type action struct {
 	thread int // -1: the initial value of a location
 	block  int
@@ -26,7 +25,6 @@ func (a *action) acquires() bool {
 	return !a.fence && (a.order == orderAcquire || a.order == orderAcqRel)
 }
 
-// morallyStrong reports whether two actions are morally strong.
 func (a *action) morallyStrong(b *action) bool {
 	if !a.fence && !b.fence && a.loc != b.loc {
 		return false
@@ -34,7 +32,7 @@ func (a *action) morallyStrong(b *action) bool {
 	return a.thread == b.thread || a.strong() && b.strong() && (a.block == b.block || a.scope > ScopeBlock && b.scope > ScopeBlock)
 }
 
-// A relation is a matrix over actions: row i has a bit for each j it leads to.
+// relation is a matrix over actions: row i has a bit for each j that i leads to.
 type relation []uint32
 
 func (r relation) has(i, j int) bool { return r[i]>>j&1 != 0 }
@@ -85,8 +83,8 @@ func union(rs ...relation) relation {
 	return u
 }
 
-// An execution fixes the source of each read, the order of the writes of each location, and the
-// order of the fence.sc.
+// execution fixes the source of each read, the order of writes to each location, and that of the
+// fence.sc.
 type execution struct {
 	acts   []action
 	from   []int    // for each read, its write
@@ -107,7 +105,6 @@ func (x *execution) relation(f func(i, j int) bool) relation {
 
 func (x *execution) writes(i int) bool { return x.acts[i].value != 0 || x.acts[i].thread < 0 }
 
-// program returns program order.
 func (x *execution) program() relation {
 	return x.relation(func(i, j int) bool { return i < j && x.acts[i].thread == x.acts[j].thread })
 }
@@ -116,7 +113,7 @@ func (x *execution) readsFrom() relation {
 	return x.relation(func(i, j int) bool { return x.acts[j].reads && x.from[j] == i })
 }
 
-// fromReads leads from reads to the writes after the one that they read.
+// fromReads leads from each read to the writes after the write that it read.
 func (x *execution) fromReads() relation {
 	return x.relation(func(i, j int) bool { return x.acts[i].reads && x.co.has(x.from[i], j) })
 }
@@ -133,17 +130,18 @@ func inBoth(a, b relation) relation {
 	return c
 }
 
-// observation leads from writes to reads, through atomics.
+// observation leads from writes to reads, also through atomics.
 func (x *execution) observation() relation {
 	direct := inBoth(x.readsFrom(), x.morallyStrong())
 	return direct.closed() // only reads and writes can stand between
 }
 
-// synchronizes returns the pairs of release and acquire patterns, and of fence.sc.
+// synchronizes leads from release patterns to acquire patterns that observe them, and from fence.sc
+// to later fence.sc, if the two are morally strong.
 func (x *execution) synchronizes() relation {
 	po, obs, ms := x.program(), x.observation(), x.morallyStrong()
-	// A pattern leads from its first operation to the write, or from the read to its last
-	// operation.
+	// A release pattern leads from its first operation to its write, an acquire pattern from its
+	// read to its last operation.
 	release := x.relation(func(i, j int) bool {
 		a, b := &x.acts[i], &x.acts[j]
 		return po.has(i, j) && x.writes(j) && b.strong() && (a.fence || a.releases() && a.loc == b.loc)
@@ -213,5 +211,5 @@ func (x *execution) allowed() bool {
 }
 
 // inOrder reports whether stores can take effect at once, in program order, before any read of
-// them: the simulator shows no other executions.
+// them. The simulator shows no other executions.
 func (x *execution) inOrder() bool { return union(x.program(), x.readsFrom(), x.co).acyclic() }

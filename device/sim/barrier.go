@@ -5,36 +5,36 @@ import (
 	"math/bits"
 )
 
-// A block is a group of warps with shared memory and barriers.
+// block is a resident block: its warps, its shared memory and its barriers.
 type block struct {
 	at       [3]int // index in the grid
-	number   int    // among all blocks of the device
+	number   int    // number among all blocks of the device
 	first    int    // number of its first thread
 	warps    []*warp
 	shared   *segment
-	exited   int // threads
+	exited   int // number of threads that have exited
 	threads  int
 	barriers [16]barrier
 
-	ranked bool  // best is valid, for PCT
+	ranked bool  // whether best is valid, for PCT
 	best   *warp // warp of the thread with the highest priority, or nil
 	top    int64 // priority of that thread
 }
 
-// A barrier counts the threads that have arrived.
+// barrier counts the threads that have arrived.
 type barrier struct {
 	in       *instr
-	expected int // threads
+	expected int // number of threads
 	arrived  int
-	voters   int // bar.red: number of threads that take part,
-	votes    int // and number of those with a true predicate
+	voters   int // bar.red: number of threads that take part
+	votes    int // bar.red: number of threads whose predicate is true
 	warps    []*warp
 }
 
 func (b *block) finished() bool { return b.exited == b.threads }
 
-// buildBarrier resolves "bar.sync a[, b]": a is the barrier, b the number of threads that take
-// part, by default all of the block.
+// buildBarrier resolves "bar.sync a[, b]". a is the number of the barrier. b is the number of
+// threads that take part, by default all threads of the block.
 func buildBarrier(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	in := instr{kind: kindBarrier, a: o.src(u32), b: -1}
@@ -44,8 +44,9 @@ func buildBarrier(a *assembler, s *statement, f form) (instr, error) {
 	return in, o.done()
 }
 
-// buildBarrierReduce resolves "bar.red.op.type d, a[, b], [!]p": a barrier that also returns to
-// every thread for how many (popc), or whether for all (and) or any (or), the predicate is true.
+// buildBarrierReduce resolves "bar.red.op.type d, a[, b], [!]p", a barrier with a vote. Every
+// thread receives the number of true predicates (popc), or whether all (and) or any (or) predicates
+// are true.
 func buildBarrierReduce(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	in := instr{kind: kindBarrier, b: -1, votes: true}
@@ -70,8 +71,8 @@ func buildBarrierReduce(a *assembler, s *statement, f form) (instr, error) {
 	return in, o.done()
 }
 
-// arrive brings lanes of a warp to a barrier. A warp counts once all its lanes have come to the
-// same instruction. When all warps have come, they continue.
+// arrive moves lanes of a warp into a barrier. The warp counts as arrived when all its live lanes
+// are at the same instruction. When enough threads have arrived, the barrier releases its warps.
 func (b *block) arrive(w *warp, in *instr, g group) {
 	lane := lowest(g.mask)
 	id := w.rows[in.a][lane]
@@ -113,7 +114,7 @@ func (b *block) arrive(w *warp, in *instr, g group) {
 		bar.votes += bits.OnesCount32(w.pred(in.c, in.flip) & g.mask)
 	}
 	if in.b >= 0 {
-		// A thread count is in whole warps.
+		// The thread count is in whole warps.
 		bar.arrived += warpSize - bits.OnesCount32(g.mask)
 	}
 	if bar.arrived >= bar.expected {
@@ -121,7 +122,7 @@ func (b *block) arrive(w *warp, in *instr, g group) {
 	}
 }
 
-// release lets the warps of a complete barrier continue; the barrier orders their memory accesses.
+// release lets the warps of a complete barrier continue. The barrier orders their memory accesses.
 func (bar *barrier) release(last *warp) {
 	if v := last.launch.views; v != nil {
 		v.joinWarps(bar.warps)
@@ -140,8 +141,8 @@ func (bar *barrier) release(last *warp) {
 	*bar = barrier{warps: bar.warps[:0]}
 }
 
-// checkDivergent fails the launch if a warp waits in barriers that it cannot pass: its lanes came
-// to different ones, or some have exited.
+// checkDivergent fails the launch if a warp waits in barriers that it cannot pass, because its
+// lanes reached different barriers or some lanes have exited.
 func (b *block) checkDivergent(w *warp) {
 	if len(w.barred) > 1 {
 		w.fail(&w.launch.prog.code[w.barred[0].pc], lowest(w.barred[0].mask), "divergent barrier%s", w.describeWaiting(w.live))
@@ -153,7 +154,7 @@ func (b *block) checkDivergent(w *warp) {
 	}
 }
 
-// initialMask returns the mask of lanes that a warp starts with.
+// initialMask returns the mask of the lanes that exist in a warp.
 func (b *block) initialMask(warp int) uint32 {
 	n := b.threads - warp*warpSize
 	if n >= warpSize {
@@ -162,7 +163,8 @@ func (b *block) initialMask(warp int) uint32 {
 	return 1<<n - 1
 }
 
-// deadlock describes why no warp of the block can run.
+// deadlock returns why no warp of the block can run, with a warp and an instruction for the
+// message.
 func (b *block) deadlock() (w *warp, in *instr, reason string) {
 	for id := range b.barriers {
 		bar := &b.barriers[id]

@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// benchBody is a loop like those of kernels of hash tables: hash a key, read a bucket, vote,
-// compare, sometimes count.
+// benchBody is a loop like those of hash tables: it hashes a key, reads a bucket, votes, compares,
+// and sometimes counts.
 const benchBody = `
 	mov.u32 %r3, 0;
 	mov.u64 %rd6, 0;

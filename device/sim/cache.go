@@ -1,14 +1,13 @@
 package sim
 
-// Cache policies: values that set how long the data of an access stays in the cache. They affect
-// only time, which is not modelled. An access must be given one, though, and only createpolicy
-// makes them.
+// This file implements cache policies, values that set how long data stays in the cache. They
+// affect only time, which is not modelled. An access with a cache hint needs a policy, and only
+// createpolicy makes policies.
 
-// policyMark is in the upper half of every policy.
+// policyMark is the value of every policy.
 const policyMark = 0x12f0_5eed << 32
 
-// buildCreatePolicy resolves "createpolicy.fractional.priority[.other].b64
-// policy[, fraction]".
+// buildCreatePolicy resolves "createpolicy.fractional.priority[.other].b64 policy[, fraction]".
 func buildCreatePolicy(a *assembler, s *statement, _ form) (instr, error) {
 	o := a.operands(s)
 	in := instr{d: o.dst(u64)}
@@ -20,7 +19,8 @@ func buildCreatePolicy(a *assembler, s *statement, _ form) (instr, error) {
 	return in, o.done()
 }
 
-// policy resolves the last operand of an access with a hint, into b.
+// policy resolves the last operand of an access with a cache hint, and stores its row in in.b. The
+// access fails if the operand is not a policy.
 func (o *operands) policy(in *instr) {
 	in.b = o.src(u64)
 	access := in.exec

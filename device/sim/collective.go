@@ -2,10 +2,10 @@ package sim
 
 import "math/bits"
 
-// Instructions by which the lanes of a warp exchange values. Their exec receives the lanes that
-// met, all live lanes of the membermask.
+// This file implements instructions by which the lanes of a warp exchange values. Their exec
+// receives the lanes that met, which are all live lanes of the membermask.
 
-// collective resolves the common part: the membermask is the last operand.
+// collective resolves the membermask, which is the last operand, and completes the instruction.
 func (o *operands) collective(in instr, exec func(w *warp, in *instr, m uint32)) (instr, error) {
 	in.uniform = o.more() && o.s.args[o.i].kind == opImm
 	in.kind, in.member, in.exec = kindCollect, o.src(b32), exec
@@ -43,7 +43,8 @@ func buildShuffle(a *assembler, s *statement, f form) (instr, error) {
 	})
 }
 
-// shuffleSources return, by mode, the lane that a lane reads, and whether it is in its segment.
+// shuffleSources maps a mode to a function that returns the lane that a lane reads, and whether
+// that lane is within the segment.
 var shuffleSources = map[string]func(lane, b, c int) (source int, valid bool){
 	"up": func(lane, b, c int) (int, bool) {
 		return lane - b, lane-b >= shuffleBound(lane, c)
@@ -61,8 +62,8 @@ var shuffleSources = map[string]func(lane, b, c int) (source int, valid bool){
 	},
 }
 
-// shuffleBound returns the last lane of a lane's segment that may be read, or the first one under
-// "up".
+// shuffleBound returns the last lane that a lane may read in its segment; under "up", the first
+// one.
 func shuffleBound(lane, c int) int {
 	segment, clamp := c>>8&0x1f, c&0x1f
 	return lane&segment | clamp&^segment
@@ -90,7 +91,7 @@ func buildVote(a *assembler, s *statement, f form) (instr, error) {
 	})
 }
 
-// setPred writes one predicate value to all lanes of the mask.
+// setPred writes v to a predicate of all lanes in m.
 func (w *warp) setPred(index int32, m uint32, v bool) {
 	w.preds[index] &^= m
 	if v {
@@ -98,7 +99,7 @@ func (w *warp) setPred(index int32, m uint32, v bool) {
 	}
 }
 
-// broadcast writes one value to all lanes of the mask.
+// broadcast writes v to a register of all lanes in m.
 func (w *warp) broadcast(row int32, m uint32, v uint64) {
 	d := &w.rows[row]
 	if m == fullMask {
@@ -121,7 +122,7 @@ func buildBallot(a *assembler, s *statement, f form) (instr, error) {
 	})
 }
 
-// buildMatchAny resolves match.any: the lanes with the same value.
+// buildMatchAny resolves match.any. Each lane receives the mask of the lanes that have its value.
 func buildMatchAny(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	in := instr{d: o.dst(b32), a: o.src(f.last())}
@@ -141,8 +142,8 @@ func buildMatchAny(a *assembler, s *statement, f form) (instr, error) {
 	})
 }
 
-// buildMatchAll resolves match.all: the membermask if all lanes have the same value, else 0, and
-// whether they have.
+// buildMatchAll resolves match.all. If all lanes have the same value, they receive the membermask
+// and a true predicate, else 0 and false.
 func buildMatchAll(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	var in instr
@@ -162,8 +163,7 @@ func buildMatchAll(a *assembler, s *statement, f form) (instr, error) {
 	})
 }
 
-// buildRedux resolves redux: one value from all lanes, by the operation of the atomic of the same
-// name.
+// buildRedux resolves redux, which combines the values of all lanes by the atomic of that name.
 func buildRedux(a *assembler, s *statement, f form) (instr, error) {
 	t := f.last()
 	combine := updates[f[1]](t)
@@ -178,7 +178,8 @@ func buildRedux(a *assembler, s *statement, f form) (instr, error) {
 	})
 }
 
-// buildActiveMask resolves activemask: the lanes that execute it together. It does not wait.
+// buildActiveMask resolves activemask. The lanes that execute it together receive their mask. It
+// does not wait for other lanes.
 func buildActiveMask(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	in := instr{d: o.dst(b32)}
@@ -186,7 +187,7 @@ func buildActiveMask(a *assembler, s *statement, f form) (instr, error) {
 	return in, o.done()
 }
 
-// buildElect resolves "elect.sync d|p, membermask": the lowest lane is the leader.
+// buildElect resolves "elect.sync d|p, membermask". The lowest lane is the leader.
 func buildElect(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	var in instr
@@ -200,8 +201,7 @@ func buildElect(a *assembler, s *statement, f form) (instr, error) {
 	})
 }
 
-// buildWarpBarrier resolves bar.warp.sync, which also orders the memory accesses of the lanes that
-// meet.
+// buildWarpBarrier resolves bar.warp.sync, which also orders memory accesses of its lanes.
 func buildWarpBarrier(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	return o.collective(instr{anywhere: true}, func(w *warp, in *instr, m uint32) {

@@ -2,10 +2,10 @@ package sim
 
 import "math"
 
-// Comparison and selection.
+// This file implements comparison and selection.
 
-// comparison resolves the operands a, b and optionally [!]c of "cmp.bool.type". The result
-// computes, for lanes, (a cmp b) bool c and !(a cmp b) bool c.
+// comparison resolves the operands a, b and optionally [!]c of "cmp.bool.type". It returns a
+// function that computes (a cmp b) bool c and !(a cmp b) bool c for the lanes in m.
 func (o *operands) comparison(in *instr, f form) func(w *warp, in *instr, m uint32) (p, q uint32) {
 	t := f.last()
 	find := integerTest(f[0], t)
@@ -28,7 +28,7 @@ func (o *operands) comparison(in *instr, f form) func(w *warp, in *instr, m uint
 	}
 }
 
-// each2 returns the mask of the lanes for which a test of two values holds.
+// each2 returns a function that computes the mask of the lanes for which test holds.
 func each2(test func(a, b uint64) bool) func(a, b *lanes, m uint32) uint32 {
 	return func(a, b *lanes, m uint32) (p uint32) {
 		for ; m != 0; m &= m - 1 {
@@ -40,9 +40,10 @@ func each2(test func(a, b uint64) bool) func(a, b *lanes, m uint32) uint32 {
 	}
 }
 
-// integerTest is each2 of a comparison of integers. Every fifth instruction is one, so it has
-// separate loops, for equality and less-than; all others reduce to these. Lanes outside of the mask
-// m have undefined bits in the result.
+// integerTest returns a function that computes the mask of the lanes for which an integer
+// comparison holds. Every fifth instruction is such a comparison, so equality and less-than have
+// their own loops. All other comparisons reduce to these two. Bits of lanes outside m are
+// undefined.
 func integerTest(name string, t typ) func(a, b *lanes, m uint32) uint32 {
 	var flip uint64
 	if t.signed() {
@@ -74,7 +75,7 @@ func bit(v bool) uint32 {
 
 func equalLanes(a, b *lanes, m uint32) (p uint32) {
 	if m == fullMask {
-		var q, r, s uint32 // for eight lanes each, as p
+		var q, r, s uint32 // results of eight lanes each, as p
 		for i := 7; i >= 0; i-- {
 			p = p<<1 | bit(a[i] == b[i])
 			q = q<<1 | bit(a[i+8] == b[i+8])
@@ -91,8 +92,8 @@ func equalLanes(a, b *lanes, m uint32) (p uint32) {
 	return p
 }
 
-// lessLanes compares as unsigned. flip is the sign bit of signed values, which makes their order
-// that of unsigned ones.
+// lessLanes compares the values as unsigned numbers. For signed values, flip is the sign bit.
+// Flipping it turns the signed order into the unsigned order.
 func lessLanes(a, b *lanes, flip uint64, m uint32) (p uint32) {
 	if m == fullMask {
 		var q, r, s uint32
@@ -128,8 +129,8 @@ func buildCompare(a *assembler, s *statement, f form) (instr, error) {
 	return in, o.done()
 }
 
-// buildSet resolves "set.cmp[.bool].to.type d, a, b[, [!]c]": all ones, or 1 of a floating-point
-// type, where the comparison holds, else 0.
+// buildSet resolves "set.cmp[.bool].to.type d, a, b[, [!]c]". d is all ones, or 1.0 of a
+// floating-point type, if the comparison holds, else 0.
 func buildSet(a *assembler, s *statement, f form) (instr, error) {
 	to := f.typ(len(f) - 2)
 	holds := to.mask()
@@ -162,7 +163,7 @@ func combinePreds(op string, a, b uint32) uint32 {
 	return a ^ b
 }
 
-// buildSelect resolves "selp.type d, a, b, p": a where p holds, else b.
+// buildSelect resolves "selp.type d, a, b, p". d is a if p is true, else b.
 func buildSelect(a *assembler, s *statement, f form) (instr, error) {
 	t := f.last()
 	o := a.operands(s)

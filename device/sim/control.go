@@ -1,6 +1,6 @@
 package sim
 
-// Control: branches, exits, traps, sleeping.
+// This file implements control instructions: branches, exits, traps and sleeping.
 
 func buildBranch(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
@@ -32,7 +32,7 @@ func buildSleep(a *assembler, s *statement, f form) (instr, error) {
 	return instr{kind: kindYield}, o.done()
 }
 
-// buildNoop resolves hints to the caches.
+// buildNoop resolves cache hints, which have no effect.
 func buildNoop(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	o.address(spaceGeneric)

@@ -13,11 +13,11 @@ import (
 	"github.com/weftgo/weft/device/cuda"
 )
 
-// Litmus tests and small programs on a real GPU. A crowd is many instances of a program, each with
-// its own words, with threads in different blocks that start together, many times. The tests count
-// the outcomes, which must not include one that PTX forbids.
+// This file runs litmus tests and small programs on a real GPU. A crowd is many instances of a
+// program. Each has its own words, and threads in different blocks, which start together, many
+// times. The tests count the outcomes, which must not include one that PTX forbids.
 
-// A crowd runs many instances of a program.
+// crowd runs many instances of a program.
 type crowd struct {
 	roles   []crowdRole
 	blocks  int // blocks of an instance
@@ -26,7 +26,7 @@ type crowd struct {
 	results []string // result registers of each role
 }
 
-// A crowdRole is a thread of a program.
+// crowdRole is a thread of a program.
 type crowdRole struct {
 	place int // slots·block + slot
 	code  string
@@ -43,8 +43,8 @@ const (
 var crowdAddresses = strings.NewReplacer("[x]", "[%rd1]", "[x+", "[%rd1+", "[y]", fmt.Sprintf("[%%rd1+%d]", crowdGap), "[z]", fmt.Sprintf("[%%rd1+%d]", 2*crowdGap))
 
 // ptx returns the kernel of a crowd. Its parameters are the words, the results, the counters, and a
-// number that varies the delay of threads. Each group of instances has two counters: of its blocks,
-// and of those that waited in vain.
+// number that varies the delay of threads. Each group of instances has two counters: one of its
+// blocks, one of timeouts.
 func (c *crowd) ptx() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, `
@@ -108,8 +108,8 @@ WAIT:
 	return s.String()
 }
 
-// run counts the outcomes of instances. An outcome holds the results of the roles, a word for each
-// register, and then the words of the instance.
+// run counts the outcomes of all instances. An outcome holds the results of the roles, one word for
+// each register, and then the words of the instance.
 func (c *crowd) run(t *testing.T, dev device.Device, groups, rounds int) map[string]int {
 	t.Helper()
 	m, err := dev.Load(&device.Image{Name: "crowd", Targets: []device.Target{{Arch: 80, PTX: c.ptx()}}})
@@ -132,7 +132,7 @@ func (c *crowd) run(t *testing.T, dev device.Device, groups, rounds int) map[str
 		}
 		return s
 	}
-	// Words of the instances, then the counters; every launch starts from the initial values.
+	// The words of the instances come first, then the counters. Each launch begins with these.
 	const step = crowdWords * crowdGap / 8
 	instances, size := groups*crowdLanes, len(c.roles)*len(c.results)
 	start := make([]uint64, instances*step+groups*crowdGap/8)
@@ -170,8 +170,8 @@ func (c *crowd) run(t *testing.T, dev device.Device, groups, rounds int) map[str
 			alone += int(left[instances*step+g*crowdGap/8] >> 32)
 		}
 	}
-	// A block continues only after all of its group have begun, or after it gave up. So all threads
-	// of an instance ran at the same time.
+	// A block continues after all blocks of its group have begun, or after a timeout. Without a
+	// timeout all threads of an instance ran at the same time.
 	if all := groups * c.blocks * rounds; 4*alone > all {
 		t.Errorf("%d of %d blocks waited in vain for the others of their instances: the threads do not run at the same time", alone, all)
 	}
@@ -185,7 +185,6 @@ func wordsOf(key string) []uint64 {
 	return v
 }
 
-// crowd returns many instances of a litmus test.
 func (l *litmus) crowd() *crowd {
 	c := &crowd{init: l.init[:], results: []string{"%rd10", "%rd11"}}
 	c.blocks, c.slots = l.place()
@@ -195,7 +194,6 @@ func (l *litmus) crowd() *crowd {
 	return c
 }
 
-// count returns how often each outcome of the test was seen.
 func (l *litmus) count(t *testing.T, dev device.Device, groups, rounds int) map[string]int {
 	t.Helper()
 	n := map[string]int{}
@@ -205,7 +203,6 @@ func (l *litmus) count(t *testing.T, dev device.Device, groups, rounds int) map[
 	return n
 }
 
-// crowd returns many instances of a small program.
 func (p smallProgram) crowd() *crowd {
 	c := &crowd{blocks: slices.Max(p.places)/2 + 1, slots: 2, results: []string{"%rd20", "%rd21", "%rd22", "%rd23"}}
 	for i, list := range p.acts {
@@ -219,7 +216,7 @@ func (p smallProgram) crowd() *crowd {
 	return c
 }
 
-// check fails the test on outcomes that PTX forbids, and counts the others.
+// check fails the test on outcomes that PTX forbids, and returns the number of other outcomes.
 func (p smallProgram) check(t *testing.T, dev device.Device, groups, rounds int) (shown int) {
 	t.Helper()
 	allowed, _ := p.outcomes()
@@ -242,7 +239,7 @@ func (p smallProgram) check(t *testing.T, dev device.Device, groups, rounds int)
 	return shown
 }
 
-// On the simulator, crowds show the known outcomes of single instances.
+// On the simulator, crowds show the same outcomes as single instances.
 func TestCrowd(t *testing.T) {
 	for _, test := range slices.Concat(litmusTests, systemTests) {
 		if !slices.Contains([]string{"MP relaxed", "MP release acquire", "SB", "barrier", "128 bits are one access", "SB with sc fences of one block", "causality from device to system", "MP release.sys, acquire.sys"}, test.name) {
@@ -308,7 +305,7 @@ func TestLitmusOnGPU(t *testing.T) {
 			weak++
 		}
 	}
-	// A GPU need not show any; run checks that threads run at the same time.
+	// A GPU need not show weak behaviour; run checks that threads run at the same time.
 	t.Logf("%d of the tests showed weak behaviour", weak)
 }
 
@@ -323,5 +320,5 @@ func TestSmallProgramsOnGPU(t *testing.T) {
 	t.Logf("%d outcomes", shown)
 }
 
-// crowdRounds gives some hundred thousand instances of each program.
+// crowdRounds is the number of rounds, which gives some hundred thousand instances of each program.
 const crowdRounds = 100

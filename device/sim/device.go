@@ -14,94 +14,95 @@ import (
 	"github.com/weftgo/weft/device/internal/simulator"
 )
 
-// Scheduler names a way to order the steps of threads.
+// Scheduler names a way to choose the thread or copy that makes the next step.
 type Scheduler string
 
-// The schedulers.
+// These are the schedulers.
 const (
 	// Fast runs warps in lockstep, one after another, with sequentially consistent memory. Results
 	// do not depend on the seed.
 	Fast Scheduler = "fast"
-	// Random picks the lanes that make the next memory access at random.
+	// Random picks at random the lanes that make the next memory access.
 	Random Scheduler = "random"
-	// PCT gives threads random priorities and changes them at a few random points (Burckhardt et
-	// al., ASPLOS 2010). It finds a bug that needs d ordered steps with a probability that does not
-	// fall with the number of all other steps.
+	// PCT assigns random priorities to threads and changes them at a few random points (Burckhardt
+	// et al., ASPLOS 2010). By that paper it finds a bug that needs d ordered steps with
+	// probability at least 1/(n*k^(d-1)), for n threads and k steps.
 	PCT Scheduler = "pct"
 )
 
-// Options of a simulated GPU. The zero value is an H200 under [Fast].
+// Options are the options of a simulated GPU. The zero value selects an H200 under [Fast].
 type Options struct {
-	// Seed determines all choices of the scheduler and the memory.
+	// Seed determines all choices of the scheduler and of weak memory.
 	Seed uint64
-	// Arch is the compute capability that selects the target of images, one that GPUs have. Default
-	// 90.
+	// Arch is the compute capability that selects the targets of images. GPUs of this capability
+	// must exist. Default 90.
 	Arch int
-	// Scheduler defaults to Fast.
+	// Scheduler selects the scheduler. Default Fast.
 	Scheduler Scheduler
-	// Depth is PCT's number of ordered steps, 1 more than the number of priority changes. At most
-	// 1024. Default 3.
+	// Depth is PCT's number of ordered steps, which is 1 more than the number of priority changes.
+	// At most 1024. Default 3.
 	Depth int
-	// Sequential keeps memory sequentially consistent under Random and PCT. By default loads may
-	// return older values if PTX's memory model allows them.
+	// Sequential makes memory sequentially consistent under Random and PCT. Otherwise loads may
+	// return older values, as PTX's memory model allows.
 	Sequential bool
-	// Races makes a data race a fault: two unordered accesses to the same bytes, one of them a
-	// write and one of them weak or with too small a scope for the other. It needs weak memory.
+	// Races makes a data race a fault. A data race is two unordered accesses to the same bytes. At
+	// least one writes. At least one is weak, or has a scope that does not include the other. Races
+	// requires weak memory.
 	Races bool
 	// Memory is the size of global memory in bytes. Default 1 GiB.
 	Memory uint64
-	// L2 is the size of the last cache in bytes, which programs may read. The simulator has no
+	// L2 is the size of the last cache in bytes that Properties reports. The simulator has no
 	// cache. Default 50 MiB.
 	L2 int
-	// Budget is the number of warp instructions after which a launch counts as one that never ends.
-	// Default 1<<32.
+	// Budget is the number of warp instructions that a launch may execute. A launch that exceeds it
+	// fails. Default 1<<32.
 	Budget uint64
 	// Domain, if not nil, observes stores and the events that order them.
 	Domain Domain
 	// Watch, if not nil, receives every access to global memory, in the order of the accesses.
 	Watch func(Access)
-	// Requests, if not nil, receives the requests of each instruction of a warp to global memory,
-	// before it executes, for counting sectors and lines.
+	// Requests, if not nil, receives the requests of each warp instruction to global memory before
+	// the instruction executes. A program can count sectors and lines from them.
 	Requests func(Request)
-	// Rewrite, if not nil, changes the PTX of an image before it is loaded. Tests use it to break a
-	// kernel and check that the change is noticed.
+	// Rewrite, if not nil, changes the PTX of an image before the image is loaded. Tests use it to
+	// break a kernel and to check that other tests then fail.
 	Rewrite func(file, ptx string) string
-	// Trace, if not "", is a file that receives every executed instruction; "-" is standard error.
-	// Default: the environment's WEFT_SIM_TRACE.
+	// Trace, if not "", is a file to which every executed instruction is written; "-" is standard
+	// error. Default: WEFT_SIM_TRACE in the environment.
 	Trace string
 }
 
 const (
-	maxThreads = 1024 // per block
-	units      = 132  // multiprocessors, as in an H200
+	maxThreads = 1024 // threads per block
+	units      = 132  // multiprocessors of an H200
 	maxDepth   = 1024
 )
 
 // architectures are the compute capabilities of GPUs since Volta.
 var architectures = []int{70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 121}
 
-// Extents that a GPU accepts.
+// maxGrid and maxBlock are the largest extents that a GPU accepts.
 var (
 	maxGrid  = device.Dim{X: 1<<31 - 1, Y: 1<<16 - 1, Z: 1<<16 - 1}
 	maxBlock = device.Dim{X: 1024, Y: 1024, Z: 64}
 )
 
-// Device is a simulated GPU. Work runs while the host waits for work.
+// Device is a simulated GPU. Submitted work runs while the host waits for work.
 type Device struct {
 	opts  Options
 	rng   *rand.Rand // chooses the next step; nil under Fast
 	sched scheduler
-	views *views // nil: memory is sequentially consistent
+	views *views // nil if memory is sequentially consistent
 
 	mu       sync.Mutex
 	heap     *heap
-	host     map[*byte]int // sizes of blocks of AllocHost
+	host     map[*byte]int // size of each block that AllocHost returned
 	pinned   map[*pin]bool // registered or mapped memory
-	mapped   []*segment    // mapped memory of the host
+	mapped   []*segment    // segments of mapped host memory
 	modules  map[*device.Image]*loaded
 	launches int
 	clock    uint64
-	// lengths holds the number of accesses in a kernel's last launch, for PCT.
+	// lengths holds the number of accesses in the last launch of each kernel, for PCT.
 	lengths    map[*program]uint64
 	freeBlocks map[shape]*[]*block // blocks of earlier launches, for reuse
 	trace      *tracer
@@ -109,17 +110,18 @@ type Device struct {
 	lost       error
 	closed     bool
 
-	streams     []*stream // by index, nil where none is open
-	lastWork    []uint32  // by index of stream, the number of its last work
-	lastAccess  []uint32  // the same for its last work that accesses memory
-	works       int       // number submitted so far
-	queued      int       // number of them not done
-	queuedBytes int       // host memory that these keep, in bytes
-	heads       []*work   // cached result of ready, nil after a change
-	copies      []*work   // asynchronous ones that the host had not waited for
+	streams     []*stream // by stream index; nil if no stream is open there
+	lastWork    []uint32  // by stream index: seq of the last work
+	lastAccess  []uint32  // by stream index: seq of the last work that accesses memory
+	works       int       // number of works submitted so far
+	queued      int       // number of works not done
+	queuedBytes int       // bytes of host memory that the queued works hold
+	heads       []*work   // cached result of ready; nil after a change
+	copies      []*work   // asynchronous copies that the host may not have waited for
 
-	// waited is the progress that the host has waited for, and observed what it has seen by that;
-	// see [stream.observed]. In a new era, all earlier work is known to all.
+	// waited is the progress that the host has waited for. observed is the view that the host got
+	// by waiting; see [stream.observed]. A new era starts when the host has waited for all works
+	// that access memory. All earlier works are then known to all threads.
 	waited   progress
 	observed *view
 	era      int
@@ -127,8 +129,8 @@ type Device struct {
 
 var _ device.Device = (*Device)(nil)
 
-// Open makes a simulated GPU. With nil options it runs one schedule, fast, and finds no data races.
-// Tests that look for races loop over [Schedule].
+// Open makes a simulated GPU. With nil options it runs one schedule, under Fast, and finds no data
+// races. Tests that look for races call [Schedule] with many seeds.
 func Open(opts *Options) (*Device, error) {
 	var o Options
 	if opts != nil {
@@ -182,8 +184,8 @@ func Open(opts *Options) (*Device, error) {
 	return d, nil
 }
 
-// Parse reads the name of a simulated GPU in the form of the command line. "sim" is Fast, and
-// "sim:42" is Random with seed 42. "sim:pct:42" and "sim:fast:42" name the scheduler.
+// Parse reads options from the name of a simulated GPU. "sim" selects Fast, and "sim:42" selects
+// Random with seed 42. "sim:pct:42" and "sim:fast:42" name the scheduler.
 func Parse(name string) (*Options, error) {
 	rest, ok := strings.CutPrefix(name, "sim")
 	if !ok || rest != "" && rest[0] != ':' {
@@ -212,7 +214,7 @@ func Parse(name string) (*Options, error) {
 	return o, nil
 }
 
-// init registers simulated GPUs with device/auto.
+// init makes simulated GPUs available in device/auto.
 func init() {
 	simulator.Open = func(choice string) (device.Device, error) {
 		opts, err := Parse(choice)
@@ -221,13 +223,13 @@ func init() {
 		}
 		dev, err := Open(opts)
 		if err != nil {
-			return nil, err // not a nil *Device
+			return nil, err // a nil interface, unlike a nil *Device
 		}
 		return dev, nil
 	}
 }
 
-// lock locks the device for a call, unless it is closed or lost.
+// lock locks the device, or returns an error if the device is closed or lost.
 func (d *Device) lock() error {
 	d.mu.Lock()
 	switch {
@@ -241,12 +243,12 @@ func (d *Device) lock() error {
 	return nil
 }
 
-// Properties describes the simulated GPU.
+// Properties returns the description of the simulated GPU.
 func (d *Device) Properties() device.Properties {
 	return device.Properties{Kind: device.Sim, Name: "simulated GPU", Units: units, Arch: d.opts.Arch, L2: d.opts.L2, Driver: "sim"}
 }
 
-// Memory reads free and total memory.
+// Memory implements [device.Device].
 func (d *Device) Memory() (device.Memory, error) {
 	if err := d.lock(); err != nil {
 		return device.Memory{}, err
@@ -255,7 +257,7 @@ func (d *Device) Memory() (device.Memory, error) {
 	return device.Memory{Free: d.heap.limit - d.heap.used, Total: d.heap.limit}, nil
 }
 
-// Alloc returns device memory. Reading it before it is written is a fault.
+// Alloc implements [device.Device]. Reading it before it is written is a fault.
 func (d *Device) Alloc(size int) (device.Buffer, error) {
 	if err := d.lock(); err != nil {
 		return device.Buffer{}, err
@@ -271,8 +273,8 @@ func (d *Device) Alloc(size int) (device.Buffer, error) {
 	return device.Buffer{Ptr: device.Ptr(s.base), Size: size}, nil
 }
 
-// Free releases a buffer; later accesses to it are faults. It is a fault to free it before the host
-// has waited for the works that use it.
+// Free releases a buffer. Later accesses to the buffer are faults. A Free before the host has
+// waited for the works that use the buffer is a fault, too.
 func (d *Device) Free(b device.Buffer) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -288,8 +290,8 @@ func (d *Device) Free(b device.Buffer) error {
 	return err
 }
 
-// checkUnused fails the device if the host has not waited for a work that uses a segment. operation
-// names the operation on the segment.
+// checkUnused returns an error and marks the device as lost if the host has not waited for a work
+// that uses segment s. operation names what the caller does to s.
 func (d *Device) checkUnused(s *segment, operation string) error {
 	w := d.unfinished(s.users)
 	if w == nil || d.lost != nil {
@@ -298,7 +300,7 @@ func (d *Device) checkUnused(s *segment, operation string) error {
 	return d.markLost(&Fault{Reason: fmt.Sprintf("a %s at 0x%x is %s, but the host has not waited for all work that uses it", s.name, s.base, operation), Work: w.String()})
 }
 
-// markLost makes the device unusable because of a fault.
+// markLost makes the device unusable, with cause as the first cause. It returns the first cause.
 func (d *Device) markLost(cause error) error {
 	if d.lost != nil {
 		return d.lost
@@ -313,7 +315,7 @@ func (d *Device) markLost(cause error) error {
 	return d.lost
 }
 
-// Launches returns the number of kernels launched so far. Each is a separate interleaving.
+// Launches returns the number of kernels launched so far.
 func (d *Device) Launches() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -341,7 +343,7 @@ func (d *Device) drainAll(ctx context.Context) error {
 	return nil
 }
 
-// Close releases all memory.
+// Close releases all memory. Queued works do not run.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -371,13 +373,13 @@ func extent(d device.Dim) [3]int {
 	return [3]int{max(d.X, 1), max(d.Y, 1), max(d.Z, 1)}
 }
 
-// threadsOf returns the number of threads of a block that is within maxBlock.
+// threadsOf returns the number of threads in a block of extent d, which is within maxBlock.
 func threadsOf(d device.Dim) int {
 	n := extent(d)
 	return n[0] * n[1] * n[2]
 }
 
-// withinLimit reports whether an extent is valid and within a limit.
+// withinLimit reports whether extent d is valid and within limit.
 func withinLimit(d, limit device.Dim) bool {
 	return d.X >= 0 && d.Y >= 0 && d.Z >= 0 && d.X <= limit.X && d.Y <= limit.Y && d.Z <= limit.Z
 }

@@ -44,7 +44,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// Copies and fills reach memory; unwritten bytes stay unwritten through a copy within the device.
+// Copies and fills write memory. Copies of unwritten bytes are unwritten.
 func TestCopies(t *testing.T) {
 	r := newRig(t, nil, ptx("ld.global.u32 %r3, [%rd2+4];"), []uint64{1, 2, 3}, 4)
 	if err := r.stream.Copy(r.out.Ptr()+8, r.in.Ptr(), 24); err != nil {
@@ -119,7 +119,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Memory is pinned from Register until it is unregistered, which is idempotent.
+// Memory is pinned from Register to unregister. A second unregister does nothing.
 func TestRegister(t *testing.T) {
 	d, err := Open(nil)
 	if err != nil {
@@ -160,7 +160,7 @@ func mustLoad(t *testing.T, d *Device) device.Module {
 	return m
 }
 
-// Events order nothing, because nothing overlaps, but measure time.
+// Events measure time. Their order has no effect here, because no work overlaps.
 func TestEvents(t *testing.T) {
 	r := newRig(t, nil, ptx("st.global.u64 [%rd2], 1;"), []uint64{1}, 1)
 	a, err := r.dev.NewEvent()
@@ -183,7 +183,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Replaying a seed gives the identical trace, instruction by instruction.
+// A replay with the same seed gives the same trace, instruction by instruction.
 func TestReplay(t *testing.T) {
 	const body = `
 	and.b32 %r3, %r1, 1;
@@ -224,7 +224,7 @@ EVEN:
 	}
 }
 
-// A trace shows each instruction with its place, its lanes and its line.
+// A trace shows each instruction with its thread, its lanes and its line.
 func TestTrace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trace")
 	r := newRig(t, &Options{Trace: file}, ptx("setp.lt.u32 %p1, %r2, 4;\n@%p1 st.global.u64 [%rd2], 1;\n"+
@@ -252,7 +252,6 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// A kernel without any register is traced, too.
 func TestTraceWithoutRegisters(t *testing.T) {
 	const src = ".version 8.5\n.target sm_90\n.address_size 64\n.visible .entry k(.param .align 8 .b8 p[16]) { membar.gl; ret; }"
 	if err := newRig(t, &Options{Trace: filepath.Join(t.TempDir(), "trace")}, src, []uint64{1}, 1).launch(1, 1); err != nil {
@@ -260,7 +259,6 @@ func TestTraceWithoutRegisters(t *testing.T) {
 	}
 }
 
-// Rewrite changes the loaded PTX.
 func TestRewrite(t *testing.T) {
 	src := ptx("st.global.u64 [%rd2], 1;")
 	r := newRig(t, &Options{Rewrite: func(file, ptx string) string {
@@ -274,8 +272,8 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// Programs are cached for later devices: those of unchanged images forever, of rewritten ones the
-// last.
+// Later devices reuse cached programs: those of unchanged images always, those of rewritten images
+// only if they are recent.
 func TestProgramsThatStay(t *testing.T) {
 	load := func(line string) map[string]*program {
 		t.Helper()
@@ -307,8 +305,7 @@ func TestProgramsThatStay(t *testing.T) {
 
 func same(a, b map[string]*program) bool { return a["k"] == b["k"] }
 
-// Programs are cached also for images with variables. Each device has its own variables, at any
-// free address.
+// Programs are also cached for images with variables. Each device has its own variables.
 func TestVariablesOfEachDevice(t *testing.T) {
 	src := strings.Replace(ptx(`
 	mov.u64 %rd3, count;
@@ -342,7 +339,7 @@ func TestVariablesOfEachDevice(t *testing.T) {
 	}
 }
 
-// Every access to global memory is watched, in order.
+// Watch receives every access to global memory, in order.
 func TestWatch(t *testing.T) {
 	var seen []Access
 	r := newRig(t, &Options{Watch: func(a Access) { seen = append(seen, a) }}, ptx(`
@@ -359,7 +356,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// The layout of blocks keeps a loop together and puts its exit after it.
+// linearize keeps the blocks of a loop together, and puts the loop's exit after them.
 func TestLinearize(t *testing.T) {
 	blocks := []basicBlock{
 		{fallThrough: -1, jumps: []int{3}},    // entry

@@ -2,55 +2,52 @@ package sim
 
 import "github.com/weftgo/weft/device"
 
-// A Thread is the place of a thread in a launch.
+// Thread identifies a thread of a launch.
 type Thread struct {
-	Launch int    // number of earlier launches of the device
-	Block  [3]int // in the grid
-	Warp   int    // in the block
-	Lane   int    // in the warp
+	Launch int    // number of earlier launches on the device
+	Block  [3]int // index of the block in the grid
+	Warp   int    // index of the warp in the block
+	Lane   int    // index of the lane in the warp
 }
 
-// A Domain observes the stores of kernels to memory that survives a crash, and the events that
-// order them. Its methods are called in the order in which the scheduler lets stores take effect.
-// If one returns an error, that is a crash at that point: the launch ends at once, the device is
-// lost with the error as its cause, and the domain decides what survives.
+// Domain observes the stores of kernels to memory that survives a crash, and the events that order
+// these stores. The device calls its methods in the order in which stores take effect. If a method
+// returns an error, the device simulates a crash at that point: the launch ends at once, and the
+// device is lost with the error as its cause. The domain then decides which stores survive.
 //
-// It does not observe loads, but [Before] includes their ordering. Stores that a thread has
-// acquired from others, or has seen by accesses that are morally strong with them, count as its
-// own.
+// A domain does not observe loads, but [Before] includes the order that they create. Stores that a
+// thread has acquired from other threads, or has seen by morally strong accesses, count as its own.
 type Domain interface {
-	// Holds reports whether memory at addr survives. Stores elsewhere are not reported.
+	// Holds reports whether memory at addr survives a crash. Other stores are not reported.
 	Holds(addr device.Ptr) bool
-	// Store reports that a thread's store or atomic operation has changed memory at addr to data.
-	// data has 1 to 16 bytes and is valid during the call only. Stores are numbered from 0 in the
-	// order of the calls.
+	// Store reports that a store or an atomic operation of t has changed memory at addr to data.
+	// data has 1 to 16 bytes and is valid during the call only. Stores are numbered from 0.
 	Store(t Thread, addr device.Ptr, data []byte) error
-	// Release is called just before the Store of a releasing access. For the threads of the scope,
-	// the stores before it are ordered before that store, and before no later store of the thread.
+	// Release is called just before the Store of a releasing access. For threads in scope, the
+	// stores in before are ordered before that store, but not before later ones of t.
 	Release(t Thread, scope Scope, before Before) error
-	// Fence reports that, for the threads of the scope, the stores before it are ordered before all
-	// later accesses of the thread.
+	// Fence reports that, for threads in scope, the stores in before precede all later accesses of
+	// t.
 	Fence(t Thread, scope Scope, before Before) error
 }
 
-// Before reports whether the store with that number comes before a fence or a release of a thread
-// in PTX's causality order. It does if the thread made the store, has seen it or has acquired it,
-// or if a launch ordered before did. It is valid during the call that it is passed to.
+// Before reports whether a store precedes a fence or a release of a thread in PTX's causality
+// order. The store precedes it if the thread has made, seen or acquired the store, or if an earlier
+// launch did, in the order of works. A Before is valid during the call that receives it.
 type Before func(store int) bool
 
-// A journal numbers the stores reported to a domain, and stores enough of them to decide which
-// threads have seen them.
+// journal numbers the stores that a domain receives, and records who must have seen them.
 type journal struct {
 	Domain
 	stores []storeRecord
 }
 
 type storeRecord struct {
-	cell *cell // first cell that it changed
+	cell *cell // first cell that the store changed
 	mark mark
 }
 
-// before returns what a lane's thread has seen by now.
+// before returns a Before for the stores that a lane's thread has seen by now.
 func (w *warp) before(lane int) Before {
 	t, stores := &w.threads[lane], w.launch.domain.stores
 	return func(store int) bool {
@@ -58,12 +55,12 @@ func (w *warp) before(lane int) Before {
 	}
 }
 
-// threadAt returns the place of a lane's thread.
+// threadAt returns the thread of a lane.
 func (w *warp) threadAt(lane int) Thread {
 	return Thread{Launch: w.launch.number, Block: w.block.at, Warp: w.index, Lane: lane}
 }
 
-// persist reports a store that has just changed memory.
+// persist reports to the domain a store that has just changed memory.
 func (w *warp) persist(in *instr, lane int, seg *segment, off uint64) {
 	l, ac, addr := w.launch, in.access, device.Ptr(seg.base+off)
 	if l.crash != nil || !l.domain.Holds(addr) {
@@ -80,15 +77,15 @@ func (w *warp) persist(in *instr, lane int, seg *segment, off uint64) {
 	l.crash = l.domain.Store(t, addr, seg.data[off:off+uint64(ac.size)])
 }
 
-// An Access is one element of global memory that a thread read or wrote.
+// Access is a read or write of one element of global memory by one thread.
 type Access struct {
 	Thread Thread
 	Addr   device.Ptr
-	Size   int  // bytes
-	Write  bool // a store, or an atomic operation
+	Size   int  // in bytes
+	Write  bool // whether it is a store or an atomic operation
 }
 
-// watchAccess reports an access.
+// watchAccess passes an access to global memory to Options.Watch.
 func (w *warp) watchAccess(in *instr, lane int, seg *segment, off uint64, write bool) {
 	if seg.base >= heapBase {
 		w.launch.watch(Access{w.threadAt(lane), device.Ptr(seg.base + off), in.access.size, write})

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// A recorder is a persistence domain that records its calls, and ends the launch at one of them.
+// recorder is a domain that records its calls, and ends the launch at one of them.
 type recorder struct {
 	holds   func(addr device.Ptr) bool
 	crashAt int // number of the call, -1 for none
@@ -51,8 +51,8 @@ func (d *recorder) seen(before Before) (list []int) {
 	return list
 }
 
-// A domain receives stores to the memory that it holds and the events that order them, in order;
-// its error ends the launch there.
+// A domain receives stores to the memory that it holds, and the events that order them, in order.
+// An error of the domain ends the launch.
 func TestDomain(t *testing.T) {
 	const body = `
 	st.global.u32 [%rd1], 7;
@@ -91,10 +91,10 @@ func TestDomain(t *testing.T) {
 	}
 }
 
-// Stores of another thread that a thread has seen are before its fences and releases, as far as the
-// accesses guarantee it, in any memory model.
+// If a thread has seen stores of another thread, and the accesses guarantee an order, these stores
+// are before the thread's fences and releases. This holds in sequential and in weak memory.
 func TestDomainHearsOfWhatThreadsSaw(t *testing.T) {
-	// Word x survives; y and z are flags in memory that does not survive.
+	// Word x survives. y and z are flags in memory that does not survive.
 	wait := func(order, word string) string {
 		return fmt.Sprintf("L%[2]s: ld.%[1]s.global.u64 %%rd10, [%[2]s]; setp.eq.u64 %%p2, %%rd10, 0; @%%p2 bra L%[2]s;\n", order, word)
 	}
@@ -102,7 +102,7 @@ func TestDomainHearsOfWhatThreadsSaw(t *testing.T) {
 	const flag = "st.relaxed.gpu.global.u64 [y], 1;"
 	for _, test := range []struct {
 		name, first, second string
-		fence, release      bool // the other thread's store is before it
+		fence, release      bool // whether the other thread's store is before it
 	}{
 		{"release, acquire", release, wait("acquire.gpu", "y"), true, true},
 		{"release, relaxed", release, wait("relaxed.gpu", "y"), true, false},
@@ -129,7 +129,7 @@ func TestDomainHearsOfWhatThreadsSaw(t *testing.T) {
 					if what == "fence gpu" && test.fence || what != "fence gpu" && test.release {
 						want = what + " [0]"
 					}
-					// The store of the release follows it.
+					// The store of the release is the next call.
 					if last := d.calls[len(d.calls)-1]; last != want && d.calls[len(d.calls)-2] != want {
 						t.Errorf("%s, %s, %s (sequential %t), seed %d: heard %q, want %q", test.name, what, opts.Scheduler, opts.Sequential, opts.Seed, d.calls, want)
 					}
@@ -139,7 +139,7 @@ func TestDomainHearsOfWhatThreadsSaw(t *testing.T) {
 	}
 }
 
-// Stores of an earlier launch are before everything.
+// Stores of an earlier launch are before every fence of a later one.
 func TestDomainAcrossLaunches(t *testing.T) {
 	d := &recorder{crashAt: -1}
 	r := newRig(t, &Options{Domain: d, Scheduler: Random}, ptx("fence.acq_rel.sys;\nst.global.u64 [%rd2], 1;"), []uint64{0}, 1)

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// An event refers to the last recorded marker.
+// event refers to the last marker recorded for it.
 type event struct {
 	dev    *Device
 	last   *marker
@@ -20,7 +20,7 @@ var (
 	errNotReached  = fmt.Errorf("sim: %w: Since: an event has not been recorded, or not been reached", device.ErrInvalid)
 )
 
-// NewEvent makes a marker.
+// NewEvent implements [device.Device].
 func (d *Device) NewEvent() (*device.Event, error) {
 	if err := d.lock(); err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func (d *Device) NewEvent() (*device.Event, error) {
 	return device.NewEvent(&event{dev: d}), nil
 }
 
-// event returns an event of the device, or an error if it is of another device or closed.
+// event returns e as an event of this package, or an error if e is of another device or closed.
 func (d *Device) event(e device.EventDriver) (*event, error) {
 	ev, ok := e.(*event)
 	switch {
@@ -57,7 +57,7 @@ func (e *event) Sync(ctx context.Context) error {
 	}
 }
 
-// Since returns the clock's time between two markers, a nanosecond per tick.
+// Since returns the time between two markers, as a nanosecond per tick of the clock.
 func (e *event) Since(start device.EventDriver) (time.Duration, error) {
 	d := e.dev
 	if err := d.lock(); err != nil {
@@ -76,8 +76,8 @@ func (e *event) Since(start device.EventDriver) (time.Duration, error) {
 	return time.Duration(e.last.at - s.last.at), nil
 }
 
-// Close closes the event. It is a fault if the host has waited neither for the event nor for any
-// work after it: queued works may need it.
+// Close closes the event. It is a fault if the host has not waited for the event or for any work
+// after it, since queued works may still need the event.
 func (e *event) Close() error {
 	d := e.dev
 	d.mu.Lock()

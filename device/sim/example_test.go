@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Run the kernels that ship on a simulated GPU, under a schedule of threads that the seed
-// determines. The result is that of any device.
+// Run the kernels that ship with weft on a simulated GPU, under a schedule that the seed
+// determines. The result is the same as on any other device.
 func ExampleOpen() {
 	dev, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: 42})
 	if err != nil {

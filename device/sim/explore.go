@@ -2,9 +2,9 @@ package sim
 
 import "math/rand/v2"
 
-// Schedule returns the options of a simulated GPU for tests that look for races. The seed selects a
-// random or priority schedule, on memory that is weak, with data races as faults, or sequentially
-// consistent. A test of a kernel tries many seeds:
+// Schedule returns the options of a simulated GPU for tests that look for races. The seed selects
+// the scheduler, Random or PCT, and the memory. Memory is either weak, with data races as faults,
+// or sequentially consistent. A test of a kernel tries many seeds:
 //
 //	for seed := range uint64(100) {
 //		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -13,8 +13,8 @@ import "math/rand/v2"
 //		})
 //	}
 //
-// and go test -run 'TestSum/seed_17$' replays one. The same seed gives the same schedule as long as
-// the test does the same.
+// go test -run 'TestSum/seed_17$' then replays one seed. The same seed gives the same schedule if
+// the test makes the same calls.
 func Schedule(seed uint64) *Options {
 	rng := rand.New(rand.NewPCG(seed, 0x5eed))
 	o := &Options{Seed: seed, Scheduler: Random, Sequential: rng.IntN(2) == 0}

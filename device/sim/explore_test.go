@@ -7,7 +7,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// Seeds select schedules of all kinds, and one seed always the same.
+// Seeds select all kinds of schedules. The same seed always selects the same one.
 func TestSchedule(t *testing.T) {
 	kinds := map[[2]any]bool{}
 	for seed := range uint64(40) {

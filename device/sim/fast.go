@@ -1,12 +1,12 @@
 package sim
 
-// fast runs one work after another, in the order of submission. Within a launch it runs one warp
-// after another in lockstep, block by block. It is sequentially consistent and deterministic, for
-// tests of results.
+// fast is a sequentially consistent and deterministic scheduler for tests of results. It runs works
+// one after another, in the order of submission. Within a launch it runs warps one after another in
+// lockstep, block by block.
 type fast struct{}
 
-// fastQuantum is the number of instructions that a warp runs before the next warp: it may wait for
-// one of the others.
+// fastQuantum is the number of instructions that a warp runs before the next warp runs, because the
+// warp may wait for another one.
 const fastQuantum = 1 << 14
 
 func (fast) wake(*warp) {}

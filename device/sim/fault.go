@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// A Fault describes what a kernel, a copy or the host did wrong, and where. It is the cause wrapped
-// by device.ErrLost, which the waiting call and every later call return.
+// Fault describes an error of a kernel, a copy or the host, and its place. It is the cause in the
+// chain of the device.ErrLost that the waiting call and every later call return.
 type Fault struct {
-	Kernel string // entry point; "" if the fault is not a kernel's, but of Work
-	Work   string // a copy, or the work that uses freed memory
+	Kernel string // entry point; "" if a copy or the host caused the fault
+	Work   string // the copy, or the work that uses freed memory
 	File   string // name of the PTX module, e.g. "linear_sm90.ptx"
-	Line   int    // in File; 0 if the fault belongs to no instruction
-	Text   string // the instruction
-	Block  [3]int // of the grid
-	Warp   int    // of the block
-	Lane   int    // of the warp; -1 if the fault is the warp's or the block's
-	Reason string // what went wrong
-	Seed   uint64 // of the device
-	Launch int    // number of earlier launches of the device
+	Line   int    // line in File; 0 if no instruction caused the fault
+	Text   string // text of the instruction
+	Block  [3]int // index of the block in the grid
+	Warp   int    // index of the warp in the block
+	Lane   int    // index of the lane in the warp; -1 if a whole warp or block caused the fault
+	Reason string // description of the error
+	Seed   uint64 // seed of the device
+	Launch int    // number of earlier launches on the device
 }
 
-// Error returns the reason first, then the place from large to small.
+// Error returns the reason, then the kernel, the instruction and the thread, or the work.
 func (f *Fault) Error() string {
 	if f.Kernel == "" {
 		return fmt.Sprintf("%s: %s (after %d launches, seed %d)", f.Reason, f.Work, f.Launch, f.Seed)

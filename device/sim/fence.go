@@ -1,8 +1,8 @@
 package sim
 
-// Fences.
+// This file implements fences.
 
-// buildFence resolves "fence[.sem].scope"; without a sem it is acq_rel.
+// buildFence resolves "fence[.sem].scope". The default of sem is acq_rel.
 func buildFence(a *assembler, s *statement, f form) (instr, error) {
 	ac := &access{order: orderAcqRel, scope: scopeNamed[f[1]]}
 	if f[0] == "sc" {
@@ -11,7 +11,7 @@ func buildFence(a *assembler, s *statement, f form) (instr, error) {
 	return instr{kind: kindMemory, access: ac, exec: execFence}, a.operands(s).done()
 }
 
-// buildMembar resolves membar, which PTX ISA 6.0 made a synonym of fence.sc.
+// buildMembar resolves membar. Since PTX ISA 6.0 it is a synonym of fence.sc.
 func buildMembar(a *assembler, s *statement, f form) (instr, error) {
 	ac := &access{order: orderSC, scope: scopeNamed[f[0]]}
 	return instr{kind: kindMemory, access: ac, exec: execFence}, a.operands(s).done()

@@ -2,15 +2,15 @@ package sim
 
 import "math/bits"
 
-// Floating-point arithmetic as a GPU does it: subnormal numbers included, one rounding per
-// instruction, no exceptions. Numbers are unpacked, computed with all digits that can matter, and
-// rounded once. The same few lines therefore serve every rounding of every operation in both
+// This file implements floating-point arithmetic as on a GPU: with subnormal numbers, one rounding
+// per instruction, and no exceptions. It unpacks numbers, computes all digits that can affect the
+// result, and rounds once. The same code thus serves every rounding of all operations in both
 // formats.
 
-// A format is a binary floating-point format of IEEE 754.
+// format is a binary floating-point format of IEEE 754.
 type format struct {
 	bits   int
-	digits int // of the significand, including the implicit one
+	digits int // digits of the significand, including the implicit one
 	low    int // exponent of the last digit of subnormal numbers
 }
 
@@ -19,15 +19,15 @@ var formats = map[int]format{32: {32, 24, -149}, 64: {64, 53, -1074}}
 // format returns the format of a floating-point type.
 func (t typ) format() format { return formats[t.bits] }
 
-// sign returns the sign bit, least the least normal number.
+// sign returns the sign bit, minNormal the least normal number, and infinity the positive infinity.
 func (f format) sign() uint64      { return 1 << (f.bits - 1) }
 func (f format) minNormal() uint64 { return 1 << (f.digits - 1) }
 func (f format) infinity() uint64  { return f.sign() - f.minNormal() }
 
-// isNaN reports whether bits are those of a NaN.
+// isNaN reports whether v is a NaN.
 func (f format) isNaN(v uint64) bool { return v&^f.sign() > f.infinity() }
 
-// flush replaces a subnormal number by the zero of its sign.
+// flush replaces a subnormal number by the zero of the same sign.
 func (f format) flush(v uint64) uint64 {
 	if v&^f.sign() < f.minNormal() {
 		return v & f.sign()
@@ -35,22 +35,22 @@ func (f format) flush(v uint64) uint64 {
 	return v
 }
 
-// A rounding is a direction in which results are rounded.
+// rounding is a direction in which results are rounded.
 type rounding uint8
 
 const (
-	toNearest rounding = iota // ties to even
+	toNearest rounding = iota // to nearest, ties to even
 	toZero
 	down
 	up
 )
 
-// A float is the unpacked value of bits of a format: a NaN, infinity, or (hi·2⁶⁴+lo)·2^exp. Its
-// last bit is also set if digits after it were dropped.
+// float is an unpacked number: a NaN, an infinity, or (hi·2⁶⁴+lo)·2^exp. If digits after the last
+// were dropped and one of them was 1, the last bit is set.
 type float struct {
 	kind     floatKind
 	negative bool
-	hi, lo   uint64 // of a NaN, lo is the payload, from the highest bit on
+	hi, lo   uint64 // lo of a NaN is its payload, aligned to the highest bit
 	exp      int
 }
 
@@ -62,10 +62,10 @@ const (
 	notANumber
 )
 
-// invalid is the result of an invalid operation, as GPUs return it.
+// invalid is the NaN that a GPU returns for an invalid operation.
 var invalid = float{kind: notANumber, negative: true}
 
-// float unpacks bits.
+// float unpacks a number.
 func (f format) float(v uint64) float {
 	n := float{negative: v&f.sign() != 0}
 	magnitude := v &^ f.sign()
@@ -83,7 +83,7 @@ func (f format) float(v uint64) float {
 	return n
 }
 
-// encode rounds a number and packs it into bits.
+// encode rounds and packs a number.
 func (f format) encode(n float, mode rounding) uint64 {
 	var v uint64
 	switch {
@@ -92,7 +92,7 @@ func (f format) encode(n float, mode rounding) uint64 {
 	case n.kind == infinite:
 		v = f.infinity()
 	case !n.zero():
-		// A carry out of the significand correctly increments the exponent; beyond the greatest
+		// A carry out of the significand correctly increments the exponent. Beyond the greatest
 		// exponent the result is infinity.
 		last := max(n.exp+n.length()-f.digits, f.low)
 		v = uint64(last-f.low)<<(f.digits-1) + n.round(last, mode)
@@ -109,8 +109,8 @@ func (f format) encode(n float, mode rounding) uint64 {
 	return v
 }
 
-// nan returns the NaN that an instruction returns. PTX does not specify it for single precision:
-// GPUs have only one. NaNs of double precision keep the payload of the operand.
+// nan returns the NaN that an instruction returns for operand n. PTX does not specify it for single
+// precision, where GPUs have only one NaN. A double-precision NaN keeps the operand's payload.
 func (f format) nan(n float) uint64 {
 	if f.bits == 32 {
 		return f.sign() - 1
@@ -129,7 +129,7 @@ func (f format) quiet(n float) uint64 {
 
 func (n *float) zero() bool { return n.kind == finite && n.hi|n.lo == 0 }
 
-// length returns the number of binary digits.
+// length returns the number of binary digits of hi·2⁶⁴+lo.
 func (n *float) length() int {
 	if n.hi != 0 {
 		return 64 + bits.Len64(n.hi)
@@ -137,8 +137,8 @@ func (n *float) length() int {
 	return bits.Len64(n.lo)
 }
 
-// to returns the number with another exponent. It drops digits, and sets the last bit if any of
-// them was 1, or appends zeros as far as they fit.
+// to returns the number with exponent exp. A higher exponent drops digits, and sets the last bit if
+// any of them was 1. A lower exponent appends zeros, as far as they fit.
 func (n float) to(exp int) float {
 	drop := exp - n.exp
 	var rest uint64
@@ -163,7 +163,7 @@ func (n float) to(exp int) float {
 	return n
 }
 
-// round returns the number in units of 2^last, which must be less than 2⁶⁴.
+// round returns the number in units of 2^last. The result must be less than 2⁶⁴.
 func (n float) round(last int, mode rounding) uint64 {
 	n = n.to(last - 2)
 	v, rest := n.hi<<62|n.lo>>2, n.lo&3
@@ -180,10 +180,10 @@ func (n float) round(last int, mode rounding) uint64 {
 	return v
 }
 
-// The operations return all digits of a result, or those that decide how it is rounded. Of two
-// NaNs, sums and products return the second, and quotients the first, as an H200 does.
+// The operations below return all digits of a result, or as many as determine its rounding. Of two
+// NaNs, sums and products return the second, and quotients the first, as on an H200.
 
-// add needs the rounding mode for the sign of a zero.
+// add returns n + m. The rounding mode determines the sign of a zero result.
 func (n float) add(m float, mode rounding) float {
 	switch {
 	case m.kind == notANumber:
@@ -199,8 +199,8 @@ func (n float) add(m float, mode rounding) float {
 	case n.zero():
 		return float{negative: n.sum(m.negative, mode)}
 	}
-	// Aligns the first digit of the larger exponent to bit 125, so that a carry fits. Only numbers
-	// too small to cancel the other lose digits.
+	// The first digit of each number moves to bit 125, so that a carry fits. Digits get lost only
+	// if a number is too small to cancel the other.
 	const topBit = 126
 	n, m = n.to(n.exp+n.length()-topBit), m.to(m.exp+m.length()-topBit)
 	if n.exp < m.exp {
@@ -225,7 +225,7 @@ func (n float) add(m float, mode rounding) float {
 	return n
 }
 
-// sum returns the sign of a sum of zeros.
+// sum returns the sign of the sum of two zeros.
 func (n *float) sum(negative bool, mode rounding) bool {
 	if n.negative == negative {
 		return negative
@@ -233,13 +233,13 @@ func (n *float) sum(negative bool, mode rounding) bool {
 	return mode == down
 }
 
-// minus returns the number with the other sign; a NaN keeps its sign.
+// minus returns the number with the opposite sign. A NaN keeps its sign.
 func (n float) minus() float {
 	n.negative = n.negative != (n.kind != notANumber)
 	return n
 }
 
-// mul multiplies numbers of up to 64 digits.
+// mul returns the product of two numbers of at most 64 digits.
 func (n float) mul(m float) float {
 	negative := n.negative != m.negative
 	switch {
@@ -256,7 +256,7 @@ func (n float) mul(m float) float {
 	return float{negative: negative, hi: hi, lo: lo, exp: n.exp + m.exp}
 }
 
-// div divides numbers of up to 64 digits, to at least 63 digits.
+// div returns the quotient of two numbers of at most 64 digits. It has at least 63 digits.
 func (n float) div(m float) float {
 	negative := n.negative != m.negative
 	switch {
@@ -279,7 +279,7 @@ func (n float) div(m float) float {
 	return float{negative: negative, lo: quotient, exp: n.exp - m.exp - 63}
 }
 
-// sqrt returns the square root, to 64 digits.
+// sqrt returns the square root with 64 digits.
 func (n float) sqrt() float {
 	switch {
 	case n.kind == notANumber || n.zero():

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Reference for floating-point arithmetic: exact rational numbers, rounded by division of integers.
+// This file compares floating-point arithmetic with a reference: exact rational numbers, rounded by
+// division of integers.
 
 func (f format) finite(v uint64) bool { return v&^f.sign() < f.infinity() }
 
@@ -75,8 +76,8 @@ func (f format) rounded(x *big.Rat, mode rounding) uint64 {
 	return sign | uint64(last-f.low+1)<<(f.digits-1) | q.Uint64()&^f.minNormal()
 }
 
-// hardFloat generates bits that are hard to compute with: near the ends of the range, with few
-// digits or long runs of them.
+// hardFloat returns a number that is hard to compute with: near the ends of the range, with few
+// digits, or with long runs of equal digits.
 func hardFloat(f format, rng *rand.Rand) uint64 {
 	exponents := 1<<(f.bits-f.digits) - 1
 	e := rng.IntN(exponents)
@@ -106,8 +107,7 @@ func hardFloat(f format, rng *rand.Rand) uint64 {
 	return v
 }
 
-// zeroOf returns the zero of a sum of parts that differ only in their signs, or are zeros of one
-// sign.
+// zeroOf returns the zero that is the sum of a and b, which are opposite numbers or zeros.
 func zeroOf(f format, mode rounding, a, b uint64) uint64 {
 	if a&f.sign() == b&f.sign() && f.exact(a).Sign() == 0 {
 		return a & f.sign()
@@ -118,8 +118,8 @@ func zeroOf(f format, mode rounding, a, b uint64) uint64 {
 	return 0
 }
 
-// exactly maps an operation to its exact result on finite operands. A nil x means no finite number;
-// zero is the result if x is 0.
+// exactly maps an operation to its exact result on finite operands. x is nil if the result is not a
+// finite number. If x is 0, zero is the result.
 var exactly = map[string]func(f format, mode rounding, a, b, c uint64) (x *big.Rat, zero uint64){
 	"add": func(f format, mode rounding, a, b, _ uint64) (*big.Rat, uint64) {
 		return new(big.Rat).Add(f.exact(a), f.exact(b)), zeroOf(f, mode, a, b)
@@ -149,8 +149,8 @@ var exactly = map[string]func(f format, mode rounding, a, b, c uint64) (x *big.R
 		if x.Sign() < 0 {
 			return nil, 0
 		}
-		// An integer with so long a root that one more half digit, for those dropped, decides every
-		// rounding.
+		// The integer has so long a root that one half more in the last digit stands for all
+		// dropped digits in every rounding.
 		const more = 1400
 		n := new(big.Rat).Mul(x, power(2*more)).Num()
 		root := new(big.Int).Sqrt(n)
@@ -164,8 +164,7 @@ var exactly = map[string]func(f format, mode rounding, a, b, c uint64) (x *big.R
 
 var floatOps = map[string]*floatOp{"add": &floatAdd, "sub": &floatSub, "mul": &floatMul, "div": &floatDiv, "fma": &floatFMA, "sqrt": &floatSqrt}
 
-// compute returns the result of an instruction. The result without the processor of the host must
-// be the same.
+// compute returns the result of an instruction. Without the host's processor it must be the same.
 func compute(t *testing.T, op string, f floatForm, a, b, c uint64) uint64 {
 	t.Helper()
 	o := floatOps[op]
@@ -176,7 +175,7 @@ func compute(t *testing.T, op string, f floatForm, a, b, c uint64) uint64 {
 	return v
 }
 
-// Every operation in every rounding returns the number next to the exact result.
+// In every rounding, every operation returns the correct neighbor of the exact result.
 func TestFloatArithmetic(t *testing.T) {
 	for op, exact := range exactly {
 		for _, f := range formats {
@@ -210,7 +209,7 @@ func TestFloatArithmetic(t *testing.T) {
 
 const floatTrials = 2000
 
-// The host's processor rounds to nearest as this package does, over far more operands.
+// The host's processor rounds to nearest as this package does. This compares far more operands.
 func TestFloatArithmeticOfTheHost(t *testing.T) {
 	for op := range floatOps {
 		for _, f := range formats {
@@ -223,8 +222,8 @@ func TestFloatArithmeticOfTheHost(t *testing.T) {
 	}
 }
 
-// With .ftz a result is the zero of its sign if, rounded to the digits of a normal number, it is
-// less than the least normal number.
+// With .ftz the result is a zero if, rounded to the digits of a normal number, it is less than the
+// least normal number.
 func TestFloatFlush(t *testing.T) {
 	f := formats[32]
 	wide := format{64, f.digits, 8 * f.low} // the same digits of far smaller numbers
@@ -268,7 +267,7 @@ func TestFloatFlush(t *testing.T) {
 	}
 }
 
-// NaNs and infinities, and the effect of the modifiers.
+// These cases cover NaNs, infinities and the modifiers.
 func TestFloatSpecial(t *testing.T) {
 	const (
 		inf, nan, tiny, one = 0x7f800000, 0x7fffffff, 0x00000003, 0x3f800000
@@ -299,7 +298,7 @@ func TestFloatSpecial(t *testing.T) {
 		{"mul", double, 0x7ff4000000000123, one64, 0, 0x7ffc000000000123},
 		{"sub", double, one64, 0xfff8000000000456, 0, 0xfff8000000000456},
 		{"fma", double, one64, 0xfff8000000000456, 0x7ff8000000000789, 0xfff8000000000456},
-		// of two NaNs, the second
+		// the second of two NaNs
 		{"add", double, 0xfff8000000000456, 0x7ff0000000000123, 0, 0x7ff8000000000123},
 		{"sub", double, 0x7ff0000000000123, 0xfff8000000000456, 0, 0xfff8000000000456},
 		{"mul", double, 0xfff8000000000456, 0x7ff0000000000123, 0, 0x7ff8000000000123},
@@ -327,7 +326,7 @@ func TestFloatSpecial(t *testing.T) {
 	}
 }
 
-// Conversions return the number next to the exact one, or the end of the range.
+// Conversions return the correct neighbor of the exact number, or the end of the range.
 func TestFloatConversions(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 7))
 	for range 20_000 {

@@ -2,10 +2,10 @@ package sim
 
 import "slices"
 
-// Conversions with a floating-point number on one side or both.
+// This file implements conversions from or to floating-point numbers.
 
 // buildFloatToInteger resolves "cvt.rounding[.ftz][.sat].to.from d, a". Values beyond the range of
-// integers are clamped, with or without .sat.
+// the integer type are clamped, with or without .sat.
 func buildFloatToInteger(a *assembler, s *statement, fm form) (instr, error) {
 	to, from := fm.typ(len(fm)-2), fm.last()
 	f := floatFormOf(from, fm)
@@ -25,7 +25,7 @@ func buildFloatToInteger(a *assembler, s *statement, fm form) (instr, error) {
 	return in, o.done()
 }
 
-// integer rounds a number to an integer of a type.
+// integer rounds n to an integer of type to.
 func (f floatForm) integer(n float, to typ) uint64 {
 	greatest := to.mask()
 	if to.signed() {
@@ -34,7 +34,7 @@ func (f floatForm) integer(n float, to typ) uint64 {
 	var v uint64
 	switch {
 	case n.kind == notANumber:
-		// PTX ISA 9.0: 0, unless one side has 64 bits.
+		// PTX ISA 9.0: the result is 0, unless one of the types has 64 bits.
 		if f.bits == 64 || to.bits == 64 {
 			return 1 << (to.bits - 1)
 		}
@@ -69,10 +69,10 @@ func buildIntegerToFloat(a *assembler, s *statement, fm form) (instr, error) {
 	return in, o.done()
 }
 
-// buildFloatToFloat resolves "cvt[.rounding][.ftz][.sat].to.from d, a"; a rounding that ends in i
-// rounds to integral numbers. As on an H200, a NaN keeps its sign and as much of its payload as
-// fits. If the type stays the same or .ftz applies first, single precision has only one NaN. That a
-// narrower NaN keeps the upper bits is assumed: no golden vector has one.
+// buildFloatToFloat resolves "cvt[.rounding][.ftz][.sat].to.from d, a". A rounding that ends in i
+// rounds to an integral number. As on an H200, a NaN keeps its sign and as much of its payload as
+// fits. If the type stays the same, or if .ftz applies first, single precision has only one NaN.
+// That a narrower NaN keeps the upper bits of the payload is assumed: no golden vector tests it.
 func buildFloatToFloat(a *assembler, s *statement, fm form) (instr, error) {
 	to, from := fm.typ(len(fm)-2), fm.last()
 	source, f := floatFormOf(from, fm), floatFormOf(to, fm)

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Forms of floating-point numbers, and their operands.
+// This file has the forms of floating-point instructions, and their operands.
 
-// floatSources is the number of sources of floating-point instructions.
+// floatSources is the number of sources of each floating-point instruction.
 var floatSources = map[string]int{
 	"add": 2, "sub": 2, "mul": 2, "div": 2, "min": 2, "max": 2, "copysign": 2,
 	"fma": 3, "mad": 3, "rcp": 1, "sqrt": 1, "abs": 1, "neg": 1,
@@ -16,12 +16,12 @@ var floatSources = map[string]int{
 
 func floating(t string) bool { return t == "f32" || t == "f64" }
 
-// combines reports whether a comparison takes a predicate.
+// combines reports whether a comparison has a predicate operand.
 func combines(list []string) bool {
 	return slices.ContainsFunc(list, func(m string) bool { return m == "and" || m == "or" || m == "xor" })
 }
 
-// setBodies return code that compares and stores a number.
+// setBodies returns code that compares and stores a number.
 func setBodies(form string, list []string) map[string]string {
 	to, from := list[len(list)-2], list[len(list)-1]
 	text := form + " " + bank(to) + "1, A, B"
@@ -31,21 +31,21 @@ func setBodies(form string, list []string) map[string]string {
 	return map[string]string{"": fill(text, from) + ";\n" + widen(to, "%o0", bank(to)+"1")}
 }
 
-// inputTables are the input words of kernels of forms.
+// inputTables are the input words of the kernels of forms.
 type inputTables struct{ integers, singles, doubles, cells []uint64 }
 
 func formTables() inputTables {
 	return inputTables{formInput(), floatInput(formats[32]), floatInput(formats[64]), floatCells()}
 }
 
-// of returns the table of a form, by the type of its sources.
+// of returns the table for a form, by the type of its sources.
 func (i *inputTables) of(form string) []uint64 {
 	list := strings.Split(form, ".")
 	t := list[len(list)-1]
 	switch {
 	case (list[0] == "atom" || list[0] == "red") && floating(t):
 		return i.cells
-	// these move bits
+	// instructions that only move bits
 	case list[0] == "ld" || list[0] == "st" || list[0] == "mov" || list[0] == "selp":
 		return i.integers
 	case t == "f32":
@@ -56,7 +56,7 @@ func (i *inputTables) of(form string) []uint64 {
 	return i.integers
 }
 
-// edges returns numbers with special behavior.
+// edges returns numbers that need special treatment.
 func (f format) edges() []uint64 {
 	one := uint64(2-f.low-f.digits) << (f.digits - 1)
 	ulp := f.minNormal()
@@ -69,8 +69,8 @@ func (f format) edges() []uint64 {
 	}
 }
 
-// floatInput returns every pair of edges for two operands and values between them for the others.
-// After these come numbers around those that round to integers, and hard ones.
+// floatInput returns every pair of edges for two operands, with random values for the others. After
+// these come numbers near those that round to integers, and hard ones.
 func floatInput(f format) []uint64 {
 	rng := rand.New(rand.NewPCG(8, uint64(f.bits)))
 	edges := f.edges()
@@ -103,8 +103,8 @@ func floatInput(f format) []uint64 {
 	return in
 }
 
-// floatCells are for atomic additions: a thread's word of memory and its addend (the first and the
-// fourth) are numbers of both formats.
+// floatCells returns the input of atomic additions. A thread's word of memory and its addend (its
+// first and fourth word) are numbers of both formats.
 func floatCells() []uint64 {
 	rng := rand.New(rand.NewPCG(9, 9))
 	single, double := formats[32].edges(), formats[64].edges()

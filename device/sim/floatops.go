@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// Instructions on floating-point numbers, exact ones only: the approximate ones of PTX (.approx,
-// .full) are not supported.
+// This file implements the exact floating-point instructions. Approximate ones (.approx, .full) do
+// not load.
 
 var roundings = map[string]rounding{
 	"rn": toNearest, "rz": toZero, "rm": down, "rp": up,
-	"rni": toNearest, "rzi": toZero, "rmi": down, "rpi": up, // to an integer
+	"rni": toNearest, "rzi": toZero, "rmi": down, "rpi": up, // to an integral number
 }
 
-// A floatForm is the format of an instruction's operands and its modifiers.
+// floatForm is the format of an instruction's operands, with the modifiers of the instruction.
 type floatForm struct {
 	format
 	mode rounding
-	ftz  bool // subnormal operands and results are zeros
-	sat  bool // results are clamped to [0, 1]
+	ftz  bool // whether subnormal operands and results become zeros
+	sat  bool // whether results are clamped to [0, 1]
 }
 
 func floatFormOf(t typ, f form) floatForm {
@@ -31,7 +31,7 @@ func floatFormOf(t typ, f form) floatForm {
 	return ff
 }
 
-// operand unpacks an operand.
+// operand unpacks an operand and applies ftz.
 func (f floatForm) operand(v uint64) float {
 	if f.ftz {
 		v = f.flush(v)
@@ -39,7 +39,7 @@ func (f floatForm) operand(v uint64) float {
 	return f.float(v)
 }
 
-// result rounds a computed value.
+// result rounds and packs a computed value, and applies ftz and sat.
 func (f floatForm) result(n float) uint64 {
 	if f.ftz && n.kind == finite && f.tiny(n) {
 		n.hi, n.lo = 0, 0
@@ -55,19 +55,19 @@ func (f floatForm) result(n float) uint64 {
 	return v
 }
 
-// tiny reports whether a number, rounded to the digits of a normal one, is less than the least
-// normal number. It ignores that such a number would be stored with fewer digits: an H200 flushes
-// it, whatever rounding to the stored digits would give.
+// tiny reports whether n, rounded to the digits of a normal number, is less than the least normal
+// number. It ignores that n would be stored with fewer digits. An H200 flushes such a number even
+// if rounding to the stored digits would give a normal number.
 func (f floatForm) tiny(n float) bool {
-	n.exp += f.digits // all digits are stored there
+	n.exp += f.digits // with this exponent all digits are stored
 	return f.encode(n, f.mode)&^f.sign() < uint64(1+f.digits)*f.minNormal()
 }
 
-// A floatOp is an operation on up to three operands.
+// floatOp is an operation on up to three operands.
 type floatOp struct {
 	exact func(f floatForm, a, b, c float) float
-	// The same on the host's processor, which rounds to nearest as a GPU does and is ten times as
-	// fast. If its result is a NaN, exact decides.
+	// single and double compute the same on the host's processor, which rounds to nearest as a GPU
+	// does and is ten times as fast. If the result is a NaN, exact is called instead.
 	single func(a, b, c float32) float32
 	double func(a, b, c float64) float64
 }
@@ -95,7 +95,7 @@ var (
 	}
 	floatFMA = floatOp{
 		func(f floatForm, a, b, c float) float {
-			// b before c, and c before a, as on an H200.
+			// A NaN in b precedes one in c, and c precedes a, as on an H200.
 			if b.kind == notANumber {
 				return b
 			}
@@ -116,9 +116,9 @@ var (
 	}
 )
 
-// fuseSingle returns a·b+c in double precision, with an exact product, then rounded to single.
-// Rounding twice is right unless the first rounding gives a number half way between two of the
-// second. Then, and if single precision has fewer digits, it returns a NaN.
+// fuseSingle computes a·b+c in double precision, where the product is exact, and rounds the sum to
+// single precision. Rounding twice is correct unless the first result lies half way between two
+// single-precision numbers, or is subnormal in single precision. Then fuseSingle returns a NaN.
 func fuseSingle(a, b, c float32) float32 {
 	sum := float64(a)*float64(b) + float64(c)
 	const extra = 1<<29 - 1 // digits that single precision lacks
@@ -128,7 +128,7 @@ func fuseSingle(a, b, c float32) float32 {
 	return float32(sum)
 }
 
-// of returns the operation for a form, on bits.
+// of returns the operation on packed numbers for one form.
 func (op *floatOp) of(f floatForm) func(a, b, c uint64) uint64 {
 	exact := func(a, b, c uint64) uint64 {
 		return f.result(op.exact(f, f.operand(a), f.operand(b), f.operand(c)))
@@ -167,8 +167,8 @@ func arithmetic(op *floatOp, sources int) builder {
 	}
 }
 
-// bits1 resolves "op[.ftz].type d, a". As on an H200, a NaN keeps its sign, and a signaling one
-// becomes quiet.
+// bits1 resolves "op[.ftz].type d, a". A NaN keeps its sign in double precision, and a signaling
+// NaN becomes quiet, as on an H200.
 func bits1(op func(f format, a uint64) uint64) builder {
 	return func(a *assembler, s *statement, fm form) (instr, error) {
 		t := fm.last()
@@ -191,7 +191,7 @@ func bits1(op func(f format, a uint64) uint64) builder {
 func floatNeg(f format, a uint64) uint64 { return a ^ f.sign() }
 func floatAbs(f format, a uint64) uint64 { return a &^ f.sign() }
 
-// buildCopySign resolves "copysign.type d, a, b": b with the sign of a.
+// buildCopySign resolves "copysign.type d, a, b". d is b with the sign of a.
 func buildCopySign(a *assembler, s *statement, fm form) (instr, error) {
 	t := fm.last()
 	f := t.format()
@@ -201,7 +201,7 @@ func buildCopySign(a *assembler, s *statement, fm form) (instr, error) {
 	return in, o.done()
 }
 
-// properties are the tests of testp, of a number without its sign.
+// properties are the tests of testp on a number without its sign.
 var properties = map[string]func(f format, v uint64) bool{
 	"finite":     func(f format, v uint64) bool { return v < f.infinity() },
 	"infinite":   func(f format, v uint64) bool { return v == f.infinity() },
@@ -229,8 +229,8 @@ func buildTestProperty(a *assembler, s *statement, fm form) (instr, error) {
 	return in, o.done()
 }
 
-// extreme resolves min and max. Of a number and a NaN they return the number, unless the modifier
-// NaN is present; -0 is less than 0.
+// extreme resolves min and max. If one operand is a NaN, the result is the other operand, or a NaN
+// if the modifier NaN is present. -0 is less than 0.
 func extreme(isMin bool) builder {
 	return func(a *assembler, s *statement, fm form) (instr, error) {
 		t := fm.last()
@@ -259,7 +259,7 @@ func extreme(isMin bool) builder {
 	}
 }
 
-// rank orders numbers by value, -0 before 0.
+// rank maps numbers to integers in the same order, with -0 before 0.
 func (f format) rank(v uint64) int64 {
 	if v&f.sign() != 0 {
 		return ^int64(v &^ f.sign())
@@ -267,7 +267,7 @@ func (f format) rank(v uint64) int64 {
 	return int64(v)
 }
 
-// comparisons are the tests of numbers mapped by place.
+// comparisons are the tests on the results of orderKey.
 var comparisons = map[string]func(a, b uint64) bool{
 	"eq": func(a, b uint64) bool { return a == b },
 	"ne": func(a, b uint64) bool { return a != b },
@@ -277,8 +277,8 @@ var comparisons = map[string]func(a, b uint64) bool{
 	"ge": func(a, b uint64) bool { return a >= b },
 }
 
-// floatComparison returns a test of setp on bits of a format. Tests that end in u hold if an
-// operand is a NaN, the others do not.
+// floatComparison returns the named test of setp on packed numbers. If an operand is a NaN, tests
+// with suffix u are true and the others false.
 func floatComparison(name string, f floatForm) func(a, b uint64) bool {
 	unordered := name == "nan"
 	if base, ok := comparisons[name[:2]]; ok && (len(name) == 2 || name[2:] == "u") {
@@ -292,7 +292,7 @@ func floatComparison(name string, f floatForm) func(a, b uint64) bool {
 	return func(a, b uint64) bool { return (f.isNaN(a) || f.isNaN(b)) == unordered }
 }
 
-// orderKey maps numbers to unsigned integers in the same order; both zeros map to one.
+// orderKey maps numbers to unsigned integers in the same order. Both zeros have the same key.
 func (f floatForm) orderKey(v uint64) uint64 {
 	if f.ftz {
 		v = f.flush(v)

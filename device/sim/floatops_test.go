@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Results of instructions on numbers with special behavior. The golden vectors hold a GPU's results
-// on far more numbers.
+// These are results of instructions on numbers that need special treatment. The golden vectors hold
+// a GPU's results on far more numbers.
 func TestFloatInstructions(t *testing.T) {
 	const (
 		nan, other, inf, one, tiny, zero = 0x7fffffff, 0xffc12345, 0x7f800000, 0x3f800000, 1, 0
@@ -116,7 +116,7 @@ func TestFloatInstructions(t *testing.T) {
 	}
 }
 
-// Additions in the cache flush subnormal numbers and keep NaNs, also through generic addresses.
+// Additions in the cache flush subnormal numbers and keep NaNs, even through generic addresses.
 func TestFloatAtomics(t *testing.T) {
 	every(t, func(t *testing.T, opts *Options) {
 		r := newRig(t, opts, ptx(`
@@ -153,7 +153,7 @@ func TestFloatAtomics(t *testing.T) {
 	})
 }
 
-// An access with a hint accepts only a policy of createpolicy.
+// An access with a cache hint accepts only a policy that createpolicy made.
 func TestCachePolicy(t *testing.T) {
 	const body = "createpolicy.fractional.L2::evict_first.b64 %%rd3, 0f3F000000; mov.u64 %%rd4, %%rd3; mov.u64 %%rd5, 7;\n" +
 		"st.relaxed.gpu.global.L2::cache_hint.u64 [%%rd2], 9, %[1]s; ld.global.L1::evict_last.L2::cache_hint.L2::128B.u64 %%rd6, [%%rd2], %[1]s; st.global.u64 [%%rd2+8], %%rd6;"

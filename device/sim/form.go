@@ -5,26 +5,26 @@ import (
 	"strings"
 )
 
-// An opcode is one row of the table of opcodes: a name, its possible modifiers and the function
-// that resolves an instruction of that form.
+// opcode is one row of the table of opcodes: a name, the possible modifiers, and the function that
+// resolves such an instruction.
 type opcode struct {
 	name string
-	// slots lists the modifiers in order, separated by spaces. Each slot is a list of choices
-	// separated by bars, with a leading "?" if it is optional.
+	// slots lists the slots of modifiers in order, separated by spaces. Each slot is a list of
+	// choices, separated by bars. A leading "?" makes a slot optional.
 	slots string
 	build func(a *assembler, s *statement, f form) (instr, error)
 }
 
-// A form holds the modifier found in each slot of an opcode, "" if absent.
+// form holds the modifier in each slot of an opcode, or "" if a slot is empty.
 type form []string
 
-// typ returns the type named by the slot.
+// typ returns the type in a slot.
 func (f form) typ(slot int) typ { return types[f[slot]] }
 
-// last returns the type named by the last slot.
+// last returns the type in the last slot.
 func (f form) last() typ { return types[f[len(f)-1]] }
 
-// match returns the row of the table for an opcode as written.
+// match returns the row and the form of an opcode as written in PTX text.
 func match(op string) (*opcode, form, error) {
 	name, rest, _ := strings.Cut(op, ".")
 	rows, ok := table[name]

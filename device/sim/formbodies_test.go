@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// formModule puts the body of a form in a kernel. Inputs are in %i0 to %i5, outputs in %o0 to %o3,
-// which start as zero; %in and %out point to the thread's words.
+// formModule returns a module with the body of a form in a kernel. %i0 to %i5 hold inputs and %o0
+// to %o3 outputs, which are 0 at first. %in and %out point to the thread's words.
 func formModule(arch int, body string) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, ".version 8.3\n.target sm_%d\n.address_size 64\n", arch)
@@ -45,7 +45,6 @@ func formModule(arch int, body string) string {
 	return s.String()
 }
 
-// width returns the number of bits of a type's name.
 func width(t string) int { return types[t].bits }
 
 // bank returns the class of registers of a type.
@@ -63,7 +62,7 @@ func bank(t string) string {
 	return "%d"
 }
 
-// narrow returns code that converts a 64-bit register to a type; widen converts back, with zeros.
+// narrow returns code that converts a 64-bit register to a type. widen converts back, with zeros.
 func narrow(t, to, from string) string {
 	switch {
 	case t == "f32":
@@ -84,7 +83,7 @@ func widen(t, to, from string) string {
 	return fmt.Sprintf("cvt.u64.u%d %s, %s;\n", max(width(t), 16), to, from)
 }
 
-// fill replaces A to D by inputs of a type and P and Q by predicates.
+// fill replaces A to D in text by inputs of a type, and P and Q by predicates.
 func fill(text, t string) string {
 	var before strings.Builder
 	op, args, _ := strings.Cut(text, " ")
@@ -150,8 +149,7 @@ func packBodies(t string) (pack, unpack string) {
 		"mov.b64 {%w2, %w3}, %i0;\ncvt.u64.u32 %o0, %w2;\ncvt.u64.u32 %o1, %w3;\n"
 }
 
-// convertBodies convert between registers as narrow as PTX allows, and into one that is wider than
-// the type.
+// convertBodies returns conversions between registers as narrow as PTX allows, and to a wider one.
 func convertBodies(form string, list []string) map[string]string {
 	to, from := list[len(list)-2], list[len(list)-1]
 	before := narrow(from, bank(from)+"2", "%i0") + form
@@ -162,7 +160,7 @@ func convertBodies(form string, list []string) map[string]string {
 	return bodies
 }
 
-// spaceBodies convert an address to the generic space and back.
+// spaceBodies returns conversions of an address to the generic space and back.
 func spaceBodies(op, form string, list []string) map[string]string {
 	space := strings.TrimSuffix(list[len(list)-1], "::cta")
 	if op == "cvta" {
@@ -186,8 +184,9 @@ func spaceBodies(op, form string, list []string) map[string]string {
 	return map[string]string{"": address[space] + there + " %d3, %d2;\n" + other + " %d4, %d3;\nsub.u64 %o0, %d4, %d2;\n" + back}
 }
 
-// memoryBody returns code for an access to its own cell in the space that it names, with the first
-// inputs in it. It outputs the loaded value and the contents after the access.
+// memoryBody returns code that stores the first inputs in a memory cell of the thread, in the space
+// of the form, and then makes the access. The outputs are the loaded value and the cell's final
+// contents.
 func memoryBody(op, form string, list []string) string {
 	t := list[len(list)-1]
 	space := "global"
@@ -287,7 +286,7 @@ func storeBody(form, t string, count int) string {
 	return before.String() + form + " [%d10], {" + strings.Join(regs, ", ") + "}" + hintOf(form) + ";\n"
 }
 
-// atomicBody compares with the old value in every other thread.
+// atomicBody returns an atomic. A compare-and-swap expects the old value in every other thread.
 func atomicBody(op, form, t string) string {
 	if t == "b128" {
 		body := "selp.b64 %d2, %i0, %i2, %P;\nmov.b128 %q2, {%d2, %i1};\nmov.b128 %q3, {%i3, %i4};\n"
@@ -307,8 +306,8 @@ func atomicBody(op, form, t string) string {
 	return body + form + " " + r + "1, [%d10], " + r + "3;\n" + widen(t, "%o0", r+"1")
 }
 
-// collectiveBodies execute an instruction of a warp or block in full warps, and by halves if it has
-// a membermask.
+// collectiveBodies returns code that executes an instruction of a warp or block in full warps. If
+// the instruction has a membermask, half warps execute it, too.
 func collectiveBodies(op, form string, list []string) map[string]string {
 	halves := "setp.lt.u32 %p5, %lane, 16;\nselp.b32 %w10, 0xffff, 0xffff0000, %p5;\n"
 	all := "mov.b32 %w10, -1;\n"
@@ -349,7 +348,7 @@ func collectiveBodies(op, form string, list []string) map[string]string {
 	case "elect":
 		return both(form + " %w1|%p1, %w10;\ncvt.u64.u32 %o0, %w1;\nselp.b64 %o1, 1, 0, %p1;\n")
 	}
-	// Barriers: values are exchanged through shared memory.
+	// Around a barrier, threads exchange values through shared memory.
 	exchange := func(barrier string) string {
 		return "mov.u64 %d10, sh;\nmul.wide.u32 %d11, %self, 8;\nadd.u64 %d12, %d10, %d11;\nst.shared.u64 [%d12], %i0;\n" +
 			barrier + "xor.b32 %w2, %self, 5;\nmul.wide.u32 %d11, %w2, 8;\nadd.u64 %d12, %d10, %d11;\nld.shared.u64 %o0, [%d12];\n"

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Forms that are compared with hardware: each has a kernel that executes it once in every lane, on
-// operands from a table.
+// This file has the forms that are compared with hardware. The kernel of a form executes it once in
+// every lane, on operands from a table.
 
-// A formKernel is a kernel for one form.
+// formKernel is a kernel for one form.
 type formKernel struct {
 	form string // "add.u32"; a variant follows after a space
 	arch int    // oldest architecture that has it
@@ -17,16 +17,16 @@ type formKernel struct {
 	in   []uint64 // formInputs words for each of its threads
 }
 
-// Number of threads of most kernels, and of the words that each reads and writes.
+// These are the number of threads of most kernels, and of words that each reads and writes.
 const (
 	formThreads = 128
 	formInputs  = 6
 	formOutputs = 4
 )
 
-// signatures list the operands of instructions that compute from registers, by opcode without its
-// types. "=" marks destinations. "t" is the last type of the form, "w" twice as wide, "x" the type
-// before the last. p is a predicate, and anything else stands for itself.
+// signatures maps the opcode without types to the operands of an instruction on registers. "="
+// marks a destination. "t" is the last type of the form, "w" is a type twice as wide, and "x" is
+// the type before the last. p is a predicate. Any other word stands for itself.
 var signatures = map[string][]string{
 	"add": {"=t t t"}, "sub": {"=t t t"}, "min": {"=t t t"}, "max": {"=t t t"},
 	"mul.lo": {"=t t t"}, "mul.hi": {"=t t t"}, "mul.wide": {"=w t t"},
@@ -73,17 +73,16 @@ func formArch(form string) int {
 	return 80
 }
 
-// opcodeOrder makes the list deterministic.
+// opcodeOrder makes the order of the list deterministic.
 var opcodeOrder = strings.Fields("add sub mul mad div rem abs neg min max popc clz bfind brev bfe bfi fma rcp sqrt copysign testp " +
 	"and or xor not cnot lop3 shl shr shf prmt setp set selp mov cvt cvta isspacep ld st atom red fence membar createpolicy " +
 	"shfl vote match redux activemask elect bar barrier")
 
-// rowForms returns the forms of a row that get a kernel: all, or a selection if there would be too
-// many.
+// rowForms returns the forms of a row that get a kernel. If these are too many, it selects some.
 func rowForms(row *opcode) []string {
 	switch row.name {
 	case "set":
-		// It compares as setp does.
+		// set compares as setp does.
 		return slices.DeleteFunc(row.forms(), func(form string) bool {
 			list := strings.Split(form, ".")
 			return len(list) > 4 && list[2] != "ftz" && list[1] != "ne" || slices.Contains(list, "s32") && list[1] != "ne"

@@ -16,8 +16,8 @@ var hostile = []string{
 	".shared .align 16 .b8 huge[99999999999999];", ".reg .b64 %x<2000000000>;", ".local .align 4611686018427387904 .b8 l[1];",
 }
 
-// load loads a module and launches its kernel. Whatever they are, the result is a value or an
-// error: nothing panics, hangs or takes all memory.
+// load loads a module and launches its kernel. The result must be a value or an error, whatever the
+// text is. It must not panic, run forever or take all memory.
 func load(t testing.TB, src string, opts Options) {
 	opts.Memory, opts.Budget = 1<<20, 1<<12
 	d, err := Open(&opts)
@@ -58,7 +58,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// The same with almost correct text: kernels of forms with some words replaced.
+// This test does the same with almost correct text: kernels of forms with some words replaced.
 func TestDisturbedText(t *testing.T) {
 	var texts [][]string
 	var pool []string

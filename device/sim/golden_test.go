@@ -16,9 +16,9 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// golden holds the results of a GPU for each form. Every thread writes formOutputs words; a column
-// is one of them for all threads, in hexadecimal, "" if all are zero. Forms that the GPU's driver
-// refused are listed; forms in neither list are newer than the recording.
+// golden holds the results of a GPU for each form. Every thread writes formOutputs words. A column
+// is one of these words for all threads, in hexadecimal, or "" if all are 0. Refused lists forms
+// that the GPU's driver refused. A form in neither list is newer than the recording.
 type golden struct {
 	Device  string // name of the GPU and its driver
 	Forms   map[string][formOutputs]string
@@ -57,8 +57,8 @@ func readGolden() (g golden, err error) {
 	return g, json.NewDecoder(z).Decode(&g)
 }
 
-// formInput returns the input table of the kernels of forms: edges of the types, small numbers and
-// random bits.
+// formInput returns the input of the kernels of forms: edges of types, small numbers and random
+// bits.
 func formInput() []uint64 {
 	rng := rand.New(rand.NewPCG(1, 2))
 	edges := []uint64{0, 1, 2, 7, 8, 15, 16, 31, 32, 33, 63, 64, 127, 128, 255, 256, 0x7fff, 0x8000, 0xffff, 0x10000,
@@ -111,8 +111,8 @@ func runForm(t testing.TB, dev device.Device, f formKernel) ([]uint64, error) {
 	return v, out.CopyTo(t.Context(), s, v)
 }
 
-// Every form loads and runs with the same result under every scheduler. Most forms that compute
-// from registers alone run under Fast only.
+// Every form loads, and has the same result under every scheduler. Most forms that compute from
+// registers alone run under Fast only.
 func TestFormsRun(t *testing.T) {
 	for i, f := range formKernels() {
 		var first []uint64
@@ -133,7 +133,7 @@ func TestFormsRun(t *testing.T) {
 			if first == nil {
 				first = v
 			}
-			// The result of activemask depends on the lanes that run together.
+			// The result of activemask depends on which lanes run together.
 			if !slices.Equal(v, first) && f.form != "activemask.b32" {
 				t.Errorf("%s: %s and %s differ", f.form, Fast, s)
 			}

@@ -8,10 +8,10 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// A pin is host memory that is registered or mapped.
+// pin is host memory that is registered or mapped.
 type pin struct{ memory []byte }
 
-// checkUnpinned returns an error if a part of the host memory is registered or mapped.
+// checkUnpinned returns an error if a part of b is registered or mapped.
 func (d *Device) checkUnpinned(op string, b []byte) error {
 	for p := range d.pinned {
 		if overlap(b, p.memory) {
@@ -21,7 +21,7 @@ func (d *Device) checkUnpinned(op string, b []byte) error {
 	return nil
 }
 
-// AllocHost returns host memory.
+// AllocHost implements [device.Device].
 func (d *Device) AllocHost(size int) ([]byte, error) {
 	if err := d.lock(); err != nil {
 		return nil, err
@@ -37,7 +37,8 @@ func (d *Device) AllocHost(size int) ([]byte, error) {
 	return b, nil
 }
 
-// FreeHost releases memory of AllocHost. It is a fault while an asynchronous copy may use it.
+// FreeHost releases memory that AllocHost returned. It is a fault while an asynchronous copy may
+// use b.
 func (d *Device) FreeHost(b []byte) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -51,8 +52,8 @@ func (d *Device) FreeHost(b []byte) error {
 	return d.checkReleased(b)
 }
 
-// Register records b; all host memory copies at the same speed. Unregistering is a fault while an
-// asynchronous copy may use b.
+// Register only records b, because all host memory is copied at the same speed. To unregister b is
+// a fault while an asynchronous copy may use it.
 func (d *Device) Register(b []byte) (func() error, error) {
 	if err := d.lock(); err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func (d *Device) Register(b []byte) (func() error, error) {
 	}
 	p := &pin{b}
 	d.pinned[p] = true
-	return func() error { // idempotent
+	return func() error { // a second call does nothing
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if !d.pinned[p] {
@@ -77,8 +78,8 @@ func (d *Device) Register(b []byte) (func() error, error) {
 	}, nil
 }
 
-// checkReleased fails the device if the host has not waited for an asynchronous copy from or to the
-// host memory that it gives up.
+// checkReleased is called when the host frees, unregisters or unmaps b. It marks the device as lost
+// if the host has not waited for an asynchronous copy that uses b.
 func (d *Device) checkReleased(b []byte) error {
 	if d.closed || d.lost != nil {
 		return nil
@@ -92,7 +93,7 @@ func (d *Device) checkReleased(b []byte) error {
 	return nil
 }
 
-// Pinned reports whether all of b is memory of AllocHost, Register or Map.
+// Pinned implements [device.Device].
 func (d *Device) Pinned(b []byte) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -109,7 +110,7 @@ func (d *Device) Pinned(b []byte) bool {
 	return false
 }
 
-// inside reports whether all of b is memory of outer.
+// inside reports whether outer contains all of b.
 func inside(b, outer []byte) bool {
 	lo, base := address(b), address(outer)
 	return lo >= base && lo+uintptr(len(b)) <= base+uintptr(len(outer))

@@ -34,7 +34,7 @@ func TestCopiesShareHostMemory(t *testing.T) {
 	})
 }
 
-// Without an order between them, one copy changes what the other reads.
+// Without an order between two copies, one copy changes the memory that the other reads.
 func TestCopiesShareHostMemoryUnordered(t *testing.T) {
 	st := newStage(t, &Options{Scheduler: Random}, 2)
 	h, err := st.dev.AllocHost(256)
@@ -46,7 +46,7 @@ func TestCopiesShareHostMemoryUnordered(t *testing.T) {
 	}
 }
 
-// Two adjacent numbers among a kernel's parameters are not taken for an address.
+// The simulator does not take two adjacent numbers in a kernel's parameters for an address.
 func TestNumbersAreNoAddress(t *testing.T) {
 	d, err := Open(nil)
 	if err != nil {
@@ -63,7 +63,7 @@ func TestNumbersAreNoAddress(t *testing.T) {
 	}
 }
 
-// While Close waits, other goroutines close the stream or the device.
+// While Close waits, other goroutines may close the stream or the device.
 func TestConcurrentStreamClose(t *testing.T) {
 	for seed := range uint64(50) {
 		d, err := Open(&Options{Scheduler: Random, Seed: seed})
@@ -110,7 +110,7 @@ func TestConcurrentStreamClose(t *testing.T) {
 	}
 }
 
-// An event that is recorded and never waited for does not keep the history of memory.
+// An event that is recorded but never waited for does not keep the history of memory alive.
 func TestRecordsKeepNoHistory(t *testing.T) {
 	st := newStage(t, &Options{Scheduler: Random}, 2)
 	e, err := st.dev.NewEvent()
@@ -123,7 +123,7 @@ func TestRecordsKeepNoHistory(t *testing.T) {
 	}
 }
 
-// A block of memory does not keep the host memory that was copied to it.
+// A block of memory does not keep the host memory alive that was copied to it.
 func TestCopiesOfTheHostAreDropped(t *testing.T) {
 	st := newStage(t, nil, 1)
 	st.must(st.streams[0].CopyIn(st.words.Ptr(), make([]byte, 4096)))

@@ -4,8 +4,8 @@ import (
 	"math/bits"
 )
 
-// Integer arithmetic. Every function takes the type of the instruction and returns its operation on
-// sources zero-extended to 64 bits; results are zero-extended again.
+// This file implements integer arithmetic. Every function takes the type of the instruction and
+// returns the operation on zero-extended 64-bit sources. Results are zero-extended, too.
 
 func add(t typ) func(a, b uint64) uint64 {
 	m := t.mask()
@@ -40,7 +40,7 @@ func mulHigh(t typ) func(a, b uint64) uint64 {
 	return func(a, b uint64) uint64 { return a * b >> t.bits }
 }
 
-// mulWide multiplies to twice the width of t.
+// mulWide returns the full product, which has twice the width of t.
 func mulWide(t typ) func(a, b, _ uint64) uint64 {
 	if t.signed() {
 		m := typ{'u', 2 * t.bits}.mask()
@@ -113,8 +113,8 @@ func clz(t typ) func(a uint64) uint64 {
 	return func(a uint64) uint64 { return uint64(bits.LeadingZeros64(a) - 64 + t.bits) }
 }
 
-// bfind returns the position of the most significant bit that is not a sign bit, all ones if every
-// bit is; shifted counts it from the top instead.
+// bfind returns the position of the most significant bit that differs from the sign, or all ones if
+// no bit does. If shifted is set, the position is counted from the top.
 func bfind(t typ, shifted bool) func(a uint64) uint64 {
 	return func(a uint64) uint64 {
 		if t.extend(a) < 0 && t.signed() {
@@ -135,8 +135,9 @@ func brev(t typ) func(a uint64) uint64 {
 	return func(a uint64) uint64 { return bits.Reverse64(a) >> (64 - t.bits) }
 }
 
-// bfe extracts length bits from position. Bits outside of the register or the field are copies of
-// the field's sign, 0 for unsigned types. Position and length are bytes.
+// bfe extracts length bits that begin at position. Bits of the result outside the field or the
+// register are copies of the field's sign bit, or 0 for unsigned types. Only the low byte of
+// position and of length is used.
 func bfe(t typ) func(a, position, length uint64) uint64 {
 	return func(a, position, length uint64) uint64 {
 		pos, n, msb := int(position&0xff), int(length&0xff), t.bits-1
@@ -151,7 +152,7 @@ func bfe(t typ) func(a, position, length uint64) uint64 {
 	}
 }
 
-// bfi inserts the low length bits of a into b at position.
+// bfi inserts the low length bits of a into b, beginning at position.
 func bfi(t typ, a, b, position, length uint64) uint64 {
 	pos, n := int(position&0xff), int(length&0xff)
 	n = max(0, min(n, t.bits-pos))
@@ -159,7 +160,7 @@ func bfi(t typ, a, b, position, length uint64) uint64 {
 	return b&^field | a<<pos&field
 }
 
-// buildInsert resolves bfi, the one instruction with four sources.
+// buildInsert resolves bfi, the only instruction with four sources.
 func buildInsert(a *assembler, s *statement, f form) (instr, error) {
 	t := f.last()
 	o := a.operands(s)

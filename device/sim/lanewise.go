@@ -2,8 +2,8 @@ package sim
 
 import "math/bits"
 
-// Instructions that compute each lane from its own registers. These functions turn the operation of
-// one lane into that of a warp: the table names the former, the warp calls the latter.
+// This file implements instructions that compute each lane from its own registers. Its functions
+// turn an operation on one lane, which the table names, into an operation on a warp.
 
 var (
 	u32 = typ{'u', 32}
@@ -14,7 +14,7 @@ var (
 // lowest returns the lowest lane of a nonempty mask.
 func lowest(m uint32) int { return bits.TrailingZeros32(m) & (warpSize - 1) }
 
-// same reports whether the lanes of a nonempty mask hold one value.
+// same reports whether all lanes of a nonempty mask hold the same value.
 func (a *lanes) same(m uint32) bool {
 	v := a[lowest(m)]
 	if m == fullMask {
@@ -93,7 +93,7 @@ func op1(op func(t typ) func(a uint64) uint64) builder {
 	}
 }
 
-// count is op1 with a 32-bit result for any source.
+// count resolves "op.type d, a", where d has 32 bits for any type.
 func count(op func(t typ) func(a uint64) uint64) builder {
 	return func(a *assembler, s *statement, f form) (instr, error) {
 		t := f.last()
@@ -103,7 +103,7 @@ func count(op func(t typ) func(a uint64) uint64) builder {
 	}
 }
 
-// find is count with the modifier shiftamt.
+// find resolves "op[.shiftamt].type d, a", where d has 32 bits for any type.
 func find(op func(t typ, shifted bool) func(a uint64) uint64) builder {
 	return func(a *assembler, s *statement, f form) (instr, error) {
 		t := f.last()
@@ -123,7 +123,7 @@ func op2(op func(t typ) func(a, b uint64) uint64) builder {
 	}
 }
 
-// divide is op2 with a fault if the divisor is zero: PTX leaves the result undefined.
+// divide resolves "op.type d, a, b". A zero divisor is a fault; PTX leaves the result undefined.
 func divide(op func(t typ) func(a, b uint64) uint64) builder {
 	return func(a *assembler, s *statement, f form) (instr, error) {
 		t := f.last()
@@ -143,7 +143,7 @@ func divide(op func(t typ) func(a, b uint64) uint64) builder {
 	}
 }
 
-// shift resolves "op.type d, a, n"; the amount has 32 bits.
+// shift resolves "op.type d, a, n", where n has 32 bits.
 func shift(op func(t typ) func(a, n uint64) uint64) builder {
 	return func(a *assembler, s *statement, f form) (instr, error) {
 		t := f.last()
@@ -173,7 +173,7 @@ func bitField(op func(t typ) func(a, b, c uint64) uint64) builder {
 	}
 }
 
-// wide resolves "op.wide.type d, a, b[, c]": the result and c have twice the width of the factors.
+// wide resolves "op.wide.type d, a, b[, c]", where d and c have twice the width of a and b.
 func wide(sources int, op func(t typ) func(a, b, c uint64) uint64) builder {
 	return func(a *assembler, s *statement, f form) (instr, error) {
 		t := f.last()
@@ -187,7 +187,7 @@ func wide(sources int, op func(t typ) func(a, b, c uint64) uint64) builder {
 	}
 }
 
-// predicates1 resolves "op.pred p, a"; predicates are masks over the lanes.
+// predicates1 resolves "op.pred p, a". op works on masks of all lanes.
 func predicates1(op func(a uint32) uint32) builder {
 	return func(a *assembler, s *statement, f form) (instr, error) {
 		o := a.operands(s)

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// A launch is one run of a kernel.
+// launch is one run of a kernel.
 type launch struct {
 	dev      *Device
 	work     *work
@@ -18,39 +18,39 @@ type launch struct {
 	blockDim [3]int
 	params   *segment
 	heap     *heap
-	lastSegs []*segment // block of memory that each access touched last
-	number   int        // number of earlier launches
-	seed     uint64     // of the device, for messages
-	rng      *rand.Rand // of the device; nil under Fast
+	lastSegs []*segment // by access.index: segment that the instruction accessed last
+	number   int        // number of earlier launches on the device
+	seed     uint64     // seed of the device, for messages
+	rng      *rand.Rand // source of the device; nil under Fast
 
 	begun  bool
-	start  uint64 // difference of the clock and steps
-	steps  uint64 // warp instructions executed
-	budget uint64 // steps allowed
+	start  uint64 // clock minus steps
+	steps  uint64 // number of warp instructions executed
+	budget uint64 // maximum of steps
 
 	resident   []*block
-	freeBlocks *[]*block // finished blocks for reuse
+	freeBlocks *[]*block // finished blocks to be reused
 	admitted   int       // number of blocks of the grid that have started
 	retired    uint64    // steps when the last block finished
 	ready      []*warp   // warps with runnable lanes, under Random
-	change     []uint64  // accesses at which a priority changes, ascending, under PCT
-	accesses   uint64    // number so far, under PCT
+	change     []uint64  // accesses at which a priority falls, ascending, under PCT
+	accesses   uint64    // number of accesses so far, under PCT
 
-	views       *views // nil: memory is sequentially consistent
+	views       *views // nil if memory is sequentially consistent
 	firstThread int    // number of its first thread
 	firstBlock  int    // number of its first block
-	base        *view  // accesses ordered before it
-	end         *view  // base and what its threads have observed
+	base        *view  // view ordered before the launch
+	end         *view  // base joined with the views of its finished threads
 
 	domain   *journal
 	watch    func(Access)
 	requests func(Request)
 	trace    *tracer
 	fault    *Fault
-	crash    error // error of the persistence domain that ended the launch
+	crash    error // error of the domain that ended the launch
 }
 
-// newLaunch checks the arguments of a launch.
+// newLaunch checks the arguments and returns a launch that has not begun.
 func (d *Device) newLaunch(k device.Kernel, grid, block device.Dim, params []byte) (*launch, error) {
 	e, ok := k.(*entry)
 	if !ok || e == nil || e.dev != d {
@@ -81,7 +81,7 @@ func (d *Device) newLaunch(k device.Kernel, grid, block device.Dim, params []byt
 	return l, nil
 }
 
-// paramSegments visits the segments with addresses in the parameters.
+// paramSegments yields the segments that addresses in the parameters point to.
 func (l *launch) paramSegments(yield func(s *segment) bool) {
 	for i := 0; i+8 <= l.params.size; i += 8 {
 		addr := binary.LittleEndian.Uint64(l.params.data[i:])
@@ -91,7 +91,7 @@ func (l *launch) paramSegments(yield func(s *segment) bool) {
 	}
 }
 
-// begin prepares a launch to run.
+// begin prepares the launch for its first step.
 func (l *launch) begin() {
 	d := l.dev
 	l.begun = true
@@ -109,7 +109,7 @@ func (l *launch) begin() {
 	}
 }
 
-// finishLaunch ends a launch that failed or has no unfinished blocks.
+// finishLaunch ends a launch that has failed or in which all blocks have finished.
 func (d *Device) finishLaunch(l *launch) {
 	if l.accesses > 0 {
 		d.lengths[l.prog] = l.accesses
@@ -130,13 +130,13 @@ func (d *Device) finishLaunch(l *launch) {
 // finished reports whether all blocks have finished.
 func (l *launch) finished() bool { return l.admitted == l.blocks() && len(l.resident) == 0 }
 
-// blocks returns the number of blocks of the grid.
+// blocks returns the number of blocks in the grid.
 func (l *launch) blocks() int { return l.grid[0] * l.grid[1] * l.grid[2] }
 
-// failed reports whether the launch must end now.
+// failed reports whether the launch must end now, because of a fault or a crash.
 func (l *launch) failed() bool { return l.fault != nil || l.crash != nil }
 
-// startBlock starts the next block of the grid. It returns nil after the last one.
+// startBlock starts the next block of the grid, or returns nil if all have started.
 func (l *launch) startBlock() *block {
 	if l.admitted == l.blocks() {
 		return nil
@@ -163,7 +163,7 @@ func (l *launch) startBlock() *block {
 	return b
 }
 
-// shape is what reusable blocks must have in common.
+// shape is the key of reusable blocks.
 type shape struct {
 	prog    *program
 	threads int
@@ -183,21 +183,21 @@ func (l *launch) newBlock() *block {
 }
 
 const (
-	// maxResident is the maximum number of blocks that run at the same time: as many of 256 threads
-	// as an H200 holds.
+	// maxResident is the maximum number of blocks that run at the same time. An H200 holds as many
+	// blocks of 256 threads.
 	maxResident = 8 * units
-	// stallSteps is the number of steps without a finished block after which another block starts:
-	// running blocks may wait for it.
+	// stallSteps is the number of steps without a finished block after which another block starts,
+	// because the running blocks may wait for it.
 	stallSteps = 1 << 13
 )
 
-// isFull reports whether enough blocks run. The limit is first, plus one for each stallSteps steps
-// without a finished block.
+// isFull reports whether enough blocks run. The limit is first, plus 1 for every stallSteps steps
+// since a block last finished.
 func (l *launch) isFull(first int) bool {
 	return len(l.resident) >= min(first+int((l.steps-l.retired)/stallSteps), maxResident)
 }
 
-// removeBlock removes a finished block.
+// removeBlock removes the finished block l.resident[i].
 func (l *launch) removeBlock(i int) {
 	l.retired = l.steps
 	if l.views != nil {
@@ -215,8 +215,8 @@ func (l *launch) checkBudget(w *warp) {
 	}
 }
 
-// describeBlocker names another launch, which a launch that never ends may wait for: one that
-// cannot begin before it ends, or else one that runs concurrently.
+// describeBlocker names another launch that l may wait for. It prefers a launch that cannot begin
+// before l ends to a concurrent launch.
 func (l *launch) describeBlocker() string {
 	var concurrent *launch
 	for w := range l.dev.pending {
@@ -234,7 +234,7 @@ func (l *launch) describeBlocker() string {
 	return fmt.Sprintf(" (%v, runs beside it)", concurrent.work)
 }
 
-// position returns an instruction that a warp is at, and a lane there.
+// position returns the next instruction of some lanes of a warp, and the lowest of these lanes.
 func (w *warp) position() (*instr, int) {
 	switch {
 	case len(w.groups) > 0:
@@ -247,7 +247,7 @@ func (w *warp) position() (*instr, int) {
 	return nil, -1
 }
 
-// failDeadlock ends a launch without runnable warps.
+// failDeadlock fails a launch that has no runnable warps.
 func (l *launch) failDeadlock() {
 	w, in, reason := l.resident[0].deadlock()
 	lane := -1
@@ -257,8 +257,7 @@ func (l *launch) failDeadlock() {
 	w.fail(in, lane, "%s", reason)
 }
 
-// firstLane returns the lane that an instruction handles first if lanes access memory one after
-// another.
+// firstLane returns the lane that begins when lanes access memory one after another.
 func (l *launch) firstLane() int {
 	if l.rng == nil {
 		return 0

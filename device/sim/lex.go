@@ -2,8 +2,8 @@ package sim
 
 import "fmt"
 
-// A token of PTX text is a word (opcode with its modifiers, name, register, directive or number), a
-// quoted string, or one character of punctuation.
+// token is a piece of PTX text: a word (opcode with its modifiers, name, register, directive or
+// number), a quoted string, or one character of punctuation.
 type token struct {
 	text string
 	line int
@@ -22,7 +22,7 @@ const (
 // lex splits PTX text into tokens and drops comments. Dots belong to words: "ld.param.u64" and
 // "%tid.x" are one word each.
 func lex(src string) ([]token, error) {
-	// The tokens of clang have four characters or more on average.
+	// In clang's output, a token and the space around it take at least four characters on average.
 	toks := make([]token, 0, len(src)/4)
 	line := 1
 	for i := 0; i < len(src); {

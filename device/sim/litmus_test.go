@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A litmus test is a set of threads that access the words x (0) and y (1), and the results that
-// their loads may return together. Threads are blocks of one thread unless they share one.
+// litmus is a litmus test: threads that access the words x (0) and y (1), and the results that
+// their loads may return together. Each thread is a separate block by default.
 type litmus struct {
 	name    string
 	threads []string // PTX; [x] and [y] are addresses, results go to %rd10, %rd11
@@ -247,8 +247,8 @@ var litmusTests = []litmus{
 	}, weird: "0 0|1 0"},
 }
 
-// Every behaviour that PTX allows and the machine models is seen within some seeds; forbidden ones
-// never are.
+// Every behaviour that PTX allows and the simulator models appears under some seeds. Forbidden ones
+// never do.
 func TestLitmus(t *testing.T) {
 	for _, test := range slices.Concat(litmusTests, systemTests) {
 		t.Run(test.name, func(t *testing.T) {
@@ -271,7 +271,7 @@ func TestLitmus(t *testing.T) {
 	}
 }
 
-// Sequential memory shows none of the weak behaviours.
+// In sequential memory no weak behaviour appears.
 func TestLitmusSequential(t *testing.T) {
 	for _, test := range slices.Concat(litmusTests, systemTests) {
 		if !test.allowed || test.name == "a vector is several accesses" {

@@ -1,6 +1,6 @@
 package sim
 
-// Logic, shifts and permutations of bits.
+// This file implements logic, shifts and permutations of bits.
 
 func and(typ) func(a, b uint64) uint64 { return func(a, b uint64) uint64 { return a & b } }
 func or(typ) func(a, b uint64) uint64  { return func(a, b uint64) uint64 { return a | b } }
@@ -11,7 +11,7 @@ func not(t typ) func(a uint64) uint64 {
 	return func(a uint64) uint64 { return ^a & m }
 }
 
-// cnot is C's "!".
+// cnot computes the "!" of C.
 func cnot(typ) func(a uint64) uint64 {
 	return func(a uint64) uint64 {
 		if a == 0 {
@@ -21,7 +21,7 @@ func cnot(typ) func(a uint64) uint64 {
 	}
 }
 
-// Shifts clamp: a shift by the width or more leaves zeros or sign bits.
+// Shift amounts are clamped: a shift by the width or more leaves only zeros or sign bits.
 
 func shl(t typ) func(a, n uint64) uint64 {
 	m := t.mask()
@@ -36,8 +36,7 @@ func shr(t typ) func(a, n uint64) uint64 {
 	return func(a, n uint64) uint64 { return a >> n }
 }
 
-// lop3 computes any function of three bits: the table holds its result for the eight combinations
-// of a (4), b (2) and c (1).
+// lop3 computes any function of three bits. Bit 4*a+2*b+c of lut is the result for a, b and c.
 func lop3(a, b, c uint64, lut uint64) uint64 {
 	var d uint64
 	for i := range uint64(8) {
@@ -64,7 +63,8 @@ func buildLop3(a *assembler, s *statement, f form) (instr, error) {
 	return in, o.done()
 }
 
-// buildFunnel resolves shf: the pair (b,a) shifted; l returns the upper half and r the lower half.
+// buildFunnel resolves shf, which shifts the pair (b,a). With l it returns the upper half, with r
+// the lower.
 func buildFunnel(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	in := instr{d: o.dst(b32), a: o.src(b32), b: o.src(b32), c: o.src(u32)}
@@ -84,8 +84,8 @@ func buildFunnel(a *assembler, s *statement, f form) (instr, error) {
 	return in, o.done()
 }
 
-// permute picks four bytes of the pair (b,a) by selectors of four bits: three for the byte, the
-// fourth to repeat its sign instead.
+// permute selects four bytes of the pair (b,a) by selectors of four bits. Three bits select the
+// byte. If the fourth is set, the result is the byte's sign in all eight bits.
 func permute(a, b, selector uint64) uint64 {
 	pair := b<<32 | a
 	var d uint64
@@ -100,7 +100,7 @@ func permute(a, b, selector uint64) uint64 {
 	return d
 }
 
-// permuteModes are the selectors of prmt's named modes, for control 0 to 3.
+// permuteModes holds the selectors of prmt's named modes, for control values 0 to 3.
 var permuteModes = map[string][4]uint64{
 	"f4e":  {0x3210, 0x4321, 0x5432, 0x6543},
 	"b4e":  {0x5670, 0x6701, 0x7012, 0x0123},

@@ -11,10 +11,9 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Mapped memory: bytes of the host at addresses of the device, and ranges of addresses that get
-// memory as they grow.
+// This file implements mapped host memory, and ranges, which grow.
 
-// reserve reserves addresses for size bytes, as alloc does, without memory.
+// reserve reserves size bytes of addresses and returns an empty segment at the first one.
 func (h *heap) reserve(size int) (*segment, bool) {
 	if h.next >= sharedWindow || uint64(size) > (sharedWindow-h.next)/2 {
 		return nil, false
@@ -26,9 +25,9 @@ func (h *heap) reserve(size int) (*segment, bool) {
 	return s, ok
 }
 
-// Map returns a block of memory that consists of the host's bytes. They count as written, and not
-// against the memory of the device. It is a fault to unmap it before the host has waited for the
-// works that use it.
+// Map returns a buffer that consists of the host's bytes. They count as written, and do not count
+// against the memory of the device. It is a fault to unmap the buffer before the host has waited
+// for the works that use it.
 func (d *Device) Map(host []byte) (b device.Buffer, unmap func() error, err error) {
 	if err := d.lock(); err != nil {
 		return b, nil, err
@@ -44,8 +43,8 @@ func (d *Device) Map(host []byte) (b device.Buffer, unmap func() error, err erro
 	if !ok {
 		return b, nil, fmt.Errorf("sim: %w: no addresses left to map %d bytes", device.ErrMemory, len(host))
 	}
-	// Cells are read whole, and none may reach beyond the end: therefore a mapping is a multiple of
-	// eight bytes.
+	// Cells are read as a whole, and no cell may extend beyond the end. The length is therefore a
+	// multiple of eight bytes.
 	s.name, s.size, s.data = fmt.Sprintf("mapping of %d bytes", len(host)), len(host), host[:len(host):len(host)]
 	s.written = bytes.Repeat([]byte{0xff}, len(host)/8)
 	d.mapped = append(d.mapped, s)
@@ -58,18 +57,18 @@ func (d *Device) unmap(p *pin, s *segment) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.pinned[p] || d.closed {
-		return nil // idempotent
+		return nil // a second call does nothing
 	}
 	delete(d.pinned, p)
 	d.mapped = slices.DeleteFunc(d.mapped, func(o *segment) bool { return o == s })
 	err := d.checkUnused(s, "unmapped")
-	d.heap.used += uint64(s.size) // free subtracts it again
+	d.heap.used += uint64(s.size) // heap.free subtracts it again
 	d.heap.free(s)
 	return errors.Join(err, d.checkReleased(p.memory))
 }
 
-// refreshMapped makes mapped memory visible as it is now. Once the host has waited for all works
-// that use it, the host may have written there, and works submitted from then on must see that.
+// refreshMapped drops the history of mapped memory once the host has waited for all works that use
+// the memory. The host may then write the memory, and later works must see these writes.
 func (d *Device) refreshMapped() {
 	for _, s := range d.mapped {
 		if d.unfinished(s.users) == nil {
@@ -78,20 +77,19 @@ func (d *Device) refreshMapped() {
 	}
 }
 
-// rangeStep is the unit of growth of a range, in bytes. It is small, so that the small structures
-// of tests grow often, and accesses beyond the end are found.
+// rangeStep is the unit of growth of a range, in bytes. It is small, so that small structures in
+// tests grow often, and accesses beyond the end are found.
 const rangeStep = 256
 
-// reservation implements [device.Range] by a segment that changes its size. The device's lock
-// protects it.
+// reservation implements [device.Range] by a segment of variable size, under the device's lock.
 type reservation struct {
 	dev   *Device
 	seg   *segment
-	size  int // maximum that can be mapped
+	size  int // maximum of seg.size
 	freed bool
 }
 
-// Reserve reserves addresses.
+// Reserve implements [device.Device].
 func (d *Device) Reserve(size int) (device.Range, error) {
 	if err := d.lock(); err != nil {
 		return nil, err
@@ -114,7 +112,7 @@ func (d *Device) Reserve(size int) (device.Range, error) {
 
 func roundUp(size int) int { return (size + rangeStep - 1) &^ (rangeStep - 1) }
 
-// resize changes the size of a range's segment, in place.
+// resize changes the size of a range's segment in place.
 func (s *segment) resize(size int) {
 	fresh := newSegment(fmt.Sprintf("range with %d bytes mapped", size), s.base, size)
 	kept := min(s.size, size)
@@ -123,7 +121,7 @@ func (s *segment) resize(size int) {
 	s.name, s.size, s.data, s.written, s.history = fresh.name, fresh.size, fresh.data, fresh.written, s.history.resize(size)
 }
 
-// resize returns the history of the first size bytes, with pages for all of them.
+// resize returns the history of the first size bytes, with a list of pages for all of them.
 func (h history) resize(size int) history {
 	if h == nil {
 		return nil
@@ -181,8 +179,9 @@ func (r *reservation) Resize(n int) error {
 	return nil
 }
 
-// waitUnused waits for all work of the device until none uses the range: other goroutines may
-// submit work meanwhile. Callers hold the device's lock, which waitUnused releases while it waits.
+// waitUnused waits for all work of the device until no unfinished work uses the range. It repeats
+// the wait, because other goroutines may submit work meanwhile. Callers hold the device's lock,
+// which waitUnused releases while it waits.
 func (r *reservation) waitUnused() error {
 	for {
 		if err := r.dev.drainAll(context.Background()); err != nil {
@@ -202,7 +201,7 @@ func (r *reservation) Free() error {
 	if !r.freed && !d.closed && d.lost == nil {
 		err = r.waitUnused()
 	}
-	if !r.freed && !d.closed { // checked again after waiting
+	if !r.freed && !d.closed { // checked again, since waitUnused releases the lock
 		d.heap.free(r.seg)
 	}
 	r.freed = true

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// on moves the words of a stage to other memory.
+// on makes the words of a stage lie in buffer b.
 func (s *stage) on(b device.Buffer) {
 	s.t.Helper()
 	words, err := device.Wrap[uint64](s.dev, b, b.Size/8)
@@ -16,7 +16,7 @@ func (s *stage) on(b device.Buffer) {
 	s.words = words
 }
 
-// onMapping moves the words of a stage to host memory.
+// onMapping makes the words of a stage lie in mapped host memory.
 func (s *stage) onMapping() (host []byte, unmap func() error) {
 	s.t.Helper()
 	host, err := s.dev.AllocHost(8 * stageWords)
@@ -27,7 +27,7 @@ func (s *stage) onMapping() (host []byte, unmap func() error) {
 	return host, unmap
 }
 
-// onRange moves the words of a stage to the mapped part of a range.
+// onRange makes the words of a stage lie in the mapped part of a range.
 func (s *stage) onRange(size int) device.Range {
 	s.t.Helper()
 	r, err := s.dev.Reserve(1 << 20)
@@ -37,15 +37,13 @@ func (s *stage) onRange(size int) device.Range {
 	return r
 }
 
-// pending leaves unfinished work that no caller waits for, so that the history of other writes is
-// kept.
+// pending submits work that no caller waits for, so that the history of other writes is kept.
 func (s *stage) pending() {
 	s.t.Helper()
 	s.launch(1, "store_2")
 }
 
-// Launches see what the host wrote into mapped memory before their submission, while other works
-// are unfinished.
+// A launch sees the host's earlier writes to mapped memory, even if other works are unfinished.
 func TestHostWritesMappedMemory(t *testing.T) {
 	weakly(t, 20, func(t *testing.T, opts *Options) {
 		opts.Races = opts.Seed%2 == 0
@@ -70,8 +68,8 @@ func TestHostWritesMappedMemory(t *testing.T) {
 	})
 }
 
-// Two unordered launches race in mapped memory as in any other, also if the host waits for a third
-// between them.
+// Two unordered launches race in mapped memory as in any other memory, even if the host waits for a
+// third launch between them.
 func TestRacesInMappedMemory(t *testing.T) {
 	weakly(t, 20, func(t *testing.T, opts *Options) {
 		opts.Races = true
@@ -92,7 +90,7 @@ func TestRacesInMappedMemory(t *testing.T) {
 	})
 }
 
-// A range grows during work and keeps the history of its memory.
+// A range can grow during work. It keeps the history of its memory.
 func TestRangeGrowsBesideWork(t *testing.T) {
 	every(t, func(t *testing.T, opts *Options) {
 		s := newStage(t, opts, 2)
@@ -222,7 +220,7 @@ func TestFaultsOfMappings(t *testing.T) {
 	}
 }
 
-// Mapped host memory does not count as memory of the device; mapped parts of ranges do.
+// Mapped parts of ranges count against the memory of the device. Mapped host memory does not.
 func TestMemoryOfMappings(t *testing.T) {
 	s := newStage(t, nil, 1)
 	used := func() uint64 {

@@ -7,22 +7,22 @@ import (
 	"slices"
 )
 
-// A segment is a block of memory that is accessed as one: an allocation, the shared memory of a
-// block, the local memory of a thread. It records which of its bytes have been written.
+// segment is a contiguous block of memory: an allocation, the shared memory of a block, or the
+// local memory of a thread. It records which of its bytes have been written.
 type segment struct {
-	name    string // for messages: "block of 64 bytes"
+	name    string // name in messages: "block of 64 bytes"
 	base    uint64 // address of the first byte
 	size    int
-	data    []byte  // nil after the block was freed
+	data    []byte  // nil after the segment was freed
 	written []uint8 // one bit per byte
-	private bool    // only one thread can access it
-	// constant memory is written when its module is loaded
+	private bool    // whether only one thread can access the segment
+	// constant marks memory that is written only when its module is loaded.
 	constant bool
-	// history and bulk are for weak memory: stores that may not be visible to all yet, and the
-	// transfers among them
+	// history and bulk serve weak memory. history holds stores that may not be visible to all
+	// threads yet. bulk holds parts of transfers, if races are checked.
 	history history
 	bulk    []bulk
-	// users are works that have accessed it, or may have
+	// users are works that have accessed the segment, or may have.
 	users users
 }
 
@@ -30,7 +30,7 @@ func newSegment(what string, base uint64, size int) *segment {
 	return &segment{name: what, base: base, size: size, data: make([]byte, size+16), written: make([]uint8, size/8+3)}
 }
 
-// get reads size bytes (1, 2, 4 or 8), aligned.
+// get reads size bytes (1, 2, 4 or 8) at an aligned offset.
 func (s *segment) get(off uint64, size int) uint64 {
 	switch size {
 	case 8:
@@ -43,7 +43,7 @@ func (s *segment) get(off uint64, size int) uint64 {
 	return uint64(s.data[off])
 }
 
-// set writes size bytes (1, 2, 4 or 8), aligned.
+// set writes size bytes (1, 2, 4 or 8) at an aligned offset.
 func (s *segment) set(off uint64, size int, v uint64) {
 	switch size {
 	case 8:
@@ -58,13 +58,13 @@ func (s *segment) set(off uint64, size int, v uint64) {
 	s.written[off>>3] |= uint8(1<<size-1) << (off & 7)
 }
 
-// isWritten reports whether size bytes (1, 2, 4 or 8), aligned, were written.
+// isWritten reports whether size bytes (1, 2, 4 or 8) at an aligned offset have all been written.
 func (s *segment) isWritten(off uint64, size int) bool {
 	want := uint8(1<<size-1) << (off & 7)
 	return s.written[off>>3]&want == want
 }
 
-// areWritten reports whether n elements of size bytes were written.
+// areWritten reports whether n elements of size bytes have all been written.
 func (s *segment) areWritten(off uint64, size, n int) bool {
 	for i := range n {
 		if !s.isWritten(off+uint64(i*size), size) {
@@ -74,10 +74,10 @@ func (s *segment) areWritten(off uint64, size, n int) bool {
 	return true
 }
 
-// mark marks bytes as written or as unwritten.
+// mark marks size bytes as written or as unwritten.
 func (s *segment) mark(off, size int, written bool) {
 	end := off + size
-	first, last := (off+7)&^7, end&^7 // whole bytes of written lie between them
+	first, last := (off+7)&^7, end&^7 // between them lie whole bytes of written
 	if first > last {
 		s.markBits(off, end, written)
 		return
@@ -93,7 +93,7 @@ func (s *segment) mark(off, size int, written bool) {
 	s.markBits(last, end, written)
 }
 
-// markBits is mark of fewer than eight bytes that share a byte of written.
+// markBits marks bytes that share a byte of written.
 func (s *segment) markBits(off, end int, written bool) {
 	if off == end {
 		return
@@ -104,32 +104,32 @@ func (s *segment) markBits(off, end int, written bool) {
 	}
 }
 
-// clearWritten marks everything as unwritten: shared memory at the start of a block.
+// clearWritten marks all bytes as unwritten. Shared memory is in this state when a block starts.
 func (s *segment) clearWritten() {
 	clear(s.written)
 	s.history = nil
 }
 
-// heap is global memory. Addresses are never reused, so that an access after a free is recognized.
-// Blocks lie apart, so that an access beyond the end of one is recognized, too.
+// heap is global memory. It never reuses addresses, so that it recognizes an access to a freed
+// segment. Segments lie apart, so that it also recognizes an access beyond the end of a segment.
 type heap struct {
-	segs  []*segment // ascending by base; freed ones included
+	segs  []*segment // ascending by base, including freed segments
 	next  uint64
 	used  uint64
 	limit uint64
 }
 
 const (
-	// heapBase is the first address of global memory. It differs from any pair of small numbers
-	// that are adjacent in the parameters of a kernel.
+	// heapBase is the first address of global memory. Two small adjacent parameters of a kernel
+	// never form such an address.
 	heapBase  = 0x1b57_0000_0000
 	heapAlign = 256
-	// heapGap divides the remaining addresses into the gap after a block, so that an access beyond
-	// one does not hit another. The gap is 1 GiB at first, and addresses never run out.
+	// heapGap divides the remaining addresses. The quotient is about the gap after a segment: 1 GiB
+	// at first, then less, so that addresses never run out. Wrong accesses mostly hit gaps.
 	heapGap = 1 << 16
-	// maxBlockSize is more than a GPU has, and more than the host could provide.
+	// maxBlockSize exceeds the memory of any GPU, and of the host.
 	maxBlockSize = 1 << 38
-	// maxFreed bounds the number of freed blocks that are remembered.
+	// maxFreed bounds the number of freed segments in heap.segs.
 	maxFreed = 1 << 12
 )
 
@@ -148,7 +148,7 @@ func (h *heap) alloc(size int) (*segment, bool) {
 	return s, true
 }
 
-// at returns the block that begins at base, or nil.
+// at returns the segment that begins at base, or nil.
 func (h *heap) at(base uint64) *segment {
 	i := h.indexBelow(base)
 	if i < 0 || h.segs[i].base != base || h.segs[i].data == nil {
@@ -157,7 +157,7 @@ func (h *heap) at(base uint64) *segment {
 	return h.segs[i]
 }
 
-// free releases a block.
+// free releases a segment. If segs has too many freed ones, it removes the oldest.
 func (h *heap) free(s *segment) {
 	h.used -= uint64(s.size)
 	s.data, s.written, s.history, s.bulk, s.users = nil, nil, nil, nil, nil
@@ -172,8 +172,7 @@ func (h *heap) free(s *segment) {
 	}
 }
 
-// freed counts the remembered freed blocks. It counts only once the list is long, which is rare
-// enough.
+// freed counts the freed segments in segs. It counts only if segs is longer than maxFreed.
 func (h *heap) freed() int {
 	if len(h.segs) <= maxFreed {
 		return 0
@@ -187,7 +186,7 @@ func (h *heap) freed() int {
 	return n
 }
 
-// indexBelow returns the index of the last block that starts at or before addr, or -1.
+// indexBelow returns the index of the last segment that starts at or before addr, or -1.
 func (h *heap) indexBelow(addr uint64) int {
 	i, found := slices.BinarySearchFunc(h.segs, addr, func(s *segment, addr uint64) int {
 		switch {
@@ -204,7 +203,7 @@ func (h *heap) indexBelow(addr uint64) int {
 	return i
 }
 
-// find returns the block that holds [addr, addr+size), or says why none does.
+// find returns the segment that contains [addr, addr+size), or the reason why none does.
 func (h *heap) find(addr uint64, size int) (*segment, string) {
 	i := h.indexBelow(addr)
 	if i < 0 {
@@ -223,7 +222,7 @@ func (h *heap) find(addr uint64, size int) (*segment, string) {
 	return nil, fmt.Sprintf("address 0x%x: no memory there", addr)
 }
 
-// copyFrom copies bytes of another segment; unwritten bytes stay unwritten.
+// copyFrom copies bytes of another segment. Bytes that are unwritten in o become unwritten.
 func (s *segment) copyFrom(to int, o *segment, from, size int) {
 	written := make([]bool, size)
 	for i := range written {

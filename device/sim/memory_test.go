@@ -2,8 +2,7 @@ package sim
 
 import "testing"
 
-// Exactly the marked bytes are known, from when they are marked as written until they are unmarked,
-// wherever they begin and end.
+// Exactly the marked bytes count as written until they are unmarked, at any first and last byte.
 func TestMark(t *testing.T) {
 	const size = 40
 	for lo := range size {

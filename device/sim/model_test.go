@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A smallProgram is a few actions of a few threads on two locations.
+// smallProgram is a few actions of a few threads on two locations.
 type smallProgram struct {
 	places []int      // position of each thread in a grid of blocks of two
 	acts   [][]action // by thread
@@ -15,7 +15,8 @@ type smallProgram struct {
 
 const smallLocations = 2
 
-// makeSmall generates a program with a limited number of executions. Every value is written once.
+// makeSmall returns a random program that has a limited number of executions and writes every value
+// once.
 func makeSmall(rng *rand.Rand) smallProgram {
 	for {
 		p, reads, writes := makeProgram(rng)
@@ -88,7 +89,7 @@ func (p smallProgram) String() string {
 	return s.String()
 }
 
-// ptx returns a kernel that runs the program; each thread outputs the values that it read.
+// ptx returns a kernel that runs the program. Each thread outputs the values that it read.
 func (p smallProgram) ptx() string {
 	var s strings.Builder
 	for i, list := range p.acts {
@@ -125,8 +126,8 @@ func (p smallProgram) outcome(t *testing.T, opts *Options) string {
 	return fmt.Sprint(append(got, r.read(r.in)...))
 }
 
-// outcomes returns the outcomes that PTX allows, and those of them that a machine can show if its
-// stores take effect at once.
+// outcomes returns the outcomes that PTX allows, and the subset that can appear if stores take
+// effect at once.
 func (p smallProgram) outcomes() (allowed, inOrder map[string]bool) {
 	x := execution{}
 	for l := range smallLocations {
@@ -149,7 +150,7 @@ func (p smallProgram) outcomes() (allowed, inOrder map[string]bool) {
 	return allowed, inOrder
 }
 
-// outcome returns the result in the form of [smallProgram.outcome].
+// outcome returns the outcome in the form of [smallProgram.outcome].
 func (x *execution) outcome() string {
 	var got, last [smallLocations + 16]uint64
 	n := 0
@@ -165,8 +166,8 @@ func (x *execution) outcome() string {
 	return fmt.Sprint(append(got[:n:n], last[:smallLocations]...))
 }
 
-// orders visits all executions: every order of the writes of each location, of the fences, and
-// every source of each read.
+// orders calls visit for all executions: every order of the writes to each location, every order of
+// the fences, and every source of each read.
 func (x *execution) orders(visit func()) {
 	var groups [][]int
 	for l := range smallLocations {
@@ -200,7 +201,7 @@ func chain(r relation, list []int) {
 	}
 }
 
-// sources visits every choice of writes for the reads from i on.
+// sources calls visit for every choice of sources for the reads from i on.
 func (x *execution) sources(i int, visit func()) {
 	for ; i < len(x.acts) && !x.acts[i].reads; i++ {
 	}
@@ -216,7 +217,7 @@ func (x *execution) sources(i int, visit func()) {
 	}
 }
 
-// permuteAll visits every order of every list.
+// permuteAll calls visit for every order of every list.
 func permuteAll(lists [][]int, visit func()) {
 	if len(lists) == 0 {
 		visit()
@@ -237,8 +238,8 @@ func permuteAll(lists [][]int, visit func()) {
 	rec(lists[0], 0)
 }
 
-// The simulator shows only outcomes of small programs that PTX allows, and most of those that a
-// machine can show if its stores take effect at once.
+// The simulator shows only outcomes of small programs that PTX allows. It shows most of those that
+// can appear if stores take effect at once.
 func TestSmallPrograms(t *testing.T) {
 	shown, possible := 0, 0
 	for seed := range uint64(smallPrograms) {
@@ -264,5 +265,5 @@ func TestSmallPrograms(t *testing.T) {
 	}
 }
 
-// With 4000 runs of each, 281 of 282 were seen.
+// With 4000 runs of each program, 281 of 282 outcomes appeared.
 const smallPrograms, smallRuns = 60, 60

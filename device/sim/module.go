@@ -9,16 +9,16 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// loaded is a loaded image.
+// loaded implements [device.Module].
 type loaded struct {
 	dev      *Device
 	name     string
 	prog     map[string]*program
-	globals  []*segment // its variables
-	unloaded bool       // unloaded
+	globals  []*segment // variables of the image
+	unloaded bool
 }
 
-// Load parses the image for the device's architecture and allocates its global variables.
+// Load parses the image's target for the device's architecture and allocates the image's variables.
 func (d *Device) Load(img *device.Image) (device.Module, error) {
 	if err := d.lock(); err != nil {
 		return nil, err
@@ -43,8 +43,8 @@ func (d *Device) Load(img *device.Image) (device.Module, error) {
 	return m, nil
 }
 
-// Unload frees the image's variables; its kernels can no longer be launched. It is a fault while a
-// launch of one is not done, or if one uses a variable and the host has not waited for it.
+// Unload frees the variables of an image. Its kernels can no longer be launched. It is a fault if a
+// launch of its kernels is not done, or if the host has not waited for a user of its variables.
 func (d *Device) Unload(img *device.Image) error {
 	if err := d.lock(); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (d *Device) Unload(img *device.Image) error {
 	return m.freeGlobals()
 }
 
-// freeGlobals frees the image's variables.
+// freeGlobals frees the variables of the image, and reports faults as Unload does.
 func (m *loaded) freeGlobals() (err error) {
 	for w := range m.dev.pending {
 		if w.launch != nil && w.launch.module == m {
@@ -75,7 +75,7 @@ func (m *loaded) freeGlobals() (err error) {
 	return err
 }
 
-// checkLoaded returns an error once the image has been unloaded.
+// checkLoaded returns an error if the image has been unloaded.
 func (m *loaded) checkLoaded() error {
 	if m.unloaded {
 		return fmt.Errorf("sim: image %s was unloaded: %w", m.name, device.ErrClosed)
@@ -83,14 +83,15 @@ func (m *loaded) checkLoaded() error {
 	return nil
 }
 
-// An assembly is a resolved image, which is the same for every device.
+// assembly is a resolved image, which is the same for every device.
 type assembly struct {
 	prog    map[string]*program
 	globals []*variable
 }
 
-// compiled caches the assemblies of images, since a test opens thousands of devices. Of rewritten
-// images, such as mutants, it keeps only the last ones, since a test may make thousands.
+// compiled caches the assemblies of images, since a test opens thousands of devices. A test may
+// also make thousands of rewritten images, such as mutants. The cache keeps only the last
+// maxRewritten of these.
 var compiled = assemblies{of: map[source]*assembly{}}
 
 type source struct{ name, text string }
@@ -101,8 +102,8 @@ type assemblies struct {
 	rewritten []source // oldest first
 }
 
-// maxRewritten is enough for the images that tests compare: a search opens many devices in turn for
-// one image.
+// maxRewritten is large enough for the images that a test compares. A search opens many devices for
+// each image.
 const maxRewritten = 16
 
 func (a *assemblies) get(s source) *assembly {
@@ -127,7 +128,7 @@ func (a *assemblies) put(s source, is *assembly, rewritten bool) {
 	}
 }
 
-// compile resolves all kernels of a module and places its variables.
+// compile resolves all kernels of a module and allocates its variables.
 func (m *loaded) compile(text string, rewritten bool) error {
 	from := source{m.name, text}
 	is := compiled.get(from)
@@ -146,7 +147,7 @@ func (m *loaded) compile(text string, rewritten bool) error {
 		}
 		m.globals = append(m.globals, s)
 		copy(s.data, v.init)
-		s.mark(0, v.size, true) // the rest is zero, as in C
+		s.mark(0, v.size, true) // the rest is 0, as in C
 		s.constant = v.space == spaceConst
 	}
 	return nil
@@ -167,7 +168,7 @@ func resolve(from source) (*assembly, error) {
 	return is, nil
 }
 
-// Kernel finds an entry point.
+// Kernel implements [device.Module].
 func (m *loaded) Kernel(name string) (device.Kernel, error) {
 	m.dev.mu.Lock()
 	defer m.dev.mu.Unlock()
@@ -181,7 +182,7 @@ func (m *loaded) Kernel(name string) (device.Kernel, error) {
 	return &entry{m.dev, m, p}, nil
 }
 
-// An entry is a kernel ready to launch.
+// entry is a kernel of a loaded image.
 type entry struct {
 	dev    *Device
 	module *loaded

@@ -1,9 +1,8 @@
 package sim
 
-// Moves, packing, conversions of values and of addresses.
+// This file implements moves, packing, and conversions of values and addresses.
 
-// buildMove resolves "mov.type d, a". Either side may be a vector that is packed or unpacked, and a
-// may be the clock.
+// buildMove resolves "mov.type d, a". d or a may be a vector, and a may be the clock.
 func buildMove(a *assembler, s *statement, f form) (instr, error) {
 	t := f.last()
 	o := a.operands(s)
@@ -34,7 +33,8 @@ func buildMove(a *assembler, s *statement, f form) (instr, error) {
 // fullRow is the mask of a whole register.
 const fullRow = ^uint64(0)
 
-// execCut copies the masked bits of a register. Most moves and conversions use it.
+// execCut returns a function that copies the masked bits of a register. Most moves and conversions
+// use it.
 func execCut(mask uint64) func(w *warp, in *instr, m uint32) {
 	return func(w *warp, in *instr, m uint32) {
 		d, a := &w.rows[in.d], &w.rows[in.a]
@@ -54,7 +54,7 @@ func execCut(mask uint64) func(w *warp, in *instr, m uint32) {
 	}
 }
 
-// pack resolves "mov d, {a, b, ...}"; the first element is the lowest.
+// pack resolves "mov d, {a, b, ...}". The first element is the lowest.
 func (a *assembler) pack(o *operands, t typ) (instr, error) {
 	d := o.dst(t)
 	n := len(o.s.args[1].vec)
@@ -115,8 +115,8 @@ func (a *assembler) clock(o *operands, t typ, read func(w *warp) uint64) (instr,
 	return in, o.done()
 }
 
-// buildConvert resolves "cvt[.sat].to.from d, a". The source is cut to its type, sign-extended,
-// converted to the destination's type and extended again to the destination register. Both
+// buildConvert resolves "cvt[.sat].to.from d, a". The source is cut to its type and sign-extended,
+// then converted to the type of the destination, then extended to the destination register. Both
 // registers may be wider than their types.
 func buildConvert(a *assembler, s *statement, f form) (instr, error) {
 	sat := len(f) == 3
@@ -151,7 +151,7 @@ func convert(to, from typ, sat bool, register uint64) func(a uint64) uint64 {
 	}
 }
 
-// saturate clamps v to the range of t; the top bit of v is a sign if signed.
+// saturate clamps v to the range of t. If signed is set, the top bit of v is a sign.
 func saturate(t typ, v uint64, signed bool) uint64 {
 	negative := signed && int64(v) < 0
 	high := t.mask()
@@ -166,9 +166,9 @@ func saturate(t typ, v uint64, signed bool) uint64 {
 	return min(v, high)
 }
 
-// buildConvertAddress resolves cvta: from a space to generic, or with "to" back. Addresses of
-// shared and of local memory have 32 bits, and higher bits are lost, as on a GPU. A pointer to
-// before an array is 4 GiB after it once it is generic.
+// buildConvertAddress resolves cvta, which converts an address of a space to a generic address, or
+// back with "to". Addresses of shared and local memory have 32 bits; higher bits are lost, as on a
+// GPU. If a pointer lies before its array, the generic pointer therefore lies 4 GiB after it.
 func buildConvertAddress(a *assembler, s *statement, f form) (instr, error) {
 	base, kept := window(spaces[f[1]]), ^uint64(0)
 	if f[0] == "to" {
@@ -195,7 +195,7 @@ func buildConvertAddress(a *assembler, s *statement, f form) (instr, error) {
 	return in, o.done()
 }
 
-// buildIsSpace resolves isspacep: whether a generic address lies in the space.
+// buildIsSpace resolves isspacep, which tests whether a generic address lies in a space.
 func buildIsSpace(a *assembler, s *statement, f form) (instr, error) {
 	want := spaces[f[0]]
 	o := a.operands(s)

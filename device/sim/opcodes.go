@@ -1,6 +1,6 @@
 package sim
 
-// Choices of types, as PTX lists them for each instruction.
+// These are choices of types and modifiers, as PTX lists them for each instruction.
 const (
 	intTypes   = "u16|s16|u32|s32|u64|s64"
 	intTypes32 = "u32|s32|u64|s64"
@@ -25,8 +25,8 @@ const (
 	floatCompare = "eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan"
 )
 
-// table lists every instruction that the interpreter supports, by name. The functions on the right
-// compute them; each family has its own file.
+// table maps a name to the rows of all instructions that the interpreter supports. The functions in
+// the rows resolve an instruction; each family has its own file.
 var table = index([]opcode{
 	// Integer arithmetic: integer.go.
 	{"add", intTypes, rows2(op2(add), addRows)},
@@ -112,7 +112,7 @@ var table = index([]opcode{
 	{"mov", "b16|b32|b64|" + intTypes + "|" + floatTypes, buildMove},
 	{"mov", "b128", buildMove},
 	{"cvt", allIntTypes + " " + allIntTypes, buildConvert},
-	// The assembler refuses forms that can never saturate.
+	// The assembler of PTX refuses forms that can never saturate.
 	{"cvt", "sat u8 s8|u16|s16|u32|s32|u64|s64", buildConvert},
 	{"cvt", "sat s8 u8|u16|s16|u32|s32|u64|s64", buildConvert},
 	{"cvt", "sat u16 s8|s16|u32|s32|u64|s64", buildConvert},
@@ -154,7 +154,7 @@ var table = index([]opcode{
 	{"prefetch", "?global L1|L2", buildNoop},
 	{"prefetchu", "L1", buildNoop},
 
-	// Within a warp: collective.go. Of a block: barrier.go.
+	// Within a warp: collective.go. Within a block: barrier.go.
 	{"shfl", "sync up|down|bfly|idx b32", buildShuffle},
 	{"vote", "sync all|any|uni pred", buildVote},
 	{"vote", "sync ballot b32", buildBallot},
@@ -179,7 +179,6 @@ var table = index([]opcode{
 	{"nanosleep", "u32", buildSleep},
 })
 
-// index groups the rows of the table by name.
 func index(rows []opcode) map[string][]opcode {
 	m := map[string][]opcode{}
 	for _, r := range rows {

@@ -25,7 +25,7 @@ func (a *assembler) instr(s *statement) (instr, error) {
 	return in, nil
 }
 
-// operands returns the operands of a statement one after another. It keeps the first error, which
+// operands resolves the operands of a statement one after another. It stores the first error, which
 // done returns.
 type operands struct {
 	a   *assembler
@@ -63,10 +63,10 @@ func (o *operands) next() operand {
 	return o.s.args[o.i-1]
 }
 
-// dst resolves a destination register of exactly the width of t.
+// dst resolves a destination register that has exactly the width of t.
 func (o *operands) dst(t typ) int32 { return o.dstOf(o.next(), t, false) }
 
-// dstOf resolves a destination; if wider, it may have more bits than t.
+// dstOf resolves a destination register. If wider is set, the register may have more bits than t.
 func (o *operands) dstOf(arg operand, t typ, wider bool) int32 {
 	switch {
 	case arg.kind == opSink && arg.second == nil:
@@ -84,11 +84,11 @@ func (o *operands) dstOf(arg operand, t typ, wider bool) int32 {
 	return 0
 }
 
-// src resolves a source of exactly the width of t: a register, a number, the address of a variable
-// or a special register.
+// src resolves a source that has exactly the width of t: a register, a number, the address of a
+// variable, or a special register.
 func (o *operands) src(t typ) int32 { return o.srcOf(o.next(), t, false) }
 
-// srcOf resolves a source; if wider, it may have more bits than t.
+// srcOf resolves a source. If wider is set, a register may have more bits than t.
 func (o *operands) srcOf(arg operand, t typ, wider bool) int32 {
 	if t.bits > 64 && arg.kind != opReg {
 		o.fail("not a register of %d bits", t.bits)
@@ -128,7 +128,7 @@ func (o *operands) srcOf(arg operand, t typ, wider bool) int32 {
 	return 0
 }
 
-// imm resolves an integer of a type.
+// imm resolves an integer literal of type t.
 func (o *operands) imm(t typ) uint64 {
 	arg := o.next()
 	if arg.kind != opImm || arg.negate {
@@ -139,7 +139,7 @@ func (o *operands) imm(t typ) uint64 {
 	return arg.imm
 }
 
-// pred resolves a predicate to read; negated reports a leading "!".
+// pred resolves a predicate to read. negated reports a leading "!".
 func (o *operands) pred() (index int32, negated bool) {
 	arg := o.next()
 	switch {
@@ -161,7 +161,7 @@ func (o *operands) predDst() int32 {
 	return p
 }
 
-// predsDst resolves "p" or "p|q"; q is -1 if absent.
+// predsDst resolves "p" or "p|q". q is -1 if absent.
 func (o *operands) predsDst() (p, q int32) {
 	arg := o.next()
 	q = -1
@@ -178,7 +178,7 @@ func (o *operands) predsDst() (p, q int32) {
 	return 0, -1
 }
 
-// secondOf returns the predicate after a bar, -1 if absent.
+// secondOf returns the predicate after a bar, or -1 if it is absent.
 func (o *operands) secondOf(arg operand) int32 {
 	if arg.second == nil {
 		return -1
@@ -186,7 +186,7 @@ func (o *operands) secondOf(arg operand) int32 {
 	return int32(arg.second.row)
 }
 
-// dstPred resolves "d" or "d|p", a register and a predicate; p is -1 if absent.
+// dstPred resolves "d" or "d|p", a register and a predicate. p is -1 if absent.
 func (o *operands) dstPred(t typ) (d, p int32) {
 	arg := o.next()
 	if arg.second != nil && arg.second.bits != 1 {
@@ -197,7 +197,7 @@ func (o *operands) dstPred(t typ) (d, p int32) {
 	return o.dstOf(arg, t, false), p
 }
 
-// address resolves "[base+displacement]" in a space.
+// address resolves "[base+displacement]" in space s.
 func (o *operands) address(s space) (base int32, displacement uint64) {
 	arg := o.next()
 	if arg.kind != opAddr {
@@ -224,7 +224,7 @@ func (o *operands) address(s space) (base int32, displacement uint64) {
 	return o.a.constant(0), arg.imm
 }
 
-// list resolves a register or a vector of them; resolve is dstOf or srcOf.
+// list resolves a register or a vector of n registers. resolve is dstOf or srcOf.
 func (o *operands) list(n int, t typ, resolve func(operand, typ, bool) int32) []int32 {
 	arg := o.next()
 	if n == 1 && arg.kind != opVector {
@@ -253,7 +253,7 @@ func (a *assembler) constant(v uint64) int32 {
 	return row
 }
 
-// constantPred returns a predicate that is always v.
+// constantPred returns a predicate that is v in every lane.
 func (a *assembler) constantPred(v bool) int32 {
 	i, ok := a.pred[v]
 	if !ok {
@@ -279,8 +279,8 @@ func (a *assembler) special(name string, fill func(w *warp, row *lanes)) int32 {
 	return row
 }
 
-// addressOf returns the row that holds the address of a variable in its own space plus from, cut to
-// the mask. Each device places a module's variables itself.
+// addressOf returns the row that holds the address of a variable in its own space, plus from, cut
+// to mask. The address of a module's variable is set at run time, because each device allocates it.
 func (a *assembler) addressOf(v *variable, from, mask uint64) int32 {
 	if v.space != spaceGlobal && v.space != spaceConst {
 		return a.constant((v.addr + from) & mask)
@@ -289,15 +289,15 @@ func (a *assembler) addressOf(v *variable, from, mask uint64) int32 {
 	return a.special(fmt.Sprintf("%x&%d", mask, n), uniform(func(w *warp) uint64 { return w.launch.module.globals[n].base & mask }))
 }
 
-// Windows of the generic address space: a generic address at or above one of these is in that
-// space. Global memory lies below and has the same addresses in both.
+// These are the windows of the generic address space. A generic address in the window of a space
+// lies in this space. Global memory lies below the windows, and has the same generic addresses.
 const (
 	sharedWindow = 0x7f00_0000_0000
 	localWindow  = 0x7f80_0000_0000
 	windowEnd    = 0x8000_0000_0000
 )
 
-// window returns the offset that makes an address of the space generic.
+// window returns the offset that converts an address of the space to a generic address.
 func window(s space) uint64 {
 	switch s {
 	case spaceShared:

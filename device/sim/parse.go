@@ -26,9 +26,9 @@ type parser struct {
 	lines []string
 	mod   *module
 	k     *kernel
-	// scopes of names, innermost last: a block in braces declares its own registers. scopes[0] is
-	// the module.
-	scopes []map[string]any // *register or *variable
+	// scopes maps names to declarations, innermost scope last. scopes[0] is the module. A block in
+	// braces declares its own registers.
+	scopes []map[string]any // values are *register or *variable
 }
 
 func (p *parser) peek() token { return p.toks[p.pos] }
@@ -41,7 +41,7 @@ func (p *parser) next() token {
 	return t
 }
 
-// accept consumes the token if it reads text.
+// accept consumes the next token if it equals text, and reports whether it did.
 func (p *parser) accept(text string) bool {
 	if t := p.peek(); t.kind != tokenEnd && t.text == text {
 		p.pos++
@@ -57,7 +57,7 @@ func (p *parser) expect(text string) error {
 	return nil
 }
 
-// module parses the file: directives, variables and entry points.
+// module parses a file: directives, variables and entry points.
 func (p *parser) module() error {
 	p.scopes = []map[string]any{{}}
 	for p.peek().kind != tokenEnd {
@@ -78,7 +78,7 @@ func (p *parser) module() error {
 				return err
 			}
 		case ".shared":
-			// Shared variables of the file belong to every kernel.
+			// Every kernel has its own copy of a shared variable of the file.
 			if err := p.variable(spaceShared); err != nil {
 				return err
 			}
@@ -190,7 +190,7 @@ func (p *parser) statement() error {
 	return p.instruction()
 }
 
-// label parses the text after "name:": nothing, or a table of branch targets.
+// label parses the text after "name:", which is a table of branch targets or nothing.
 func (p *parser) label(name string) error {
 	if _, exists := p.k.labels[name]; exists || p.k.tables[name] != nil {
 		return fmt.Errorf("label %q stands here twice", name)
@@ -210,7 +210,7 @@ func (p *parser) label(name string) error {
 	}
 }
 
-// registers parses ".reg .b32 %r<42>, x;" after its first word.
+// registers parses a declaration such as ".reg .b32 %r<42>, x;", after ".reg".
 func (p *parser) registers() error {
 	t, ok := types[strings.TrimPrefix(p.next().text, ".")]
 	if !ok {
@@ -277,7 +277,7 @@ func (p *parser) variable(s space) error {
 	return p.expect(";")
 }
 
-// declare parses "[.align n] .type name[[count]] [= init]" and places the variable in its space.
+// declare parses "[.align n] .type name[[count]] [= init]" and places the variable in space s.
 func (p *parser) declare(s space) error {
 	v := &variable{space: s, align: 1}
 	if p.accept(".align") {
@@ -350,8 +350,8 @@ func (p *parser) initializer(v *variable, t typ) error {
 	}
 }
 
-// placeVariable sets the offset of a variable. Offsets of shared and local variables are per
-// kernel. A shared variable of the file is placed when a kernel names it, see [parser.lookup].
+// placeVariable sets the offset of a variable. Shared and local variables have offsets per kernel.
+// [parser.lookup] places a shared variable of the file when a kernel names it.
 func (p *parser) placeVariable(v *variable) {
 	fit := func(end int) uint64 { return uint64((end + v.align - 1) &^ (v.align - 1)) }
 	switch v.space {
@@ -405,7 +405,7 @@ func (p *parser) instruction() error {
 		return fmt.Errorf("expected an instruction, found %q", op.text)
 	}
 	s.op = op.text
-	for p.accept(":") { // "shared::cta" is split at its colons
+	for p.accept(":") { // lex splits "shared::cta" at its colons
 		if err := p.expect(":"); err != nil {
 			return err
 		}
@@ -429,7 +429,7 @@ func (p *parser) instruction() error {
 	return nil
 }
 
-// join formats tokens as one would write them by hand.
+// join formats tokens as in handwritten PTX.
 func join(toks []token) string {
 	var b strings.Builder
 	for i, t := range toks {
@@ -499,7 +499,7 @@ func (p *parser) operand() (operand, error) {
 	return operand{kind: opSymbol, sym: t.text}, nil
 }
 
-// second parses the optional "|" and second destination after a destination.
+// second parses an optional "|" with a second destination.
 func (p *parser) second(o *operand) error {
 	if !p.accept("|") {
 		return nil
@@ -516,7 +516,7 @@ func (p *parser) second(o *operand) error {
 	return nil
 }
 
-// address parses "[base]", "[base+4]", "[base+-4]" after the bracket; the base is a register, a
+// address parses "[base]", "[base+4]" or "[base+-4]", after the bracket. The base is a register, a
 // variable or a number.
 func (p *parser) address() (operand, error) {
 	base, err := p.operand()
@@ -544,9 +544,9 @@ func (p *parser) address() (operand, error) {
 	return o, p.expect("]")
 }
 
-// number parses an integer (decimal, hexadecimal, octal, binary, with optional U) or a float, most
-// often given by its bits (0f3F800000, 0d3FF0000000000000). float is the number of bits of the
-// float's type, 0 for an integer.
+// number parses an integer (decimal, hexadecimal, octal or binary, with optional U) or a float. A
+// float is usually given by its bits (0f3F800000, 0d3FF0000000000000). The result float is the
+// number of bits of the float's type, or 0 for an integer.
 func number(text string) (v uint64, float int, err error) {
 	switch {
 	case len(text) == 10 && (text[:2] == "0f" || text[:2] == "0F"):
@@ -555,7 +555,7 @@ func number(text string) (v uint64, float int, err error) {
 	case len(text) == 18 && (text[:2] == "0d" || text[:2] == "0D"):
 		v, err = strconv.ParseUint(text[2:], 16, 64)
 		return v, 64, err
-	case strings.ContainsAny(text, "_oO"): // Go's numbers may have these
+	case strings.ContainsAny(text, "_oO"): // valid in Go's numbers, but not in PTX's
 		return 0, 0, fmt.Errorf("%q is not a number", text)
 	case strings.ContainsRune(text, '.'):
 		f, err := strconv.ParseFloat(text, 64)
@@ -565,9 +565,9 @@ func number(text string) (v uint64, float int, err error) {
 	return v, 0, err
 }
 
-// checkType returns an error if a number does not fit a type. Bit types accept floats of their
-// size. Signed types accept all numbers with no more bits than theirs: PTX's integers are
-// converted.
+// checkType returns an error if a number does not fit type t. Bit types accept floats of their
+// size. Signed types accept every integer of at most their number of bits, because PTX converts
+// integers.
 func (o *operand) checkType(t typ) error {
 	switch {
 	case o.float != 0 && (o.float != t.bits || t.kind != 'f' && t.kind != 'b'):

@@ -5,18 +5,19 @@ import (
 	"slices"
 )
 
-// Probabilistic concurrency testing: every thread has a random priority, and the one with the
-// highest always runs. At depth-1 random accesses of a launch the running thread falls below all
-// others. Launches that have not begun and copies have priorities, too.
+// pct is the scheduler for probabilistic concurrency testing. Every thread has a random priority,
+// and the runnable thread with the highest priority runs. At depth-1 random accesses of a launch,
+// the priority of the running thread falls below all others. Copies and launches that have not
+// begun have priorities, too.
 type pct struct {
-	floor int64 // lowest priority given so far
+	floor int64 // lowest priority assigned so far
 }
 
-// defaultAccesses is the assumed length of a launch of a kernel that has not run yet.
+// defaultAccesses is the assumed number of accesses of a kernel's first launch.
 const defaultAccesses = 1 << 10
 
-// maxAccesses bounds the accesses that a thread makes before it falls: it may wait for a thread
-// below it.
+// maxAccesses bounds the accesses that a thread makes before its priority falls, because the thread
+// may wait for a thread of lower priority.
 const maxAccesses = 1 << 9
 
 func (p *pct) wake(w *warp) { w.ranked, w.block.ranked = false, false }
@@ -24,7 +25,7 @@ func (p *pct) wake(w *warp) { w.ranked, w.block.ranked = false, false }
 func (p *pct) step(d *Device, ready []*work) {
 	var best *work
 	var highest int64
-	var w *warp // of best, if it has begun
+	var w *warp // warp of best to run, or nil if best has not begun
 	var lane int
 	for _, o := range ready {
 		if o.launch != nil && o.launch.begun {
@@ -42,7 +43,7 @@ func (p *pct) step(d *Device, ready []*work) {
 		}
 	}
 	switch {
-	case best == nil: // no launch that has begun can run
+	case best == nil: // all have begun, and none can run
 		l := ready[0].launch
 		l.run(l.failDeadlock)
 	case best.transfer != nil:
@@ -57,7 +58,7 @@ func (p *pct) step(d *Device, ready []*work) {
 	}
 }
 
-// plan chooses the accesses of a launch at which a priority changes.
+// plan chooses the accesses of a launch at which a priority falls.
 func (p *pct) plan(l *launch) {
 	last := l.dev.lengths[l.prog]
 	if last == 0 {
@@ -69,7 +70,7 @@ func (p *pct) plan(l *launch) {
 	slices.Sort(l.change)
 }
 
-// startBlocks starts blocks until enough run, and gives their threads priorities.
+// startBlocks starts blocks until enough run, and assigns priorities to their threads.
 func (p *pct) startBlocks(l *launch) {
 	for !l.isFull(residentRandom) {
 		b := l.startBlock()
@@ -88,7 +89,7 @@ func (p *pct) startBlocks(l *launch) {
 // positive returns a random priority above every floor.
 func positive(rng *rand.Rand) int64 { return int64(rng.Uint64() >> 1) }
 
-// highest returns the runnable thread with the highest priority.
+// highest returns the warp and the lane of the runnable thread with the highest priority.
 func (p *pct) highest(l *launch) (best *warp, lane int) {
 	var top int64
 	for _, b := range l.resident {
@@ -105,8 +106,8 @@ func (p *pct) highest(l *launch) (best *warp, lane int) {
 	return best, lane
 }
 
-// rank finds the runnable thread of a block with the highest priority. It stays valid until a warp
-// has run or has been woken.
+// rank finds the runnable thread of a block with the highest priority. The result is valid until a
+// warp of the block runs or is woken.
 func (b *block) rank() {
 	b.ranked, b.best = true, nil
 	for _, w := range b.warps {
@@ -119,7 +120,7 @@ func (b *block) rank() {
 	}
 }
 
-// rank does the same for the lanes of a warp; first is -1 if none can run.
+// rank sets first to the runnable lane with the highest priority, or to -1 if no lane can run.
 func (w *warp) rank() {
 	w.ranked, w.first = true, -1
 	for _, g := range w.groups {
@@ -131,8 +132,7 @@ func (w *warp) rank() {
 	}
 }
 
-// runLane runs a lane until it waits or ends, until it may have woken threads with a higher
-// priority, or until its own priority falls.
+// runLane runs a lane until it waits, ends, may have woken threads, or its priority falls.
 func (p *pct) runLane(w *warp, lane int) {
 	l := w.launch
 	p.wake(w)
@@ -173,7 +173,7 @@ func (p *pct) stepLane(w *warp, stepLane int) {
 	}
 }
 
-// takeLane removes one lane from those that can run.
+// takeLane removes a lane from the runnable groups and returns it as a group.
 func (w *warp) takeLane(lane int) (group, bool) {
 	for i := range w.groups {
 		g := &w.groups[i]

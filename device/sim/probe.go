@@ -6,8 +6,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Probe implements [device.Prober]: memory that this device has allocated or mapped, and not freed,
-// passes.
+// Probe implements [device.Prober]. It accepts memory that this device has allocated or mapped.
 func (d *Device) Probe(p device.Ptr, size int) error {
 	if err := d.lock(); err != nil {
 		return err
@@ -24,8 +23,8 @@ func (d *Device) Probe(p device.Ptr, size int) error {
 	return nil
 }
 
-// Blocks lists the current global memory by ascending address: allocated or mapped blocks, and
-// variables of images. It helps to assign a [Request] to a block.
+// Blocks lists the current segments of global memory by ascending address: allocated or mapped
+// buffers, and variables of images. A program can use it to find the buffer of a [Request].
 func (d *Device) Blocks() []device.Buffer {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -6,17 +6,17 @@ import (
 	"sync"
 )
 
-// Lanes per warp, and the mask of all of them.
+// warpSize is the number of lanes in a warp. fullMask is the mask of all of them.
 const (
 	warpSize = 32
 	fullMask = uint32(0xffffffff)
 )
 
-// lanes is one 64-bit register row of a warp.
+// lanes is a 64-bit register of all lanes of a warp, a row of the register file.
 type lanes [warpSize]uint64
 
-// A program is a kernel resolved for execution: names are indices, labels are
-// positions, immediates and special registers are rows of the register file.
+// program is a kernel resolved for execution. Names are indices, and labels are positions in code.
+// Immediates and special registers are rows of the register file.
 type program struct {
 	kernel   *kernel
 	code     []instr
@@ -24,19 +24,20 @@ type program struct {
 	preds    int
 	consts   []constant
 	specials []special
-	accesses int     // instructions that access memory
+	accesses int     // number of instructions that access memory
 	truths   []int32 // predicates that are always true
 	files    sync.Pool
 }
 
-// A file is the registers of a warp. Closed devices leave them to later ones: tests open thousands,
-// each for a few launches, and registers were half of the memory that they allocated.
+// file is the registers of a warp. When a device closes, its files go to a pool for later devices.
+// Tests open thousands of devices, each for a few launches, and registers were half of the memory
+// that they allocated.
 type file struct {
 	rows  []lanes
 	preds []uint32
 }
 
-// registers returns the registers of a warp that has not run: zero, except for constants.
+// registers returns the registers of a warp that has not run. All are zero, except for constants.
 func (p *program) registers() *file {
 	f, ok := p.files.Get().(*file)
 	if ok {
@@ -56,7 +57,7 @@ func (p *program) registers() *file {
 	return f
 }
 
-// keepRegisters keeps the registers of blocks that are not used again.
+// keepRegisters returns the registers of blocks to the pool. The blocks must not be used again.
 func (p *program) keepRegisters(blocks []*block) {
 	for _, b := range blocks {
 		for _, w := range b.warps {
@@ -65,25 +66,25 @@ func (p *program) keepRegisters(blocks []*block) {
 	}
 }
 
-// A constant is a row that holds one value in all lanes.
+// constant is a row that holds the same value in all lanes.
 type constant struct {
 	row   int32
 	value uint64
 }
 
-// A special is a row that holds a special register, or the address of a module's variable.
+// special is a row that holds a special register, or the address of a module's variable.
 type special struct {
 	row  int32
 	fill func(w *warp, row *lanes)
 }
 
-// kind is how the warp handles an instruction.
+// kind selects how a warp executes an instruction.
 type kind uint8
 
 const (
-	kindALU     kind = iota // registers only; cannot fail
-	kindPrivate             // memory that no other thread sees; can fail
-	kindMemory              // shared memory: a point where schedules differ
+	kindALU     kind = iota // uses registers only; cannot fail
+	kindPrivate             // memory that no other thread can access; can fail
+	kindMemory              // memory that threads share; schedules differ here
 	kindCollect             // .sync instruction of a warp
 	kindBarrier             // bar.sync
 	kindBranch
@@ -93,24 +94,24 @@ const (
 	kindTrap
 )
 
-// An instr is a resolved instruction. Operands are row or predicate indices, -1 if absent.
+// instr is a resolved instruction. Operands are indices of rows or predicates, or -1 if absent.
 type instr struct {
 	kind    kind
-	negate  bool  // of the guard
-	guard   int32 // predicate index, -1 if unconditional
+	negate  bool  // whether the guard is negated
+	guard   int32 // index of the guard predicate, or -1 without a guard
 	exec    func(w *warp, in *instr, m uint32)
 	d, e    int32 // destinations
 	a, b, c int32 // sources
-	flip    bool  // source predicate c (setp, selp, vote) is negated
+	flip    bool  // whether source predicate c (setp, selp) or a (vote) is negated
 	member  int32 // row of the membermask of a .sync instruction
-	// uniform reports that the membermask, or the base of an address, is a number: the same in all
-	// lanes.
+	// uniform reports whether the membermask, or the base of an address, is a literal, which is the
+	// same in all lanes.
 	uniform  bool
-	target   int32   // of a branch
-	access   *access // of a memory instruction
-	votes    bool    // bar.red: c is the predicate voted on
-	anywhere bool    // bar.warp.sync: lanes may meet at different places
-	list     []int32 // vector operands; targets of brx.idx
+	target   int32   // target of a branch
+	access   *access // description of a memory instruction
+	votes    bool    // bar.red: c is the predicate that votes
+	anywhere bool    // bar.warp.sync: lanes may meet at different instructions
+	list     []int32 // vector operands, or the targets of brx.idx
 	st       *statement
 }
 
@@ -118,11 +119,11 @@ type instr struct {
 type assembler struct {
 	k      *kernel
 	p      *program
-	block  map[string]int32 // number of the basic block at a label
+	block  map[string]int32 // number of the basic block that begins at a label
 	consts map[uint64]int32
-	pred   map[bool]int32 // constant predicates
+	pred   map[bool]int32 // predicates that are constant
 	sregs  map[string]int32
-	use    use // of the last resolved statement
+	use    use // registers that the last resolved statement uses
 }
 
 func newAssembler(k *kernel) *assembler {
@@ -132,8 +133,8 @@ func newAssembler(k *kernel) *assembler {
 	}
 }
 
-// assemble resolves a kernel. It drops the operands of its statements and keeps only what messages
-// need.
+// assemble resolves a kernel. It drops the operands of the statements, and keeps only their text
+// and line for messages.
 func assemble(k *kernel) (*program, error) {
 	first := newAssembler(k)
 	blocks, err := first.blocks()
@@ -156,7 +157,7 @@ func assemble(k *kernel) (*program, error) {
 			}
 			a.p.code = append(a.p.code, in)
 		}
-		// The order of execution may separate a block from the one that it falls into.
+		// In this order, the next block may not be the one that b falls through to.
 		if f := blocks[b].fallThrough; f >= 0 && (i+1 == len(order) || order[i+1] != f) {
 			a.p.code = append(a.p.code, instr{kind: kindBranch, guard: -1, target: int32(f), st: &k.body[blocks[b].end-1]})
 		}
@@ -178,19 +179,19 @@ func assemble(k *kernel) (*program, error) {
 	return a.p, nil
 }
 
-// at adds to an error its place in a kernel.
+// at adds the place of statement i to an error.
 func (k *kernel) at(i int, err error) error {
 	return fmt.Errorf("%s:%d: %w: %s", k.mod.name, k.body[i].line, err, k.body[i].text)
 }
 
-// A basicBlock is a run of statements that is entered at its start only.
+// basicBlock is a sequence of statements that is entered only at its start.
 type basicBlock struct {
 	first, end  int   // range of statements
-	fallThrough int   // next block if the last statement does not jump, or -1
-	jumps       []int // blocks the last statement may jump to
+	fallThrough int   // next block if the last statement may not jump, or -1
+	jumps       []int // blocks to which the last statement may jump
 }
 
-// blocks splits the kernel's body into basic blocks.
+// blocks splits the body of the kernel into basic blocks.
 func (a *assembler) blocks() ([]basicBlock, error) {
 	body := a.k.body
 	if len(body) == 0 {
@@ -257,7 +258,7 @@ func isJump(s *statement) bool {
 	return false
 }
 
-// targets returns the labels that a statement may jump to.
+// targets returns the labels to which a statement may jump.
 func (a *assembler) targets(s *statement) ([]string, error) {
 	switch s.op {
 	case "bra", "bra.uni":
@@ -276,17 +277,17 @@ func (a *assembler) targets(s *statement) ([]string, error) {
 	return nil, fmt.Errorf("%s:%d: no such target: %s", a.k.mod.name, s.line, s.text)
 }
 
-// linearize orders blocks so that a block comes after those that lead to it, and the blocks of a
-// loop lie together: a weak topological order (Bourdoncle 1993). A warp that always runs its lowest
-// lanes first then reconverges where paths join.
+// linearize returns a weak topological order of the blocks (Bourdoncle 1993): a block follows the
+// blocks that lead to it, and the blocks of a loop are adjacent. A warp that always runs its lowest
+// instructions first then reconverges where paths join.
 func linearize(blocks []basicBlock) []int {
 	var order []int
 	n := len(blocks)
-	number := make([]int, n) // 0 not seen, -1 placed
+	number := make([]int, n) // 0 if not visited, -1 if placed
 	var stack []int
 	count := 0
 	var visit func(v int, out *[]int) int
-	// component lays out the loop with head v.
+	// component returns the blocks of the loop with head v, in order.
 	component := func(v int) []int {
 		var body []int
 		for _, s := range blocks[v].successors() {
@@ -296,8 +297,8 @@ func linearize(blocks []basicBlock) []int {
 		}
 		return append([]int{v}, body...)
 	}
-	// visit prepends the components reached from v to out. It builds an order in reverse, so out
-	// grows at the front.
+	// visit prepends the components that v leads to. out grows at the front, because the order is
+	// built in reverse.
 	visit = func(v int, out *[]int) int {
 		stack = append(stack, v)
 		count++

@@ -5,30 +5,31 @@ import (
 	"strings"
 )
 
-// A module is the parsed form of one PTX file.
+// module is the parsed form of one PTX file.
 type module struct {
-	name    string // file name in messages
+	name    string // name of the file in messages
 	kernels map[string]*kernel
 	globals []*variable // .global and .const variables
 }
 
-// A kernel is an entry point, first as parsed (body), then as [assemble] resolves it to a program.
+// kernel is a parsed entry point. [assemble] resolves it to a program.
 type kernel struct {
 	name      string
 	mod       *module
 	line      int
 	paramSize int
-	maxBlock  int // threads per block allowed by .maxntid, 0 if not given
+	maxBlock  int // maximum threads per block by .maxntid or .reqntid; 0 if not given
 	shared    int // bytes of static shared memory per block
 	local     int // bytes of local memory per thread
 	body      []statement
-	labels    map[string]int      // index into body
+	labels    map[string]int      // index in body
 	tables    map[string][]string // targets of brx.idx
-	rows      int                 // 64-bit register rows
-	preds     int                 // predicate registers
+	rows      int                 // number of 64-bit rows of registers
+	preds     int                 // number of predicate registers
 }
 
-// Limits of a kernel: an H200's, except for registers and variables, which only need some bound.
+// These are the limits of a kernel: those of an H200, and arbitrary ones for registers and
+// variables.
 const (
 	maxShared    = 48 << 10  // bytes per block
 	maxLocal     = 512 << 10 // bytes per thread
@@ -38,7 +39,7 @@ const (
 	maxAlign     = 1 << 12 // bytes
 )
 
-// checkLimits checks a kernel against the limits.
+// checkLimits returns an error if the kernel exceeds a limit.
 func (k *kernel) checkLimits() error {
 	for _, l := range []struct {
 		what      string
@@ -54,7 +55,8 @@ func (k *kernel) checkLimits() error {
 	return nil
 }
 
-// A variable is a name for memory: a kernel parameter, a shared or local array, a module's global.
+// variable is a named block of memory: a kernel parameter, a shared or local array, or a global of
+// the module.
 type variable struct {
 	name  string
 	space space
@@ -64,21 +66,22 @@ type variable struct {
 	init  []byte
 }
 
-// A register is a virtual register of PTX. Integer registers are rows of 32 lanes of 64 bits, kept
-// zero-extended; a 128-bit register is two rows, low half first. Each predicate is one 32-bit mask.
+// register is a virtual register of PTX. An integer register is a row of 32 lanes of 64 bits,
+// zero-extended. A 128-bit register is two rows, the low half first. A predicate is one 32-bit
+// mask.
 type register struct {
 	name string
 	bits int // 1 for predicates, else 8 to 128
 	row  int // first row, or index of the predicate
 }
 
-// rows returns how many rows the register takes; it must not be a predicate.
+// rows returns the number of rows of a register that is not a predicate.
 func (r *register) rows() int { return (r.bits + 63) / 64 }
 
-// A statement is one instruction as written.
+// statement is one instruction as written.
 type statement struct {
 	line   int
-	guard  *register // executes only in lanes where guard != negate
+	guard  *register // if not nil, only lanes with guard != negate execute
 	negate bool
 	op     string // opcode with modifiers: "ld.global.u32"
 	args   []operand
@@ -87,13 +90,13 @@ type statement struct {
 
 func (s *statement) String() string { return s.text }
 
-// An operand is an operand of a statement; its kind determines the valid fields.
+// operand is an operand of a statement. Its kind determines which fields are valid.
 type operand struct {
 	kind   operandKind
 	reg    *register // opReg, opAddr with a base register
 	negate bool      // opReg, opImm: "!p"
 	minus  bool      // opImm: written with a minus sign, which imm includes
-	float  int       // opImm: bits of its floating-point type, 0 for an integer
+	float  int       // opImm: bits of its floating-point type; 0 for an integer
 	second *register // opReg, opSink: "p|q"
 	imm    uint64    // opImm; opAddr: displacement
 	sym    string    // opSymbol: variable, label or special register
@@ -112,9 +115,9 @@ const (
 	opSink // "_"
 )
 
-// A typ is one of PTX's fundamental types.
+// typ is a fundamental type of PTX.
 type typ struct {
-	kind byte // 'u', 's', 'b', 'f', or 'p' for predicates
+	kind byte // 'u', 's', 'b' or 'f'; 'p' for predicates
 	bits int
 }
 
@@ -127,7 +130,7 @@ func (t typ) String() string {
 
 func (t typ) signed() bool { return t.kind == 's' }
 
-// mask has ones at the bits of a value of the type; all ones for 64 and 128.
+// mask returns the mask of the bits of a value, which is all ones for 64 and 128 bits.
 func (t typ) mask() uint64 {
 	if t.bits >= 64 {
 		return ^uint64(0)
@@ -135,7 +138,7 @@ func (t typ) mask() uint64 {
 	return 1<<t.bits - 1
 }
 
-// extend sign-extends the low bits of v.
+// extend sign-extends the low t.bits bits of v.
 func (t typ) extend(v uint64) int64 {
 	sh := 64 - t.bits
 	return int64(v<<sh) >> sh
@@ -151,7 +154,7 @@ var types = func() map[string]typ {
 	return m
 }()
 
-// A space is one of PTX's state spaces.
+// space is a state space of PTX.
 type space uint8
 
 const (

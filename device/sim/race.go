@@ -6,20 +6,21 @@ import (
 	"slices"
 )
 
-// Data races: two accesses to the same bytes that are not morally strong and not ordered, at least
-// one of them a store. They come from different threads, or from a thread and a copy.
-// [Options.Races] makes them faults. They are found among the remembered accesses, that is, the
-// last few stores to a cell and the last few loads of it. If one schedule hides a race, another one
-// shows it.
+// This file finds data races. A data race is two accesses to the same bytes that are neither
+// morally strong nor ordered. At least one is a store. The two accesses come from different
+// threads, or from a thread and a copy. With [Options.Races], data races are faults. Only the last
+// few stores to a cell and the last few loads of it are recorded. A race that one schedule hides is
+// found in another.
 
-// A bulk is the completed part of a transfer: an access to many bytes.
+// bulk is the completed part of a transfer, recorded as one access to many bytes.
 type bulk struct {
 	mark
 	write  bool
-	lo, hi uint64 // offsets
+	lo, hi uint64 // offsets in the segment
 }
 
-// checkRead looks for stores that race with a load of a cell, and remembers the load.
+// checkRead records a load of a cell. It reports false, and fails the launch, if a store races with
+// it.
 func (s *views) checkRead(w *warp, lane int, seg *segment, at uint64, c *cell, me *mark) bool {
 	if c.written() {
 		t := &w.threads[lane]
@@ -38,13 +39,13 @@ func (s *views) checkRead(w *warp, lane int, seg *segment, at uint64, c *cell, m
 	return true
 }
 
-// remember adds a load.
+// remember records a load.
 func (c *cell) remember(m *mark) {
 	c.reads[c.loads%historyLength] = *m
 	c.loads++
 }
 
-// remembered visits the remembered loads of the cell, the oldest one first.
+// remembered yields the recorded loads of the cell, the oldest one first.
 func (c *cell) remembered(yield func(m *mark) bool) {
 	for i := max(0, c.loads-historyLength); i < c.loads; i++ {
 		if !yield(&c.reads[i%historyLength]) {
@@ -53,7 +54,7 @@ func (c *cell) remembered(yield func(m *mark) bool) {
 	}
 }
 
-// checkWrite looks for loads and stores that race with a store to a cell.
+// checkWrite reports false, and fails the launch, if an earlier access races with a store.
 func (s *views) checkWrite(w *warp, lane int, seg *segment, at uint64, c *cell, me *mark) bool {
 	t := &w.threads[lane]
 	for i := range c.msgs[:c.n] {
@@ -69,7 +70,7 @@ func (s *views) checkWrite(w *warp, lane int, seg *segment, at uint64, c *cell, 
 	return s.checkBulk(w, lane, seg, at, c, me, true)
 }
 
-// checkBulk looks for transfers that race with an access to a cell.
+// checkBulk reports false, and fails the launch, if a transfer races with an access to a cell.
 func (s *views) checkBulk(w *warp, lane int, seg *segment, at uint64, c *cell, me *mark, write bool) bool {
 	for i := range seg.bulk {
 		b := &seg.bulk[i]
@@ -85,7 +86,7 @@ func (s *views) checkBulk(w *warp, lane int, seg *segment, at uint64, c *cell, m
 	return true
 }
 
-// bytesOf returns a mask of the bytes of the cell at an offset that lie in [lo,hi).
+// bytesOf returns the mask of the bytes of the cell at offset at that lie in [lo,hi).
 func bytesOf(lo, hi, at uint64) (m uint8) {
 	for i := range uint64(cellBytes) {
 		if at+i >= lo && at+i < hi {
@@ -95,7 +96,7 @@ func bytesOf(lo, hi, at uint64) (m uint8) {
 	return m
 }
 
-// checkOrdered fails the launch if an earlier access races with the current one of a thread.
+// checkOrdered reports false, and fails the launch, if an earlier access races with access me.
 func (s *views) checkOrdered(w *warp, lane int, seg *segment, at uint64, t *thread, c *cell, me *mark, earlier *mark) bool {
 	common := me.bytes & earlier.bytes
 	if common == 0 || me.morallyStrong(earlier) || t.hasSeen(c, earlier) {
@@ -107,8 +108,7 @@ func (s *views) checkOrdered(w *warp, lane int, seg *segment, at uint64, t *thre
 	return false
 }
 
-// describe describes an access for a message. reader is the launch that the message is about, or
-// nil.
+// describe returns a description of an access for messages. reader is the failed launch or nil.
 func (m *mark) describe(reader *launch) string {
 	if m.in == nil {
 		return m.work.String()
@@ -125,8 +125,8 @@ func (m *mark) describe(reader *launch) string {
 	return s
 }
 
-// transfer checks the next bytes [lo,hi) of a transfer for races with earlier accesses, and
-// remembers them. It returns false after a race.
+// transfer records the bytes [lo,hi) of a transfer as an access. It reports false, and marks the
+// device as lost, if an earlier access races with the transfer.
 func (s *views) transfer(w *work, lo, hi int) bool {
 	t := w.transfer
 	if t.done == 0 {
@@ -153,7 +153,7 @@ func (s *views) transfer(w *work, lo, hi int) bool {
 	return true
 }
 
-// checkTransfer checks the bytes [lo,hi) of a segment.
+// checkTransfer does the same for the bytes [lo,hi) of one segment.
 func (s *views) checkTransfer(w *work, seg *segment, lo, hi uint64, write bool) bool {
 	t := w.transfer
 	races := func(c *cell, at uint64, m *mark) bool {
@@ -191,11 +191,11 @@ func (s *views) checkTransfer(w *work, seg *segment, lo, hi uint64, write bool) 
 	return true
 }
 
-// maxBulk is the number of transfers that a segment remembers before it forgets those that are
-// known to all.
+// maxBulk is the number of entries of segment.bulk at which addBulk removes those that are known to
+// all.
 const maxBulk = 16
 
-// addBulk remembers a piece of a transfer.
+// addBulk adds the next piece of a transfer to the segment's list.
 func (s *views) addBulk(seg *segment, b bulk) {
 	if len(seg.bulk) == 0 {
 		s.dirty = append(s.dirty, seg)
@@ -212,7 +212,7 @@ func (s *views) addBulk(seg *segment, b bulk) {
 	seg.bulk = append(seg.bulk, b)
 }
 
-// knownToAll reports whether a work is ordered before all pending works, and before all later ones.
+// knownToAll reports whether w is ordered before all pending works and all later ones.
 func (d *Device) knownToAll(w *work) bool {
 	if !d.waited.include(w) {
 		return false
@@ -225,7 +225,7 @@ func (d *Device) knownToAll(w *work) bool {
 	return true
 }
 
-// cells visits the existing cells that overlap the bytes [lo,hi).
+// cells yields the existing cells that overlap the bytes [lo,hi).
 func (h history) cells(lo, hi uint64) func(yield func(at uint64, c *cell) bool) {
 	return func(yield func(at uint64, c *cell) bool) {
 		for i := lo / cellBytes; i*cellBytes < hi; i++ {
@@ -240,7 +240,7 @@ func (h history) cells(lo, hi uint64) func(yield func(at uint64, c *cell) bool) 
 	}
 }
 
-// pushTransfer pushes the bytes that a transfer has just written onto the existing cells.
+// pushTransfer adds the bytes that a transfer has just written to the existing cells, as messages.
 func (s *views) pushTransfer(w *work, seg *segment, lo, hi uint64) {
 	t := w.transfer
 	s.clock++

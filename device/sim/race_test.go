@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// Two unordered accesses are a data race if one is a store and one is weak or has too small a
-// scope. Ordered ones are not.
+// Two unordered accesses are a data race if at least one is a store, and at least one is weak or
+// has too small a scope. Ordered accesses are no data race.
 func TestRaces(t *testing.T) {
 	tests := []struct {
 		name    string
-		threads []string // as in litmus tests
+		threads []string // PTX as in litmus tests
 		block   bool
 		race    bool
 	}{
@@ -71,15 +71,15 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// Kernels with a planted race, a planted access out of bounds and a wrong __syncwarp mask. The
-// fault names kernel, line and lane, and for a race also the other access.
+// These kernels have a planted race, a planted access out of bounds and a wrong __syncwarp mask.
+// The fault names kernel, line and lane, and for a race also the other access.
 func TestPlantedFaults(t *testing.T) {
-	const firstLine = 22 // of the body, see ptx
+	const firstLine = 22 // first line of the body in ptx
 	tests := []struct {
 		name string
 		body string
 		opts Options
-		line int // in body
+		line int // line in body
 		lane int
 		want string
 	}{
@@ -142,8 +142,8 @@ END:`, Options{}, 6, 0, "deadlock: membermask 0x0001ffff waits for lanes 0x00010
 	}
 }
 
-// Threads have unique numbers in blocks of any size: a barrier does not let a block see stores of
-// threads in the next one.
+// Threads have unique numbers in blocks of any size. A barrier of one block therefore shows no
+// stores of threads in the next block.
 func TestBarrierOfOneBlockOnly(t *testing.T) {
 	stale := false
 	for seed := range uint64(200) {

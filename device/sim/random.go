@@ -6,23 +6,24 @@ import (
 	"slices"
 )
 
-// Random scheduling: before every access to shared memory, any lanes of any resident warp of any
-// launch may run next, and so may a piece of a copy. Lanes at one instruction mostly run together.
-// They are separated now and then, because hardware may let a warp's lanes drift apart at any time.
+// random is the random scheduler. Before every access to memory that threads share, it may switch
+// to any lanes of any resident warp of any launch, or to a copy. Lanes at the same instruction
+// mostly run together. random separates them now and then, because hardware may let the lanes of a
+// warp drift apart at any time.
 //
-// Streams are chosen by weights, which change at random times. So a stream may begin late, stand
-// still for a while, or do all its work in the midst of another's.
+// It chooses streams by weights, which change at random times. A stream may therefore begin late,
+// pause for a while, or do all its work between two steps of another stream.
 type random struct {
-	turnsLeft int // number of turns until the weights change
+	turnsLeft int // number of steps until the weights change
 }
 
 const (
-	// residentRandom is the number of blocks that run at the same time at first.
+	// residentRandom is the number of blocks that run at the same time, unless the launch stalls.
 	residentRandom = 16
-	// burst bounds the instructions between two accesses.
+	// burst bounds the number of instructions between two accesses.
 	burst = 1 << 12
-	// weightBits and phaseBits bound weights, and the number of turns that they last, by powers of
-	// two.
+	// weightBits and phaseBits bound the exponents of random powers of two: of the weights, and of
+	// the number of steps until the weights change.
 	weightBits, phaseBits = 8, 11
 )
 
@@ -45,7 +46,7 @@ func (r *random) step(d *Device, ready []*work) {
 	w.launch.run(func() { r.runWarp(w.launch) })
 }
 
-// chooseWork chooses one of several works by the weights of their streams.
+// chooseWork chooses a work by the weights of the streams.
 func (r *random) chooseWork(rng *rand.Rand, ready []*work) *work {
 	if r.turnsLeft--; r.turnsLeft < 0 {
 		r.turnsLeft = 1 << rng.IntN(phaseBits)
@@ -64,7 +65,7 @@ func (r *random) chooseWork(rng *rand.Rand, ready []*work) *work {
 		}
 		at -= w.stream.weight
 	}
-	return nil // not reached: the weights sum up to more than at
+	return nil // not reached, since the sum of the weights exceeds at
 }
 
 // startBlocks starts blocks until enough run.
@@ -80,7 +81,7 @@ func (r *random) startBlocks(l *launch) {
 	}
 }
 
-// runWarp runs some lanes of a warp up to their next access but one.
+// runWarp runs some lanes of a warp until just before their next access but one.
 func (r *random) runWarp(l *launch) {
 	r.startBlocks(l)
 	if len(l.ready) == 0 {
@@ -93,7 +94,7 @@ func (r *random) runWarp(l *launch) {
 		return
 	}
 	w.ready = false
-	// A barrier that w completed may have appended warps to the list.
+	// i is looked up again, because a barrier that w completed may have appended warps to the list.
 	i := slices.Index(l.ready, w)
 	l.ready[i] = l.ready[len(l.ready)-1]
 	l.ready = l.ready[:len(l.ready)-1]
@@ -105,8 +106,8 @@ func (r *random) runWarp(l *launch) {
 	}
 }
 
-// chooseGroup removes a runnable group, and merges others at the same instruction into it, or takes
-// only some of its lanes.
+// chooseGroup removes a group from the runnable groups. Sometimes it merges the other groups at the
+// same instruction into it, and sometimes it splits the group and returns only some of its lanes.
 func (r *random) chooseGroup(w *warp) group {
 	rng := w.launch.rng
 	i := 0

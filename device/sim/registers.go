@@ -5,25 +5,23 @@ import (
 	"slices"
 )
 
-// Registers share rows. PTX as clang writes it has a separate register for almost every value: a
-// kernel has hundreds, and a warp's would not stay in a cache. But few values are live at any one
-// place. Registers therefore get rows by linear scan (Poletto and Sarkar, TOPLAS 1999): registers
-// that are never live at the same place may share a row.
+// This file assigns rows to registers. PTX as clang writes it has a separate register for almost
+// every value. A kernel has hundreds of registers, and those of a warp would not stay in a cache.
+// But few values are live at any one place. A linear scan (Poletto and Sarkar, TOPLAS 1999)
+// therefore lets registers share a row if they are never live at the same place.
 
-// A use lists the registers that a statement reads and writes.
+// use lists the registers that a statement reads and writes.
 type use struct{ reads, writes []*register }
 
-// all returns all registers of the use.
 func (u *use) all() []*register { return slices.Concat(u.reads, u.writes) }
 
-// An interval is the part of a program, from one place to another, in which a register needs a row.
+// interval is the part of a program in which a register needs a row.
 type interval struct {
 	reg         *register
 	first, last int
 }
 
-// share assigns the final rows to the registers of a kernel, for its basic blocks in their final
-// order.
+// share assigns rows to the registers of a kernel. order is the final order of its basic blocks.
 func (a *assembler) share(blocks []basicBlock, order []int) error {
 	uses := make([]use, len(a.k.body))
 	for i := range uses {
@@ -36,7 +34,7 @@ func (a *assembler) share(blocks []basicBlock, order []int) error {
 	return nil
 }
 
-// intervals returns the live intervals of the registers, sorted by their begin.
+// intervals returns the live intervals of the registers, in the order of their first places.
 func (k *kernel) intervals(blocks []basicBlock, order []int, uses []use) []interval {
 	in, out := k.live(blocks, order, uses)
 	regs := make([]*register, k.rows)
@@ -46,7 +44,7 @@ func (k *kernel) intervals(blocks []basicBlock, order []int, uses []use) []inter
 		}
 	}
 	var all []interval
-	index := make([]int, k.rows) // of a register's interval, from 1
+	index := make([]int, k.rows) // index of a register's interval plus 1, by row
 	at := 0
 	needed := func(row int) {
 		if index[row] == 0 {
@@ -69,11 +67,11 @@ func (k *kernel) intervals(blocks []basicBlock, order []int, uses []use) []inter
 	return all
 }
 
-// live returns, for each basic block, the registers with a value that is still to be read, at its
-// begin and at its end.
+// live returns the registers that are live at the begin and at the end of each basic block. A
+// register is live if its value is still to be read.
 func (k *kernel) live(blocks []basicBlock, order []int, uses []use) (in, out []rowSet) {
 	in, out = make([]rowSet, len(blocks)), make([]rowSet, len(blocks))
-	written := make([]rowSet, len(blocks)) // before they are read, in all lanes
+	written := make([]rowSet, len(blocks)) // registers written in all lanes before they are read
 	for b := range blocks {
 		in[b], out[b], written[b] = newRowSet(k.rows), newRowSet(k.rows), newRowSet(k.rows)
 		for i := blocks[b].end - 1; i >= blocks[b].first; i-- {
@@ -102,12 +100,13 @@ func (k *kernel) live(blocks []basicBlock, order []int, uses []use) (in, out []r
 	return in, out
 }
 
-// assignRows assigns rows to the registers of intervals and returns the number of rows. A row is
-// free again one place after the end of its interval, since an instruction may write before it has
-// read everything.
+// assignRows assigns rows to the registers of intervals and returns the number of rows. A row
+// becomes free one place after the end of its interval, since an instruction may write before it
+// has read all its operands.
 func assignRows(all []interval) (rows int) {
-	ends := map[int][]*register{} // by the place after the end
-	free := map[int][]int{}       // first of some rows, by the number of rows
+	ends := map[int][]*register{} // by the place after the end of the interval
+	// free rows by the number of rows of a register; only the first row is listed
+	free := map[int][]int{}
 	at := 0
 	for _, s := range all {
 		for ; at <= s.first; at++ {
@@ -127,7 +126,7 @@ func assignRows(all []interval) (rows int) {
 	return rows
 }
 
-// A rowSet has a bit for each row.
+// rowSet is a set of rows, with one bit for each row.
 type rowSet []uint64
 
 func newRowSet(rows int) rowSet { return make(rowSet, (rows+63)/64) }
@@ -135,8 +134,7 @@ func newRowSet(rows int) rowSet { return make(rowSet, (rows+63)/64) }
 func (s rowSet) add(row int)    { s[row/64] |= 1 << (row % 64) }
 func (s rowSet) remove(row int) { s[row/64] &^= 1 << (row % 64) }
 
-// join adds the rows of o that are not in without, which may be nil, and reports whether it added
-// any.
+// join adds the rows of o that are not in without, and reports whether it added any.
 func (s rowSet) join(o, without rowSet) (grown bool) {
 	for i, v := range o {
 		if without != nil {
@@ -148,7 +146,7 @@ func (s rowSet) join(o, without rowSet) (grown bool) {
 	return grown
 }
 
-// each visits the rows.
+// each calls visit for each row of the set.
 func (s rowSet) each(visit func(row int)) {
 	for i, v := range s {
 		for ; v != 0; v &= v - 1 {

@@ -6,43 +6,43 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Sizes in which GPUs fetch memory: a request names cache lines, and the sectors of each that it
-// needs.
+// These are the sizes in which GPUs fetch memory. A request names cache lines, and the sectors of
+// each line that it needs.
 const (
 	SectorBytes = 32
 	LineBytes   = 128
 )
 
-// A Request is what one instruction of a warp requests of global memory. Lanes that access one
-// sector request it once, as on a GPU. The sum over the requests gives the sectors and lines that a
-// launch requests. Under [Fast] the lanes of a warp at one instruction execute it together; under
-// the other schedulers they make separate requests.
+// Request is the set of sectors of global memory that one instruction of a warp accesses. Lanes
+// that access the same sector request it once, as on a GPU. The sum over all requests is the number
+// of sectors and lines that a launch requests. Under [Fast], the lanes of a warp at one instruction
+// execute it together. Under the other schedulers they make separate requests.
 type Request struct {
-	Launch int    // number of earlier launches of the device
-	Kernel string // name of its kernel
-	Line   int    // line of the instruction in the kernel's file
+	Launch int    // number of earlier launches on the device
+	Kernel string // name of the kernel
+	Line   int    // line of the instruction in the PTX file
 	Kind   RequestKind
-	// Sectors are the addresses of the sectors, ascending. They are valid during the call.
+	// Sectors are the addresses of the sectors, ascending. They are valid during the call only.
 	Sectors []device.Ptr
 }
 
-// RequestKind is the purpose of a [Request].
+// RequestKind is the kind of access of a [Request].
 type RequestKind uint8
 
-// The kinds of requests.
+// These are the kinds of requests.
 const (
 	Load RequestKind = iota
 	Store
-	Atomic // includes a compare-and-swap that fails and a reduction
+	Atomic // also of a reduction, and of a compare-and-swap that fails
 )
 
 // String returns the name of the kind.
 func (k RequestKind) String() string { return [...]string{"load", "store", "atomic"}[k] }
 
-// CountIn counts the sectors that begin in the size bytes from at on, and the lines of these
-// sectors.
+// CountIn returns how many sectors of r begin in the size bytes at address at, and in how many
+// lines these sectors lie.
 func (r Request) CountIn(at device.Ptr, size int) (sectors, lines int) {
-	last := device.Ptr(0) // not an address of memory
+	last := device.Ptr(0) // never an address of memory
 	for _, s := range r.Sectors {
 		if s < at || s >= at+device.Ptr(size) {
 			continue
@@ -56,10 +56,10 @@ func (r Request) CountIn(at device.Ptr, size int) (sectors, lines int) {
 	return sectors, lines
 }
 
-// request reports the accesses that lanes m are about to make.
+// request passes the accesses that the lanes in m are about to make to Options.Requests.
 func (l *launch) request(w *warp, in *instr, m uint32) {
 	ac := in.access
-	var all [warpSize]device.Ptr // no access crosses a sector boundary
+	var all [warpSize]device.Ptr // one per lane, since no access crosses a sector boundary
 	sectors := all[:0]
 	for ; m != 0; m &= m - 1 {
 		addr := w.rows[in.a][lowest(m)] + ac.disp

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Lanes of one instruction that access one sector, or one line, request it once.
+// Lanes that access the same sector or line in one instruction request it once.
 func TestRequests(t *testing.T) {
 	type count struct {
 		kind           RequestKind
@@ -63,7 +63,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// Within counts the sectors that begin in a part of memory, and the lines of these.
+// CountIn counts the sectors that begin in a part of memory, and the lines of these sectors.
 func TestRequestCountIn(t *testing.T) {
 	r := Request{Sectors: []device.Ptr{0x1000, 0x1060, 0x1080, 0x1100}}
 	for _, c := range []struct{ at, size, sectors, lines int }{

@@ -1,11 +1,12 @@
 package sim
 
-// Loops over all lanes of a warp, for the most frequent instructions. With a call per lane, most of
-// the time is that of the calls; with one lane per iteration, a third of it is that of the loop.
-// Each loop computes the same as the function of one lane with its name, four lanes per iteration.
+// This file holds loops over all lanes of a warp for the most frequent instructions. With a call
+// per lane, the calls would take most of the time. With one lane per iteration, the loop itself
+// would take a third of the time. Each loop has the name of the function that computes one lane.
+// Most loops compute four lanes per iteration.
 
-// rows2 adds to a builder of an instruction with two sources a separate loop for full warps, rows3
-// to one with three.
+// rows2 returns a builder that builds the same instruction, with two sources, but runs loop for
+// full warps. rows3 does so for three sources.
 func rows2(build builder, loop func(t typ) func(d, a, b *lanes)) builder {
 	return func(a *assembler, s *statement, f form) (instr, error) {
 		in, err := build(a, s, f)

@@ -2,11 +2,11 @@ package sim
 
 import "math/rand/v2"
 
-// A scheduler chooses the next step among the works that can run.
+// scheduler chooses the next step among the works that can run.
 type scheduler interface {
-	// step takes a small step of one of the works that can begin or continue.
+	// step takes a small step of one of the ready works.
 	step(d *Device, ready []*work)
-	// wake reports that waiting lanes of a warp can run.
+	// wake is called when waiting lanes of a warp become runnable.
 	wake(w *warp)
 }
 
@@ -16,7 +16,7 @@ func (d *Device) schedule() {
 		d.rng = rand.New(rand.NewPCG(d.opts.Seed, 0))
 	}
 	sequential := d.opts.Sequential || d.opts.Scheduler == Fast
-	// A domain requires views, for the stores that threads have seen.
+	// A domain needs views, which record the stores that threads have seen.
 	if !sequential || d.journal != nil {
 		d.views = newViews(d)
 		d.views.newest = sequential
@@ -31,15 +31,15 @@ func (d *Device) schedule() {
 	}
 }
 
-// step makes the smallest possible progress.
+// step takes one step of a work that can run, if there is one.
 func (d *Device) step() {
 	if ready := d.ready(); len(ready) > 0 {
 		d.sched.step(d, ready)
 	}
 }
 
-// run lets a launch take a step. It begins the launch before the step and concludes it after, if
-// needed.
+// run calls step as one step of the launch. It begins the launch before the first step and finishes
+// it after the last.
 func (l *launch) run(step func()) {
 	d := l.dev
 	if !l.begun {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Every instruction of every PTX file in the module is supported, and is one of the forms that are
-// compared with hardware.
+// Every instruction in the module's PTX files is supported. Its form is one that is compared with
+// hardware.
 func TestShippedForms(t *testing.T) {
 	compared := map[string]bool{}
 	for _, f := range formKernels() {

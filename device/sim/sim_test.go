@@ -10,8 +10,9 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// ptx wraps the body of a kernel "k" with one parameter, a struct of two addresses. These are in
-// %rd1 and %rd2; %r1 is the thread in the grid and %r2 the lane.
+// ptx returns a module with a kernel "k" of this body. Its one parameter is a struct of two
+// addresses, which are in %rd1 and %rd2. %r1 is the index of the thread in the grid, and %r2 is the
+// lane.
 func ptx(body string) string {
 	return `
 .version 8.5
@@ -39,8 +40,7 @@ func ptx(body string) string {
 `
 }
 
-// A rig is a device with a kernel and two arrays of 64-bit words, the first written and the second
-// not.
+// rig is a device with a kernel and two arrays of 64-bit words. The first array is written.
 type rig struct {
 	t      *testing.T
 	dev    *Device
@@ -115,7 +115,7 @@ func every(t *testing.T, f func(t *testing.T, opts *Options)) {
 	}
 }
 
-// Every thread writes the square of its number; the lanes diverge at a branch and meet again.
+// Every thread writes the square of its index. The lanes diverge at a branch and meet again.
 func TestThreadsAndBranches(t *testing.T) {
 	every(t, func(t *testing.T, opts *Options) {
 		r := newRig(t, opts, ptx(`
@@ -204,8 +204,8 @@ LAST:
 	})
 }
 
-// TestGridBarrier launches a block for each unit, and each block waits for all others. PCT runs
-// fewer, since it ranks all blocks at each step.
+// TestGridBarrier launches a block for each multiprocessor, and each block waits for all others.
+// PCT runs fewer blocks, since it ranks all of them at each step.
 func TestGridBarrier(t *testing.T) {
 	for s, blocks := range map[Scheduler]int{Fast: units, Random: units, PCT: 2 * residentRandom} {
 		t.Run(string(s), func(t *testing.T) {
@@ -297,7 +297,7 @@ func TestBarrierOfPartOfAWarp(t *testing.T) {
 	})
 }
 
-// Local memory is per thread; generic addresses reach every space.
+// Each thread has its own local memory. Generic addresses reach every space.
 func TestSpaces(t *testing.T) {
 	every(t, func(t *testing.T, opts *Options) {
 		r := newRig(t, opts, ptx(`
@@ -323,7 +323,7 @@ func TestSpaces(t *testing.T) {
 	})
 }
 
-// Faults of kernels and their messages.
+// These faults of kernels have the expected messages.
 func TestFaults(t *testing.T) {
 	tests := []struct {
 		name string
@@ -381,7 +381,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// An access to a freed block has another message than one to memory that never existed.
+// An access to a freed block has another message than an access to memory that never existed.
 func TestUseAfterFree(t *testing.T) {
 	r := newRig(t, nil, ptx("ld.global.u64 %rd3, [%rd2];"), []uint64{1}, 8)
 	p := [2]device.Ptr{r.in.Ptr(), r.out.Ptr()}
@@ -406,7 +406,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// An access beyond a block does not hit the next one, at any distance.
+// An access beyond a block does not hit the next block, at any distance.
 func TestBlocksLieApart(t *testing.T) {
 	for _, offset := range []int{8, 256, 512, 4096, 1 << 20, 1 << 29} {
 		r := newRig(t, nil, ptx(fmt.Sprintf("st.global.u64 [%%rd1+%d], 5;", offset)), []uint64{1}, 1<<10)
@@ -422,7 +422,7 @@ func TestBlocksLieApart(t *testing.T) {
 	}
 }
 
-// Constant memory cannot be written, through any address.
+// A kernel cannot write constant memory by any address.
 func TestConstant(t *testing.T) {
 	for _, write := range []string{"st.global.u32 [%rd3], 7;", "st.u32 [%rd3], 7;", "atom.global.add.u32 %r3, [%rd3], 7;"} {
 		every(t, func(t *testing.T, opts *Options) {
@@ -434,7 +434,7 @@ func TestConstant(t *testing.T) {
 	}
 }
 
-// Text that does not parse or resolve is refused with file and line.
+// Text that cannot be parsed or resolved causes an error with file and line.
 func TestUnknownForms(t *testing.T) {
 	tests := []struct{ body, want string }{
 		{"wgmma.fence;", `:21: unknown instruction "wgmma"`},
@@ -498,7 +498,7 @@ func TestUnknownForms(t *testing.T) {
 	}
 }
 
-// The same seed gives the same run, another one a different order.
+// The same seed gives the same run. Another seed gives another order.
 func TestSeedsDecide(t *testing.T) {
 	order := func(s Scheduler, seed uint64) string {
 		r := newRig(t, &Options{Scheduler: s, Seed: seed}, ptx(`

@@ -1,7 +1,7 @@
 package sim
 
-// Special registers. Those that are constant while a warp runs are rows of its register file;
-// clocks are read.
+// This file implements special registers. Those that are constant while a warp runs are rows of its
+// register file. Clocks are read when they are used.
 
 var specialRegisters = map[string]func(w *warp, row *lanes){
 	"%laneid":      perLane(func(lane int) uint64 { return uint64(lane) }),
@@ -30,7 +30,7 @@ var specialRegisters = map[string]func(w *warp, row *lanes){
 	"%nctaid.z": uniform(func(w *warp) uint64 { return uint64(w.launch.grid[2]) }),
 }
 
-// uniform fills a register with one value in all lanes of a warp.
+// uniform returns a function that fills a row with the same value in all lanes of a warp.
 func uniform(of func(w *warp) uint64) func(w *warp, row *lanes) {
 	return func(w *warp, row *lanes) {
 		v := of(w)
@@ -40,7 +40,7 @@ func uniform(of func(w *warp) uint64) func(w *warp, row *lanes) {
 	}
 }
 
-// perLane fills a register that depends on the lane only.
+// perLane returns a function that fills a row with values that depend on the lane only.
 func perLane(of func(lane int) uint64) func(w *warp, row *lanes) {
 	var all lanes
 	for i := range all {
@@ -49,7 +49,7 @@ func perLane(of func(lane int) uint64) func(w *warp, row *lanes) {
 	return func(_ *warp, row *lanes) { *row = all }
 }
 
-// coordinate fills a register with one coordinate of each lane's thread in its block.
+// coordinate returns a function that fills a row with one coordinate of each thread in its block.
 func coordinate(axis int) func(w *warp, row *lanes) {
 	return func(w *warp, row *lanes) {
 		d := w.launch.blockDim
@@ -68,8 +68,8 @@ func coordinate(axis int) func(w *warp, row *lanes) {
 	}
 }
 
-// The clock counts executed warp instructions. It advances with each, the same way in every run of
-// a seed.
+// clocks are the registers that return the clock. The clock counts executed warp instructions, and
+// is the same in every run with the same seed.
 var clocks = map[string]func(w *warp) uint64{
 	"%clock":          func(w *warp) uint64 { return w.now() },
 	"%clock_hi":       func(w *warp) uint64 { return w.now() >> 32 },

@@ -9,24 +9,24 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// A stream is a queue of works that run one after another.
+// stream is a queue of works that run one after another.
 type stream struct {
 	dev    *Device
-	index  int // among the open streams; reused after it is closed
+	index  int // index in dev.streams; reused after Close
 	queue  []*work
-	after  progress // works ordered before the next work submitted
-	latest *work    // last submitted, or nil
+	after  progress // works ordered before the next submitted work
+	latest *work    // last submitted work, or nil
 	closed bool
 
-	// observed is what threads of finished works had seen of works not ordered before them, by
-	// reading their stores. It is ordered before the next work, too. nil is nothing.
+	// observed is the view that threads of finished works had of unordered works, by reading their
+	// stores. It is ordered before the next work, too. nil means that they had read none.
 	observed *view
-	weight   uint32 // weight of its turns under Random
+	weight   uint32 // weight of the stream in random.chooseWork
 }
 
 var errClosedStream = fmt.Errorf("sim: stream: %w", device.ErrClosed)
 
-// NewStream opens a queue of work.
+// NewStream implements [device.Device].
 func (d *Device) NewStream() (*device.Stream, error) {
 	if err := d.lock(); err != nil {
 		return nil, err
@@ -41,10 +41,10 @@ func (d *Device) NewStream() (*device.Stream, error) {
 	return device.NewStream(d, s), nil
 }
 
-// addObserved adds a view to those ordered before the stream's next work.
+// addObserved joins v to the stream's observed view.
 func (s *stream) addObserved(v *view) { s.observed = joinViews(s.observed, v) }
 
-// do runs f with the device locked.
+// do calls f with the device locked, or returns an error if the device or the stream is unusable.
 func (s *stream) do(f func(d *Device) error) error {
 	if err := s.dev.lock(); err != nil {
 		return err
@@ -56,7 +56,6 @@ func (s *stream) do(f func(d *Device) error) error {
 	return f(s.dev)
 }
 
-// send submits a copy or a fill.
 func (s *stream) send(t *transfer) error {
 	return s.do(func(d *Device) error { return d.send(s, t) })
 }
@@ -76,7 +75,8 @@ func (s *stream) CopyInAsync(dst device.Ptr, src []byte) error {
 	return s.send(&transfer{kind: transferIn, to: uint64(dst), host: src, size: len(src), async: true})
 }
 
-// CopyOut does not write to dst after it has returned, with or without an error.
+// CopyOut implements [device.StreamDriver]. After it returns, with or without an error, dst does
+// not change.
 func (s *stream) CopyOut(ctx context.Context, dst []byte, src device.Ptr) error {
 	return s.do(func(d *Device) error {
 		if err := ctx.Err(); err != nil || len(dst) == 0 {
@@ -135,7 +135,7 @@ func (s *stream) Record(e device.EventDriver) error {
 	})
 }
 
-// Wait refers to the last recorded marker.
+// Wait implements [device.StreamDriver]. It waits for the marker that e last recorded.
 func (s *stream) Wait(e device.EventDriver) error {
 	return s.do(func(d *Device) error {
 		ev, err := d.event(e)
@@ -158,7 +158,7 @@ func (d *Device) drain(ctx context.Context, s *stream) error {
 	return d.await(ctx, s.latest)
 }
 
-// Close first runs the queued works.
+// Close runs the queued works and closes the stream.
 func (s *stream) Close() error {
 	d := s.dev
 	d.mu.Lock()
@@ -167,13 +167,13 @@ func (s *stream) Close() error {
 		s.closed = true
 		return nil
 	}
-	// Concurrent callers then submit nothing after the work that this waits for.
+	// Set first, so that concurrent callers submit nothing after the last work.
 	s.closed = true
 	err := d.lost
 	if err == nil {
 		err = d.drain(context.Background(), s)
 	}
-	if !d.closed { // checked again after waiting
+	if !d.closed { // checked again, since drain releases the lock
 		d.streams[s.index] = nil
 	}
 	if errors.Is(err, device.ErrLost) {

@@ -2,8 +2,8 @@ package sim
 
 import "testing"
 
-// Litmus tests of streams: launches, their ordering, and the values that the last ones may see in
-// words 8 to 10.
+// streamLitmus are litmus tests of streams: launches, their order, and values that the last
+// launches may or may not see in words 8 to 10.
 var streamLitmus = []struct {
 	name    string
 	submit  func(s *stage)
@@ -124,8 +124,8 @@ var streamLitmus = []struct {
 	}, []uint64{0}, false},
 }
 
-// A launch sees the stores of a launch that is ordered before it, by any kind of ordering. Without
-// an edge it may or may not see them.
+// A launch sees the stores of a launch ordered before it, by any kind of order. Without an order,
+// it may or may not see them.
 func TestLitmusOfStreams(t *testing.T) {
 	for _, test := range streamLitmus {
 		t.Run(test.name, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestLitmusOfStreams(t *testing.T) {
 	}
 }
 
-// A GPU shows no outcome that the simulator forbids.
+// On a GPU no outcome appears that the simulator forbids.
 func TestLitmusOfStreamsOnGPU(t *testing.T) {
 	dev := openGPU(t)
 	s := stageOn(t, dev, 3)

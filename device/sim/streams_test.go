@@ -15,8 +15,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// A stage is a device for tests of several streams: words of memory, kernels by name, and streams
-// by number.
+// stage is a device for tests of several streams. It has words of memory, named kernels, and
+// numbered streams.
 type stage struct {
 	t       *testing.T
 	dev     device.Device
@@ -27,7 +27,7 @@ type stage struct {
 }
 
 // stageKernels are the kernels of the tests. The words are x, y, z and so on, 64 bytes apart. A
-// kernel stores the values that it loads in the words from 8 on, or from 10.
+// kernel stores the values that it loads in the words from 8 on, or from 10 on.
 var stageKernels = map[string]string{
 	"store_x":  "st.relaxed.gpu.global.u64 [%rd1], 1;",
 	"store_2":  "st.relaxed.gpu.global.u64 [%rd1], 2;",
@@ -99,7 +99,7 @@ func (s *stage) must(err error) {
 	}
 }
 
-// launch submits a kernel of one thread, or of the given number.
+// launch submits a kernel with one thread, or with the given number of threads.
 func (s *stage) launch(stream int, kernel string, threads ...int) {
 	s.t.Helper()
 	k, err := s.mod.Kernel(kernel)
@@ -112,7 +112,7 @@ func (s *stage) launch(stream int, kernel string, threads ...int) {
 	s.must(device.Launch(s.streams[stream], k, device.Dim{}, block, &p))
 }
 
-// edge orders earlier work of one stream before later work of another.
+// edge orders earlier work of one stream before later work of another stream.
 func (s *stage) edge(from, to int) {
 	s.t.Helper()
 	s.must(s.streams[from].Record(s.events[from]))
@@ -139,7 +139,7 @@ func weakly(t *testing.T, seeds uint64, f func(t *testing.T, opts *Options)) {
 }
 
 // Unordered accesses of two launches, or of a launch and a copy, are data races unless both are
-// strong. The message names both.
+// strong. The message names both accesses.
 func TestRacesOfStreams(t *testing.T) {
 	bytes64 := make([]byte, 64)
 	tests := []struct {
@@ -229,7 +229,7 @@ func TestRacesOfStreams(t *testing.T) {
 	}
 }
 
-// A kernel may see a part of a copy that is not ordered with it.
+// A kernel may see a part of a copy that is not ordered with the kernel.
 func TestCopiesGoInPieces(t *testing.T) {
 	parts, whole := 0, 0
 	weakly(t, 60, func(t *testing.T, opts *Options) {
@@ -250,8 +250,8 @@ func TestCopiesGoInPieces(t *testing.T) {
 	}
 }
 
-// Launches of different streams run concurrently: each waits for the other. In one stream the first
-// waits forever, and the fault names both.
+// Launches of different streams run concurrently and can wait for each other. In one stream the
+// first launch would wait forever. The fault names both launches.
 func TestLaunchesThatWaitForEachOther(t *testing.T) {
 	weakly(t, 20, func(t *testing.T, opts *Options) {
 		s := newStage(t, opts, 2)
@@ -273,7 +273,7 @@ func TestLaunchesThatWaitForEachOther(t *testing.T) {
 	}
 }
 
-// Under Fast, work runs in the order of submission.
+// Under Fast, works run in the order of submission.
 func TestFastKeepsTheOrderOfSubmission(t *testing.T) {
 	s := newStage(t, nil, 2)
 	s.launch(0, "store_x")
@@ -284,7 +284,7 @@ func TestFastKeepsTheOrderOfSubmission(t *testing.T) {
 	}
 }
 
-// A premature call of the host is a fault that names the work.
+// A call of the host that comes too early is a fault that names the work.
 func TestFaultsOfTheHost(t *testing.T) {
 	tests := []struct {
 		name string
@@ -414,8 +414,7 @@ func TestFaultsOfTheHost(t *testing.T) {
 	}
 }
 
-// A context that ends stops a wait between two steps. The work stays queued and runs in a later
-// wait.
+// If a context ends, the wait stops between two steps. The work stays queued for a later wait.
 func TestContextEndsBetweenSteps(t *testing.T) {
 	for _, how := range []Scheduler{Random, PCT} {
 		stopped := 0
@@ -444,7 +443,7 @@ func TestContextEndsBetweenSteps(t *testing.T) {
 	}
 }
 
-// A countdown is a context that ends after left calls of Err.
+// countdown is a context that ends after left calls of Err.
 type countdown struct {
 	context.Context
 	left int
@@ -457,7 +456,7 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// A replay of overlapping streams is identical, and another seed is not.
+// A replay of overlapping streams is identical. A run with another seed is not.
 func TestReplayOfStreams(t *testing.T) {
 	for _, how := range []Scheduler{Fast, Random, PCT} {
 		trace := func(seed uint64) string {
@@ -493,7 +492,7 @@ func TestReplayOfStreams(t *testing.T) {
 	}
 }
 
-// A stream opened after another was closed has no connection to it.
+// A stream is not ordered with a stream that was closed before it was opened.
 func TestStreamsComeAndGo(t *testing.T) {
 	weakly(t, 10, func(t *testing.T, opts *Options) {
 		opts.Races = true
@@ -512,7 +511,7 @@ func TestStreamsComeAndGo(t *testing.T) {
 	})
 }
 
-// Queues of streams are bounded: a submission beyond the bound waits.
+// Queues of streams are bounded. A submission beyond the bound waits.
 func TestQueuesAreBounded(t *testing.T) {
 	s := newStage(t, nil, 1)
 	for range maxQueued + 100 {

@@ -1,19 +1,19 @@
 package sim
 
-// Litmus tests of system scope, alone and beside smaller scopes, and of 32-bit words. On one device
-// the scopes of the system and of the device include each other's threads, so a mix of them orders
-// as either does.
+// This file has litmus tests of system scope, alone and mixed with smaller scopes, and of 32-bit
+// words. On one device, the scopes of the system and of the GPU contain the same threads, so any
+// mix of the two orders accesses.
 
 const mpWeird, sbWeird, iriwWeird = "0 0|1 0", "0 0|0 0", "0 0|0 0|1 0|1 0"
 
-// messagePassing returns MP with given code to write and to read the flag.
+// messagePassing returns the test MP, with the given code to write and to read the flag.
 func messagePassing(name, write, read string, allowed bool) litmus {
 	return litmus{name: "MP " + name, threads: []string{
 		"st.global.u64 [x], 1; " + write, read + " ld.global.u64 %rd11, [x];",
 	}, weird: mpWeird, allowed: allowed}
 }
 
-// storeBuffering returns SB with given code between the store and the load.
+// storeBuffering returns the test SB, with the given code between the store and the load.
 func storeBuffering(name, first, second string, allowed bool) litmus {
 	return litmus{name: "SB " + name, threads: []string{
 		"st.relaxed.sys.global.u64 [x], 1; " + first + " ld.relaxed.sys.global.u64 %rd10, [y];",
@@ -21,7 +21,8 @@ func storeBuffering(name, first, second string, allowed bool) litmus {
 	}, weird: sbWeird, allowed: allowed}
 }
 
-// independentReads returns IRIW with loads of an order and given code between them.
+// independentReads returns the test IRIW, with loads of the given order and the given code between
+// them.
 func independentReads(name, order, first, second string, allowed bool) litmus {
 	return litmus{name: "IRIW " + name, threads: []string{
 		"st.relaxed.sys.global.u64 [x], 1;",

@@ -7,13 +7,13 @@ import (
 	"os"
 )
 
-// A tracer writes the instructions that a device executes, one line per warp instruction:
+// tracer writes the instructions that a device executes, one line per warp instruction:
 //
 //	block.warp lanes line: instruction
 //
-// For a memory access the line ends with the address and the value of the lowest lane: the value
-// loaded or stored, or the old value that an atomic returns. Lines with a # report which launch
-// continues and what copies do.
+// The line of a memory access ends with the address and the value of the lowest lane. The value is
+// the one loaded or stored, or the old value that an atomic returns. Lines that begin with # report
+// which launch continues, and the pieces of copies.
 type tracer struct {
 	w   *bufio.Writer
 	c   io.Closer
@@ -41,7 +41,7 @@ func (t *tracer) close() error {
 	return err
 }
 
-// note writes a separate line and flushes it.
+// note writes a line that begins with #, and flushes it.
 func (t *tracer) note(format string, args ...any) {
 	fmt.Fprintf(t.w, "# "+format+"\n", args...)
 	t.w.Flush()
@@ -57,8 +57,8 @@ func (t *tracer) piece(w *work, lo, hi int) {
 	t.note("bytes %d to %d of the %v", lo, hi, w)
 }
 
-// step writes an instruction that is about to execute in lanes m of g. [tracer.value] ends the line
-// of a memory access.
+// step writes an instruction that is about to execute in lanes m of g. For a memory access,
+// [tracer.value] completes the line.
 func (t *tracer) step(w *warp, in *instr, g group, m uint32) {
 	if w.launch != t.now {
 		t.now = w.launch
@@ -76,18 +76,17 @@ func (t *tracer) step(w *warp, in *instr, g group, m uint32) {
 	}
 }
 
-// addresses reports whether the instruction has an address. A fence has none, nor has a division,
-// which can fail like an access.
+// addresses reports whether the instruction has an address. Fences and divisions have none.
 func (in *instr) addresses() bool { return in.access != nil && in.access.size > 0 }
 
-// value ends the line of an instruction that has executed in lanes m.
+// value completes the line of an instruction that has executed in lanes m.
 func (t *tracer) value(w *warp, in *instr, m uint32) {
 	if in.addresses() && m != 0 && !w.launch.failed() {
-		rows := in.list // of a load or store
+		rows := in.list // rows of a load or store
 		switch {
 		case rows == nil && in.d >= 0:
 			rows = []int32{in.d}
-		case rows == nil: // a reduction returns nothing
+		case rows == nil: // a reduction returns no value
 			rows = []int32{in.b}
 		}
 		fmt.Fprint(t.w, " =")

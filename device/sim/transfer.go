@@ -10,24 +10,25 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// A transfer is a copy or a fill. It runs in pieces, between which other works run: a kernel that
-// is not ordered with it may see a part of it.
+// transfer is a copy or a fill. It runs in pieces, and other works run between them. A kernel that
+// is not ordered with the transfer may therefore see a part of it.
 type transfer struct {
 	kind     transferKind
-	to, from uint64 // addresses; 0 for the host's side
-	size     int    // bytes
-	done     int    // bytes moved so far
-	pattern  uint32 // of a fill
+	to, from uint64 // addresses; 0 for host memory
+	size     int    // in bytes
+	done     int    // number of bytes moved so far
+	pattern  uint32 // pattern of a fill
 	target   *segment
 	source   *segment
 
-	host      []byte // memory of the host's side
-	async     bool   // host is memory of the caller
+	host      []byte // source or target in host memory
+	async     bool   // whether host is memory of the caller
 	submitted []byte // contents of host at submission
-	// dropped copies still run, but their result is not read, so they race with nothing.
+	// dropped marks a copy that still runs, but whose result is not read. It races with no access.
 	dropped bool
 
-	// For races: the thread as which it accesses memory, and the accesses ordered before it.
+	// These fields serve the search for races: the numbers of the thread and the block as which the
+	// transfer accesses memory, and the view ordered before it.
 	thread, block int
 	before        *view
 }
@@ -41,14 +42,14 @@ const (
 	transferFill
 )
 
-// copyRate is the number of bytes that a copy moves in one tick of the clock, as an H200 does in a
-// nanosecond.
+// copyRate is the number of bytes that a copy moves in one tick of the clock. An H200 moves about
+// as many in a nanosecond.
 const copyRate = 4096
 
-// unfilled is the pattern in host memory until a copy to it is done.
+// unfilled is the byte that fills the host memory of an asynchronous copy until the copy is done.
 const unfilled = 0xdb
 
-// String describes a transfer in messages.
+// String describes the transfer for error messages.
 func (t *transfer) String() string {
 	switch t.kind {
 	case transferIn:
@@ -61,7 +62,8 @@ func (t *transfer) String() string {
 	return fmt.Sprintf("fill of %d bytes at 0x%x", t.size, t.to)
 }
 
-// prepare checks a transfer at its submission, and records or fills the host's memory.
+// prepare checks a transfer at its submission. Of an asynchronous copy it records the host memory,
+// or fills it.
 func (t *transfer) prepare(s *stream) error {
 	var reason string
 	d := s.dev
@@ -96,7 +98,7 @@ func (t *transfer) prepare(s *stream) error {
 }
 
 // followsCopy reports whether a copy uses host memory that an earlier unfinished copy in the other
-// direction uses. Those copies may then change its contents.
+// direction also uses. The earlier copy may then change the memory.
 func (t *transfer) followsCopy(s *stream) bool {
 	return slices.ContainsFunc(s.dev.copies, func(w *work) bool {
 		o := w.transfer
@@ -104,11 +106,11 @@ func (t *transfer) followsCopy(s *stream) bool {
 	})
 }
 
-// pieceAlign is the alignment of pieces of a transfer in device memory, so that no word is torn.
+// pieceAlign is the alignment of pieces of a transfer in device memory. It is larger than a word,
+// so that no word is written in two pieces.
 const pieceAlign = 32
 
-// nextEnd returns the end of the next piece: of the whole transfer, or of a random part of the
-// rest.
+// nextEnd returns the end of the next piece: the end of the transfer, or a random byte before it.
 func (t *transfer) nextEnd(rng *rand.Rand) int {
 	remaining := t.size - t.done
 	if rng == nil || remaining <= pieceAlign || t.overlaps() || rng.IntN(4) == 0 {
@@ -125,8 +127,8 @@ func (t *transfer) nextEnd(rng *rand.Rand) int {
 	return min(end, t.size)
 }
 
-// overlaps reports whether a copy within the device reads bytes that it writes; it is then made in
-// one piece.
+// overlaps reports whether a copy within the device reads bytes that it writes. It then runs in one
+// piece.
 func (t *transfer) overlaps() bool {
 	return t.kind == transferWithin && t.to < t.from+uint64(t.size) && t.from < t.to+uint64(t.size)
 }
@@ -161,8 +163,8 @@ func (d *Device) runPiece(w *work) {
 	}
 }
 
-// releaseHost releases the copies of host memory that a transfer made, since segments keep the
-// transfer as a user.
+// releaseHost drops the transfer's own copies of host memory, because segments keep the transfer in
+// their users.
 func (t *transfer) releaseHost() {
 	t.submitted = nil
 	if t.kind == transferIn && !t.async {
@@ -170,7 +172,7 @@ func (t *transfer) releaseHost() {
 	}
 }
 
-// move copies the bytes [lo,hi) of a transfer.
+// move moves the bytes [lo,hi) of the transfer.
 func (t *transfer) move(lo, hi int) {
 	switch t.kind {
 	case transferOut:

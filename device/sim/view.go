@@ -1,18 +1,18 @@
 package sim
 
-// A view describes how much of the history of memory a thread must have seen: all of some works; of
-// other threads, all their stores up to some time; and of some cells, more than that, because the
-// thread has read them. Views only grow.
+// view describes which accesses a thread must have seen: all accesses of works; accesses of other
+// threads up to a time; and accesses to cells up to a later time, because the thread has read these
+// cells. Views only grow.
 type view struct {
 	works   progress
-	threads vector // by number of the thread
-	cells   vector // by id of the cell
+	threads vector // time by number of the thread
+	cells   vector // time by id of the cell
 }
 
-// copy returns the current view; the result never changes.
+// copy returns a copy of v that never changes.
 func (v *view) copy() *view { return &view{v.works, v.threads.copy(), v.cells.copy()} }
 
-// join adds to v all that o has seen; o is a copy that never changes, or nil.
+// join adds to v all that o contains. o is nil or a copy, which never changes.
 func (v *view) join(o *view) {
 	if o != nil && o != v {
 		v.works = v.works.join(o.works)
@@ -21,7 +21,7 @@ func (v *view) join(o *view) {
 	}
 }
 
-// joinViews returns a view that has seen all that either has; nil has seen nothing.
+// joinViews returns the union of a and b. A nil view is empty.
 func joinViews(a, b *view) *view {
 	switch {
 	case a == nil || a == b:
@@ -34,17 +34,17 @@ func joinViews(a, b *view) *view {
 	return sum.copy()
 }
 
-// includes reports whether a thread with the view must have seen an access to a cell.
+// includes reports whether a thread with view v must have seen access m to cell c.
 func (v *view) includes(c *cell, m *mark) bool {
 	return m.work == nil || v.works.include(m.work) || m.time <= v.threads.at(int(m.thread)) || m.time <= v.cells.at(c.id)
 }
 
-// A vector maps small numbers to times, 0 for unset ones. Copies share pages until one of them
-// changes.
+// vector maps small numbers to times, which are 0 if not set. Copies share pages until one changes
+// them.
 type vector struct {
 	pages  []*page
-	tag    *byte // pages with this tag belong only to this vector
-	shared bool  // the list of pages is shared with a copy
+	tag    *byte // only this vector uses pages that have this tag
+	shared bool  // whether a copy shares the list of pages
 }
 
 const pageSize = 64
@@ -62,14 +62,14 @@ func (v *vector) at(i int) uint32 {
 	return 0
 }
 
-// raise sets the time at index i if the old one is lower.
+// raise sets the time at index i to time, unless it is higher already.
 func (v *vector) raise(i int, time uint32) {
 	if v.at(i) < time {
 		v.writablePage(i / pageSize).time[i%pageSize] = time
 	}
 }
 
-// writablePage makes page i writable and returns it.
+// writablePage returns page i. It first copies the page if other vectors may share it.
 func (v *vector) writablePage(i int) *page {
 	v.ensurePage(i)
 	if v.tag == nil {
@@ -87,7 +87,7 @@ func (v *vector) writablePage(i int) *page {
 	return writable
 }
 
-// ensurePage makes entry i of the list of pages exist and writable.
+// ensurePage extends the list of pages to entry i and makes the list writable.
 func (v *vector) ensurePage(i int) {
 	if v.shared {
 		v.pages, v.shared = append(make([]*page, 0, max(len(v.pages), i+1)), v.pages...), false
@@ -97,13 +97,13 @@ func (v *vector) ensurePage(i int) {
 	}
 }
 
-// copy returns the current vector; both vectors copy their pages before they change them.
+// copy returns a copy of v. Both vectors copy shared pages before they change them.
 func (v *vector) copy() vector {
 	v.shared, v.tag = true, nil
 	return vector{pages: v.pages, shared: true}
 }
 
-// join raises the times in v to those in o, which never changes.
+// join raises each time in v to the time in o. o never changes.
 func (v *vector) join(o *vector) {
 	for i := v.firstDifference(o, 0); i < len(o.pages); i = v.firstDifference(o, i+1) {
 		theirs := o.pages[i]
@@ -129,8 +129,8 @@ func (v *vector) join(o *vector) {
 	}
 }
 
-// firstDifference returns the first page, from i on, that v does not share with o. Of hundreds of
-// pages, they share nearly all.
+// firstDifference returns the index, at least i, of the first page that v does not share with o. Of
+// hundreds of pages, two vectors share nearly all.
 func (v *vector) firstDifference(o *vector, i int) int {
 	n := min(len(v.pages), len(o.pages))
 	for mine, theirs := v.pages[:n], o.pages[:n]; i < n && mine[i] == theirs[i]; i++ {
@@ -138,13 +138,13 @@ func (v *vector) firstDifference(o *vector, i int) int {
 	return i
 }
 
-// compare reports whether any time in p is above that in o, and whether any is below it; p may be
-// nil.
+// compare reports whether any time in p is above the same time in o, and whether any is below. nil
+// is all 0.
 func (p *page) compare(o *page) (above, below bool) {
 	if p == nil {
 		return false, true
 	}
-	var more, less int64 // negative if any difference is
+	var more, less int64 // negative if a difference is negative
 	for k := range o.time {
 		d := int64(p.time[k]) - int64(o.time[k])
 		more, less = more|-d, less|d

@@ -6,59 +6,60 @@ import (
 	"sync"
 )
 
-// Weak memory as a view machine. Memory is divided into cells of four bytes. A written cell keeps
-// the messages stored in it, newest last, until all of them are known to all. Every thread has a
-// view: the oldest message of each cell that it may still read. A load takes any message that its
-// view allows; stores and read-modify-write operations always go on top. Releasing stores and
-// fences attach the thread's view to the messages that they write; acquiring loads and fences join
-// attached views to their own.
+// views implements weak memory as a view machine. Memory is divided into cells of four bytes. A
+// written cell keeps the messages stored in it, newest last, until all threads know all of them.
+// Every thread has a view: the oldest message of each cell that it may still read. A load takes any
+// message that its view allows. Stores and read-modify-write operations always add a message on
+// top. Releasing stores and fences attach the thread's view to the messages that they write.
+// Acquiring loads and fences join attached views to their own.
 //
-// A launch begins with the view of all that is ordered before it, which is fixed at its submission:
-// see [work]. The same holds for copies and fills, which are weak accesses to all their bytes.
+// A launch, a copy or a fill begins with the view of everything ordered before it, which is fixed
+// at its submission; see [work]. Copies and fills are weak accesses to all their bytes.
 //
-// This does not show two things. Loads never return values stored later (no load buffering), and at
-// most historyLength messages of a cell are kept.
+// Two things are not modelled. Loads never return values stored later (load buffering), and a cell
+// keeps at most historyLength messages.
 type views struct {
 	dev     *Device
 	rng     *rand.Rand
-	races   bool   // races are faults
-	newest  bool   // loads read the newest message
-	clock   uint32 // counts stores and copies, and loads if races are checked
-	cells   int    // number of cells with an id
+	races   bool   // whether races are faults
+	newest  bool   // whether loads always read the newest message
+	clock   uint32 // counts stores and copies, and also loads if races are checked
+	cells   int    // number of cells that have an id
 	threads int    // number of threads of all works
-	blocks  int    // number of blocks of all launches; copies count as one
+	blocks  int    // number of blocks of all launches; a transfer counts as one block
 	dirty   []*segment
-	store   []*cellChunk // memory of the cells in use
+	store   []*cellChunk // memory for cells in use
 	stored  int          // number of cells in use
-	// sc is what threads had seen at their fence.sc, by block; 0 is for those of wider scope, of
-	// all blocks.
+	// sc is the union of the views of threads at their fence.sc, by block. Index 0 is for fences of
+	// a scope wider than the block.
 	sc map[int]*view
 }
 
-// A thread holds what one thread has seen. Its own writes count as seen without being in now.
+// thread holds the view of one thread. Its own writes count as seen, even if not in now.
 type thread struct {
-	number int // among all threads of the device
+	number int // number among all threads of the device
 	now    view
-	fenced []release // attached to its strong stores since its last fences
-	// released is what releases of a cell attach to later strong stores there. found is what
-	// relaxed loads of a cell found attached, for a later acquiring load there and for fences.
+	fenced []release // releases of its last fences, attached to its later strong stores
+	// released holds, for a cell, the thread's releases there, which its later strong stores to the
+	// cell attach. found holds, for a cell, the releases that relaxed loads found attached. A later
+	// acquiring load of the cell, or a fence, acquires them.
 	released, found map[*cell][]release
 }
 
-// A release is what a thread had seen at a release or a fence. Threads of its block can acquire it,
-// or with a wide scope all threads.
+// release is the view of a thread at a release or a fence. Threads of the same block can acquire
+// it. If the release is wide, all threads can.
 type release struct {
-	block int // block of the thread
+	block int // block number of the thread
 	wide  bool
 	seen  *view
 }
 
-// reaches reports whether a thread of a block acquires the release at a scope.
+// reaches reports whether a thread of block acquires the release at this scope.
 func (r release) reaches(block int, scope Scope) bool {
 	return r.block == block || r.wide && scope > ScopeBlock
 }
 
-// with returns a list of releases with r added.
+// with returns a copy of list with r added.
 func with(list []release, r release) []release {
 	list = slices.Clone(list)
 	for i, o := range list {
@@ -70,44 +71,44 @@ func with(list []release, r release) []release {
 	return append(list, r)
 }
 
-// A history holds the written cells of a segment in pages of cellPage; other entries are nil. If
-// races are checked, it also holds the cells that were read.
+// history holds the written cells of a segment in pages of cellPage entries. Other entries are nil.
+// If races are checked, it also holds the cells that were read.
 type history [][]*cell
 
 const (
 	cellBytes     = 4
-	maxElement    = 16 // bytes
+	maxElement    = 16 // in bytes
 	cellPage      = 256
 	historyLength = 4
 )
 
-// A cell is four bytes that the launch has written, or read if races are checked.
+// cell is four bytes of memory that have been written, or read if races are checked.
 type cell struct {
-	id    int // index in views, 0 until a view needs one
+	id    int // index in view.cells; 0 until a view needs one
 	n     int
-	msgs  [historyLength]message // in order of time
+	msgs  [historyLength]message // ascending by time
 	reads [historyLength]mark    // ring of the last loads, if races are checked
-	loads int                    // number of recorded loads
+	loads int                    // number of loads recorded in reads so far
 }
 
-// A message is one store to a cell.
+// message is one store to a cell.
 type message struct {
 	mark
 	value    uint32
-	written  uint8 // mask of bytes ever written
+	written  uint8 // mask of the bytes ever written
 	attached []release
 }
 
-// A mark is the record of an access.
+// mark is the record of an access.
 type mark struct {
 	time   uint32
-	thread uint32 // number; a launch cannot start enough to wrap around
-	block  uint32 // number
-	strong bool   // not weak
+	thread uint32 // number of the thread; a launch cannot start enough threads to overflow it
+	block  uint32 // number of the block
+	strong bool   // whether the access is not weak
 	scope  Scope
 	bytes  uint8
-	in     *instr // nil: a copy or a fill
-	work   *work  // nil: an initial value that all have seen
+	in     *instr // nil for a copy or a fill
+	work   *work  // nil for an initial value, which all threads have seen
 }
 
 // mark returns the mark of an access that a lane makes now.
@@ -119,8 +120,8 @@ func (s *views) mark(w *warp, in *instr, lane int, off uint64) mark {
 	}
 }
 
-// bytesIn returns the mask of the bytes of a cell that an element overlaps. It is the same in all
-// its cells.
+// bytesIn returns the mask of the bytes of a cell that an element covers. The mask is the same for
+// all cells of the element.
 func bytesIn(off uint64, size int) uint8 {
 	if size >= cellBytes {
 		return 1<<cellBytes - 1
@@ -129,7 +130,7 @@ func bytesIn(off uint64, size int) uint8 {
 }
 
 // morallyStrong reports whether two accesses are morally strong: neither is weak, and the scope of
-// each includes the other. PTX also requires the same size.
+// each includes the other. PTX also requires that the sizes are equal, which is not checked here.
 func (m *mark) morallyStrong(o *mark) bool {
 	return m.strong && o.strong && (m.block == o.block || m.scope > ScopeBlock && o.scope > ScopeBlock)
 }
@@ -140,8 +141,8 @@ func newViews(d *Device) *views {
 	return v
 }
 
-// reset drops all history. It is called when every work is done and the host has waited for all,
-// so everything counts as seen.
+// reset drops all history. It is called when every work is done and the host has waited for all
+// works, so that all accesses count as seen.
 func (s *views) reset() {
 	for _, seg := range s.dirty {
 		seg.history, seg.bulk = nil, nil
@@ -153,17 +154,17 @@ func (s *views) reset() {
 	s.clock, s.cells, s.threads, s.blocks, s.sc = 0, 0, 0, 0, map[int]*view{}
 }
 
-// begin numbers the threads and blocks of a launch, and sets the view that is ordered before it.
+// begin assigns numbers to the threads and blocks of a launch, and sets l.base.
 func (s *views) begin(l *launch) {
 	l.base = s.before(l.work)
 	l.end = l.base
-	l.firstThread, l.firstBlock = s.threads, s.blocks+1 // 0 is not a block
+	l.firstThread, l.firstBlock = s.threads, s.blocks+1 // block numbers start at 1
 	warps := (l.blockDim[0]*l.blockDim[1]*l.blockDim[2] + warpSize - 1) / warpSize
 	s.threads += l.blocks() * warps * warpSize
 	s.blocks += l.blocks()
 }
 
-// before returns the view that is ordered before a work that begins now.
+// before returns the view that is ordered before work w, which begins now.
 func (s *views) before(w *work) *view {
 	v := &view{works: w.before}
 	v.join(w.stream.observed)
@@ -171,8 +172,8 @@ func (s *views) before(w *work) *view {
 	return v.copy()
 }
 
-// joinBlock adds the views of a block's threads to the view that is ordered after their launch. It
-// matters only beside other works.
+// joinBlock joins the views of a block's threads to l.end. It does nothing if no other work can be
+// concurrent with the launch.
 func (s *views) joinBlock(l *launch, b *block) {
 	if s.isLast(l.work) {
 		return
@@ -180,7 +181,7 @@ func (s *views) joinBlock(l *launch, b *block) {
 	sum := l.end.copy()
 	for _, w := range b.warps {
 		for i := range w.threads {
-			sum.join(&w.threads[i].now) // not read again
+			sum.join(&w.threads[i].now) // now is not read again
 		}
 	}
 	l.end = sum.copy()
@@ -196,7 +197,7 @@ func (s *views) isLast(w *work) bool {
 	return true
 }
 
-// at returns the cell of an offset, or nil.
+// at returns the cell at an offset, or nil if it does not exist.
 func (h history) at(off uint64) *cell {
 	i := off / cellBytes
 	if p := i / cellPage; p < uint64(len(h)) && h[p] != nil {
@@ -205,14 +206,14 @@ func (h history) at(off uint64) *cell {
 	return nil
 }
 
-// makeCell returns the cell of an offset. It creates a missing one from the current memory.
+// makeCell returns the cell at an offset. It creates a missing cell from the current memory.
 func (s *views) makeCell(seg *segment, off uint64) *cell {
 	if c := seg.history.at(off); c != nil {
 		return c
 	}
 	if seg.history == nil {
 		seg.history = make(history, (seg.size/cellBytes+cellPage)/cellPage)
-		if seg.base >= heapBase { // shared memory is wiped separately
+		if seg.base >= heapBase { // shared memory is cleared separately
 			s.dirty = append(s.dirty, seg)
 		}
 	}
@@ -228,13 +229,12 @@ func (s *views) makeCell(seg *segment, off uint64) *cell {
 	return c
 }
 
-// A cellChunk is a block of cells. Chunks of an era that has ended are reused by later ones, of any
-// device.
+// cellChunk is an array of cells. After an era, any device reuses the chunks.
 type cellChunk [64]cell
 
 var cellChunks = sync.Pool{New: func() any { return new(cellChunk) }}
 
-// cell returns an unused cell.
+// newCell returns an unused cell.
 func (s *views) newCell() *cell {
 	i := s.stored % len(cellChunk{})
 	if i == 0 {
@@ -246,7 +246,7 @@ func (s *views) newCell() *cell {
 	return c
 }
 
-// push puts a message on top of a cell.
+// push adds a message on top of the cell. If the cell is full, it drops the oldest message.
 func (c *cell) push(m message) {
 	if c.n == historyLength {
 		copy(c.msgs[:], c.msgs[1:])
@@ -259,7 +259,7 @@ func (c *cell) push(m message) {
 // written reports whether the cell has been written.
 func (c *cell) written() bool { return c.n > 1 || c.msgs[0].work != nil }
 
-// contended reports whether a launch, or a concurrent work, writes the cell.
+// contended reports whether the launch, or a concurrent work, has written the cell.
 func (c *cell) contended(l *launch) bool {
 	for i := range c.msgs[:c.n] {
 		if m := &c.msgs[i]; !l.base.includes(c, &m.mark) {
@@ -271,7 +271,7 @@ func (c *cell) contended(l *launch) bool {
 
 func (c *cell) top() *message { return &c.msgs[c.n-1] }
 
-// minTime returns the time of the newest message of the cell that the thread must have seen.
+// minTime returns the time of the newest message of c that the thread must have seen.
 func (t *thread) minTime(c *cell) uint32 {
 	for i := c.n - 1; i > 0; i-- {
 		if m := &c.msgs[i]; t.hasSeen(c, &m.mark) {
@@ -281,18 +281,18 @@ func (t *thread) minTime(c *cell) uint32 {
 	return c.msgs[0].time
 }
 
-// hasSeen reports whether the thread must have seen an access to a cell.
+// hasSeen reports whether the thread must have seen access m to cell c.
 func (t *thread) hasSeen(c *cell, m *mark) bool {
 	return m.thread == uint32(t.number) && m.work != nil || t.now.includes(c, m)
 }
 
-// snapshot returns what the thread has seen, including its own stores.
+// snapshot returns a copy of the thread's view that includes its own stores.
 func (s *views) snapshot(t *thread) *view {
 	t.now.threads.raise(t.number, s.clock)
 	return t.now.copy()
 }
 
-// before returns the newest message that is no newer than time.
+// before returns the newest message of the cell that is not newer than time.
 func (c *cell) before(time uint32) *message {
 	for i := c.n - 1; i > 0; i-- {
 		if c.msgs[i].time <= time {
@@ -302,7 +302,7 @@ func (c *cell) before(time uint32) *message {
 	return &c.msgs[0]
 }
 
-// span returns the offset of the first cell that an element overlaps, and their number: 1, 2 or 4.
+// span returns the offset of the first cell of an element, and the number of its cells: 1, 2 or 4.
 func span(off uint64, size int) (first uint64, n int) {
 	return off &^ (cellBytes - 1), max(1, size/cellBytes)
 }
@@ -312,8 +312,8 @@ func (s *views) load(w *warp, in *instr, lane int, seg *segment, off uint64) (v 
 	return s.read(w, in, lane, seg, off, false)
 }
 
-// read reads one element as a whole, as it was at one time. That time is no older than the view
-// allows for any of its cells. If the element is to be modified, it is also no older than a message
+// read reads one element as it was at one point in time. The time is at least as new as the view
+// requires for each of the cells. If modify is set, it is also at least as new as every message
 // that is morally strong with this access.
 func (s *views) read(w *warp, in *instr, lane int, seg *segment, off uint64, modify bool) (v [2]uint64, ok bool) {
 	ac := in.access
@@ -360,10 +360,11 @@ func (s *views) read(w *warp, in *instr, lane int, seg *segment, off uint64, mod
 	return v, true
 }
 
-// find looks up cells; missing ones are nil.
+// find returns the cells from offset first on. Missing cells are nil, or are created if races are
+// checked.
 func (s *views) find(cells []*cell, seg *segment, first uint64) []*cell {
 	for i := range cells {
-		// A cell that is read first and written later may race, too.
+		// Cells are created, because a load can race with a later store.
 		if at := first + uint64(i*cellBytes); s.races {
 			cells[i] = s.makeCell(seg, at)
 		} else {
@@ -373,12 +374,12 @@ func (s *views) find(cells []*cell, seg *segment, first uint64) []*cell {
 	return cells
 }
 
-// pick chooses the time at which an element is read: half of the time now, else any allowed time at
-// which it changed. It returns false if no cell of the element was written.
+// pick chooses the time at which an element is read. With probability 1/2 it is now, otherwise any
+// allowed time at which the element changed. It reports false if no cell was written.
 func (s *views) pick(t *thread, me *mark, cells []*cell, modify bool) (time uint32, written bool) {
 	var oldest uint32
 	for _, c := range cells {
-		if c != nil && c.written() { // else its message is older than all
+		if c != nil && c.written() { // otherwise its only message is older than all others
 			written = true
 			oldest = max(oldest, t.minTime(c))
 			for k := range c.msgs[:c.n] {
@@ -410,8 +411,8 @@ func (s *views) pick(t *thread, me *mark, cells []*cell, modify bool) (time uint
 	return time, true
 }
 
-// observe records that a thread has read a message. Unless the two accesses are morally strong,
-// this implies nothing about later reads.
+// observe records that a thread has read message m. If the load and the store are not morally
+// strong, the thread learns nothing about later reads.
 func (s *views) observe(t *thread, o order, me *mark, c *cell, m *message) {
 	if !m.morallyStrong(me) {
 		return
@@ -431,7 +432,7 @@ func (s *views) observe(t *thread, o order, me *mark, c *cell, m *message) {
 	}
 }
 
-// acquire joins the views found attached in a cell, as far as their releases reach.
+// acquire joins the releases found in a cell to the thread's view, if they reach its block.
 func (t *thread) acquire(c *cell, block int, scope Scope) {
 	if t.found[c] == nil {
 		return
@@ -448,7 +449,7 @@ func (t *thread) acquire(c *cell, block int, scope Scope) {
 	}
 }
 
-// addRelease adds a release to those of a cell.
+// addRelease adds a release to the list of cell c.
 func addRelease(m *map[*cell][]release, c *cell, r release) {
 	if *m == nil {
 		*m = map[*cell][]release{}
@@ -456,8 +457,8 @@ func addRelease(m *map[*cell][]release, c *cell, r release) {
 	(*m)[c] = with((*m)[c], r)
 }
 
-// write pushes one element onto its cells; memory itself is still unchanged. A read-modify-write
-// operation passes on the releases attached to the message that it read.
+// write adds a message to each cell of an element. Memory itself does not change yet. A
+// read-modify-write operation also attaches the releases of the message that it read.
 func (s *views) write(w *warp, in *instr, lane int, seg *segment, off uint64, v [2]uint64, modify bool) (ok bool) {
 	ac := in.access
 	t := &w.threads[lane]
@@ -490,7 +491,7 @@ func (s *views) write(w *warp, in *instr, lane int, seg *segment, off uint64, v 
 	return true
 }
 
-// attaches returns the releases that a store of the thread to a cell attaches.
+// attaches returns the releases that a store of the thread to cell c attaches.
 func (t *thread) attaches(c *cell, me *mark, modify bool) []release {
 	if !me.strong {
 		return nil
@@ -507,13 +508,12 @@ func (t *thread) attaches(c *cell, me *mark, modify bool) []release {
 	return list
 }
 
-// fence joins the views that earlier loads found attached, and attaches the thread's view to its
-// later stores. A fence.sc is also ordered with other fence.sc if the scopes of both include each
-// other.
+// fence acquires the releases that earlier loads found, and attaches the thread's view to its later
+// stores. A fence.sc is also ordered with every other fence.sc if their scopes include each other.
 func (s *views) fence(w *warp, lane int, o order, scope Scope) {
 	t := &w.threads[lane]
 	block, wide := w.block.number, scope > ScopeBlock
-	for c := range t.found { // in any order: views only grow
+	for c := range t.found { // in any order, since views only grow
 		t.acquire(c, block, scope)
 	}
 	if o == orderSC {
@@ -521,7 +521,7 @@ func (s *views) fence(w *warp, lane int, o order, scope Scope) {
 		if wide {
 			s.joinSC(t, 0)
 		}
-		s.joinSC(t, block) // also views from other blocks
+		s.joinSC(t, block) // again, for views of other blocks
 	}
 	rel := release{block, wide, s.snapshot(t)}
 	if wide {
@@ -531,7 +531,7 @@ func (s *views) fence(w *warp, lane int, o order, scope Scope) {
 	t.fenced = append(slices.DeleteFunc(slices.Clone(t.fenced), func(r release) bool { return !r.wide }), rel)
 }
 
-// joinSC exchanges views with earlier fences of one kind.
+// joinSC exchanges views with earlier fences. kind is a block number, or 0 for wide fences.
 func (s *views) joinSC(t *thread, kind int) {
 	if s.sc[kind] == nil {
 		s.sc[kind] = &view{}
@@ -540,12 +540,12 @@ func (s *views) joinSC(t *thread, kind int) {
 	s.sc[kind].join(s.snapshot(t))
 }
 
-// joinLanes lets lanes that met in a bar.warp.sync see what any of them has seen.
+// joinLanes joins the views of lanes that met in a bar.warp.sync.
 func (s *views) joinLanes(w *warp, m uint32) {
 	s.join(func(yield func(t *thread) bool) { w.visit(m, yield) })
 }
 
-// joinWarps does the same for the warps that met in a barrier.
+// joinWarps joins the views of all live threads of warps that met in a barrier.
 func (s *views) joinWarps(warps []*warp) {
 	s.join(func(yield func(t *thread) bool) {
 		for _, w := range warps {
@@ -554,15 +554,16 @@ func (s *views) joinWarps(warps []*warp) {
 	})
 }
 
-// visit yields the threads of some lanes.
+// visit yields the threads of the lanes in m.
 func (w *warp) visit(m uint32, yield func(t *thread) bool) {
 	for ; m != 0; m &= m - 1 {
 		yield(&w.threads[lowest(m)])
 	}
 }
 
-// join lets threads see what any of them has seen. They then share one view until they change it.
-// The sum uses their views without copies, since these are not read again.
+// join sets the view of each thread to the union of their views. The threads then share one view
+// until they change it. The union uses their old views without copies, since these are not read
+// again.
 func (s *views) join(threads func(yield func(t *thread) bool)) {
 	var sum view
 	for t := range threads {

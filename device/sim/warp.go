@@ -7,41 +7,41 @@ import (
 	"slices"
 )
 
-// A warp is 32 threads with a register file and a program counter each. Lanes at the same
-// instruction form a group, but only PTX's .sync instructions require lanes to meet.
+// warp is 32 threads that share a register file; each has its own program counter. Lanes at the
+// same instruction form a group, but only PTX's .sync instructions require lanes to meet.
 type warp struct {
 	launch *launch
 	block  *block
-	index  int // in the block
+	index  int // index in the block
 
 	rows  []lanes
 	preds []uint32
-	local []*segment // local memory by lane, allocated on first use
+	local []*segment // local memory of each lane, allocated on first use
 
 	live    uint32       // lanes that have not exited
 	groups  []group      // lanes that can run
 	meeting []rendezvous // lanes that wait in a .sync instruction
 	barred  []group      // lanes that wait in a barrier of the block
-	nYields int          // counts turns of groups that were not the lowest
-	yields  bool         // a lane yielded to others
+	nYields int          // number of times that a group other than the lowest ran
+	yields  bool         // whether a lane has yielded to other lanes
 
-	ready    bool             // in the list of the random scheduler
-	priority [warpSize]int64  // of the lanes' threads, for PCT
-	spent    [warpSize]int    // accesses made at that priority
-	ranked   bool             // first is valid, for PCT
+	ready    bool             // whether the warp is in launch.ready, for Random
+	priority [warpSize]int64  // priority of each lane's thread, for PCT
+	spent    [warpSize]int    // accesses of each thread at its current priority
+	ranked   bool             // whether first is valid, for PCT
 	first    int              // runnable lane with the highest priority, or -1
-	threads  [warpSize]thread // views of the lanes' threads, for weak memory
+	threads  [warpSize]thread // thread of each lane, for weak memory
 
-	votes, voters uint64 // outcome of the last bar.red
+	votes, voters uint64 // result of the last bar.red
 }
 
-// A group is the set of lanes at one instruction.
+// group is a set of lanes at the same instruction.
 type group struct {
 	pc   int32
 	mask uint32
 }
 
-// A rendezvous is a .sync instruction at which some lanes have arrived.
+// rendezvous is a .sync instruction at which some lanes have arrived.
 type rendezvous struct {
 	in      *instr
 	member  uint32
@@ -55,7 +55,7 @@ func (r *rendezvous) mask() (m uint32) {
 	return m
 }
 
-// reset prepares a warp for the lanes of a block.
+// reset prepares a warp to run the live lanes of a block.
 func (w *warp) reset(b *block, index int, live uint32) {
 	w.block, w.index, w.live = b, index, live
 	w.groups = append(w.groups[:0], group{0, live})
@@ -82,7 +82,7 @@ func (w *warp) reset(b *block, index int, live uint32) {
 	}
 }
 
-// pred reads a predicate, negated on request.
+// pred returns the mask of a predicate, negated on request.
 func (w *warp) pred(index int32, negated bool) uint32 {
 	if negated {
 		return ^w.preds[index]
@@ -90,7 +90,7 @@ func (w *warp) pred(index int32, negated bool) uint32 {
 	return w.preds[index]
 }
 
-// localOf returns the local memory of a lane.
+// localOf returns the local memory of a lane, and allocates it on first use.
 func (w *warp) localOf(lane int) *segment {
 	if w.local == nil {
 		w.local = make([]*segment, warpSize)
@@ -102,7 +102,7 @@ func (w *warp) localOf(lane int) *segment {
 	return w.local[lane]
 }
 
-// fail ends the launch with a fault of a lane.
+// fail ends the launch with a fault of a lane, unless it has a fault already.
 func (w *warp) fail(in *instr, lane int, format string, args ...any) {
 	l := w.launch
 	if l.fault != nil {
@@ -120,9 +120,9 @@ func (w *warp) fail(in *instr, lane int, format string, args ...any) {
 
 const noStop = math.MaxInt32
 
-// run executes up to quantum instructions in lockstep. It always runs the group that lies lowest in
-// the program, so that paths meet where they join. A group that jumps back many times yields to a
-// higher one, so that lanes may wait for each other in a loop.
+// run executes up to quantum instructions in lockstep. It always runs the group at the lowest
+// position in the program, so that paths meet where they join. A group that jumps back many times
+// yields to a higher group, so that lanes may wait for each other in a loop.
 func (w *warp) run(quantum int) {
 	for quantum > 0 && len(w.groups) > 0 && !w.launch.failed() {
 		low, stop := w.lowestGroup()
@@ -138,8 +138,8 @@ func (w *warp) run(quantum int) {
 	w.checkStuck()
 }
 
-// lowestGroup merges the groups at the lowest position and returns its index and the position of
-// the next group.
+// lowestGroup merges the groups at the lowest position. It returns the index of the merged group,
+// and the position of the next group.
 func (w *warp) lowestGroup() (index int, stop int32) {
 	stop = noStop
 	for i := 1; i < len(w.groups); i++ {
@@ -158,12 +158,12 @@ func (w *warp) lowestGroup() (index int, stop int32) {
 	return index, stop
 }
 
-// maxBacks is the number of backward jumps of a group before it must yield.
+// maxBacks is the number of backward jumps after which a group yields.
 const maxBacks = 256
 
 // advance executes a group until it ends, waits, splits, reaches stop or has run quantum
-// instructions. If one is set, it stops before its second access to shared memory. It returns the
-// number of instructions executed. Lanes that can continue are then back in w.groups.
+// instructions. If one is set, advance also stops before the second access to memory that threads
+// share. It returns the number of instructions executed. Runnable lanes are then in w.groups again.
 func (w *warp) advance(g group, stop int32, quantum int, one bool) (steps int) {
 	l := w.launch
 	code := l.prog.code
@@ -244,8 +244,8 @@ func (w *warp) advance(g group, stop int32, quantum int, one bool) (steps int) {
 	}
 }
 
-// suspend executes an instruction that may suspend the group. It returns true if the group
-// continues to the next instruction unchanged.
+// suspend executes an instruction that may suspend the group. It reports whether the group
+// continues unchanged at the next instruction.
 func (w *warp) suspend(in *instr, g group) bool {
 	switch in.kind {
 	case kindCollect:
@@ -265,7 +265,7 @@ func (w *warp) suspend(in *instr, g group) bool {
 	return false
 }
 
-// scatter sends the lanes of brx.idx to their targets.
+// scatter moves the lanes of brx.idx to their targets.
 func (w *warp) scatter(in *instr, g group) {
 	for rest := g.mask; rest != 0; rest &= rest - 1 {
 		lane := lowest(rest)
@@ -278,7 +278,7 @@ func (w *warp) scatter(in *instr, g group) {
 	}
 }
 
-// join adds lanes to the group at their position, or creates one.
+// join adds lanes to the group at their position, or creates this group.
 func (w *warp) join(g group) {
 	for i := range w.groups {
 		if w.groups[i].pc == g.pc {
@@ -289,8 +289,7 @@ func (w *warp) join(g group) {
 	w.groups = append(w.groups, g)
 }
 
-// exit ends lanes. A .sync instruction does not wait for lanes that have
-// exited.
+// exit ends lanes. Since .sync instructions do not wait for these lanes, exit may complete some.
 func (w *warp) exit(mask uint32) {
 	w.live &^= mask
 	w.block.exited += bits.OnesCount32(mask)
@@ -301,9 +300,9 @@ func (w *warp) exit(mask uint32) {
 	}
 }
 
-// arriveSync brings a group to a .sync instruction. Lanes with the same membermask wait for each
-// other; once all are here, the instruction executes. It returns true if the group alone executed
-// it at once.
+// arriveSync moves a group to a .sync instruction. Lanes with the same membermask wait for each
+// other. Once all of them have arrived, the instruction executes. arriveSync returns true if the
+// instruction executed at once for exactly this group.
 func (w *warp) arriveSync(in *instr, g group) bool {
 	row := &w.rows[in.member]
 	member := uint32(row[lowest(g.mask)])
@@ -332,8 +331,9 @@ func (w *warp) arriveSync(in *instr, g group) bool {
 	return false
 }
 
-// wait adds lanes to a rendezvous and returns its index. Only bar.warp.sync can be met at different
-// places: the others exchange values, which the hardware does per instruction.
+// wait adds lanes to a rendezvous and returns its index. Lanes may meet at different instructions
+// only in bar.warp.sync. Other .sync instructions exchange values, which hardware does per
+// instruction.
 func (w *warp) wait(in *instr, member uint32, g group) int {
 	for i := range w.meeting {
 		r := &w.meeting[i]
@@ -352,7 +352,7 @@ func (w *warp) wait(in *instr, member uint32, g group) int {
 	return len(w.meeting) - 1
 }
 
-// complete executes a rendezvous at which all lanes have arrived, and reports whether it did.
+// complete executes a rendezvous at which all live lanes have arrived, and reports whether it did.
 func (w *warp) complete(i int) bool {
 	r := w.meeting[i]
 	arrived := r.mask()
@@ -367,7 +367,7 @@ func (w *warp) complete(i int) bool {
 	return true
 }
 
-// checkStuck fails the launch if lanes wait for lanes that cannot come.
+// checkStuck fails the launch if lanes of the warp wait for lanes that cannot arrive.
 func (w *warp) checkStuck() {
 	if len(w.groups) > 0 || w.live == 0 || w.launch.failed() {
 		return
@@ -382,7 +382,7 @@ func (w *warp) checkStuck() {
 	w.block.checkDivergent(w)
 }
 
-// describeWaiting lists the lines at which lanes wait.
+// describeWaiting returns a list of the lines at which lanes in mask wait.
 func (w *warp) describeWaiting(mask uint32) string {
 	var s string
 	for _, r := range w.meeting {
@@ -399,8 +399,8 @@ func (w *warp) describeWaiting(mask uint32) string {
 	return s
 }
 
-// takeLane removes and returns the next lane of a nonempty mask, in ascending order from first,
-// wrapping around.
+// takeLane removes a lane from a nonempty mask and returns it. Lanes come in ascending order from
+// first, wrapping around.
 func takeLane(m *uint32, first int) int {
 	lane := (bits.TrailingZeros32(bits.RotateLeft32(*m, -first)) + first) & (warpSize - 1)
 	*m &^= 1 << lane

@@ -7,40 +7,39 @@ import (
 	"slices"
 )
 
-// A work is one operation of a stream: a launch, a copy, a fill, the recording of an event, or a
-// wait for one.
+// work is one operation of a stream: a launch, a copy, a fill, a record of an event, or a wait for
+// an event.
 type work struct {
 	stream *stream
-	seq    uint32 // position among the works of the stream's index, from 1
-	number int    // number of earlier works of the device
-	// before are the works ordered before it: those of its stream, those that the host had waited
-	// for at submission, and those that an event orders before. All are fixed when a work is
-	// submitted.
+	seq    uint32 // position, from 1, among the works submitted with this stream index
+	number int    // number of works submitted to the device earlier
+	// before lists the works ordered before this work: those of its stream, those that the host had
+	// waited for at submission, and those that an event orders. It is set at submission.
 	before progress
-	// observed is what the host had observed at submission; see [stream.observed].
+	// observed is the view of the host at submission; see [stream.observed].
 	observed *view
 
-	// One of these is set.
+	// Exactly one of these fields is set.
 	launch   *launch
 	transfer *transfer
-	record   *marker // reached when the stream comes to it
-	wait     *marker // the stream continues once it is reached
+	record   *marker // marker that the work sets
+	wait     *marker // marker that the work waits for
 
-	priority int64 // of copies and of works that have not begun, for PCT
+	priority int64 // priority under PCT, of a copy or of a work that has not begun
 	done     bool
 }
 
-// A marker is one recording of an event: each Record makes one.
+// marker is one record of an event. Each call of Record makes a marker.
 type marker struct {
 	work     *work
 	reached  bool
-	at       uint64 // clock when it was reached
-	observed *view  // see [stream.observed]; valid in one era only
+	at       uint64 // clock when the marker was reached
+	observed *view  // see [stream.observed]; valid only in era
 	era      int
 }
 
-// progress lists how much of the work of each stream is ordered before something: of the stream
-// with index i, all works up to number progress[i]. A shared value never changes.
+// progress is a set of works. Of the stream with index i, it contains all works up to seq
+// progress[i]. A progress that has been stored does not change.
 type progress []uint32
 
 func (c progress) at(i int) uint32 {
@@ -50,10 +49,10 @@ func (c progress) at(i int) uint32 {
 	return 0
 }
 
-// include reports whether a work is among those ordered before.
+// include reports whether c contains w.
 func (c progress) include(w *work) bool { return c.at(w.stream.index) >= w.seq }
 
-// with returns c plus a work, and so all those before it in its stream.
+// with returns c plus w and the works before w in its stream.
 func (c progress) with(w *work) progress {
 	i := w.stream.index
 	if c.at(i) >= w.seq {
@@ -65,7 +64,7 @@ func (c progress) with(w *work) progress {
 	return sum
 }
 
-// join returns the union of both.
+// join returns the union of c and o.
 func (c progress) join(o progress) progress {
 	for i, n := range o {
 		if c.at(i) >= n {
@@ -81,7 +80,7 @@ func (c progress) join(o progress) progress {
 	return c
 }
 
-// String describes a work in messages.
+// String describes the work for error messages.
 func (w *work) String() string {
 	var what string
 	switch {
@@ -97,8 +96,8 @@ func (w *work) String() string {
 	return fmt.Sprintf("%s, stream %d", what, w.stream.index)
 }
 
-// maxQueued and maxQueuedBytes bound the queued works and the host memory that these keep. A
-// submission beyond them waits for some to be done.
+// maxQueued and maxQueuedBytes bound the number of queued works and the bytes of host memory that
+// they hold. A submission that exceeds a bound runs works until the queues are below it.
 const maxQueued, maxQueuedBytes = 1 << 12, 1 << 28
 
 // submit appends a work to a stream.
@@ -127,7 +126,7 @@ func (d *Device) submit(s *stream, w *work) error {
 	return d.lost
 }
 
-// register makes a work a user of the memory that it is known to access.
+// register adds the work to the users of the memory that it is known to access.
 func (w *work) register() {
 	if l := w.launch; l != nil {
 		for s := range l.paramSegments {
@@ -148,7 +147,7 @@ func (w *work) register() {
 	}
 }
 
-// hostBytes returns how much host memory a work keeps.
+// hostBytes returns the number of bytes of host memory that the work holds.
 func (w *work) hostBytes() int {
 	if w.transfer == nil {
 		return 0
@@ -156,7 +155,7 @@ func (w *work) hostBytes() int {
 	return len(w.transfer.host) + len(w.transfer.submitted)
 }
 
-// passEvents advances all streams past the events that they can pass.
+// passEvents finishes records and waits at the heads of queues until none can finish.
 func (d *Device) passEvents() {
 	for changed := true; changed; {
 		changed = false
@@ -169,7 +168,7 @@ func (d *Device) passEvents() {
 	}
 }
 
-// passEvent reports whether a stream can pass a work without a step.
+// passEvent reports whether w, the head of the queue, is a record or a wait that can finish now.
 func (s *stream) passEvent(w *work) bool {
 	switch {
 	case w.record != nil:
@@ -187,7 +186,7 @@ func (s *stream) passEvent(w *work) bool {
 	return false
 }
 
-// finish removes the current work of a stream from its queue.
+// finish removes w, the head of its stream's queue.
 func (d *Device) finish(w *work) {
 	w.done = true
 	w.stream.queue = w.stream.queue[1:]
@@ -196,8 +195,7 @@ func (d *Device) finish(w *work) {
 	d.heads = nil
 }
 
-// ready returns the works that can begin or continue, by the index of their stream: at most one of
-// each stream.
+// ready returns the works that can begin or continue, at most one of each stream, by stream index.
 func (d *Device) ready() []*work {
 	if d.heads == nil {
 		d.passEvents()
@@ -210,7 +208,7 @@ func (d *Device) ready() []*work {
 	return d.heads
 }
 
-// pending visits the works that are not done.
+// pending yields the works that are not done.
 func (d *Device) pending(yield func(w *work) bool) {
 	for _, s := range d.streams {
 		if s == nil {
@@ -224,8 +222,8 @@ func (d *Device) pending(yield func(w *work) bool) {
 	}
 }
 
-// await waits until a work is done: it takes steps of any runnable work, and checks ctx between any
-// two of them. Callers hold the device's lock, which await releases now and then for others.
+// await waits until w is done. It runs one step after another, of any works, and checks ctx between
+// steps. Callers hold the device's lock. await sometimes releases it for others.
 func (d *Device) await(ctx context.Context, w *work) error {
 	for steps := 1; ; steps++ {
 		if d.ready(); w.done {
@@ -250,11 +248,11 @@ func (d *Device) await(ctx context.Context, w *work) error {
 	}
 }
 
-// lockSteps is the number of steps that a waiting host takes before it releases the lock.
+// lockSteps is the number of steps after which await releases the lock.
 const lockSteps = 1 << 8
 
-// addWaited records that the host has waited for a work. Once it has for all that access memory, no
-// finished work is concurrent with a later one.
+// addWaited records that the host has waited for w. If the host has now waited for all works that
+// access memory, addWaited begins a new era, as no finished work is concurrent with later ones.
 func (d *Device) addWaited(w *work) {
 	d.waited = d.waited.join(w.before.with(w))
 	d.refreshMapped()
@@ -284,7 +282,7 @@ func (d *Device) addWaited(w *work) {
 	}
 }
 
-// users holds the last work of each stream that used something.
+// users holds the last work of each stream that may have used a segment.
 type users []*work
 
 func (u *users) add(w *work) {
@@ -299,8 +297,7 @@ func (u *users) add(w *work) {
 	*u = append(*u, w)
 }
 
-// unfinished returns a work among the users that the host has not waited for, or nil. Whether the
-// work is done does not matter.
+// unfinished returns a work of u that the host has not waited for, or nil. The work may be done.
 func (d *Device) unfinished(u users) *work {
 	i := slices.IndexFunc(u, func(w *work) bool { return !d.waited.include(w) })
 	if i < 0 {

@@ -1,6 +1,5 @@
-// Package hash is the hash of keys: the Go twin of
-// kernels/include/weft/hash.cuh. Structures built on one device are read on
-// another, so the two must agree bit for bit.
+// Package hash implements the hash of keys in Go, as kernels/include/weft/hash.cuh does in C++. A
+// structure built on one device is read on another, so both must agree bit for bit.
 package hash
 
 import (
@@ -8,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Uint32 is Murmur3's finalizer with better-mixing constants, keyed by the low
-// half of seed; a bijection for every seed.
+// Uint32 returns the hash of x. It is Murmur3's finalizer with better-mixing constants, keyed by
+// the low half of seed. It is a bijection for every seed.
 func Uint32(x uint32, seed uint64) uint32 {
 	x ^= uint32(seed)
 	x ^= x >> 16
@@ -20,7 +19,7 @@ func Uint32(x uint32, seed uint64) uint32 {
 	return x
 }
 
-// Uint64 is its 64-bit sibling.
+// Uint64 returns the hash of x. It is a bijection for every seed.
 func Uint64(x, seed uint64) uint64 {
 	x ^= seed
 	x ^= x >> 32
@@ -51,18 +50,18 @@ func Unmix64(x, seed uint64) uint64 {
 	return x ^ seed
 }
 
-// Reduce32 maps a hash to [0,n) by the high half of a product: any n, no
-// modulo, and keys in order of their hash.
+// Reduce32 maps a hash to [0,n) by the high half of a product. It works for any n, takes no modulo,
+// and keeps the order of hashes.
 func Reduce32(h, n uint32) uint32 { return uint32(uint64(h) * uint64(n) >> 32) }
 
-// Reduce64 is its 64-bit sibling.
+// Reduce64 maps a hash to [0,n) in the same way.
 func Reduce64(h, n uint64) uint64 {
 	hi, _ := bits.Mul64(h, n)
 	return hi
 }
 
-// Home returns which of n places holds a key: in order of its hash, for any n. Keys from extra on,
-// which look like sentinels, go to one more place, number n.
+// Home returns the home slot of a key among n, in the order of hashes. A key of at least extra
+// looks like a sentinel, and its home is the additional slot n.
 func Home[K uint32 | uint64](key, extra K, seed uint64, n uint32) uint32 {
 	if key >= extra {
 		return n

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The finalizers must stay what the kernels compute: these values were worked
-// out from the definition, step by step, outside this program.
+// The finalizers must compute the same as the kernels. These values were computed from the
+// definition, step by step, outside this program.
 func TestKnownValues(t *testing.T) {
 	if got := Uint32(0, 0); got != 0 {
 		t.Errorf("Uint32(0, 0) = %#x, want 0", got)
@@ -28,7 +28,8 @@ func TestKnownValues(t *testing.T) {
 	}
 }
 
-// RowStart is the first output of SplitMix64; these are of its reference implementation.
+// RowStart is the first output of SplitMix64. The expected values come from its reference
+// implementation.
 func TestRowStart(t *testing.T) {
 	for seed, want := range map[uint64]uint64{0: 0xe220a8397b1dcdaf, 1234567: 6457827717110365317} {
 		if got := RowStart(seed); got != want {
@@ -63,7 +64,7 @@ func TestAvalanche(t *testing.T) {
 	}
 }
 
-// What is mixed comes back.
+// Unmix32 and Unmix64 invert the hashes.
 func TestUnmix(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 10_000 {

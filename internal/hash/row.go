@@ -1,15 +1,15 @@
 package hash
 
-// The constants of the hash of rows, which package column documents. Its kernels have twins of
-// them.
+// These are the constants of the hash of rows, which package column documents. Its kernels have the
+// same constants.
 const (
 	rowGamma = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio, as in SplitMix64
 
-	NullWord = 0xd1b54a32d192ed03 // of null
-	NaNWord  = 0x7ff8 << 48       // of every NaN
+	NullWord = 0xd1b54a32d192ed03 // word for null
+	NaNWord  = 0x7ff8 << 48       // word for every NaN
 )
 
-// RowStart is the hash of a row without columns.
+// RowStart returns the hash of a row without columns.
 func RowStart(seed uint64) uint64 { return Mix(seed + rowGamma) }
 
 // Mix is the output function of SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom

@@ -10,19 +10,20 @@ import (
 	"strings"
 )
 
-// minClang is the first version of clang that compiles the headers. weft's own kernels are built
-// with exactly this version: another one emits different PTX, and every rebuild would differ.
+// minClang is the first version of clang that compiles the headers. weft's own kernels are compiled
+// by exactly this version. Other versions emit other PTX, so that every rebuild would change the
+// files.
 const minClang = 19
 
-// clangs are the names of compilers to look for.
+// clangs are the names under which findClang looks for a compiler.
 var clangs = []string{"clang-19", "clang-20", "clang-21", "clang-22", "clang"}
 
-// install explains how to install a compiler.
+// install tells users how to install a compiler. Error messages include it.
 const install = "install clang 19 (Debian, Ubuntu: apt-get install clang-19; Fedora: dnf install clang; macOS: brew install llvm), " +
 	"or name the program with -clang or the environment variable WEFT_CLANG"
 
-// findClang returns the requested compiler, or else the first suitable one, with its version:
-// "clang version 19.1.7".
+// findClang returns the requested compiler, or else the first suitable one of clangs. version has
+// the form "clang version 19.1.7".
 func findClang(ctx context.Context, requested string, isWeft bool) (program, version string, err error) {
 	if requested != "" {
 		version, err = clangVersion(ctx, requested, isWeft)
@@ -32,7 +33,7 @@ func findClang(ctx context.Context, requested string, isWeft bool) (program, ver
 	if isWeft {
 		candidates = clangs[:1]
 	}
-	var bad error // of the first unsuitable compiler
+	var bad error // error of the first unsuitable compiler
 	for _, program := range candidates {
 		if _, err := exec.LookPath(program); err != nil {
 			continue
@@ -56,7 +57,7 @@ var (
 	appleLine = regexp.MustCompile(`Apple clang`)
 )
 
-// clangVersion returns the version of a program, or why it is unsuitable.
+// clangVersion returns the version of a compiler, or an error that says why it is unsuitable.
 func clangVersion(ctx context.Context, program string, isWeft bool) (string, error) {
 	out, err := exec.CommandContext(ctx, program, "--version").Output()
 	if err != nil {
@@ -84,7 +85,7 @@ func firstLine(b []byte) string {
 	return string(line)
 }
 
-// advice explains compiler errors with causes outside of the source.
+// advice maps compiler errors to explanations, if their cause lies outside the source.
 var advice = []struct {
 	pattern *regexp.Regexp
 	text    string
@@ -99,7 +100,7 @@ var advice = []struct {
 		"this clang was built without the back end for GPUs of NVIDIA (NVPTX); " + install},
 }
 
-// addAdvice adds advice to compiler errors.
+// addAdvice appends the matching advice to compiler errors.
 func addAdvice(messages string) string {
 	for _, a := range advice {
 		if a.pattern.MatchString(messages) {

@@ -22,7 +22,7 @@ func haveClang() error {
 	return nil
 }
 
-// fakes makes a directory of programs that print a line, and makes it the only PATH.
+// fakes makes a directory of programs that each print a line, and sets PATH to it.
 func fakes(t *testing.T, lines map[string]string) {
 	t.Helper()
 	dir := t.TempDir()

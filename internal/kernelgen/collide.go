@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// checkCollisions reports names that are about to be generated and that other files of the package
-// declare, before the Go compiler complains about generated code.
+// checkCollisions returns an error if another file of the package declares a name that is to be
+// generated. Otherwise the Go compiler would report the collision in generated code.
 func (g *generated) checkCollisions() error {
 	declared, err := g.declarations()
 	if err != nil {
@@ -34,7 +34,7 @@ func (g *generated) checkCollisions() error {
 	return errors.Join(errs...)
 }
 
-// names returns the names that an image and its loader declare.
+// names returns the names that the images and the loader declare.
 func (g *generated) names() (all []string) {
 	for _, im := range g.images {
 		all = append(all, g.kernelsIdent(im))
@@ -56,8 +56,8 @@ func (g *generated) names() (all []string) {
 	return all
 }
 
-// declarations returns the names that other files of the package declare, with positions. Files
-// that do not parse are left to the Go compiler.
+// declarations returns the names that other files of the package declare, with their positions. It
+// skips files that do not parse, because the Go compiler reports them.
 func (g *generated) declarations() (map[string]token.Position, error) {
 	files, err := goFiles(g.dir)
 	if err != nil {
@@ -82,7 +82,6 @@ func (g *generated) declarations() (map[string]token.Position, error) {
 	return all, nil
 }
 
-// topLevel returns the package-level names that a file declares.
 func topLevel(file *ast.File) (all []*ast.Ident) {
 	for _, d := range file.Decls {
 		switch d := d.(type) {

@@ -14,13 +14,13 @@ import (
 	"strings"
 )
 
-// version is the version of the generator; raise it when its output changes.
+// version is the version of the generator. Increment it when the output changes.
 const version = "3"
 
-// defaultTarget runs on every GPU that weft supports, at the PTX version of weft's own kernels.
+// defaultTarget can run on every GPU that weft supports. Its PTX version is that of weft's kernels.
 const defaultTarget = "80+ptx83"
 
-// The exit statuses.
+// These are the exit statuses.
 const (
 	exitFailed = 1
 	exitUsage  = 2
@@ -34,7 +34,7 @@ type usageError struct{ error }
 
 func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// Command runs weftgen with command-line arguments, in the current directory, and returns the exit
+// Command runs weftgen with the given arguments in the current directory. It returns the exit
 // status.
 func Command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := run(ctx, args)
@@ -54,7 +54,7 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// arguments are the parsed command line.
+// arguments is the parsed command line.
 type arguments struct {
 	options
 	check           bool
@@ -123,7 +123,7 @@ func (a *arguments) verify() error {
 	return usage("-check takes one directory, or none for the whole module")
 }
 
-// complete derives options from the arguments.
+// complete derives the options from the command line, and checks them.
 func (a *arguments) complete() (err error) {
 	if len(a.files) != 1 {
 		return usage("want one source, got %d", len(a.files))
@@ -153,7 +153,7 @@ func (a *arguments) complete() (err error) {
 	if a.source, err = filepath.Abs(source); err != nil {
 		return err
 	}
-	// Structs of a header may be generated in another directory.
+	// For -struct, the outputs go to the current directory, not to that of the header.
 	a.dir = filepath.Dir(a.source)
 	if len(a.structs) > 0 {
 		if a.dir, err = filepath.Abs("."); err != nil {
@@ -176,7 +176,7 @@ func (a *arguments) complete() (err error) {
 	return nil
 }
 
-// extension returns the file extension of the source.
+// extension returns the file extension that the source must have.
 func (o *options) extension() string {
 	if len(o.structs) > 0 {
 		return ".cuh"
@@ -184,7 +184,7 @@ func (o *options) extension() string {
 	return ".cu"
 }
 
-// addType parses a flag -type: "weft::List=internal/gpubatch.List".
+// addType parses a -type flag such as "weft::List=internal/gpubatch.List".
 func (o *options) addType(s string) error {
 	cpp, name, ok := strings.Cut(s, "=")
 	if !ok || cpp == "" || name == "" {
@@ -194,7 +194,7 @@ func (o *options) addType(s string) error {
 	return nil
 }
 
-// qualifyTypes replaces directories of this module by import paths.
+// qualifyTypes replaces directories of this module in -type flags by import paths.
 func (o *options) qualifyTypes() error {
 	for cpp, name := range o.types {
 		dir, base := path.Split(name)

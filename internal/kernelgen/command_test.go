@@ -9,7 +9,6 @@ import (
 	"testing"
 )
 
-// command runs a command line.
 func command(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
@@ -84,7 +83,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// Failures with causes outside the command line.
+// These failures have causes outside the command line.
 func TestFailures(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -125,7 +124,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// In a user's module the outputs record their inputs, and -check detects changes, also in weft's
+// In a user's module the outputs record their inputs, and -check detects changes, even of weft's
 // headers.
 func TestOtherModule(t *testing.T) {
 	otherModule(t, scale)
@@ -151,7 +150,7 @@ func TestOtherModule(t *testing.T) {
 	if status, _, complaint := command(t, "-check"); status != 0 {
 		t.Errorf("fresh: %s", complaint)
 	}
-	// Simulate an update of weft.
+	// This simulates an update of weft.
 	i := strings.Index(src, "//weftgen:header ") + len("//weftgen:header ")
 	write(t, "k_ptx_gen.go", src[:i]+strings.Repeat("0", 64)+src[i+64:])
 	if status, _, complaint := command(t, "-check"); status != exitFailed || !strings.Contains(complaint, "weft/builtin.cuh changed; run go generate ./k") {
@@ -185,7 +184,7 @@ extern "C" __global__ void units(weft::Allocator pool, uint8_t* x, const float (
 	}
 }
 
-// One type loads images of all widths.
+// One type loads the images of all widths.
 func TestLoaderOfVariants(t *testing.T) {
 	otherModule(t, `#include "weft/entry.cuh"
 #define NAME(k) WEFT_PAIR(k, WEFT_KEY_BITS, WEFT_VALUE_BITS)

@@ -14,7 +14,7 @@ import (
 // target is an architecture to compile for.
 type target struct {
 	arch    int
-	feature string // "ptx85"; "" for clang's default
+	feature string // PTX version such as "ptx85", or "" for clang's default
 }
 
 func (t target) suffix() string { return fmt.Sprintf("_sm%d.ptx", t.arch) }
@@ -26,7 +26,7 @@ func (t target) String() string {
 	return fmt.Sprintf("%d+%s", t.arch, t.feature)
 }
 
-// parseTargets reads "80,90+ptx85", ascending.
+// parseTargets parses targets in ascending order, such as "80,90+ptx85".
 func parseTargets(s string) ([]target, error) {
 	var ts []target
 	for field := range strings.SplitSeq(s, ",") {
@@ -40,9 +40,9 @@ func parseTargets(s string) ([]target, error) {
 	return ts, nil
 }
 
-// commonFlags returns the flags of every compilation, relative to the module's root. System headers
-// are excluded, so the output depends on the tree alone. Users get no warnings about weft's
-// headers.
+// commonFlags returns the flags of every compilation, relative to the module's root. They exclude
+// system headers, so that the output depends on the tree alone. They suppress warnings about weft's
+// headers in other modules.
 func (o *options) commonFlags() []string {
 	flags := []string{
 		"-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "-nostdinc",
@@ -57,7 +57,7 @@ func (o *options) commonFlags() []string {
 // compileFlags returns the flags for kernels.
 func (o *options) compileFlags() []string { return append(o.commonFlags(), "-O3") }
 
-// sourceFlags returns the flags that the source needs.
+// sourceFlags returns the -I and -D flags that the source needs.
 func (o *options) sourceFlags() (flags []string) {
 	for _, dir := range o.include {
 		flags = append(flags, "-I", dir)
@@ -73,10 +73,10 @@ type compiler struct {
 	options *options
 	ctx     context.Context
 	program string
-	version string // "clang version 19.1.7"
-	source  string // relative to the module's root
-	text    string // compiled instead of the source; "" for the source
-	include string // where weft's headers are on this machine; "" in weft's module
+	version string // for example "clang version 19.1.7"
+	source  string // path relative to the module's root
+	text    string // text to compile instead of the source, or ""
+	include string // directory of weft's headers on this machine; "" in weft's module
 }
 
 func newCompiler(ctx context.Context, o *options) (*compiler, error) {
@@ -91,8 +91,8 @@ func newCompiler(ctx context.Context, o *options) (*compiler, error) {
 	return &compiler{options: o, ctx: ctx, program: program, version: version, source: source}, nil
 }
 
-// run compiles a variant for t with more flags. It runs in the module's root, so that no path of
-// this machine enters the output.
+// run compiles a variant for target t with additional flags. It runs clang in the module's root, so
+// that the output contains no path of this machine.
 func (c *compiler) run(t target, v variant, flags ...string) ([]byte, error) {
 	args := append(flags, c.options.sourceFlags()...)
 	args = append(args, v.flags()...)
@@ -120,8 +120,8 @@ func (c *compiler) run(t target, v variant, flags ...string) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-// inputs returns the source and all headers it includes in any variant for any target, relative to
-// the module's root and sorted.
+// inputs returns the source and all headers that it includes, in any variant for any target. The
+// paths are relative to the module's root, and sorted.
 func (c *compiler) inputs() ([]string, error) {
 	var files []string
 	for _, t := range c.options.targets {
@@ -145,7 +145,7 @@ func (c *compiler) inputs() ([]string, error) {
 	return slices.Compact(files), nil
 }
 
-// prerequisites returns those of a make rule: "x: a\ b.cu \", continued.
+// prerequisites returns the prerequisites of a make rule such as "x: a\ b.cu \".
 func prerequisites(rule string) (files []string) {
 	rule = strings.ReplaceAll(strings.TrimPrefix(rule, "x:"), "\\\n", " ")
 	const space = "\x00"
@@ -161,7 +161,7 @@ func (c *compiler) compile(t target, v variant) (string, error) {
 	return string(out), err
 }
 
-// debug emits PTX that describes all types: only unoptimized code does.
+// debug emits PTX that describes all types. Only unoptimized code does.
 func (c *compiler) debug(v variant) (string, error) {
 	out, err := c.run(c.options.targets[0], v, append(c.options.commonFlags(), "-O0", "-g", "-S", "-o", "-")...)
 	return string(out), err

@@ -59,7 +59,7 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// Modules nested in weft's are part of it, but other modules with such paths are not.
+// Modules nested in weft's are part of weft. Other modules with such paths are not.
 func TestNestedModules(t *testing.T) {
 	m, err := findModule(filepath.Join(repository, "lab"))
 	if root, _ := filepath.Abs(repository); err != nil || !m.isWeft() || m.root != root {

@@ -13,33 +13,33 @@ import (
 	"github.com/weftgo/weft/internal/kernelgen/cstruct"
 )
 
-// options configure one generation.
+// options are the options of one generation.
 type options struct {
 	module
-	source     string // absolute path of the .cu file, or of a header
-	dir        string // of the outputs
+	source     string // absolute path of the .cu file or of the header
+	dir        string // directory of the outputs
 	pkg        string
-	clang      string // requested compiler, or ""
+	clang      string // requested compiler, or "" to look for one
 	targets    []target
 	widths     []variant
-	types      map[string]string // of C++ structs
-	structs    []string          // to be made from a header
-	include    []string          // directories, relative to the module's root
-	define     []string          // macros
+	types      map[string]string // Go type for some C++ structs
+	structs    []string          // structs of a header to generate
+	include    []string          // directories of headers, relative to the module's root
+	define     []string          // macro definitions
 	export     bool
-	loader     bool // generate a loader
+	loader     bool // whether to generate a loader
 	allowLocal bool
 }
 
-// stem returns the name of the source file without directory and extension.
+// stem returns the name of the source without directory and extension.
 func (o *options) stem() string {
 	return strings.TrimSuffix(filepath.Base(o.source), filepath.Ext(o.source))
 }
 
-// path returns the path of an output.
+// path returns the path of the output with this suffix.
 func (o *options) path(suffix string) string { return filepath.Join(o.dir, o.stem()+suffix) }
 
-// variants returns the variants to compile, at least one.
+// variants returns the variants to compile. A source without variants has the one variant "".
 func (o *options) variants() []variant {
 	if len(o.widths) == 0 {
 		return []variant{""}
@@ -47,11 +47,11 @@ func (o *options) variants() []variant {
 	return o.widths
 }
 
-// maxSize is the largest PTX file that may be committed to weft's repository.
+// maxSize is the maximum size of a PTX file in weft's repository.
 const maxSize = 1 << 20
 
-// generate makes all outputs of one source. No file changes before all outputs are made: a failure
-// leaves the old ones, which verify as stale.
+// generate makes all outputs of one source. No file changes before all outputs are made. After a
+// failure the old files remain, and verify reports them as stale.
 func generate(ctx context.Context, o options) error {
 	cc, err := newCompiler(ctx, &o)
 	if err != nil {
@@ -70,7 +70,8 @@ func generate(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	// Read inputs before compiling: concurrent changes then make the outputs stale.
+	// The inputs are read before they are compiled, so that a concurrent change makes the outputs
+	// stale.
 	for _, path := range inputs {
 		f, err := o.digestInput(path)
 		if err != nil {
@@ -95,7 +96,8 @@ func generate(ctx context.Context, o options) error {
 	return removeOutputs(&o, g.outputs)
 }
 
-// stub returns a source with a kernel for each struct of a header.
+// stub returns a source with one kernel for each struct of a header. The kernel takes the struct as
+// its parameter.
 func stub(header string, structs []string) string {
 	text := fmt.Sprintf("#include %q\n", header)
 	for i, s := range structs {
@@ -106,8 +108,8 @@ func stub(header string, structs []string) string {
 
 func stubKernel(i int) string { return fmt.Sprintf("struct_%d", i) }
 
-// addImage compiles a variant for all targets, and reads the structs that its kernels take. Kernels
-// of a header's stub take one each.
+// addImage compiles a variant for all targets, and reads the structs that its kernels take. For a
+// header it only reads the structs that the kernels of the stub take.
 func (g *generated) addImage(cc *compiler, v variant) error {
 	im := image{variant: v}
 	if len(g.options.structs) == 0 {
@@ -146,7 +148,7 @@ func (g *generated) addImage(cc *compiler, v variant) error {
 	return nil
 }
 
-// addHeaderStruct generates Go for a struct of a header, which a kernel of the stub takes.
+// addHeaderStruct adds the struct of a header that a kernel of the stub takes.
 func (g *generated) addHeaderStruct(info *cstruct.Info, kernel string) error {
 	params, err := info.Parameters(kernel)
 	if err != nil {
@@ -159,8 +161,8 @@ func (g *generated) addHeaderStruct(info *cstruct.Info, kernel string) error {
 	return err
 }
 
-// addParams generates Go for the struct that a kernel takes, or for one with the layout of its
-// parameters. A kernel without parameters has none.
+// addParams adds the struct that a kernel takes. If the kernel takes other parameters, it adds a
+// struct that has the parameters as fields. A kernel without parameters has no struct.
 func (g *generated) addParams(info *cstruct.Info, v variant, e entry) error {
 	fields, err := info.Parameters(e.name)
 	if err != nil {
@@ -192,8 +194,8 @@ func (g *generated) addParams(info *cstruct.Info, v variant, e entry) error {
 	return nil
 }
 
-// removeOutputs removes stale outputs of targets and variants, which are all except those just
-// made.
+// removeOutputs removes all outputs of the source except those in made. The removed ones belong to
+// targets or variants that no longer exist.
 func removeOutputs(o *options, made []string) error {
 	old, err := filepath.Glob(o.path("_*"))
 	if err != nil {
@@ -211,7 +213,7 @@ func removeOutputs(o *options, made []string) error {
 	return nil
 }
 
-// addPTX checks the compiler's output of a variant for one target, and keeps it.
+// addPTX checks the compiler's output for one target of a variant, and adds it to the image.
 func (g *generated) addPTX(im *image, t target, text string) error {
 	name := g.stem() + im.variant.suffix()
 	p, err := parsePTX(text)
@@ -242,8 +244,8 @@ func (g *generated) addPTX(im *image, t target, text string) error {
 	return nil
 }
 
-// checkName reports an invalid name of a kernel. Without a loader, [device.Image.Entry] finds
-// kernels.
+// checkName returns an error if the name of a kernel is invalid. Without a loader, the name must
+// have the form that [device.Image.Entry] returns.
 func (g *generated) checkName(im *image, name string) error {
 	if !strings.HasSuffix(name, im.variant.suffix()) {
 		return fmt.Errorf("kernel %s: its name must end with %q, the pair of widths", name, im.variant.suffix())

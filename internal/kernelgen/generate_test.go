@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// A minimal package: a source with its header, and Go code that uses the generated code.
+// These constants are a minimal package: a source with its header, and Go code that uses the
+// generated code.
 const (
 	header = `#pragma once
 #define __global__ __attribute__((global))
@@ -55,7 +56,7 @@ var _ = params()
 `
 )
 
-// repository is the root of this module. Tests change the directory.
+// repository is the root of this module. It is computed before tests change the directory.
 var repository = func() string {
 	m, err := findModule(".")
 	if err != nil {
@@ -64,8 +65,8 @@ var repository = func() string {
 	return m.root
 }()
 
-// generateWith runs a command line in the package of room, for weft's own kernels, which have no
-// loaders.
+// generateWith runs a command line in the package of room as for weft's own kernels, which have no
+// loader.
 func generateWith(args ...string) error { return run(context.Background(), args) }
 
 // room creates the package in a module in a new directory, and returns its directory.
@@ -80,7 +81,7 @@ func room(t *testing.T) string {
 	write(t, filepath.Join(root, "kernels/include/weft/least.cuh"), header)
 	write(t, filepath.Join(dir, "tiny.cu"), source)
 	write(t, filepath.Join(dir, "user.go"), user)
-	// Use the real package device and its imports, so that generated code has to fit.
+	// The real package device and its imports are used, so that the generated code must match them.
 	for _, pkg := range []string{"device", "internal/op", "internal/enum"} {
 		files, err := filepath.Glob(filepath.Join(repository, pkg, "*.go"))
 		if err != nil || len(files) == 0 {
@@ -179,7 +180,7 @@ func TestGeneratedRoomBuilds(t *testing.T) {
 	}
 }
 
-// The same sources give the same bytes, in any directory.
+// The same sources give the same output in any directory.
 func TestOutputIsReproducible(t *testing.T) {
 	outputs := func() (s string) {
 		room(t)
@@ -215,7 +216,7 @@ func TestFlagsShapeTheOutput(t *testing.T) {
 	}
 }
 
-// Invalid inputs: each case changes one thing in a valid package.
+// Each case makes one change to a valid package, which makes it invalid.
 func TestGenerateRefuses(t *testing.T) {
 	cases := []struct {
 		name, file, old, new string
@@ -265,7 +266,7 @@ func TestGenerateRefuses(t *testing.T) {
 	}
 }
 
-// A struct may be generated in another package, that of its header, and be compared elsewhere.
+// A struct may be generated in the package of its header and compared in another package.
 func TestSharedStructs(t *testing.T) {
 	dir := room(t)
 	edit(t, "tiny.cu", "struct Table { uint64_t* slots; uint32_t count, max_probe; };\n", "")
@@ -308,7 +309,7 @@ func TestSharedStructs(t *testing.T) {
 	}
 }
 
-// Existing structs of the package are compared.
+// Structs that exist in the package are compared.
 func TestExistingStructs(t *testing.T) {
 	const output = "\ntype ours struct {\n\tslots           device.Ptr\n\tcount, maxProbe uint32\n}\n"
 	room(t)

@@ -11,12 +11,13 @@ import (
 const (
 	// weftInclude is the directory of weft's headers in its own module.
 	weftInclude = "kernels/include"
-	// include stands for the directory of weft's headers in records and in compiler messages of
+	// include represents the directory of weft's headers in the records and compiler messages of
 	// other modules.
 	include = weftPath + "/" + weftInclude
 )
 
-// unpackHeaders puts weft's headers where the compiler finds them. done removes them.
+// unpackHeaders copies weft's headers to a temporary directory for the compiler, except in weft's
+// own module. done removes the directory.
 func (c *compiler) unpackHeaders() (done func(), err error) {
 	if c.options.isWeft() {
 		return func() {}, nil
@@ -34,8 +35,8 @@ func (c *compiler) unpackHeaders() (done func(), err error) {
 	return done, nil
 }
 
-// toLocal translates a flag or a file name to its form on this machine. anywhere translates it
-// back.
+// toLocal replaces include by the directory of the headers on this machine. toRecord does the
+// reverse.
 func (c *compiler) toLocal(s string) string {
 	if c.include != "" && s == include {
 		return c.include
@@ -50,7 +51,7 @@ func (c *compiler) toRecord(s string) string {
 	return strings.ReplaceAll(s, c.include, include)
 }
 
-// digestInput reads a compiled file.
+// digestInput returns the digest of a source or header.
 func (m *module) digestInput(file string) (fileDigest, error) {
 	if name, ok := strings.CutPrefix(file, include+"/"); ok {
 		return m.digest(headerFile, name)
@@ -58,7 +59,7 @@ func (m *module) digestInput(file string) (fileDigest, error) {
 	return m.digest(inputFile, file)
 }
 
-// includeDirs makes the directories of -I relative to the module.
+// includeDirs makes the directories of -I relative to the module's root.
 func (o *options) includeDirs() error {
 	for i, dir := range o.include {
 		info, err := os.Stat(dir)

@@ -1,7 +1,7 @@
 package kernelgen
 
-// knownTypes are the Go twins of structs in weft's headers that user kernels take: a pool to
-// allocate from, or a view of a structure.
+// knownTypes are the Go types of structs in weft's headers that users' kernels take, such as a pool
+// to allocate from or a view of a structure.
 var knownTypes = map[string]string{
 	"weft::Allocator":           weftPath + "/alloc.Ref",
 	"weft::btree::Ref":          weftPath + "/btree.Ref",
@@ -14,7 +14,7 @@ var knownTypes = map[string]string{
 	"weft::slab::MultiRef":      weftPath + "/slab.Ref",
 }
 
-// known returns the types that need no -type. weft itself specifies all types.
+// known returns the types that need no -type flag. Weft's own sources name all types.
 func (o *options) known() map[string]string {
 	if o.isWeft() {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"text/template"
 )
 
-// camel converts words to a Go name: get_all to GetAll or getAll.
+// camel converts a C++ name to a Go name: get_all to GetAll or getAll.
 func camel(name string, export bool) string {
 	var b strings.Builder
 	for word := range strings.SplitSeq(name, "_") {
@@ -21,7 +21,8 @@ func camel(name string, export bool) string {
 	return b.String()
 }
 
-// methodName returns the method that launches a kernel: Scale for saxpy_scale and for scale.
+// methodName returns the name of the method that launches a kernel: Scale for saxpy_scale and for
+// scale.
 func (g *generated) methodName(kernel string, v variant) string {
 	name := strings.TrimSuffix(kernel, v.suffix())
 	if rest := strings.TrimPrefix(name, g.stem()+"_"); strings.Trim(rest, "_0123456789") != "" {
@@ -30,7 +31,8 @@ func (g *generated) methodName(kernel string, v variant) string {
 	return camel(name, true)
 }
 
-// loadName returns the name of the function that loads kernels, typeName that of its result type.
+// loadName returns the name of the function that loads the kernels. typeName returns the name of
+// the function's result type.
 func (g *generated) loadName() string {
 	if g.export {
 		return "Load" + g.ident("", true)
@@ -40,14 +42,14 @@ func (g *generated) loadName() string {
 
 func (g *generated) typeName() string { return g.ident("Module", g.export) }
 
-// loader is the data of the template.
+// loader is the data of loaderTemplate.
 type loader struct {
 	Type, Load, Source, Image string
 	Variants                  bool
 	Kernels                   []launcher
 }
 
-// launcher is a kernel with its method.
+// launcher describes a method that launches a kernel.
 type launcher struct {
 	Method, Name, Takes string
 }
@@ -102,12 +104,13 @@ func (g *generated) writeLoader(b *bytes.Buffer) error {
 	return loaderTemplate.Execute(b, l)
 }
 
-// checkMethods refuses kernels with the same method name, and images that one loader cannot serve.
+// checkMethods returns an error if two kernels have the same method name, or if the variants have
+// different kernels.
 func (g *generated) checkMethods(im *image) error {
 	if !g.loader {
 		return nil
 	}
-	kernels := map[string]string{} // keyed by method
+	kernels := map[string]string{} // kernel by method
 	for _, k := range slices.Sorted(maps.Keys(im.kernels)) {
 		method := g.methodName(k, im.variant)
 		if other := kernels[method]; other != "" {

@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// weftPath is the path of weft's module, the prefix of the imports in generated files.
+// weftPath is the path of weft's module, with which imports in generated files begin.
 const weftPath = "github.com/weftgo/weft"
 
-// module is the module of the source.
+// module is the Go module of the source.
 type module struct {
-	root string // directory, absolute; records name files relative to it
+	root string // absolute path; records name files relative to it
 	path string
 }
 
@@ -25,8 +25,8 @@ func (m *module) isWeft() bool { return m.path == weftPath }
 
 var moduleLine = regexp.MustCompile(`(?m)^module[ \t]+("[^"\n]+"|[^\s"]+)`)
 
-// findModule returns the module of the closest directory with a go.mod, from dir upwards. A module
-// nested in weft's counts as part of it: its kernels are compiled with the headers of the tree.
+// findModule returns the module of dir: that of the closest go.mod in dir or above. A module nested
+// in weft's counts as a part of weft, so that its kernels use the headers of the tree.
 func findModule(dir string) (module, error) {
 	start, err := filepath.Abs(dir)
 	if err != nil {
@@ -58,8 +58,8 @@ func findModule(dir string) (module, error) {
 	}
 }
 
-// relative returns a path as used in records and by the compiler: relative to the module's root,
-// with slashes.
+// relative returns a path relative to the module's root, with slashes. Records and the compiler use
+// this form.
 func (m *module) relative(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -72,7 +72,7 @@ func (m *module) relative(path string) (string, error) {
 	return filepath.ToSlash(rel), nil
 }
 
-// goFiles returns the Go files in a directory. Pattern characters in its name are literal.
+// goFiles returns the Go files in a directory. The directory's name may contain pattern characters.
 func goFiles(dir string) (files []string, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -83,7 +83,7 @@ func goFiles(dir string) (files []string, err error) {
 	return files, err
 }
 
-// packageName returns the package of the Go files in a directory.
+// packageName returns the package name of the Go files in a directory.
 func packageName(dir string) (string, error) {
 	files, err := goFiles(dir)
 	if err != nil {

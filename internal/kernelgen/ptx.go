@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// ptx is a module of PTX assembly.
+// ptx is a parsed module of PTX assembly.
 type ptx struct {
-	text    string   // without comments, positions and indentation
-	entries []entry  // in order of the text
+	text    string   // text without comments, source positions and indentation
+	entries []entry  // entry points in the order of the text
 	local   []string // functions that use local memory
 }
 
@@ -19,12 +19,12 @@ type ptx struct {
 type entry struct {
 	name   string
 	params []param
-	size   int // of the parameter block, without padding at the end
+	size   int // size of the parameter block, without padding at the end
 }
 
 func (e entry) equal(o entry) bool { return slices.Equal(e.params, o.params) && e.size == o.size }
 
-// param is a parameter of a kernel, within the parameter block.
+// param is the place of a parameter in the parameter block.
 type param struct {
 	offset, size int
 }
@@ -38,7 +38,7 @@ var (
 	ptxVersion   = regexp.MustCompile(`(?m)^\.version (\d+)\.(\d+)$`)
 )
 
-// parsePTX strips a module and finds its entry points.
+// parsePTX strips the text of a module and parses its entry points.
 func parsePTX(text string) (*ptx, error) {
 	p := &ptx{text: strip(text)}
 	if f := externFunc.FindString(p.text); f != "" {
@@ -67,14 +67,14 @@ func parsePTX(text string) (*ptx, error) {
 	return p, nil
 }
 
-// parseEntry lays out the parameters of a kernel as a launch takes them: a block of memory, each at
-// a multiple of its alignment, in order.
+// parseEntry lays out the parameters of a kernel in order, each at a multiple of its alignment. A
+// launch passes them as such a block.
 func parseEntry(name, list string) (entry, error) {
 	e := entry{name: name}
 	for text := range strings.SplitSeq(list, ",") {
 		text = strings.TrimSpace(text)
 		if text == "" {
-			continue // a kernel without parameters
+			continue // the kernel has no parameters
 		}
 		m := entryParam.FindStringSubmatch(text)
 		if m == nil {
@@ -96,8 +96,8 @@ func parseEntry(name, list string) (entry, error) {
 	return e, nil
 }
 
-// strip removes what does not assemble: comments, source positions, blank lines and indentation, a
-// third of clang's output.
+// strip removes comments, source positions, blank lines and indentation, which are a third of
+// clang's output.
 func strip(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -112,8 +112,8 @@ func strip(text string) string {
 	return b.String()
 }
 
-// checkVersion refuses 128-bit instructions in a module of an older PTX version. clang passes
-// inline assembly through, so otherwise a user's driver would be the first to object.
+// checkVersion returns an error if a module of an older PTX version uses 128-bit instructions.
+// clang does not check inline assembly, so that only the user's driver would report the error.
 func checkVersion(text string) error {
 	v := ptxVersion.FindStringSubmatch(text)
 	if v == nil {
@@ -127,7 +127,7 @@ func checkVersion(text string) error {
 	return nil
 }
 
-// localUsers returns the functions with a stack frame, which lies in local memory.
+// localUsers returns the functions that have a stack frame, which lies in local memory.
 func localUsers(text string) []string {
 	var users []string
 	name := ""

@@ -14,35 +14,35 @@ import (
 	"github.com/weftgo/weft/kernels"
 )
 
-// provenance is the record in a generated file of its inputs and outputs. It shows without a
-// compiler whether the outputs are up to date.
+// provenance is the record of the inputs and outputs of one source. It shows without a compiler
+// whether the outputs are up to date.
 type provenance struct {
 	version     string
 	compiler    string
 	targets     string
 	flags       string
-	sourceFlags string       // flags that the source needs
-	files       []fileDigest // inputs, then outputs
+	sourceFlags string       // -I and -D flags that the source needs
+	files       []fileDigest // first the inputs, then the outputs
 }
 
-// Kinds of files in a record.
+// These are the kinds of files in a record.
 const (
 	inputFile  = "input"
-	headerFile = "header" // of weft, in other modules
+	headerFile = "header" // header of weft, in other modules
 	outputFile = "output"
 )
 
-// fileDigest identifies the content of a file at generation.
+// fileDigest identifies the contents that a file had at generation.
 type fileDigest struct {
 	kind string
-	path string // relative to the module's root, or as kernels include it, with slashes
+	path string // relative to the module's root, or as kernels include it; with slashes
 	size int
-	sum  string // SHA-256, hexadecimal
+	sum  string // SHA-256 in hexadecimal
 }
 
-// generator returns the generator that files name. weft's own files name the package, as they did
-// before the command existed: their PTX is, byte for byte, the one that results of the lab were
-// measured with.
+// generator returns the name of the generator in generated files. Weft's own files name the
+// package, as before the command existed. Their PTX is thus, byte for byte, the PTX with which the
+// lab's results were measured.
 func (m *module) generator() string {
 	if m.isWeft() {
 		return "kernelgen"
@@ -50,11 +50,11 @@ func (m *module) generator() string {
 	return "weftgen"
 }
 
-// prefix begins each line of a record. It makes the line a directive to the Go tools, which keeps
-// it out of the documentation.
+// prefix begins each line of a record. The line is then a directive for the Go tools, and not a
+// part of the documentation.
 func (m *module) prefix() string { return "//" + m.generator() + ":" }
 
-// text returns the record with a prefix on each line.
+// text returns the lines of the record, each with a prefix.
 func (p *provenance) text(prefix string) string {
 	var b strings.Builder
 	line := func(key, value string) { fmt.Fprintf(&b, "%s%s %s\n", prefix, key, value) }
@@ -71,7 +71,7 @@ func (p *provenance) text(prefix string) string {
 	return b.String()
 }
 
-// record returns the record of a generation.
+// record returns the record of this generation.
 func (g *generated) record() (*provenance, error) {
 	p := &provenance{version: version, compiler: g.compiler, flags: strings.Join(g.compileFlags(), " "), sourceFlags: strings.Join(g.sourceFlags(), " ")}
 	for i, t := range g.targets {
@@ -95,7 +95,7 @@ func (g *generated) record() (*provenance, error) {
 	return p, nil
 }
 
-// digest reads a file of a record.
+// digest returns the digest of a file in a record.
 func (m *module) digest(kind, path string) (fileDigest, error) {
 	fsys := os.DirFS(m.root)
 	if kind == headerFile {
@@ -108,7 +108,7 @@ func (m *module) digest(kind, path string) (fileDigest, error) {
 	return fileDigest{kind, path, len(data), fmt.Sprintf("%x", sha256.Sum256(data))}, nil
 }
 
-// parseProvenance reads the record in a generated file.
+// parseProvenance parses the record in a generated file.
 func parseProvenance(src, prefix string) (*provenance, error) {
 	var p provenance
 	for line := range strings.Lines(src) {
@@ -148,8 +148,8 @@ func parseProvenance(src, prefix string) (*provenance, error) {
 	return &p, nil
 }
 
-// verify compares a generated file with the files in its record and reports changes. It returns the
-// outputs in the record.
+// verify compares the files in a record with their digests and returns an error that lists the
+// changes. It also returns the outputs in the record.
 func (o *options) verify(path string) (outputs []string, err error) {
 	src, err := os.ReadFile(path)
 	if err != nil {
@@ -191,8 +191,8 @@ func (o *options) verify(path string) (outputs []string, err error) {
 	return outputs, errors.Join(errs...)
 }
 
-// verifyTree verifies every generated file below dir. It also reports PTX, structs and sources
-// without one.
+// verifyTree verifies every record below dir. It also reports PTX files and structs that no record
+// lists, and sources that have not been compiled.
 func (o *options) verifyTree(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -220,18 +220,18 @@ func (o *options) verifyTree(dir string) error {
 	return errors.Join(append(t.errs, err)...)
 }
 
-// skipped are directories without files of the module.
+// skipped are the names of directories that hold no files of the module.
 var skipped = []string{"testdata", "vendor", "out"}
 
-// tree is the result of walking a directory.
+// tree is the result of verifyTree's walk.
 type tree struct {
 	options  *options
-	outputs  []string        // that need a record
-	recorded map[string]bool // outputs that have one
+	outputs  []string        // outputs that must be in a record
+	recorded map[string]bool // outputs that are in a record
 	errs     []error
 }
 
-// addError records an error about files, with names relative to the root.
+// addError adds an error about files, with paths relative to the module's root.
 func (t *tree) addError(format string, paths ...string) {
 	args := make([]any, len(paths))
 	for i, path := range paths {
@@ -241,7 +241,8 @@ func (t *tree) addError(format string, paths ...string) {
 	t.errs = append(t.errs, fmt.Errorf(format, args...))
 }
 
-// verifyFile verifies a file with a record, and notes files that need one.
+// verifyFile verifies a file if it holds a record. If the file must be in a record, it adds the
+// file to outputs.
 func (t *tree) verifyFile(path string) error {
 	switch {
 	case strings.HasSuffix(path, "_params_gen.go"):
@@ -274,7 +275,7 @@ func (t *tree) verifyFile(path string) error {
 	return nil
 }
 
-// generateCommand returns the command that makes the outputs of a folder. The lab is a separate
+// generateCommand returns the command that makes the outputs in a folder. The lab is a separate
 // module.
 func generateCommand(folder string) string {
 	folder = filepath.ToSlash(folder)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// share lets code for a newer target use the PTX of an older one, if they differ only in the PTX
-// version, the target and the register bounds.
+// share returns code that refers to the PTX of an older target, if the two texts differ only in the
+// PTX version, the target and the register bounds. Otherwise it returns c.
 func (im *image) share(c code) code {
 	for i := len(im.codes) - 1; i >= 0; i-- {
 		if im.codes[i].owner != i {
@@ -19,9 +19,8 @@ func (im *image) share(c code) code {
 	return c
 }
 
-// sameInstructions reports whether two modules of PTX differ only in the lines with the target, the
-// version and the register bounds. It returns the bounds of the second module that differ, by
-// kernel.
+// sameInstructions reports whether two modules of PTX differ only in the lines of the target, the
+// version and the register bounds. minBlocks holds the bounds in new that differ, by kernel.
 func sameInstructions(old, new string) (minBlocks map[string]int, same bool) {
 	a, b := strings.Split(old, "\n"), strings.Split(new, "\n")
 	if len(a) != len(b) {
@@ -48,10 +47,10 @@ func sameInstructions(old, new string) (minBlocks map[string]int, same bool) {
 	return minBlocks, true
 }
 
-// minBlocksDirective begins a line with the number of blocks that must fit on a multiprocessor.
+// minBlocksDirective begins the line that sets how many blocks must fit a multiprocessor.
 const minBlocksDirective = ".minnctapersm "
 
-// isHeader reports whether a line gives the origin or target of a module.
+// isHeader reports whether a line is a comment, or sets the version or target of a module.
 func isHeader(line string) bool {
 	return strings.HasPrefix(line, "// ") || strings.HasPrefix(line, ".version ") || strings.HasPrefix(line, ".target ")
 }

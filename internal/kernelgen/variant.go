@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// variant is one of several images of one source: its pair of widths, "64_32", or "" if the source
-// has no variants.
+// variant names an image of a source that has several images. It is a pair of widths, such as
+// "64_32", or "" if the source has one image.
 type variant string
 
 var pairOfWidths = regexp.MustCompile(`^\d+_\d+$`)
 
-// parseWidths parses "32_32,64_0": pairs of the bits of a key and of a value.
+// parseWidths parses variants such as "32_32,64_0", pairs of the bits of a key and of a value.
 func parseWidths(s string) ([]variant, error) {
 	if s == "" {
 		return nil, nil
@@ -27,7 +27,7 @@ func parseWidths(s string) ([]variant, error) {
 	return all, nil
 }
 
-// flags returns the macros that select the variant.
+// flags returns the flags that define the macros of the variant.
 func (v variant) flags() []string {
 	if v == "" {
 		return nil
@@ -36,7 +36,7 @@ func (v variant) flags() []string {
 	return []string{"-DWEFT_KEY_BITS=" + key, "-DWEFT_VALUE_BITS=" + val}
 }
 
-// suffix returns the end of the names of the variant's kernels and of the stems of its files.
+// suffix returns the suffix of the names of the variant's kernels and files.
 func (v variant) suffix() string {
 	if v == "" {
 		return ""
@@ -44,5 +44,5 @@ func (v variant) suffix() string {
 	return "_" + string(v)
 }
 
-// ident returns the variant's part of Go names: "64x32".
+// ident returns the variant as a part of Go names: "64x32".
 func (v variant) ident() string { return strings.Replace(string(v), "_", "x", 1) }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// atomic splits atomics, and replaces their operation.
+// atomic replaces an atomic by plain accesses, and its operation by another.
 func atomic(s *statement) []change {
 	parts := s.parts()
 	if s.name() != "atom" && s.name() != "red" || len(parts) != 6 {
@@ -32,14 +32,14 @@ func atomic(s *statement) []change {
 	return all
 }
 
-// An rmw is a read-modify-write operation.
+// rmw is a read-modify-write operation.
 type rmw struct {
 	s        *statement
-	op       string // "add"
-	t        string // "u64"
-	bits     string // "b64"
-	dst      string // register of the old value; "" if it is not read
-	addr     string // "[%rd1]"
+	op       string // for example "add"
+	t        string // for example "u64"
+	bits     string // for example "b64"
+	dst      string // register for the old value; "" if the old value is not read
+	addr     string // for example "[%rd1]"
 	operands []string
 }
 
@@ -47,7 +47,7 @@ func (a rmw) load(to string) string {
 	return a.s.addGuard(fmt.Sprintf("ld.relaxed.gpu.global.%s %s, %s", a.bits, to, a.addr))
 }
 
-// torn is a load and a store, with a computation of new from old between them.
+// torn returns a load and a store, with a computation of new from old between them.
 func (a rmw) torn(compute string) string {
 	s := fmt.Sprintf("{ .reg .%s old, new; ld.relaxed.gpu.global.%s old, %s; %s; st.relaxed.gpu.global.%s %s, new;", a.bits, a.bits, a.addr, compute, a.bits, a.addr)
 	if a.dst != "" {
@@ -56,15 +56,15 @@ func (a rmw) torn(compute string) string {
 	return s + " }"
 }
 
-// casChanges returns ways to break a compare-and-swap: it does not compare, ignores its failure, or
-// is not atomic.
+// casChanges returns ways to break a compare-and-swap: it does not compare, it ignores its failure,
+// or it is not atomic.
 func (a rmw) casChanges() []change {
 	from, to := a.operands[0], a.operands[1]
 	all := []change{
 		{detail: "exch", text: a.s.with(strings.Replace(a.s.op, ".cas.", ".exch.", 1), []string{a.dst, a.addr, to})},
 		{detail: "won", text: fmt.Sprintf("{ .reg .%s old; %s; mov.%s %s, %s; }", a.bits, a.s.with(a.s.op, []string{"old", a.addr, from, to}), a.bits, a.dst, from)},
 	}
-	if a.bits == "b128" { // no instruction compares these
+	if a.bits == "b128" { // no instruction compares 128-bit values
 		return all
 	}
 	return append(all, change{detail: "torn", text: fmt.Sprintf(

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// A change is a mutant's modification of a statement.
+// change is a modification of one statement.
 type change struct {
-	kind   string // "compare", "immediate", …
-	detail string // "lt-ge"
+	kind   string // name in kinds, for example "compare"
+	detail string // for example "lt-ge"
 	text   string // the changed statement
-	// diffTrap is the original statement with a trap that fires if the changed one would have
-	// another effect; "" if only memory shows the difference.
+	// diffTrap is the original statement with a trap that fires if the changed statement would have
+	// another effect. It is "" if only memory shows the difference.
 	diffTrap string
 }
 
-// kinds are the functions below, by name.
+// kinds lists the functions below by name.
 var kinds = []struct {
 	name    string
 	changes func(s *statement) []change
@@ -27,7 +27,7 @@ var kinds = []struct {
 	{"order", order}, {"atomic", atomic}, {"select", selection}, {"operator", operator}, {"offset", offset},
 }
 
-// changes returns all changes of a statement.
+// changes returns all changes of a statement, without duplicates.
 func (s *statement) changes() (all []change) {
 	for _, k := range kinds {
 		for _, c := range k.changes(s) {
@@ -41,11 +41,11 @@ func (s *statement) changes() (all []change) {
 	return all
 }
 
-// pure instructions read and write registers only.
+// pure are the instructions that only read and write registers.
 var pure = strings.Fields("add sub mul mad div rem min max and or xor not neg shl shr shf bfe popc clz brev setp selp mov cvt cvta")
 
-// substitute returns a change to another opcode and other operands. If only the value of one
-// register changes, diffTrap traps on a difference.
+// substitute returns a change to another opcode and other operands. If the only effect is the value
+// of one register, the change has a diffTrap.
 func (s *statement) substitute(detail, op string, args []string) change {
 	c := change{detail: detail, text: s.with(op, args)}
 	t := typeOf(s.args[0])
@@ -64,14 +64,14 @@ func (s *statement) substitute(detail, op string, args []string) change {
 	return c
 }
 
-// replaceAt returns a copy of args with one of them replaced.
+// replaceAt returns a copy of args with args[i] replaced.
 func replaceAt(args []string, i int, with string) []string {
 	args = slices.Clone(args)
 	args[i] = with
 	return args
 }
 
-// compare inverts comparisons, and moves their bounds.
+// compare replaces the operator of a comparison, which inverts the comparison or moves its bound.
 func compare(s *statement) (all []change) {
 	if s.name() != "setp" {
 		return nil
@@ -85,13 +85,13 @@ func compare(s *statement) (all []change) {
 	return all
 }
 
-// immediate changes numbers: by one, to zero, and by the highest bit.
+// immediate changes a number: by 1, to 0, or in its highest bit.
 func immediate(s *statement) (all []change) {
-	var at []int // operands that may be numbers
+	var at []int // indices of operands that may be numbers
 	switch {
 	case slices.Contains(pure, s.name()), s.name() == "st", s.name() == "atom", s.name() == "red":
 		at = []int{1, 2, 3}
-	case s.name() == "shfl": // the lane, and the clamp
+	case s.name() == "shfl": // the lane and the clamp
 		at = []int{2, 3}
 	}
 	parts := s.parts()
@@ -111,10 +111,10 @@ func immediate(s *statement) (all []change) {
 	return all
 }
 
-// immediates returns other values for an immediate of a type.
+// immediates returns other values for an immediate v of type t.
 func immediates(v int64, t string) (all []int64) {
 	if t == "pred" {
-		return []int64{-1 - v} // false is 0, true is -1
+		return []int64{-1 - v} // false is 0 and true is -1
 	}
 	width, err := strconv.Atoi(t[1:])
 	if err != nil {
@@ -134,7 +134,7 @@ func immediates(v int64, t string) (all []int64) {
 	return all
 }
 
-// branch inverts conditions, and drops them.
+// branch inverts or drops the condition of a branch.
 func branch(s *statement) (all []change) {
 	if s.name() != "bra" {
 		return nil
@@ -154,7 +154,7 @@ func branch(s *statement) (all []change) {
 	}
 }
 
-// mask removes lanes from the masks of instructions that lanes execute together.
+// mask removes a lane from the membermask of a .sync instruction.
 func mask(s *statement) []change {
 	if !strings.Contains(s.op, ".sync.") || s.name() == "bar" {
 		return nil
@@ -166,7 +166,7 @@ func mask(s *statement) []change {
 	}
 }
 
-// drop removes statements without a result.
+// drop removes a statement that has no result.
 func drop(s *statement) []change {
 	switch s.name() {
 	case "st", "red", "fence":
@@ -185,7 +185,7 @@ func scope(s *statement) []change {
 	return []change{{detail: "cta", text: s.with(strings.Join(replaceAt(parts, i, "cta"), "."), s.args)}}
 }
 
-// order makes an access weak.
+// order makes a relaxed access weak.
 func order(s *statement) []change {
 	weak := strings.Replace(s.op, ".relaxed.gpu", "", 1)
 	if weak == s.op || s.name() != "ld" && s.name() != "st" {
@@ -194,7 +194,7 @@ func order(s *statement) []change {
 	return []change{{detail: "weak", text: s.with(weak, s.args)}}
 }
 
-// selection selects the other value, or always the same.
+// selection swaps the values of a selection, or makes both equal.
 func selection(s *statement) []change {
 	if s.name() != "selp" {
 		return nil
@@ -207,7 +207,7 @@ func selection(s *statement) []change {
 	}
 }
 
-// operator replaces an operation by another.
+// operator replaces an operation by another one, or swaps the operands of a subtraction.
 func operator(s *statement) (all []change) {
 	parts := s.parts()
 	t := parts[len(parts)-1]
@@ -233,7 +233,7 @@ func operator(s *statement) (all []change) {
 	return all
 }
 
-// offset accesses adjacent memory.
+// offset moves an access to an adjacent element.
 func offset(s *statement) (all []change) {
 	i := slices.IndexFunc(s.args, func(arg string) bool { return arg[0] == '[' })
 	if i < 0 {
@@ -245,7 +245,7 @@ func offset(s *statement) (all []change) {
 		return nil
 	}
 	base, at, _ := strings.Cut(strings.Trim(s.args[i], "[]"), "+")
-	have, _ := strconv.Atoi(at) // 0 if missing
+	have, _ := strconv.Atoi(at) // 0 if at is empty
 	for _, delta := range []int{width / 8, -width / 8} {
 		if have+delta < 0 && strings.Contains(base, "_param_") {
 			continue

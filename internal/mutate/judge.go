@@ -10,34 +10,34 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// An Outcome is the result of judging a mutant.
+// Outcome is the kind of a [Verdict].
 type Outcome string
 
-// The outcomes. The last three are those of survivors.
+// These are the outcomes. A mutant survives in the last three.
 const (
 	Killed    Outcome = "killed"
-	Unloaded  Outcome = "not loaded" // sim refuses the PTX
+	Unloaded  Outcome = "not loaded" // device/sim cannot load the PTX
 	Unreached Outcome = "unreached"  // no trial executes the statement
-	SameValue Outcome = "alike"      // the value differs in no trial
+	SameValue Outcome = "alike"      // the changed value equals the original one in all trials
 	Survived  Outcome = "survived"
 )
 
-// A Verdict is the result of judging a mutant.
+// Verdict is the result of judging a mutant.
 type Verdict struct {
 	Mutant  string
 	Was     string
 	Now     string
 	Context string
 	Outcome Outcome
-	By      string  // trial that killed it
-	How     string  // how the trial failed
-	Seconds float64 // time of all trials
+	By      string  // trial that killed the mutant
+	How     string  // failure of that trial
+	Seconds float64 // duration of all trials
 }
 
 // survived reports whether no trial detected the mutant.
 func (v *Verdict) survived() bool { return v.Outcome != Killed && v.Outcome != Unloaded }
 
-// judge runs trials on a mutant. probe requests more information about survivors.
+// judge runs trials on a mutant. If probe is set, it also probes a survivor.
 func (m *Mutant) judge(t testing.TB, trials []Trial, probe bool) *Verdict {
 	v := &Verdict{Mutant: m.Name(), Was: m.Was, Now: m.Now, Context: m.Context}
 	start := time.Now()
@@ -59,11 +59,11 @@ func (m *Mutant) judge(t testing.TB, trials []Trial, probe bool) *Verdict {
 }
 
 // probeSurvivor determines whether trials that a mutant survives execute its statement, and whether
-// the changed one ever has another result.
+// the changed statement ever has another result.
 func (m *Mutant) probeSurvivor(t testing.TB, trials []Trial) Outcome {
 	for _, probe := range []struct {
 		text    string
-		outcome Outcome // the outcome if it survives
+		outcome Outcome // outcome if no trial fails
 	}{{"trap", Unreached}, {m.diffTrap, SameValue}} {
 		if probe.text == "" {
 			continue
@@ -78,7 +78,7 @@ func (m *Mutant) probeSurvivor(t testing.TB, trials []Trial) Outcome {
 	return Survived
 }
 
-// runTrials runs trials with a text in place of the statement.
+// runTrials runs trials on PTX that has text in place of the mutant's statement.
 func (m *Mutant) runTrials(t testing.TB, text string, trials []Trial) (trial, failure string, err error) {
 	rewrite := m.rewrite(text)
 	if err := m.load(rewrite(m.file(), m.ptx)); err != nil {
@@ -88,8 +88,9 @@ func (m *Mutant) runTrials(t testing.TB, text string, trials []Trial) (trial, fa
 	return trial, failure, nil
 }
 
-// FirstFailure runs trials on kernels that are rewritten as in [sim.Options], until one fails. It
-// returns the name of the trial and its failure, or nothing.
+// FirstFailure runs trials until one fails. rewrite changes the kernels, as in [sim.Options].
+// FirstFailure returns the name of the failed trial and the first line of the failure, or "" if all
+// pass.
 func FirstFailure(t testing.TB, trials []Trial, rewrite func(file, ptx string) string) (trial, failure string) {
 	for i := range trials {
 		if failure := trials[i].judge(t, rewrite, trialTimeout); failure != "" {
@@ -100,7 +101,7 @@ func FirstFailure(t testing.TB, trials []Trial, rewrite func(file, ptx string) s
 	return "", ""
 }
 
-// load loads PTX on a simulated GPU.
+// load returns an error if a simulated GPU cannot load the PTX.
 func (m *Mutant) load(ptx string) error {
 	dev, err := sim.Open(&sim.Options{Arch: m.Arch})
 	if err != nil {

@@ -12,19 +12,19 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// A KernelTest is a test of kernels on simulated GPUs. [RunOnSim] runs it on the kernels that ship,
-// a trial on broken ones.
+// KernelTest is a test of kernels on simulated GPUs. [RunOnSim] runs it on the kernels that ship,
+// and a trial runs it on broken kernels.
 type KernelTest struct {
 	Name string
 	Run  func(t testing.TB, dev device.Device)
-	// Long tests run in lockstep only, because they take too long.
+	// Long makes the test run in lockstep only, because it takes too long under random schedules.
 	Long bool
-	// Budget is the limit of warp instructions per launch, if below the default of tests: a launch
-	// that never ends is detected sooner.
+	// Budget is the maximum number of warp instructions per launch, if less than the default of
+	// tests. A lower budget detects launches that never end sooner.
 	Budget uint64
 }
 
-// options returns the options for each of some seeds, or of lockstep for long tests.
+// options returns one set of options per seed. For a long test it returns one, for lockstep.
 func (k KernelTest) options(arch, seeds int) (all []sim.Options) {
 	if k.Long {
 		return []sim.Options{{Arch: arch, Budget: k.Budget}}
@@ -35,8 +35,8 @@ func (k KernelTest) options(arch, seeds int) (all []sim.Options) {
 	return all
 }
 
-// RunOnSim runs tests on simulated GPUs of some architectures, under seeds random schedules unless
-// -sim.seeds gives their number. With -short RunOnSim skips the tests.
+// RunOnSim runs tests on simulated GPUs of the given architectures. Each test runs under seeds
+// random schedules, or under as many as -sim.seeds says. With -short RunOnSim skips the tests.
 func RunOnSim(t *testing.T, tests []KernelTest, seeds int, archs ...int) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -53,8 +53,8 @@ func RunOnSim(t *testing.T, tests []KernelTest, seeds int, archs ...int) {
 	}
 }
 
-// DeviceTrials returns the trials of tests: in lockstep, which is quick, and under seeds random
-// schedules.
+// DeviceTrials returns the trials of tests. quick has a lockstep trial of each test. random has
+// trials under seeds random schedules of each test that is not long.
 func DeviceTrials(arch, seeds int, tests []KernelTest) (quick, random []Trial) {
 	for _, test := range tests {
 		quick = append(quick, DeviceTrial(test.Name, sim.Options{Arch: arch, Budget: test.Budget}, test.Run))
@@ -68,13 +68,15 @@ func DeviceTrials(arch, seeds int, tests []KernelTest) (quick, random []Trial) {
 	return quick, random
 }
 
-// Interleave puts tests after the first program, which is the quickest to find most faults.
+// Interleave returns the trials of programs and tests in one list. The first program comes first,
+// because it finds most faults soonest. The tests follow, then the other programs.
 func Interleave(arch int, programs []Trial, tests []KernelTest) []Trial {
 	quick, random := DeviceTrials(arch, 1, tests)
 	return slices.Concat(programs[:1], quick, random, programs[1:])
 }
 
-// ModeTrials returns the trials of tables in some modes: programs and smoke tests.
+// ModeTrials returns the trials of tables in the given modes. Each mode has a program and a smoke
+// test.
 func ModeTrials[K weft.Key, V weft.Value, O any](m *Mutant, modes []dst.Mode[O], config func(dst.Mode[O]) dst.Config[K, V], smoke func(testing.TB, device.Device, dst.Mode[O])) []Trial {
 	var programs []Trial
 	var tests []KernelTest
@@ -86,12 +88,12 @@ func ModeTrials[K weft.Key, V weft.Value, O any](m *Mutant, modes []dst.Mode[O],
 	return Interleave(m.Arch, programs, tests)
 }
 
-// Fault is a way to break kernels: in the PTX of kernels with a name, each match of a pattern is
-// replaced. It is an alias of an unnamed struct, so that lists need not repeat the names of its
-// fields.
+// Fault is a way to break kernels: in kernels with names that match Kernels, each match of Pattern
+// in the PTX is replaced by With. It is an alias of an unnamed struct, so that lists need not
+// repeat the names of the fields.
 type Fault = struct{ Name, Kernels, Pattern, With string }
 
-// RequireAllDetected fails the test for each way to break kernels that tests do not detect.
+// RequireAllDetected fails the test for each fault that no trial of tests detects.
 func RequireAllDetected(t *testing.T, tests []KernelTest, all []Fault) {
 	t.Helper()
 	if testing.Short() {
@@ -106,7 +108,7 @@ func RequireAllDetected(t *testing.T, tests []KernelTest, all []Fault) {
 	}
 }
 
-// RequireDetected fails the test if no trial detects the fault of rewritten kernels.
+// RequireDetected fails the test if all trials pass on the rewritten kernels.
 func RequireDetected(t testing.TB, trials []Trial, rewrite func(file, ptx string) string) {
 	t.Helper()
 	trial, failure := FirstFailure(t, trials, rewrite)

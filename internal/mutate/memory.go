@@ -7,11 +7,11 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// maxMemory limits the device memory of a trial. Broken kernels request ever more, and simulated
-// memory takes many times its size.
+// maxMemory limits the device memory of a trial. Broken kernels may request more and more memory,
+// and simulated memory takes many times its size.
 const maxMemory = 64 << 20
 
-// A limitedDevice has at most maxMemory bytes.
+// limitedDevice is a device that allocates at most maxMemory bytes.
 type limitedDevice struct {
 	device.Device
 	mu    sync.Mutex
@@ -45,7 +45,7 @@ func (l *limitedDevice) Free(b device.Buffer) error {
 	return l.Device.Free(b)
 }
 
-// NewStream opens a stream of the limited device.
+// NewStream opens a stream with Device l.
 func (l *limitedDevice) NewStream() (*device.Stream, error) {
 	s, err := l.Device.NewStream()
 	if err != nil {

@@ -10,27 +10,27 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// A Mutant is an image with one change of one statement of a kernel.
+// Mutant is an image with one change of one statement of a kernel.
 type Mutant struct {
-	Image  string // "linear_32_32"
-	Arch   int    // 90
-	Kernel string // "get_32_32": without the structure's name
-	Line   int    // of the kernel, from 1
-	Kind   string // of the change: "compare"
-	Detail string // "lt-ge"
-	Was    string // the statement
-	Now    string // the replacement; "" for nothing
-	// Context is the statement between its neighbors, without numbers of registers and labels:
+	Image  string // for example "linear_32_32"
+	Arch   int    // for example 90
+	Kernel string // name without the structure's name: "get_32_32"
+	Line   int    // line of the kernel, from 1
+	Kind   string // kind of the change, for example "compare"
+	Detail string // for example "lt-ge"
+	Was    string // the original statement
+	Now    string // the changed statement; "" if it is removed
+	// Context is the statement between its neighbors, without the numbers of registers and labels:
 	// "add.s64 %rd, %rd, 8; <ret>; ".
 	Context string
 
-	copy       int // number of earlier mutants with the same name
+	copy       int // number of earlier mutants that have the same name otherwise
 	diffTrap   string
 	ptx        string
-	start, end int // of the statement in ptx
+	start, end int // place of the statement in ptx
 
-	round int    // number of earlier mutants of the same kernel and kind
-	order uint64 // within the round
+	round int    // number of earlier mutants with the same kernel and kind
+	order uint64 // random order within the round
 }
 
 // Name returns a name that is unique among the mutants of a structure.
@@ -42,10 +42,10 @@ func (m *Mutant) Name() string {
 	return s
 }
 
-// Mutants returns all mutants of a structure's images. Their order depends on the seed: one of each
-// kind in each kernel, then another of each, and so on. Any prefix is thus spread over all kernels
-// and kinds. The first image has the name of the structure. If the name of a kernel begins with it,
-// that prefix is cut off.
+// Mutants returns all mutants of a structure's images, in an order that depends on the seed. First
+// comes one mutant of each kind in each kernel, then another one of each, and so on. Any prefix is
+// thus spread over all kernels and kinds. The first image has the name of the structure, which is
+// removed from the begin of kernels' names.
 func Mutants(images []*device.Image, seed uint64) []*Mutant {
 	var all []*Mutant
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -59,7 +59,7 @@ func Mutants(images []*device.Image, seed uint64) []*Mutant {
 					m.Was = m.ptx[m.start:m.end]
 					cells[m.Kind] = append(cells[m.Kind], m)
 				}
-				for _, kind := range kinds { // not in the order of the map
+				for _, kind := range kinds { // a fixed order, unlike that of the map
 					cell := cells[kind.name]
 					rng.Shuffle(len(cell), func(i, j int) { cell[i], cell[j] = cell[j], cell[i] })
 					for round, m := range cell {
@@ -76,7 +76,7 @@ func Mutants(images []*device.Image, seed uint64) []*Mutant {
 	return all
 }
 
-// mutants returns all mutants of a kernel, without those that change an unread result.
+// mutants returns all mutants of a kernel, except those that change a value that is never read.
 func (k *kernel) mutants() (all []*Mutant) {
 	reads, names := k.reads(), map[string]int{}
 	for i := range k.body {
@@ -85,7 +85,7 @@ func (k *kernel) mutants() (all []*Mutant) {
 			continue
 		}
 		if s.name() == "bra" && k.labels[s.args[0]] == i+1 {
-			continue // the branch target is next anyway
+			continue // the branch leads to the next statement anyway
 		}
 		for _, c := range s.changes() {
 			m := &Mutant{
@@ -101,7 +101,7 @@ func (k *kernel) mutants() (all []*Mutant) {
 	return all
 }
 
-// context returns a statement between its neighbors.
+// context returns statement i between its neighbors.
 func (k *kernel) context(i int) string {
 	text := func(i int) string {
 		if i < 0 || i >= len(k.body) {
@@ -139,10 +139,10 @@ func stripNumbers(text string) string {
 	return b.String()
 }
 
-// file returns the name that a simulated GPU gives the PTX.
+// file returns the name of the PTX on a simulated GPU.
 func (m *Mutant) file() string { return fmt.Sprintf("%s_sm%d.ptx", m.Image, m.Arch) }
 
-// rewrite replaces the statement by another text, as in [sim.Options].
+// rewrite returns a function that replaces the statement by text, as in [sim.Options].
 func (m *Mutant) rewrite(text string) func(file, ptx string) string {
 	return func(file, ptx string) string {
 		if file != m.file() {

@@ -55,7 +55,7 @@ var toyImage = device.Image{Name: "toy", Targets: []device.Target{{Arch: 90, PTX
 
 var toyImages = []*device.Image{&toyImage}
 
-// sums is the trial of toy: 5 lanes add up to 25.
+// sums is the trial of toy, in which 5 lanes add up to 25.
 func sums(t testing.TB, dev device.Device) {
 	mod, err := dev.Load(&toyImage)
 	if err != nil {
@@ -105,7 +105,7 @@ func TestVerdicts(t *testing.T) {
 		SameValue: `13:immediate:0--1 13:immediate:0-1 15:immediate:7-0 15:immediate:7-15 15:immediate:7-3 15:immediate:7-6 15:immediate:7-8
 			15:select:first 16:branch:always`,
 		Unreached: "17:immediate:1-0 17:immediate:1-2 17:operator:shl-shr 17:immediate:1-3",
-		// Survivors: in one block, and with an unread result.
+		// These survive because the launch has one block, or because the result is not read.
 		Survived: "20:operator:brev-mov 21:scope:cta 22:scope:cta",
 	} {
 		for name := range strings.FieldsSeq(names) {
@@ -164,7 +164,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// PTX that does not load counts for nothing.
+// A mutant has no influence on the report if its PTX cannot be loaded.
 func TestUnloaded(t *testing.T) {
 	m := Mutants(toyImages, 1)[0]
 	m.Now = "no such instruction"
@@ -227,7 +227,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A truncated log is read as far as it goes, and continued.
+// A truncated log is read up to the truncation, and continued.
 func TestLog(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
 	for i := range 3 {
@@ -248,7 +248,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// A trial that does not end loses its devices, and one that panics fails.
+// A trial that does not end loses its devices. A trial that panics fails.
 func TestTrialsEnd(t *testing.T) {
 	ended := make(chan error)
 	for want, x := range map[string]Trial{

@@ -2,14 +2,14 @@ package mutate
 
 import "strings"
 
-// A statement is one instruction of a kernel, as clang writes it: a separate line, or one of
+// statement is one instruction of a kernel, as clang writes it. It has its own line, or is one of
 // several in a line of inline assembly.
 type statement struct {
-	line       int // of the kernel, from 1
-	start, end int // of its text in the file, without the semicolon
+	line       int // line of the kernel, from 1
+	start, end int // place of its text in the file, without the semicolon
 	guard      string
-	op         string   // with modifiers: "ld.global.u32"
-	args       []string // as written
+	op         string   // opcode with modifiers: "ld.global.u32"
+	args       []string // operands as written
 }
 
 // parts returns the opcode and its modifiers.
@@ -21,7 +21,7 @@ func (s *statement) name() string {
 	return name
 }
 
-// with returns the statement with another opcode and other operands.
+// with returns the statement with another opcode and other operands, and with its guard.
 func (s *statement) with(op string, args []string) string {
 	text := op
 	if len(args) > 0 {
@@ -38,22 +38,22 @@ func (s *statement) addGuard(text string) string {
 	return s.guard + " " + text
 }
 
-// A kernel is an entry point and its position in its file.
+// kernel is an entry point.
 type kernel struct {
-	name   string // without the structure's name, if it has that prefix
-	params string // the name of its parameters
+	name   string // name without the structure's name
+	params string // name of the parameters
 	body   []statement
-	labels map[string]int // the number of the statement after each label
+	labels map[string]int // index in body of the statement after each label
 }
 
-// parseKernels returns the kernels of a file with names that begin with that of an image. The name
-// of the structure is stripped from them.
+// parseKernels returns the kernels with names that begin with the name of the image. It removes the
+// name of the structure from their names.
 func parseKernels(ptx, image, structure string) []kernel {
 	const entry = ".visible .entry "
 	var all []kernel
 	var k *kernel
 	inside := false
-	for at, number := 0, 1; at < len(ptx); number++ { // of lines of a kernel
+	for at, number := 0, 1; at < len(ptx); number++ { // number counts the lines of a kernel
 		line, _, _ := strings.Cut(ptx[at:], "\n")
 		switch {
 		case strings.HasPrefix(line, entry+image+"_"):
@@ -72,7 +72,7 @@ func parseKernels(ptx, image, structure string) []kernel {
 	return all
 }
 
-// parseLine parses a line of a body: a label, a directive, or statements.
+// parseLine parses a line of a kernel's body: a label, a directive, or statements.
 func (k *kernel) parseLine(line string, at, number int) {
 	if label, ok := strings.CutSuffix(line, ":"); ok {
 		k.labels[label] = len(k.body)
@@ -85,7 +85,7 @@ func (k *kernel) parseLine(line string, at, number int) {
 		}
 		text := strings.TrimLeft(line[from:from+n], " \t")
 		if from == 0 {
-			text = strings.TrimPrefix(text, "{ ") // of a block of inline assembly
+			text = strings.TrimPrefix(text, "{ ") // begins a block of inline assembly
 		}
 		end := at + from + n
 		from += n + 1
@@ -106,7 +106,7 @@ func (k *kernel) statement(text string, end, line int) statement {
 	return s
 }
 
-// operands splits a text at commas, but not within brackets.
+// operands splits text at commas outside brackets.
 func operands(text string) (args []string) {
 	depth, from := 0, 0
 	for i, c := range text {
@@ -128,7 +128,7 @@ func operands(text string) (args []string) {
 	return args
 }
 
-// reads counts, for each register, the statements of a kernel that name it other than to write it.
+// reads returns, for each register, how many statements read it.
 func (k *kernel) reads() map[string]int {
 	n := map[string]int{}
 	for i := range k.body {
@@ -155,8 +155,8 @@ func (s *statement) writes() bool {
 	return len(s.args) > 0
 }
 
-// typeOf returns the type of a kernel's own register, by its name; "" for registers that inline
-// assembly declares.
+// typeOf returns the type of a register by its name, or "" for a register that inline assembly
+// declares.
 func typeOf(register string) string {
 	switch name := strings.TrimRight(register, "0123456789"); name {
 	case "%p":

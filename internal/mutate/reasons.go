@@ -9,27 +9,27 @@ import (
 //
 //	class | outcome | name | context | reason
 //
-// A row applies to mutants with an outcome, name and context that match its patterns, in which *
-// stands for any text. The class describes their effect: none that is observable ([Same]), the same
-// in more or fewer steps ([Speed]), or another effect that no test detects ([Escapes]). Lines that
-// begin with # are comments.
+// A row applies to a mutant if its outcome, name and context match the row's patterns. In a
+// pattern, * matches any text. The class describes the effect of the mutants: none that is
+// observable ([Same]), more or fewer steps ([Speed]), or another effect that no test detects
+// ([Escapes]). Lines that begin with # are comments.
 type Reasons []Reason
 
-// A Reason is a row of the table.
+// Reason is a row of a table.
 type Reason struct {
 	Class                  string
 	Outcome, Name, Context string // patterns
 	Text                   string
 }
 
-// The classes of reasons.
+// These are the classes of reasons.
 const (
 	Same    = "same"
 	Speed   = "speed"
 	Escapes = "escapes"
 )
 
-// ParseReasons reads a table.
+// ParseReasons parses a table.
 func ParseReasons(text string) (all Reasons, err error) {
 	for i, line := range strings.Split(text, "\n") {
 		if line == "" || line[0] == '#' {
@@ -47,8 +47,8 @@ func ParseReasons(text string) (all Reasons, err error) {
 	return all, nil
 }
 
-// find returns the first reason for a survivor, or nil. If survivors were not probed, any outcome
-// matches.
+// find returns the first reason that applies to a survivor, or nil. If survivors were not probed,
+// the outcome need not match.
 func (all Reasons) find(v *Verdict, probed bool) *Reason {
 	for i := range all {
 		if r := &all[i]; (!probed || match(r.Outcome, string(v.Outcome))) && match(r.Name, v.Mutant) && match(r.Context, v.Context) {
@@ -58,7 +58,7 @@ func (all Reasons) find(v *Verdict, probed bool) *Reason {
 	return nil
 }
 
-// match reports whether a whole text matches a pattern.
+// match reports whether the pattern matches the whole text.
 func match(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	first, last := parts[0], parts[len(parts)-1]

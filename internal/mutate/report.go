@@ -6,22 +6,22 @@ import (
 	"text/tabwriter"
 )
 
-// A report summarizes verdicts.
+// report summarizes verdicts.
 type report struct {
-	rows        map[string]*row // by kind
+	rows        map[string]*row // by kind of change
 	unexplained []*Verdict
 	explained   map[*Reason]int
 	reasons     Reasons
 }
 
-// A row counts mutants.
+// row counts the mutants of one kind.
 type row struct {
 	all, killed, unloaded int
-	same                  int // survivors with the effect of the original kernel
+	same                  int // survivors that have the effect of the original kernel
 	escaped               int // all other survivors
 }
 
-// share returns the share of killed mutants among those that should be killed, in percent.
+// share returns the percentage of killed mutants among those that should be killed.
 func (r *row) share() float64 {
 	if r.killed == 0 {
 		return 0
@@ -29,7 +29,7 @@ func (r *row) share() float64 {
 	return 100 * float64(r.killed) / float64(r.killed+r.escaped)
 }
 
-// sum is the name of the row of totals.
+// sum is the name of the row with the totals.
 const sum = "all"
 
 func newReport(verdicts []*Verdict, reasons Reasons, probed bool) *report {
@@ -67,7 +67,6 @@ func (r *row) count(v *Verdict, reason *Reason) {
 	}
 }
 
-// String formats the report.
 func (r *report) String() string {
 	var s strings.Builder
 	w := tabwriter.NewWriter(&s, 0, 0, 2, ' ', 0)

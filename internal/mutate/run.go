@@ -23,23 +23,24 @@ var (
 	logFile  = flag.String("sim.mutant.log", "", "file to note verdicts in, as lines of JSON; those that are there are taken as they are")
 )
 
-// Config specifies the structure with the kernels to break.
+// Config describes the structure with the kernels to break.
 type Config struct {
 	// Images are the images of the structure; see [Mutants].
 	Images []*device.Image
-	// Number is the number of mutants to judge, unless the flag sets it. If both are 0, the test is
-	// skipped.
+	// Number is the number of mutants to judge, unless -sim.mutants sets it. If both are 0, the
+	// test is skipped.
 	Number int
-	// Trials returns the trials of a mutant, keyed by image name, quick ones first.
+	// Trials returns the trials of a mutant, by name of its image. Quick trials come first.
 	Trials map[string]func(m *Mutant) []Trial
-	// Reasons is the table of reasons why mutants survive.
+	// Reasons is the table of reasons why mutants survive; see [ParseReasons].
 	Reasons string
 }
 
-// Run judges random mutants and reports on them. With flags, it probes survivors, and those without
-// a reason fail the test. Otherwise Run judges mutants without a reason to survive: a survivor
-// costs all trials, and an expected one gives no information. A third of them may survive. Each
-// change of the kernels changes the selection, and many changes make no difference.
+// Run judges random mutants and logs a report. If a flag selects the mutants, Run probes survivors,
+// and survivors without a reason fail the test. Otherwise Run judges only mutants without a reason
+// to survive, because a survivor costs all trials and an expected one gives no information. In this
+// case a third of the mutants may survive: each change of the kernels changes the selection, and
+// many changes make no difference.
 func Run(t *testing.T, cfg Config) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -81,7 +82,7 @@ func Run(t *testing.T, cfg Config) {
 	}
 }
 
-// withoutReason returns the first n mutants without a reason to survive.
+// withoutReason returns the first n mutants that have no reason to survive.
 func withoutReason(all []*Mutant, reasons Reasons, n int) (first []*Mutant) {
 	for _, m := range all {
 		if len(first) == n {
@@ -94,7 +95,7 @@ func withoutReason(all []*Mutant, reasons Reasons, n int) (first []*Mutant) {
 	return first
 }
 
-// judgeAll judges mutants on all cores, except those with a verdict in the log.
+// judgeAll judges mutants on all cores, except those that have a verdict in the log.
 func judgeAll(t *testing.T, cfg Config, selected []*Mutant, probe bool) []*Verdict {
 	logged, note, err := openLog(*logFile)
 	if err != nil {
@@ -135,13 +136,13 @@ func judgeAll(t *testing.T, cfg Config, selected []*Mutant, probe bool) []*Verdi
 	return verdicts
 }
 
-// controls check that the trials which kill mutants pass without them.
+// controls check that trials that kill mutants pass on the original kernels.
 type controls struct {
 	mu   sync.Mutex
 	done map[control]*sync.Once
 }
 
-// A control is a trial of the original kernels of one image.
+// control identifies a trial on the original kernels of one image.
 type control struct{ trial, file string }
 
 func (c *controls) check(t *testing.T, m *Mutant, trials []Trial, trial string) {
@@ -164,7 +165,7 @@ func (c *controls) check(t *testing.T, m *Mutant, trials []Trial, trial string) 
 	})
 }
 
-// openLog reads a log, if it exists, and returns a function that appends verdicts to it.
+// openLog reads the log, if it exists. note appends a verdict to the log.
 func openLog(name string) (logged map[string]*Verdict, note func(*Verdict) error, err error) {
 	if name == "" {
 		return nil, func(*Verdict) error { return nil }, nil

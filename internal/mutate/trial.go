@@ -13,14 +13,14 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// A Trial is a test that judges kernels.
+// Trial is a test that judges rewritten kernels.
 type Trial struct {
 	Name string
-	// run returns the failure, or "".
+	// run returns the failure, or "" if the trial passes.
 	run func(t testing.TB, b *trialRun) string
 }
 
-// A trialRun runs a trial on rewritten kernels.
+// trialRun is one run of a trial on rewritten kernels.
 type trialRun struct {
 	rewrite func(file, ptx string) string
 	mu      sync.Mutex
@@ -28,7 +28,7 @@ type trialRun struct {
 	ended   bool
 }
 
-// addDevice records a device, so that it can be closed during a trial that does not end.
+// addDevice records a device, so that closeDevices can close it.
 func (b *trialRun) addDevice(dev device.Device) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -38,7 +38,7 @@ func (b *trialRun) addDevice(dev device.Device) {
 	}
 }
 
-// closeDevices closes all devices: a trial that still uses one fails.
+// closeDevices closes all devices, so that a trial that is still running fails.
 func (b *trialRun) closeDevices() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,7 +49,7 @@ func (b *trialRun) closeDevices() {
 	b.devices = nil
 }
 
-// ScheduleTrial returns the trial of programs under random schedules.
+// ScheduleTrial returns a trial that runs programs under random schedules.
 func ScheduleTrial[K weft.Key, V weft.Value](name string, cfg dst.Config[K, V]) Trial {
 	return Trial{name, func(_ testing.TB, b *trialRun) string {
 		cfg := cfg
@@ -70,11 +70,11 @@ func ScheduleTrial[K weft.Key, V weft.Value](name string, cfg dst.Config[K, V]) 
 	}}
 }
 
-// budget is more warp instructions than any launch of a trial needs.
+// budget is larger than the number of warp instructions of any launch in a trial.
 const budget = 1 << 24
 
-// DeviceTrial returns the trial of a test on a simulated GPU. The test must not rely on its own
-// context or on subtests.
+// DeviceTrial returns a trial that runs a test on a simulated GPU. The test must not use its own
+// context or subtests.
 func DeviceTrial(name string, opts sim.Options, test func(t testing.TB, dev device.Device)) Trial {
 	return Trial{name, func(t testing.TB, b *trialRun) string {
 		opts := opts
@@ -97,10 +97,10 @@ func DeviceTrial(name string, opts sim.Options, test func(t testing.TB, dev devi
 	}}
 }
 
-// trialTimeout limits the time of a trial. Trials of correct kernels take seconds.
+// trialTimeout limits the duration of a trial. On correct kernels trials take seconds.
 const trialTimeout = time.Minute
 
-// judge runs a trial on kernels, for at most a given time.
+// judge runs a trial on rewritten kernels, for at most timeout. It returns the failure, or "".
 func (x *Trial) judge(t testing.TB, rewrite func(file, ptx string) string, timeout time.Duration) (failure string) {
 	b := &trialRun{rewrite: rewrite}
 	defer b.closeDevices()

@@ -1,7 +1,7 @@
-// Package observe keeps account of the structures of the process: which are open, how large
-// they are, how often and how long they have been rehashed, and where those were made that the
-// garbage collector has found without Close. Operations on a structure cost nothing by it; to
-// make and close one takes 2 us more (BenchmarkTrack), of what mapping its memory takes anyway.
+// Package observe counts the structures of the process: which are open, how large they are, and how
+// often and how long they have been rehashed. It also reports where a structure was made that the
+// garbage collector found without Close. Operations on a structure cost nothing more. Making and
+// closing a structure costs 2 us more (BenchmarkTrack), which is little beside mapping its memory.
 package observe
 
 import (
@@ -17,26 +17,27 @@ import (
 	"weak"
 )
 
-// Structure is the account of all structures of one package.
+// Structure is the account of all structures of one package. Its fields equal those of
+// metrics.Structure.
 type Structure struct {
-	Name        string // of the package
-	Open        int    // structures that have been made, and not closed or collected
-	Pairs       int    // that these have; of graphs, edges as often as they are in rows
-	Bytes       int    // of memory of those that are hash tables
-	Rehashes    int    // since the process began: growth, shrinking, another seed
+	Name        string // name of the package
+	Open        int    // structures that have been made, and neither closed nor collected
+	Pairs       int    // pairs in open structures; in graphs, the entries of rows
+	Bytes       int    // bytes of memory of open hash tables
+	Rehashes    int    // rehashes since the process began: growth, shrinking, another seed
 	RehashTime  time.Duration
-	RehashBytes int // of the memory that rehashes have filled
-	Collected   int // structures that have been collected without Close
+	RehashBytes int // bytes of memory that rehashes have filled
+	Collected   int // structures that the garbage collector found without Close
 }
 
-// accounts are those of all structures.
+// accounts holds the open structures, and the accounts by package.
 var accounts struct {
 	mu   sync.Mutex
 	open map[*Tracked]struct{}
 	all  map[string]*Structure
 }
 
-// of is the account of a package. The caller has the mutex.
+// of returns the account of a package. Callers hold accounts.mu.
 func of(name string) *Structure {
 	s := accounts.all[name]
 	if s == nil {
@@ -49,7 +50,7 @@ func of(name string) *Structure {
 	return s
 }
 
-// Tracked is a structure in the accounts.
+// Tracked is an open structure.
 type Tracked struct {
 	name    string
 	logger  *slog.Logger
@@ -58,11 +59,12 @@ type Tracked struct {
 	cleanup runtime.Cleanup
 }
 
-// mostFrames is how much is known of where a structure was made.
+// mostFrames is the maximum number of stack frames recorded where a structure is made.
 const mostFrames = 24
 
-// Track takes a structure into the accounts, to which it must not be reachable from
-// anything that lives on by itself. size is called at any time until it is closed.
+// Track adds a structure to the accounts. Neither size nor anything else that outlives the
+// structure may refer to it, so that it can be collected. size is called at any time until the
+// structure is closed. logger may be nil.
 func Track[T any](t *T, name string, logger *slog.Logger, size func(*T) (pairs, bytes int)) *Tracked {
 	at := weak.Make(t)
 	x := &Tracked{name: name, logger: logger, made: make([]uintptr, mostFrames), size: func() (int, int) {
@@ -80,7 +82,7 @@ func Track[T any](t *T, name string, logger *slog.Logger, size func(*T) (pairs, 
 	return x
 }
 
-// Closed takes a structure out of the accounts.
+// Closed removes a closed structure from the accounts.
 func (x *Tracked) Closed() {
 	x.cleanup.Stop()
 	x.leave(false)
@@ -97,8 +99,8 @@ func (x *Tracked) leave(collected bool) {
 	}
 }
 
-// collected tells of a structure that nobody can close any more: its logger, or that of the
-// process if it has none.
+// collected logs a warning about a structure that was collected without Close. It uses the default
+// logger if the structure has no logger, or one that logs no errors.
 func (x *Tracked) collected() {
 	x.leave(true)
 	logger := x.logger
@@ -108,10 +110,12 @@ func (x *Tracked) collected() {
 	logger.Warn(x.name+": collected without Close, its memory is lost", "made", x.where())
 }
 
-// within is what the packages are called that users do not make structures by.
+// within begins the import paths of packages that where omits, because users do not make structures
+// by them.
 const within = "github.com/weftgo/weft/internal/"
 
-// where says where a structure was made: "main.load (main.go:12), main.main (main.go:40)".
+// where returns the calls that made the structure: "main.load (main.go:12), main.main
+// (main.go:40)".
 func (x *Tracked) where() string {
 	var calls []string
 	frames := runtime.CallersFrames(x.made)
@@ -126,8 +130,8 @@ func (x *Tracked) where() string {
 	}
 }
 
-// Rehashed counts a rehash that began at a time and filled a number of bytes. It logs the rehash at
-// debug level with the structure's logger.
+// Rehashed counts a rehash that began at a time and filled a number of bytes. It logs the rehash
+// with logger, at debug level.
 func Rehashed(name string, logger *slog.Logger, began time.Time, bytes int, attributes ...any) {
 	took := time.Since(began)
 	accounts.mu.Lock()
@@ -139,7 +143,7 @@ func Rehashed(name string, logger *slog.Logger, began time.Time, bytes int, attr
 	logger.Debug(name+": rehash", append(attributes, "bytes", bytes, "took", took)...)
 }
 
-// Read reads all accounts, by name.
+// Read returns all accounts, sorted by name.
 func Read() []Structure {
 	accounts.mu.Lock()
 	var open []*Tracked
@@ -151,7 +155,8 @@ func Read() []Structure {
 		read[name] = new(*s)
 	}
 	accounts.mu.Unlock()
-	for _, x := range open { // without the mutex: the last use of memory may end here
+	// without the mutex, since size may free memory that no call uses any more
+	for _, x := range open {
 		pairs, bytes := x.size()
 		read[x.name].Pairs += pairs
 		read[x.name].Bytes += bytes

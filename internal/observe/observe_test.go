@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// box is a structure; it has a pointer, so that nothing else shares its memory.
+// box is a structure. It contains a pointer, so that it shares its memory with no other object.
 type box struct {
 	pairs *int
 }
 
 func (b *box) sizes() (int, int) { return *b.pairs, 8 * *b.pairs }
 
-// account is what Read says of a name.
+// account returns the account of a package.
 func account(name string) Structure {
 	for _, s := range Read() {
 		if s.Name == name {
@@ -27,7 +27,7 @@ func account(name string) Structure {
 	return Structure{}
 }
 
-// until waits for the garbage collector to have run cleanups.
+// until waits until the garbage collector has run the cleanups that make done true.
 func until(t *testing.T, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
@@ -67,7 +67,7 @@ func TestAccounts(t *testing.T) {
 	runtime.KeepAlive(b)
 }
 
-// buffer is one that may be read while others write.
+// buffer is a buffer that can be read during writes.
 type buffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -85,7 +85,7 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
-// forget makes a structure that nobody closes.
+// forget makes a structure and drops it, after Close if closed is set.
 func forget(logger *slog.Logger, closed bool) {
 	n := 1
 	x := Track(&box{&n}, "forgotten", logger, (*box).sizes)
@@ -94,9 +94,8 @@ func forget(logger *slog.Logger, closed bool) {
 	}
 }
 
-// A structure that is collected without Close is logged with the place that made it. The logger of
-// the process receives it if the structure has none that is enabled. A closed structure is not
-// logged.
+// A structure that is collected without Close is logged with the place that made it. The default
+// logger logs it if the structure has no enabled logger. A closed structure is not logged.
 func TestCollected(t *testing.T) {
 	var own, process buffer
 	before := slog.Default()
@@ -120,7 +119,7 @@ func TestCollected(t *testing.T) {
 	}
 }
 
-// Where is what users know: their calls, and not those within weft or the runtime.
+// where returns the calls of users, without those in weft or the runtime.
 func TestWhere(t *testing.T) {
 	pcs := make([]uintptr, 8)
 	x := Tracked{made: pcs[:runtime.Callers(1, pcs)]}
@@ -130,7 +129,7 @@ func TestWhere(t *testing.T) {
 	}
 }
 
-// BenchmarkTrack is what a structure costs to be made and closed, beside its memory.
+// BenchmarkTrack measures what Track and Closed add to the cost of a structure.
 func BenchmarkTrack(b *testing.B) {
 	n := 1
 	for b.Loop() {

@@ -1,6 +1,7 @@
-// Package variant opens structures with other kernels than their own, or launches of another shape,
-// for experiments that measure what a part of a design brings. It goes by a context, so that no
-// program of a user can: what is replaced may be a promise.
+// Package variant opens structures with kernels other than their own, or with launches of another
+// shape. Experiments use it to measure what a part of a design contributes. A variant is passed in
+// a context, and this package is internal, so that no user's program can select a variant. A
+// variant may break promises of the structure.
 package variant
 
 import (
@@ -9,40 +10,41 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// GPHash is how a persistent index (package gphash) works on a GPU. The zero value is the index as
-// it is.
+// GPHash is a variant of a persistent index (package gphash) on a GPU. The zero value is the usual
+// index.
 type GPHash struct {
-	// Image has kernels that replace those of the index for keys and values in place: each of
-	// Kernels, which are names without the prefix of the image. Nil: none.
+	// Image contains the kernels that replace those of the index, for keys and values in place.
+	// Kernels lists their names, without the prefix of the image. A nil Image replaces none.
 	Image   *device.Image
 	Kernels []string
-	// Lanes of a warp work on a key together. 0: all.
+	// Lanes is the number of lanes of a warp that process a key together. 0 means all lanes.
 	Lanes int
-	// MaxRound bounds how many changes of a batch a warp has. 0: a warp's lanes.
+	// MaxRound bounds the number of changes of a batch per warp. 0 means the number of lanes of a
+	// warp.
 	MaxRound int
-	// Unfenced leaves out fences of system scope: a crash may leave anything of what was being
-	// written, and lookups beside changes are not right.
+	// Unfenced leaves out fences of system scope. A crash may then leave anything in memory that
+	// was being written, and lookups that run beside changes return wrong results.
 	Unfenced bool
-	// Form and Plain are kernels of Image, by name, for slots of another form than those of the
-	// index. Form gives them to the slots of a pool when it is opened or cleared, and raises
-	// BucketsParams.crowded if it cannot. Plain makes control words right for what reads these:
-	// exports, checks, and the next to open the pool. "": slots have the form of the index. With
-	// another form it has no mirror, cache or log, its keys are 8 bytes in place, and it does not
-	// grow.
+	// Form and Plain are names of kernels in Image, for slots that have another form than those of
+	// the index. Form converts the slots of a pool when the pool is opened or cleared. It sets
+	// BucketsParams.crowded if it cannot. Plain converts the control words back for code that reads
+	// them: exports, checks, and the next process that opens the pool. If both are "", slots keep
+	// the form of the index. Another form excludes a mirror, a cache, a log and growth, and
+	// requires keys of 8 bytes in place.
 	Form, Plain string
-	// Refused is what changes return that raise bit 1 of ChangeParams.lacked, and opening where
-	// Form fails.
+	// Refused is the error of changes that set bit 1 of ChangeParams.lacked, and of opening if Form
+	// fails.
 	Refused error
 }
 
 type key struct{}
 
-// Context is a context under which indexes are opened in that way.
+// Context returns a context in which indexes are opened with variant v.
 func Context(parent context.Context, v GPHash) context.Context {
 	return context.WithValue(parent, key{}, v)
 }
 
-// Of returns the way of a context, the zero value unless it comes from [Context].
+// Of returns the variant in ctx, or the zero value if ctx has none.
 func Of(ctx context.Context) GPHash {
 	v, _ := ctx.Value(key{}).(GPHash)
 	return v

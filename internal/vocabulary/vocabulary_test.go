@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// onDevices runs a test on simulated GPUs, and on the device of the environment if that is a GPU.
+// onDevices runs a test on simulated GPUs, and also on the device of WEFT_DEVICE if that is a GPU.
 func onDevices(t *testing.T, test func(t *testing.T, r *rig)) {
 	for name, o := range map[string]*sim.Options{
 		"sm_80": {Arch: 80}, "sm_90": {Arch: 90},
@@ -37,7 +37,7 @@ func onDevices(t *testing.T, test func(t *testing.T, r *rig)) {
 	})
 }
 
-// A rig is a device with the kernels loaded.
+// rig is a device with the kernels loaded.
 type rig struct {
 	t      *testing.T
 	dev    device.Device
@@ -59,7 +59,6 @@ func newRig(t *testing.T, dev device.Device) *rig {
 	return &rig{t, dev, stream, module}
 }
 
-// upload makes a slice on the device that is freed with the test.
 func upload[T device.Elem](r *rig, v []T) device.Slice[T] {
 	r.t.Helper()
 	s, err := device.Upload(r.stream, v)
@@ -90,7 +89,7 @@ func launch[P any](r *rig, kernel string, grid, block int, p *P) {
 	}
 }
 
-// Constants that are compiled into the kernels.
+// These constants equal those in the kernels.
 const (
 	cellsPerThread   = 2
 	outputsPerThread = 80
@@ -99,7 +98,7 @@ const (
 
 type word interface{ uint32 | uint64 }
 
-// chain computes what a chain of the kernel leaves in its cell and appends what it outputs.
+// chain computes the effect of a chain of the kernel on its cell, and appends the chain's outputs.
 func chain[W word](cell *W, v W, out []W) []W {
 	update := func(to W) { out, *cell = append(out, *cell), to }
 	update(v ^ W(len(out)))
@@ -193,7 +192,8 @@ func testBlock[W word](r *rig, kernel string, mask W) {
 	}
 }
 
-// Every word names its order and its scope: the PTX has the instruction that the name promises.
+// Every name of a function states an order and a scope, and the PTX has the instruction that the
+// name promises.
 func TestNames(t *testing.T) {
 	var want []string
 	for _, scope := range []string{"gpu", "sys"} {
@@ -272,7 +272,7 @@ func testFloats[F float32 | float64](r *rig, kernel string) {
 	}
 }
 
-// same distinguishes the two zeros, but not different NaNs.
+// same distinguishes the two zeros, but does not distinguish NaNs.
 func same[F float32 | float64](a, b F) bool {
 	return a != a && b != b || a == b && math.Signbit(float64(a)) == math.Signbit(float64(b))
 }
@@ -282,7 +282,7 @@ func floats[F float32 | float64](a, b, c F, whole int32) []F {
 	one := func(f func(float64) float64, x F) F { return F(f(float64(x))) }
 	fused := F(math.FMA(float64(a), float64(b), float64(c)))
 	if unsafe.Sizeof(a) == 4 {
-		// Rounded twice, which makes no difference here.
+		// The sum is rounded twice, which makes no difference here.
 		fused = F(float64(a)*float64(b) + float64(c))
 	}
 	lowest, greatest := F(math.Min(float64(a), float64(b))), F(math.Max(float64(a), float64(b)))

@@ -4,14 +4,14 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// Unique fills dst with the keys of counters first, first+1, …. The keys are distinct, and random
-// to a table that uses another seed.
+// Unique fills dst with the keys of the counters first, first+1, …. The keys are distinct. They are
+// random to a table that uses another seed.
 func Unique[K weft.Key](dst []K, seed, first uint64) {
 	fill(dst, func(i uint64) K { return Key[K](seed, first+i) })
 }
 
-// Shuffled fills dst with keys of the counters [first, first+count), each at most once. order
-// selects the permutation. It panics if dst is longer than count.
+// Shuffled fills dst with keys of the counters [first, first+count), each at most once, in a random
+// order that depends on order. It panics if dst is longer than count.
 func Shuffled[K weft.Key](dst []K, seed, first, count, order uint64) {
 	if uint64(len(dst)) > count {
 		panic("workload: more keys asked for than counters given")
@@ -23,9 +23,9 @@ func Shuffled[K weft.Key](dst []K, seed, first, count, order uint64) {
 	fill(dst, func(i uint64) K { return Key[K](seed, first+p.At(i)) })
 }
 
-// Lookups fills dst with a share of hits, which are keys of the counters [0, count), each at most
-// once. The rest are keys of counters from [Misses] on. order selects the permutation. It returns
-// the number of hits, exactly round(share*len(dst)), and panics if that is more than count.
+// Lookups fills dst with hits and misses in a random order that depends on order. Hits are keys of
+// the counters [0, count), each at most once. Misses are keys of counters from [Misses] on. Lookups
+// returns the number of hits, round(share*len(dst)). It panics if that is more than count.
 func Lookups[K weft.Key](dst []K, seed, count uint64, share float64, order uint64) (hits int) {
 	n := uint64(len(dst))
 	if n == 0 {
@@ -47,19 +47,18 @@ func Lookups[K weft.Key](dst []K, seed, count uint64, share float64, order uint6
 	return int(hit)
 }
 
-// Uniform fills dst with independent draws from the keys of the counters
-// [0, count).
+// Uniform fills dst with independent uniform draws from the keys of the counters [0, count).
 func Uniform[K weft.Key](dst []K, seed, count, draw uint64) {
 	fill(dst, func(i uint64) K { return Key[K](seed, Below(Random(draw, i), count)) })
 }
 
-// Zipfian fills dst with draws from the keys of the counters [0, z.N()). The key of counter r is
-// drawn as often as rank r. The keys are random, so hot keys are not adjacent.
+// Zipfian fills dst with draws from the keys of the counters [0, z.N()). The key of counter r has
+// the probability of rank r. Keys are random, so frequent keys are not adjacent.
 func Zipfian[K weft.Key](dst []K, seed uint64, z *Zipf, draw uint64) {
 	fill(dst, func(i uint64) K { return Key[K](seed, z.Rank(Random(draw, i))) })
 }
 
-// Sequential fills dst with first, first+1, …, wrapping around.
+// Sequential fills dst with first, first+1, …. It wraps around after the largest key.
 func Sequential[K weft.Key](dst []K, first K) {
 	fill(dst, func(i uint64) K { return first + K(i) })
 }

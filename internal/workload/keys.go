@@ -1,8 +1,8 @@
-// Package workload makes the keys of experiments and tests: unique random keys without a set to
-// remember them, uniform and Zipf-distributed draws, and the patterns that hurt hash tables.
+// Package workload makes the keys of experiments and tests: unique random keys without a set of
+// used keys, uniform and Zipf-distributed draws, and patterns that are bad for hash tables.
 //
-// Every function is pure in a seed and an index. A column is therefore the same for any number of
-// cores that fill it, and any key can be computed again later.
+// Every function depends only on a seed and an index. A column is therefore the same for any number
+// of cores that fill it, and any key can be computed again later.
 package workload
 
 import (
@@ -16,12 +16,12 @@ import (
 )
 
 // Misses is the first counter of keys that must be absent. Experiments insert Key(seed, i) for i <
-// Misses and look up Key(seed, Misses+i). [Key] is a bijection, so the two never meet. Half of the
-// 32-bit keys lie on each side.
+// Misses and look up Key(seed, Misses+i). These keys differ, because [Key] is a bijection. For
+// 32-bit keys, half of the counters are below Misses.
 const Misses = 1 << 31
 
-// Key returns the i-th key of a seed. It is a bijection of i, so different counters give different
-// keys. Counters of 32-bit keys are taken modulo 2^32.
+// Key returns key i of a seed. It is a bijection of i, so different counters have different keys.
+// For 32-bit keys, i is taken modulo 2^32.
 func Key[K weft.Key](seed, i uint64) K {
 	var zero K
 	if unsafe.Sizeof(zero) == 4 {
@@ -30,13 +30,13 @@ func Key[K weft.Key](seed, i uint64) K {
 	return K(mix64(i ^ mix64(seed)))
 }
 
-// Value returns the value that experiments store with a key. Any function of the key would do. This
-// one allows the result of a lookup to be checked without a second column.
+// Value returns the value that experiments store with a key. Since it is a function of the key, the
+// result of a lookup can be checked without a second column.
 func Value[K weft.Key, V weft.Value](k K) V { return V(uint32(k) >> 1) }
 
 // mix64 is the finalizer of splitmix64, a bijection (Steele, Lea, Flood: "Fast splittable
 // pseudorandom number generators", 2014). Its constants differ from those of the tables' hash, so
-// keys are not correlated with their home slots.
+// that keys do not correlate with their home slots.
 func mix64(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
@@ -59,31 +59,32 @@ func mix32(x uint32) uint32 {
 	return x
 }
 
-// Random returns draw i of a seed, uniform over 64 bits (splitmix64).
+// Random returns draw i of a seed, a uniform 64-bit number (splitmix64).
 func Random(seed, i uint64) uint64 {
 	return mix64(mix64(seed) + (i+1)*0x9e3779b97f4a7c15)
 }
 
-// Below scales a uniform 64-bit draw to [0,n).
+// Below maps a uniform 64-bit draw to [0,n).
 func Below(draw, n uint64) uint64 {
 	hi, _ := bits.Mul64(draw, n)
 	return hi
 }
 
-// Permutation is a bijection of [0,n), computed rather than stored.
+// Permutation is a bijection of [0,n) that is computed, not stored.
 type Permutation struct {
 	n, mask, seed uint64
 	shift         uint
 }
 
-// NewPermutation returns a permutation of [0,n) chosen by seed. n must be positive.
+// NewPermutation returns the permutation of [0,n) that seed selects. n must be positive.
 func NewPermutation(n, seed uint64) Permutation {
 	width := max(bits.Len64(n-1), 1)
 	return Permutation{n: n, mask: ^uint64(0) >> (64 - width), seed: mix64(seed), shift: uint(width+1) / 2}
 }
 
-// At returns the image of i, which must be below n. The rounds permute the next power of two. At
-// walks the cycle until it returns below n, which takes fewer than two steps on average.
+// At returns the image of i, which must be less than n. The rounds permute numbers below the next
+// power of two. At repeats them until the result is less than n, which takes fewer than two steps
+// on average.
 func (p Permutation) At(i uint64) uint64 {
 	for {
 		i = p.rounds(i)
@@ -93,8 +94,8 @@ func (p Permutation) At(i uint64) uint64 {
 	}
 }
 
-// rounds is a bijection of the words that fit the mask: additions and odd multiplications modulo a
-// power of two, and xorshifts.
+// rounds is a bijection of the numbers in the mask. It consists of additions and odd
+// multiplications modulo a power of two, and of xorshifts.
 func (p Permutation) rounds(x uint64) uint64 {
 	seed := p.seed
 	for range 4 {
@@ -106,7 +107,7 @@ func (p Permutation) rounds(x uint64) uint64 {
 	return x
 }
 
-// fill sets dst[i] = f(i) on all cores. f must be pure.
+// fill sets dst[i] = f(i) on all cores. f must depend on i only.
 func fill[T any](dst []T, f func(i uint64) T) {
 	const grain = 1 << 15 // some 100 us of work
 	workers := min(runtime.GOMAXPROCS(0), (len(dst)+grain-1)/grain)

@@ -5,19 +5,19 @@ import (
 	"math/bits"
 )
 
-// RecordKey fills key with the key of a record of a seed. Keys of at least eight bytes are unique
-// per record.
+// RecordKey fills key with the key of a record of a seed. Different records have different keys if
+// keys have at least eight bytes.
 func RecordKey(key []byte, seed, record uint64) {
 	words(key, Key[uint64](seed, record))
 }
 
-// RecordValue fills value with the bytes that the write with this stamp gives a record. Every byte
-// depends on both.
+// RecordValue fills value with the bytes that a write with this stamp stores in a record. Every
+// byte depends on the record and the stamp.
 func RecordValue(value []byte, record, stamp uint64) {
 	words(value, mix64(record+1)+stamp*0x9e3779b97f4a7c15)
 }
 
-// IsRecordValue reports whether RecordValue made value.
+// IsRecordValue reports whether value is that of RecordValue.
 func IsRecordValue(value []byte, record, stamp uint64) bool {
 	w := mix64(record+1) + stamp*0x9e3779b97f4a7c15
 	for ; len(value) >= 8; value = value[8:] {
@@ -34,13 +34,15 @@ func IsRecordValue(value []byte, record, stamp uint64) bool {
 	return true
 }
 
-// RecordStamp returns the stamp of a record's value, made by RecordValue, of eight bytes or more.
+// RecordStamp returns the stamp of a record's value. The value must be made by RecordValue and have
+// at least eight bytes.
 func RecordStamp(value []byte, record uint64) (stamp uint64) {
-	const inverse = 0xf1de83e19937733d // of 0x9e3779b97f4a7c15, modulo 2^64
+	const inverse = 0xf1de83e19937733d // inverse of 0x9e3779b97f4a7c15 modulo 2^64
 	return (binary.LittleEndian.Uint64(value) - mix64(record+1)) * inverse
 }
 
-// words fills b with words. Each word is a function of the one before.
+// words fills b with words. The first word is w; each further word is a function of the word
+// before.
 func words(b []byte, w uint64) {
 	for ; len(b) >= 8; b = b[8:] {
 		binary.LittleEndian.PutUint64(b, w)

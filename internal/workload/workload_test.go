@@ -39,7 +39,8 @@ func testDistinct[K weft.Key](t *testing.T) {
 	}
 }
 
-// The round constants must be odd and the shifts reversible: the test undoes each step.
+// mix32 is a bijection if its constants are odd and its shifts are reversible. The test inverts
+// each step.
 func TestMix32IsABijection(t *testing.T) {
 	inverse := func(a uint32) uint32 { // inverse of an odd number modulo 2^32, by Newton
 		x := a

@@ -6,20 +6,20 @@ import (
 )
 
 // Mix is a workload of YCSB (Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC
-// 2010, table 2): the shares of its operations, and the distribution of the records they request.
+// 2010, table 2). It holds the shares of operations and the distribution of requested records.
 type Mix struct {
 	Name string
 	// Read, Update and Modify are the shares of operations that do not insert. Modify reads a
 	// record and then updates it.
 	Read, Update, Modify float64
-	// InsertEvery is the number of operations per insertion; 0 disables insertions.
+	// InsertEvery is the number of operations per insertion. 0 means no insertions.
 	InsertEvery uint64
-	// Latest favors recent records: the newer a record, the more often it is requested. Without it,
-	// popularity does not depend on age.
+	// Latest makes recent records popular: the newer a record, the more often it is requested.
+	// Without Latest, popularity does not depend on age.
 	Latest bool
 }
 
-// Mixes are the core workloads except E, which scans ranges, and the load phase.
+// Mixes are YCSB's core workloads except E, which scans ranges, and the load phase.
 var Mixes = []Mix{
 	{Name: "A", Read: .5, Update: .5},
 	{Name: "B", Read: .95, Update: .05},
@@ -29,37 +29,36 @@ var Mixes = []Mix{
 	{Name: "LOAD", InsertEvery: 1},
 }
 
-// Action is the effect of an operation on a record.
+// Action is what an operation does to a record.
 type Action uint8
 
-// The actions.
+// These are the actions.
 const (
 	Read Action = iota
 	Update
-	Modify // Read, and then Update
+	Modify // a Read and then an Update
 	Insert
 )
 
-// Request is an operation on one record. Records are numbered 0, 1, 2, … in the order of their
-// insertion.
+// Request is an operation on one record. Record numbers 0, 1, 2, … follow the order of insertion.
 type Request struct {
 	Action Action
 	Record uint64
 }
 
-// Requests are the operations of a mix, indexed by number.
+// Requests is the sequence of operations of a mix.
 type Requests struct {
 	mix     Mix
 	records uint64
 	seed    uint64
-	zipf    *Zipf // nil: all records alike
+	zipf    *Zipf // nil if all records are equally likely
 	order   Permutation
 }
 
-// NewRequests returns requests to a table with the records [0, records). The record of rank r is
-// requested in proportion to 1/(r+1)^theta. YCSB's theta is .99; 0 is uniform. The ranks cover the
-// first records only: insertions do not flatten the distribution, and Latest requests only the
-// newest that many.
+// NewRequests returns requests to a table that has the records [0, records). The record of rank r
+// is requested in proportion to 1/(r+1)^theta. YCSB's theta is .99; 0 selects a uniform
+// distribution. The number of ranks is always records, so insertions do not flatten the
+// distribution. With Latest, only the newest records are requested, as many as there are ranks.
 func NewRequests(mix Mix, records uint64, theta float64, seed uint64) (*Requests, error) {
 	q := &Requests{mix: mix, records: records, seed: seed}
 	if mix.InsertEvery == 1 {
@@ -80,7 +79,7 @@ func NewRequests(mix Mix, records uint64, theta float64, seed uint64) (*Requests
 	return q, err
 }
 
-// Indices of the random draws of a request.
+// These numbers select the random draws of a request.
 const (
 	drawRank = iota + 1
 	drawAction
@@ -100,13 +99,13 @@ func (q *Requests) At(i uint64) Request {
 	return Request{q.action(Random(q.seed+drawAction, i)), q.order.At(rank)}
 }
 
-// Fill fills dst with the requests from first on.
+// Fill fills dst with consecutive requests, beginning with request first.
 func (q *Requests) Fill(dst []Request, first uint64) {
 	fill(dst, func(i uint64) Request { return q.At(first + i) })
 }
 
-// Inserts returns the number of insertions among the first i requests. Each InsertEvery requests
-// have one.
+// Inserts returns the number of insertions among the first i requests. Every InsertEvery
+// consecutive requests, counted from 0, contain one.
 func (q *Requests) Inserts(i uint64) uint64 {
 	every := q.mix.InsertEvery
 	if every == 0 {

@@ -51,8 +51,8 @@ func TestMixesHaveTheirShares(t *testing.T) {
 	}
 }
 
-// The most requested record gets the share that the distribution says, and so do the top hundred.
-// None of them stands out by its number.
+// The most requested record has the share of the distribution, and so has the top hundred. The
+// numbers of these records are random.
 func TestRequestsAreSkewed(t *testing.T) {
 	const n, records = 200_000, 100_000
 	for _, theta := range []float64{.5, .99} {
@@ -75,7 +75,7 @@ func TestRequestsAreSkewed(t *testing.T) {
 			for _, c := range count[:100] {
 				top += c
 			}
-			// The generator approximates from the third rank on.
+			// The generator is approximate from the third rank on.
 			if got := float64(top) / n; math.Abs(got-z.Share(100)) > .02 {
 				t.Errorf("the most wanted hundred get %.3f, want %.3f", got, z.Share(100))
 			}
@@ -93,8 +93,7 @@ func TestRequestsAreSkewed(t *testing.T) {
 	}
 }
 
-// D and LOAD insert each record once, in order. Reads request records that exist, mostly recent
-// ones.
+// D and LOAD insert each record once, in order. Reads request existing records, mostly recent ones.
 func TestInsertsComeInOrder(t *testing.T) {
 	for name, records := range map[string]uint64{"D": 1000, "LOAD": 0} {
 		next, young, reads := records, 0, 0
@@ -151,7 +150,7 @@ func TestRequestsRefuse(t *testing.T) {
 	}
 }
 
-// Values of any length identify their record and stamp. Changing any byte is detected.
+// A value of any length matches its record and stamp. A change of any byte is detected.
 func TestRecordValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		record, stamp := rapid.Uint64().Draw(t, "record"), rapid.Uint64().Draw(t, "stamp")

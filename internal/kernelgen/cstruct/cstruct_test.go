@@ -20,7 +20,7 @@ func read(t *testing.T) *Info {
 	return info
 }
 
-// add reads the parameters of kernels into p.
+// add adds the parameters of kernels to p.
 func add(t *testing.T, p *Package, kernels ...string) error {
 	t.Helper()
 	info := read(t)
@@ -45,7 +45,7 @@ func source(t *testing.T, p *Package) string {
 	return string(src)
 }
 
-// Every kind of field, with holes between fields and at the end.
+// params has every kind of field, with padding between fields and at the end.
 const params = `
 // params is kinds::Params of C++.
 type params struct {
@@ -128,7 +128,7 @@ func TestNames(t *testing.T) {
 	if got := p.Unused(); !slices.Equal(got, []string{"ners"}) {
 		t.Errorf("unused are %q", got)
 	}
-	// An existing type causes no import that only its own fields need.
+	// An existing type does not cause an import for its own fields.
 	p = Package{Types: map[string]string{"Params": "example.org/x/wide.All"}}
 	if err := add(t, &p, "good"); err != nil {
 		t.Fatal(err)

@@ -12,26 +12,27 @@ import (
 	"unicode/utf8"
 )
 
-// Package collects the structs of a Go package and writes them.
+// Package collects structs for a Go package and writes their Go source.
 type Package struct {
-	// Export exports the names of types and fields.
+	// Export makes the names of types and fields exported.
 	Export bool
-	// Types maps some structs to Go types, keyed by the C++ name or a suffix of it after "::". A
-	// plain name is that of a type to write. A name after a period, ".Ref", is that of an existing
-	// type in the package. After a path, "github.com/weftgo/weft/alloc.Ref", it is a type of
-	// another package. Its fields are exported if the type is. Structs without an entry keep their
-	// C++ name, with the first letter as Export says.
+	// Types maps C++ structs to Go types. A key is the C++ name, or a suffix of it after "::". A
+	// plain name is the name of a new type. A name after a period, ".Ref", is an existing type of
+	// the package. A name after a path, "github.com/weftgo/weft/alloc.Ref", is a type of another
+	// package. The fields of an existing type are exported if the type is. A struct without an
+	// entry keeps its C++ name; Export decides the case of the first letter.
 	Types map[string]string
-	// Known maps structs that kernels often take to types of other packages, in the form of Types,
-	// by full name. Only their sizes are compared: their own packages compare the fields.
+	// Known maps the full names of structs that kernels often take to types of other packages, in
+	// the form of Types. Only the sizes are compared, because those packages compare the fields.
 	Known map[string]string
 
 	structs map[string]*Struct // by Go name: "getParams", "alloc.Ref", ".Ref"
 	imports map[string]bool
-	used    map[string]bool // entries of Types in use
+	used    map[string]bool // entries of Types that a struct has matched
 }
 
-// Add adds a struct and those within it, and returns the Go type as the package refers to it.
+// Add adds a struct and the structs of its fields. It returns the name by which the package refers
+// to the Go type.
 func (p *Package) Add(s *Struct) (string, error) {
 	err := p.add(s)
 	return referred(p.goName(s)), err
@@ -59,7 +60,7 @@ func (p *Package) add(s *Struct) error {
 		}
 		fields[n] = true
 		switch {
-		case exists(name): // with everything in it
+		case exists(name): // existing types need none of their fields written
 		case f.Type.Struct != nil:
 			if err := p.add(f.Type.Struct); err != nil {
 				return err
@@ -71,7 +72,8 @@ func (p *Package) add(s *Struct) error {
 	return nil
 }
 
-// same compares two structs of one name: instances of a template, which share a Go type.
+// same returns an error unless two structs can share the Go type name. They can if they are
+// instances of one template that have the same layout.
 func same(a, b *Struct, name string) error {
 	if a == b {
 		return nil
@@ -91,13 +93,13 @@ func same(a, b *Struct, name string) error {
 	return nil
 }
 
-// exists reports whether a Go type need not be written.
+// exists reports whether a Go type exists already, in this package or another one.
 func exists(goName string) bool { return strings.Contains(goName, ".") }
 
-// referred returns a Go name as the package refers to it.
+// referred returns the name by which the package refers to a Go type.
 func referred(goName string) string { return strings.TrimPrefix(goName, ".") }
 
-// goName returns the Go type of a struct.
+// goName returns the name of the Go type for a struct, as a key of Package.structs.
 func (p *Package) goName(s *Struct) string {
 	for _, c := range slices.Sorted(maps.Keys(p.Types)) {
 		if s.Name == c || strings.HasSuffix(s.Name, "::"+c) {
@@ -111,7 +113,7 @@ func (p *Package) goName(s *Struct) string {
 	return cased(s.Name[strings.LastIndexByte(s.Name, ':')+1:], p.Export)
 }
 
-// imported strips the package path from an entry of Types, and imports the package.
+// imported removes the package path from an entry of Types, and imports the package.
 func (p *Package) imported(t string) string {
 	dir, name := path.Split(t)
 	if pkg, _, qualified := strings.Cut(name, "."); qualified && pkg != "" {
@@ -120,13 +122,13 @@ func (p *Package) imported(t string) string {
 	return name
 }
 
-// isKnown reports whether the fields of a struct are compared elsewhere.
+// isKnown reports whether another package compares the fields of a struct.
 func (p *Package) isKnown(s *Struct) bool {
 	known := p.Known[s.Name]
 	return known != "" && path.Base(known) == p.goName(s)
 }
 
-// fieldName returns the Go name of a field of a Go type: maxProbe for max_probe.
+// fieldName returns the Go name of a field: maxProbe for max_probe.
 func (p *Package) fieldName(goType, name string) string {
 	export := p.Export
 	if exists(goType) {
@@ -142,7 +144,7 @@ func (p *Package) fieldName(goType, name string) string {
 	return b.String()
 }
 
-// cased returns a word with its first letter in upper or lower case.
+// cased returns word with its first letter in upper or lower case.
 func cased(word string, upper bool) string {
 	first, n := utf8.DecodeRuneInString(word)
 	if n == 0 {
@@ -165,8 +167,8 @@ func (p *Package) Unused() (all []string) {
 	return all
 }
 
-// Imports returns the import paths that Source refers to, sorted, those of the standard library
-// first.
+// Imports returns the import paths that Source needs. First come those of the standard library,
+// then "", then the others, sorted.
 func (p *Package) Imports() (all []string) {
 	if len(p.structs) == 0 {
 		return nil
@@ -181,13 +183,14 @@ func (p *Package) Imports() (all []string) {
 	return append(all, slices.Sorted(maps.Keys(p.imports))...)
 }
 
-// Source returns the structs and their assertions, unformatted.
+// Source returns the Go source of the structs and of their assertions, unformatted.
 func (p *Package) Source() string {
 	var b strings.Builder
-	// New types come first.
+	// New types come before existing ones.
 	names := slices.SortedFunc(maps.Keys(p.structs), func(x, y string) int {
 		if exists(x) != exists(y) {
-			return cmp.Compare(strings.Count(x, "."), strings.Count(y, ".")) // none or one
+			// a name contains no period or one
+			return cmp.Compare(strings.Count(x, "."), strings.Count(y, "."))
 		}
 		return cmp.Compare(x, y)
 	})
@@ -228,7 +231,7 @@ func (p *Package) writeStruct(b *strings.Builder, name string, s *Struct) {
 	b.WriteString("}\n")
 }
 
-// describe returns the end of a struct's doc comment.
+// describe returns the rest of a struct's doc comment, after its name.
 func (s *Struct) describe() string {
 	if s.Kernel != "" {
 		return "are the parameters of kernel " + s.Kernel
@@ -236,7 +239,7 @@ func (s *Struct) describe() string {
 	return "is " + s.Name + " of C++"
 }
 
-// source names the C++ origin of a struct.
+// source returns the C++ origin of a struct, for comments.
 func (s *Struct) source() string {
 	if s.Kernel != "" {
 		return "the parameters of kernel " + s.Kernel
@@ -255,7 +258,8 @@ func (p *Package) Names() (all []string) {
 	return all
 }
 
-// writeAsserts makes the Go compiler compare two array types. Its error shows their lengths.
+// writeAsserts writes assignments between array types, which compile only if sizes and offsets
+// match. Otherwise the compiler's error shows both lengths.
 func (p *Package) writeAsserts(b *strings.Builder, name string, s *Struct) {
 	is := referred(name)
 	fmt.Fprintf(b, "\n// %s has the layout of %s.\nvar (\n\t_ [%d]byte = [unsafe.Sizeof(%s{})]byte{}\n", is, s.source(), s.Size, is)

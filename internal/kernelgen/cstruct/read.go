@@ -13,13 +13,13 @@ import (
 type Info struct {
 	nodes   map[dwarf.Offset]*node
 	kernels map[string]*node
-	structs map[dwarf.Offset]*Struct // requested so far
+	structs map[dwarf.Offset]*Struct // structs read so far
 }
 
-// A node is an entry in the tree of debug information.
+// node is an entry in the tree of debug information.
 type node struct {
 	*dwarf.Entry
-	in   *node // nil at the top
+	in   *node // parent, or nil at the top
 	kids []*node
 }
 
@@ -61,8 +61,8 @@ func Read(ptx string) (*Info, error) {
 	return info, nil
 }
 
-// section returns the content of a section of debug information, which PTX spells in numbers.
-// Addresses, which it spells by names, are zero.
+// section returns the contents of a section of debug information. PTX text lists them as numbers.
+// Addresses, which the text lists by name, become 0.
 func section(ptx, name string) (data []byte) {
 	_, text, _ := strings.Cut(ptx, ".section\t.debug_"+name+"\n")
 	text, _, _ = strings.Cut(text, "\n\t}")
@@ -99,7 +99,7 @@ func (n *node) number(attr dwarf.Attr) int {
 func (n *node) fullName() string {
 	name, _, _ := strings.Cut(n.name(), "<")
 	for in := n.in; in != nil && in.Tag != dwarf.TagCompileUnit; in = in.in {
-		if in.name() != "" { // anonymous namespaces have none
+		if in.name() != "" { // an anonymous namespace has no name
 			outer, _, _ := strings.Cut(in.name(), "<")
 			name = outer + "::" + name
 		}
@@ -107,7 +107,7 @@ func (n *node) fullName() string {
 	return name
 }
 
-// typeOf returns the type of an entry, after resolving typedefs and qualifiers.
+// typeOf returns the type of an entry, without typedefs and qualifiers.
 func (i *Info) typeOf(n *node) *node {
 	for {
 		off, ok := n.Val(dwarf.AttrType).(dwarf.Offset)
@@ -123,8 +123,8 @@ func (i *Info) typeOf(n *node) *node {
 	}
 }
 
-// Parameters returns the parameters of a kernel, without offsets: PTX has those. One without a name
-// is named by its number.
+// Parameters returns the parameters of a kernel, without offsets, which only the PTX contains. A
+// parameter without a name gets a name with its index.
 func (i *Info) Parameters(kernel string) (params []Field, err error) {
 	k := i.kernels[kernel]
 	if k == nil {

@@ -8,8 +8,8 @@ import (
 
 // Struct is a C++ struct in the compiler's layout.
 type Struct struct {
-	Name   string // with namespaces, without arguments: "weft::linear::GetParams"
-	Kernel string // the kernel with these parameters, if C++ has no such struct
+	Name   string // name with namespaces, without template arguments: "weft::linear::GetParams"
+	Kernel string // kernel with these parameters, if C++ has no such struct
 	Size   int
 	Fields []Field
 }
@@ -23,13 +23,13 @@ type Field struct {
 
 // Type is the type of a field: a number, a pointer or a struct, or an array of these.
 type Type struct {
-	Go     string  // "uint32", "device.Ptr"; "" for a struct
-	Struct *Struct // or nil
-	Size   int     // of an element
-	Dims   []int   // of an array, outermost first
+	Go     string  // "uint32" or "device.Ptr"; "" for a struct
+	Struct *Struct // nil for other types
+	Size   int     // bytes of one element
+	Dims   []int   // lengths of an array, outermost first
 }
 
-// Bytes returns the size of the whole field.
+// Bytes returns the size of the whole field in bytes.
 func (t *Type) Bytes() int {
 	n := t.Size
 	for _, d := range t.Dims {
@@ -38,7 +38,7 @@ func (t *Type) Bytes() int {
 	return n
 }
 
-// align returns the alignment in Go.
+// align returns the alignment of the Go type.
 func (t *Type) align() int {
 	if t.Struct == nil {
 		return t.Size
@@ -50,8 +50,8 @@ func (t *Type) align() int {
 	return largest
 }
 
-// Parameters returns a struct with the parameters of a kernel as its fields. Its size is the one in
-// Go.
+// Parameters returns a struct with the parameters of a kernel as its fields. Its size is that of
+// the Go struct.
 func Parameters(kernel, name string, fields []Field) *Struct {
 	s := &Struct{Name: name, Kernel: kernel, Fields: fields}
 	for _, f := range fields {
@@ -62,7 +62,7 @@ func Parameters(kernel, name string, fields []Field) *Struct {
 	return s
 }
 
-// structOf reads a struct.
+// structOf returns the struct that an entry describes.
 func (i *Info) structOf(n *node) (*Struct, error) {
 	if s := i.structs[n.Offset]; s != nil {
 		return s, nil
@@ -73,7 +73,7 @@ func (i *Info) structOf(n *node) (*Struct, error) {
 		case kid.Tag == dwarf.TagInheritance:
 			return nil, fmt.Errorf("%s has a base: put its fields into it", s.Name)
 		case kid.Tag != dwarf.TagMember || kid.Val(dwarf.AttrExternal) != nil:
-			continue // a function, a type, or a constant
+			continue // a function, a type or a constant
 		case kid.Val(dwarf.AttrBitSize) != nil:
 			return nil, fmt.Errorf("%s.%s is a bit-field: use the bits of a number", s.Name, kid.name())
 		case kid.name() == "":
@@ -89,8 +89,8 @@ func (i *Info) structOf(n *node) (*Struct, error) {
 	return s, nil
 }
 
-// memberOffset returns the offset of a member: a number, or in old versions of DWARF an expression
-// that adds one.
+// memberOffset returns the offset of a member. In old versions of DWARF it is an expression that
+// adds a number.
 func memberOffset(n *node) int {
 	if expr, ok := n.Val(dwarf.AttrDataMemberLoc).([]byte); ok && len(expr) > 1 {
 		v, _ := binary.Uvarint(expr[1:])
@@ -99,7 +99,7 @@ func memberOffset(n *node) int {
 	return n.number(dwarf.AttrDataMemberLoc)
 }
 
-// fieldType returns the type of a member or of an array's elements.
+// fieldType returns the type of a member, or of the elements of an array.
 func (i *Info) fieldType(n *node) (Type, error) {
 	t := i.typeOf(n)
 	size := t.number(dwarf.AttrByteSize)
@@ -139,7 +139,7 @@ func dims(t *node) (all []int) {
 	return all
 }
 
-// Encodings of numbers (DWARF 5, section 7.8).
+// These are the encodings of numbers (DWARF 5, section 7.8).
 const (
 	encBoolean, encFloat         = 0x02, 0x04
 	encSigned, encSignedChar     = 0x05, 0x06
@@ -160,7 +160,7 @@ func number(encoding, size int, name string) (Type, error) {
 		}
 	case encSigned, encSignedChar:
 		kind = "int"
-	case encUnsigned, encUnsignedChar, encUTF, 0: // 0: of an enum that names no type
+	case encUnsigned, encUnsignedChar, encUTF, 0: // 0: of an enum without an underlying type
 		kind = "uint"
 	}
 	if kind == "" || size > 8 || size == 0 {
