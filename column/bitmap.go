@@ -5,15 +5,16 @@ import (
 	"math/bits"
 )
 
-// Bitmap has a bit for each value of a column, in Arrow's order: bit i is bit i%8, the lowest
-// first, of byte i/8. The zero value has no bits.
+// Bitmap has a bit for each value of a column, in Arrow's order: bit i is bit i%8 of byte i/8,
+// where bit 0 is the lowest. The zero value has no bits.
 type Bitmap struct {
 	bits   []byte
-	offset int // of the first bit
+	offset int // index of the first bit
 	n      int
 }
 
-// OfBits returns a bitmap of n bits from an offset in bits on. Too few bytes panic.
+// OfBits returns a bitmap over n bits, from bit number offset on. OfBits panics if bits is too
+// short.
 func OfBits(bits []byte, offset, n int) Bitmap {
 	if offset < 0 || n < 0 || n > 8*len(bits)-offset {
 		panic(fmt.Sprintf("column: %d bits from %d on in %d bytes", n, offset, len(bits)))
@@ -21,7 +22,7 @@ func OfBits(bits []byte, offset, n int) Bitmap {
 	return Bitmap{bits: bits, offset: offset, n: n}
 }
 
-// OfBools returns a bitmap of its own memory.
+// OfBools returns a bitmap with its own memory.
 func OfBools(values []bool) Bitmap {
 	b := Bitmap{bits: make([]byte, (len(values)+7)/8), n: len(values)}
 	for i, v := range values {
@@ -60,10 +61,10 @@ func (b Bitmap) Count() int {
 	return n
 }
 
-// Raw returns the memory: bytes, and the offset of the first bit.
+// Raw returns the memory of the bitmap and the index of its first bit.
 func (b Bitmap) Raw() (bits []byte, offset int) { return b.bits, b.offset }
 
-// Slice returns the bits lo to hi-1, of the same memory.
+// Slice returns the bits lo to hi-1, in the same memory.
 func (b Bitmap) Slice(lo, hi int) Bitmap {
 	if lo < 0 || lo > hi || hi > b.n {
 		panic(fmt.Sprintf("column: bits %d to %d of %d", lo, hi, b.n))

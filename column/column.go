@@ -9,33 +9,34 @@ import (
 type Column struct {
 	typ   Type
 	n     int
-	valid Bitmap // zero: no value is null
+	valid Bitmap // the zero value if no value is null
 
-	fixed unsafe.Pointer // the first value, of all types but Bytes
+	fixed unsafe.Pointer // the first value, for all types but Bytes
 
-	// For Bytes, the values in one of these forms.
+	// The values of type Bytes, in one of these forms.
 	strings []string
 	small   []int32 // n+1 offsets into data
 	large   []int64 // n+1 offsets into data
 	data    []byte
-	width   int // no offsets: bytes of each value
+	width   int // bytes per value, without offsets
 	codes   []uint32
-	dict    *Column // codes are indexes into it
+	dict    *Column // dictionary that codes index
 }
 
-// Of returns a column of a slice.
+// Of returns a column over a slice.
 func Of[T Fixed](values []T) Column {
 	return Column{typ: TypeOf[T](), n: len(values), fixed: unsafe.Pointer(unsafe.SliceData(values))}
 }
 
-// OfStrings returns a column of Bytes.
+// OfStrings returns a column of type Bytes over a slice of strings.
 func OfStrings[S ~string](values []S) Column {
 	return Column{typ: Bytes, n: len(values), strings: unsafe.Slice((*string)(unsafe.Pointer(unsafe.SliceData(values))), len(values))}
 }
 
-// OfOffsets returns a column of Bytes in Arrow's layout: value i is data[offsets[i]:offsets[i+1]].
-// The number of values is that of offsets, less one. No offsets are no values. Offsets that descend
-// or lie outside data are an error that names them.
+// OfOffsets returns a column of type Bytes in Arrow's layout: value i is
+// data[offsets[i]:offsets[i+1]]. The number of values is one less than len(offsets), or 0 if
+// offsets is empty. Offsets that descend or lie outside data are an error that names the first such
+// offset.
 func OfOffsets[O ~int32 | ~int64](offsets []O, data []byte) (Column, error) {
 	last := O(0)
 	for i, o := range offsets {
@@ -56,8 +57,8 @@ func OfOffsets[O ~int32 | ~int64](offsets []O, data []byte) (Column, error) {
 	return c, nil
 }
 
-// OfWidth returns a column of Bytes of one length: hashes, addresses, UUIDs. The length of data
-// must be a multiple of width, which must be positive.
+// OfWidth returns a column of type Bytes whose values all have width bytes: hashes, addresses,
+// UUIDs. Width must be positive, and the length of data a multiple of it.
 func OfWidth(width int, data []byte) (Column, error) {
 	if width <= 0 || len(data)%width != 0 {
 		return Column{}, fmt.Errorf("column: %d bytes of data are no values of %d bytes", len(data), width)
@@ -65,9 +66,9 @@ func OfWidth(width int, data []byte) (Column, error) {
 	return Column{typ: Bytes, n: len(data) / width, data: data, width: width}, nil
 }
 
-// OfRaw returns a column of a type of fixed size over the memory of its values, the inverse of
-// [Column.Raw]. Data that is not aligned to the size of a value, or no multiple of it, is an error.
-// A byte of a Bool must be 0 or 1, which is not checked.
+// OfRaw returns a column with a type of fixed size, over the memory of its values. It is the
+// inverse of [Column.Raw]. Data whose address or length is no multiple of the size of a value is an
+// error. Each byte of a Bool must be 0 or 1, which OfRaw does not check.
 func OfRaw(t Type, data []byte) (Column, error) {
 	size := t.Size()
 	memory := unsafe.Pointer(unsafe.SliceData(data))
@@ -78,10 +79,10 @@ func OfRaw(t Type, data []byte) (Column, error) {
 	return Column{typ: t, n: len(data) / size, fixed: memory}, nil
 }
 
-// OfCodes returns a column of Bytes in which value i is value codes[i] of a dictionary. The
-// dictionary is a column of Bytes without nulls and without codes, and may have a value twice. Work
-// on columns of few different values is cheaper that way. A code outside the dictionary is an error
-// that names the code, also in rows that become null.
+// OfCodes returns a column of type Bytes whose value i is value codes[i] of a dictionary. The
+// dictionary is a column of type Bytes without nulls and without codes. It may contain a value
+// twice. Work on columns with few distinct values is cheaper in this form. A code outside the
+// dictionary is an error that names the code, even in rows that become null later.
 func OfCodes(codes []uint32, dict Column) (Column, error) {
 	if dict.typ != Bytes || dict.dict != nil || dict.HasNulls() {
 		return Column{}, fmt.Errorf("column: a dictionary is byte strings without nulls and codes, not a column of %v", dict.typ)
@@ -94,8 +95,8 @@ func OfCodes(codes []uint32, dict Column) (Column, error) {
 	return Column{typ: Bytes, n: len(codes), codes: codes, dict: &dict}, nil
 }
 
-// WithValid returns the same column, with null for each value without a bit. A bitmap of another
-// length than the column panics.
+// WithValid returns the same column, with null in place of each value whose bit is not set. It
+// panics if the bitmap has another length than the column.
 func (c Column) WithValid(valid Bitmap) Column {
 	if valid.n != c.n {
 		panic(fmt.Sprintf("column: a bitmap of %d bits for %d values", valid.n, c.n))
@@ -110,10 +111,10 @@ func (c Column) Type() Type { return c.typ }
 // Len returns the number of values, including nulls.
 func (c Column) Len() int { return c.n }
 
-// Valid returns the bitmap of the values that are not null, if HasNulls.
+// Valid returns the bitmap of the values that are not null, or the zero value without HasNulls.
 func (c Column) Valid() Bitmap { return c.valid }
 
-// HasNulls reports whether some value may be null.
+// HasNulls reports whether values may be null.
 func (c Column) HasNulls() bool { return c.valid.bits != nil }
 
 // Null reports whether value i is null.
@@ -127,8 +128,8 @@ func (c Column) Nulls() int {
 	return c.n - c.valid.Count()
 }
 
-// Values returns the values of a column of fixed size. Nulls have undefined values. A T other than
-// the column's type panics.
+// Values returns the values of a column of fixed size. The values of nulls are undefined. If T is
+// not the column's type, Values panics.
 func Values[T Fixed](c Column) []T {
 	if t := TypeOf[T](); t != c.typ {
 		panic(fmt.Sprintf("column: values of %v asked of a column of %v", t, c.typ))
@@ -136,7 +137,8 @@ func Values[T Fixed](c Column) []T {
 	return unsafe.Slice((*T)(c.fixed), c.n)
 }
 
-// Bytes returns value i of a column of Bytes, which must not be changed. Other columns panic.
+// Bytes returns value i of a column of type Bytes, which must not be changed. Bytes panics for
+// other types.
 func (c Column) Bytes(i int) []byte {
 	switch {
 	case c.typ != Bytes:
@@ -155,8 +157,8 @@ func (c Column) Bytes(i int) []byte {
 	}
 }
 
-// Width returns the number of bytes of each value if all have the same: the size of the type, or
-// the width of [OfWidth]. 0: values differ.
+// Width returns the number of bytes of each value: the size of the type, or the width of [OfWidth].
+// It returns 0 if values may have different widths.
 func (c Column) Width() int {
 	if c.typ == Bytes {
 		return c.width
@@ -164,8 +166,7 @@ func (c Column) Width() int {
 	return c.typ.Size()
 }
 
-// Raw returns the memory of values of fixed size, or of Bytes that all have one width, one after
-// the other; nil for other forms.
+// Raw returns the memory of the values if all have the same width. It returns nil for other forms.
 func (c Column) Raw() []byte {
 	if c.typ == Bytes {
 		if c.width == 0 {
@@ -176,11 +177,11 @@ func (c Column) Raw() []byte {
 	return unsafe.Slice((*byte)(c.fixed), c.n*c.typ.Size())
 }
 
-// Strings returns the values of a column of [OfStrings]; nil for other forms.
+// Strings returns the values of a column made by [OfStrings], and nil for other forms.
 func (c Column) Strings() []string { return c.strings }
 
-// Offsets returns the memory of a column of [OfOffsets]: offsets of 32 bits or of 64, the others
-// nil, and the data that they refer to. All are nil for other forms, and without offsets.
+// Offsets returns the memory of a column made by [OfOffsets]: its 32-bit or 64-bit offsets, and the
+// data that they refer to. The other offsets are nil. For other forms all results are nil.
 func (c Column) Offsets() (small []int32, large []int64, data []byte) {
 	if c.small == nil && c.large == nil {
 		return nil, nil, nil
@@ -188,8 +189,8 @@ func (c Column) Offsets() (small []int32, large []int64, data []byte) {
 	return c.small, c.large, c.data
 }
 
-// Codes returns the memory of a column of [OfCodes], and the dictionary. Other columns return nil
-// and the zero column.
+// Codes returns the codes and the dictionary of a column made by [OfCodes]. For other forms it
+// returns nil and the zero column.
 func (c Column) Codes() (codes []uint32, dict Column) {
 	if c.dict == nil {
 		return nil, Column{}
@@ -200,7 +201,7 @@ func (c Column) Codes() (codes []uint32, dict Column) {
 // HasCodes reports whether [OfCodes] made the column.
 func (c Column) HasCodes() bool { return c.dict != nil }
 
-// Slice returns the values lo to hi-1, of the same memory.
+// Slice returns the values lo to hi-1, in the same memory.
 func (c Column) Slice(lo, hi int) Column {
 	if lo < 0 || lo > hi || hi > c.n {
 		panic(fmt.Sprintf("column: values %d to %d of %d", lo, hi, c.n))
@@ -210,7 +211,7 @@ func (c Column) Slice(lo, hi int) Column {
 	}
 	switch {
 	case c.typ != Bytes:
-		if hi > lo { // a pointer one past the end would keep another object
+		if hi > lo { // a pointer past the end would keep another object alive
 			c.fixed = unsafe.Add(c.fixed, lo*c.typ.Size())
 		}
 	case c.strings != nil:
@@ -228,8 +229,8 @@ func (c Column) Slice(lo, hi int) Column {
 	return c
 }
 
-// Any returns value i as int8 to int64, uint8 to uint64, float32, float64, bool or string; nil for
-// null.
+// Any returns value i as int8 to int64, uint8 to uint64, float32, float64, bool or string, or nil
+// if value i is null.
 func (c Column) Any(i int) any {
 	if c.Null(i) {
 		return nil

@@ -158,7 +158,7 @@ func ExampleColumn() {
 	// Cy 27
 }
 
-// A number of bits whose sum overflows int panics, too.
+// OfBits also panics if offset plus n overflows int.
 func TestTooManyBits(t *testing.T) {
 	for _, at := range [][2]int{{0, math.MaxInt}, {math.MaxInt - 7, 100}, {math.MaxInt, math.MaxInt}, {1, 8}, {9, 0}} {
 		func() {

@@ -7,8 +7,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Concat returns the values of columns of one type, one column after another, in memory of their
-// own. Columns of several types are weft.ErrOptions. Without columns it returns the zero column.
+// Concat returns the values of all columns, one column after another, in new memory. If the types
+// of the columns differ, it returns weft.ErrOptions. Without columns it returns the zero column.
 func Concat(columns ...Column) (Column, error) {
 	if len(columns) == 0 {
 		return Column{}, nil

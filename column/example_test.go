@@ -8,8 +8,8 @@ import (
 	"github.com/weftgo/weft/device/cpu"
 )
 
-// Sales are distributed to three workers, all of a user to the same one. The users are the same on
-// each machine and in each version.
+// Sales are distributed to three workers, with all sales of a user at the same one. A user has the
+// same worker on each machine and in each version.
 func ExamplePartition() {
 	dev, err := cpu.Open(nil)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// Hash writes a hash of 64 bits of each row of the key columns. The columns and hashes have the
-// same length, or Hash panics.
+// Hash writes a 64-bit hash of each row of the key columns to hashes. It panics if the columns and
+// hashes differ in length.
 //
 // The hash is stable: it is the same in each process, on each machine and device, and in each
-// version of weft. Arithmetic is modulo 2^64. The hash of a row is
+// version of weft. Arithmetic is modulo 2^64, and shifts are unsigned. The hash of a row is h:
 //
 //	k = mix(seed + 0x9e3779b97f4a7c15)
 //	h = k
@@ -26,7 +26,7 @@ import (
 //		x = (x ^ x>>27) * 0x94d049bb133111eb
 //		return x ^ x>>31
 //
-// with unsigned shifts. The word of a value depends on its kind:
+// The word of a value depends on its kind:
 //
 //	integer      its two's complement, extended to 64 bits by the sign, or by zeros if unsigned
 //	float        the bits of the same number as IEEE 754 binary64; those of 0 for -0;
@@ -35,14 +35,15 @@ import (
 //	byte string  XXH64 of the bytes with seed k
 //	null         0xd1b54a32d192ed03
 //
-// So the word depends on the value, and not on the width of the type or the layout of the column.
-// The integers 5 of all widths hash alike, and so do float32 and float64, byte strings of all
-// layouts and values from a dictionary. An integer other than 0 differs from the equal float. The
-// order of columns matters. Of one column of fixed size, different words have different hashes.
+// The word thus depends on the value, and not on the width of the type or the layout of the column.
+// Integers 5 of all widths have the same hash. Equal float32 and float64 also have the same hash,
+// and so have equal byte strings in all layouts and dictionaries. An integer other than 0 and the
+// equal float have different words. The order of columns matters. In a single column of fixed size,
+// different words have different hashes.
 //
 // The hash has nothing in common with the hash of weft's tables, so rows with similar hashes spread
-// evenly in a table. Different seeds give independent hashes. The seed 0 is good unless keys come
-// from an adversary, who can find colliding keys of every seed that is known.
+// evenly in a table. Different seeds give independent hashes. The seed 0 is good unless an
+// adversary chooses keys: if the seed is known, one can find colliding keys.
 func Hash(dev device.Host, keys []Column, seed uint64, hashes []uint64) {
 	for i, c := range keys {
 		if c.n != len(hashes) {
@@ -59,8 +60,8 @@ func Hash(dev device.Host, keys []Column, seed uint64, hashes []uint64) {
 	})
 }
 
-// hashBlock is the number of rows hashed at a time, a multiple of 64: their hashes and words stay
-// in the first-level cache. hashGrain is the number that a core takes at a time.
+// hashBlock is the number of rows hashed at a time, a multiple of 64. Their hashes and words stay
+// in the first-level cache. hashGrain is the number of rows that a core takes at a time.
 const (
 	hashBlock = 1 << 10
 	hashGrain = 1 << 14
@@ -73,7 +74,8 @@ type hasher struct {
 	dicts [][]uint64 // by column: the words of the dictionary, or nil
 }
 
-// newHasher hashes each dictionary once, unless it has more values than the column has rows.
+// newHasher returns a hasher. It hashes each dictionary once, unless the dictionary has more values
+// than the column has rows.
 func newHasher(dev device.Host, keys []Column, seed uint64) *hasher {
 	h := &hasher{keys: keys, start: hash.RowStart(seed), dicts: make([][]uint64, len(keys))}
 	for i, c := range keys {
@@ -89,7 +91,7 @@ func newHasher(dev device.Host, keys []Column, seed uint64) *hasher {
 	return h
 }
 
-// block hashes rows from lo on, at most hashBlock.
+// block hashes the rows from lo on, at most hashBlock.
 func (h *hasher) block(lo int, hashes []uint64, words *[hashBlock]uint64) {
 	if len(h.keys) == 0 {
 		for i := range hashes {
@@ -115,8 +117,8 @@ func (h *hasher) block(lo int, hashes []uint64, words *[hashBlock]uint64) {
 	}
 }
 
-// withNullWords replaces the words of nulls. The words are those of rows from lo on. They may be
-// the memory of the column, which does not change: the result is in memory then.
+// withNullWords returns the words of the rows from lo on, with the words of nulls replaced. It
+// writes the result to memory, because words may be the memory of the column.
 func withNullWords(valid Bitmap, lo int, words []uint64, memory *[hashBlock]uint64) []uint64 {
 	out := memory[:len(words)]
 	if unsafe.SliceData(words) != unsafe.SliceData(out) {
@@ -130,8 +132,8 @@ func withNullWords(valid Bitmap, lo int, words []uint64, memory *[hashBlock]uint
 	return out
 }
 
-// zeros returns a mask of the zeros among n bits from number i on, at most 64: bit j for number
-// i+j.
+// zeros returns a mask of the zeros among the n bits from bit i on. Bit j of the mask belongs to
+// bit i+j, and n is at most 64.
 func (b Bitmap) zeros(i, n int) uint64 {
 	i += b.offset
 	raw, shift := b.bits[i/8:], uint(i%8)
@@ -150,8 +152,8 @@ func (b Bitmap) zeros(i, n int) uint64 {
 	return ^word & (1<<n - 1)
 }
 
-// words returns the words of values of key column i from lo on, in to or in the memory of the
-// column. Those of nulls are undefined.
+// words returns the words of key column i from row lo on, in to or in the memory of the column. The
+// words of nulls are undefined.
 func (h *hasher) words(i, lo int, to []uint64) []uint64 {
 	c := h.keys[i]
 	switch c.typ {
@@ -189,7 +191,7 @@ func (h *hasher) words(i, lo int, to []uint64) []uint64 {
 	return to
 }
 
-// castFixed returns the values of a column as numbers of their size.
+// castFixed returns the values of a column as unsigned integers of the same size.
 func castFixed[U uint8 | uint64](c Column) []U { return unsafe.Slice((*U)(c.fixed), c.n) }
 
 func widen[T int8 | int16 | int32 | uint8 | uint16 | uint32](to []uint64, from []T) {
@@ -213,7 +215,7 @@ func floatWords[T float32 | float64](to []uint64, from []T) {
 	}
 }
 
-// bytesWords writes the words of byte strings from lo on.
+// bytesWords writes the words of the byte strings from lo on.
 func bytesWords(c Column, lo int, to []uint64, seed uint64) {
 	switch {
 	case c.strings != nil:

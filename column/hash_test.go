@@ -30,8 +30,8 @@ func null(c column.Column) column.Column {
 
 func texts(s ...string) column.Column { return column.OfStrings(s) }
 
-// The hashes of rows never change. Those here were computed by another program, in another
-// language, from the documentation of Hash and the specification of XXH64.
+// The hashes of rows never change. Another program, in another language, computed these from the
+// documentation of Hash and the specification of XXH64.
 func TestGoldenHashes(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	nan32 := math.Float32frombits(0xff800001)
@@ -117,7 +117,7 @@ func TestGoldenHashes(t *testing.T) {
 	}
 }
 
-// Byte i of string n is 7*i+n. Strings end in each place of XXH64's words and stripes.
+// Byte i of string n is 7*i+n. Strings end at each position of XXH64's words and stripes.
 func TestGoldenLengths(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	var values []string
@@ -156,8 +156,8 @@ var goldenOfLength = []uint64{
 	0x990f4301d02a0425, 0x039237278dbdc1e9, 0x1ae6fa6b222e5e17,
 }
 
-// A text column with n rows in each layout, in memory that begins and ends with other rows, and
-// with a bitmap at some offset. Null rows have other bytes in each layout.
+// textLayouts returns a text column in each layout, with other rows before and after it in memory
+// and a bitmap at a random offset. The bytes of nulls differ by layout.
 func textLayouts(t *rapid.T, values []string, valid []bool) map[string]column.Column {
 	n := len(values)
 	before, after := rapid.IntRange(0, 9).Draw(t, "before"), rapid.IntRange(0, 9).Draw(t, "after")
@@ -198,7 +198,7 @@ func textColumn(t *rapid.T, layout string, values []string) column.Column {
 			at, _ := slices.BinarySearch(dict, s)
 			codes[i] = uint32(at)
 		}
-		for range rapid.IntRange(0, 40).Draw(t, "unused") { // more values than rows, too
+		for range rapid.IntRange(0, 40).Draw(t, "unused") { // values that no row uses
 			dict = append(dict, "unused")
 		}
 		c, err = column.OfCodes(codes, column.OfStrings(dict))
@@ -211,7 +211,7 @@ func textColumn(t *rapid.T, layout string, values []string) column.Column {
 	return c
 }
 
-// withBits gives a column a bitmap at some offset, in memory with other bits around it.
+// withBits adds a bitmap to a column, at a random offset in memory with other bits around it.
 func withBits(t *rapid.T, c column.Column, valid []bool) column.Column {
 	if !slices.Contains(valid, false) && rapid.Bool().Draw(t, "no bitmap") {
 		return c
@@ -240,7 +240,7 @@ func drawValid(t *rapid.T, n int) []bool {
 	return valid
 }
 
-// Columns of equal byte strings hash alike in all layouts, slices and bitmaps.
+// Columns of equal byte strings have equal hashes in all layouts, slices and bitmaps.
 func TestTextLayoutsHashAlike(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	rapid.Check(t, func(t *rapid.T) {
@@ -282,7 +282,7 @@ func TestTextLayoutsHashAlike(t *testing.T) {
 	})
 }
 
-// Integers that all types have hash alike in all of them, and floats of 32 bits like those of 64.
+// Equal integers have equal hashes in all types. So have equal floats of 32 and 64 bits.
 func TestWidthsHashAlike(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	rapid.Check(t, func(t *rapid.T) {
@@ -318,7 +318,7 @@ func castFixed[T, F int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uin
 	return column.Of(to)
 }
 
-// A byte of a bool that is neither 0 nor 1, as foreign memory may have it, is true.
+// A byte of a bool that is neither 0 nor 1, as foreign memory may contain, is true.
 func TestForeignBools(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	raw := []uint8{0, 1, 2, 255}
@@ -340,7 +340,7 @@ func TestHashLengths(t *testing.T) {
 }
 
 // unevenness returns the chi-square of counts that should be equal, in standard deviations from its
-// mean. A value over 6 is not chance.
+// mean. A value above 6 is not chance.
 func unevenness(counts []int) float64 {
 	n := 0
 	for _, c := range counts {
@@ -354,7 +354,7 @@ func unevenness(counts []int) float64 {
 	return (sum - freedom) / math.Sqrt(2*freedom)
 }
 
-// keySets returns typical keys of programs.
+// keySets returns sets of typical keys.
 func keySets(n int) map[string]column.Column {
 	seq, wide, high, text := make([]int64, n), make([]int64, n), make([]int64, n), make([]string, n)
 	floats, rng := make([]float64, n), rand.New(rand.NewPCG(5, 6))
@@ -373,7 +373,7 @@ func keySets(n int) map[string]column.Column {
 	}
 }
 
-// The top bits, the bottom bits and the middle of hashes are even, for all kinds of keys.
+// The top, bottom and middle bits of hashes are evenly distributed, for all kinds of keys.
 func TestUniform(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	const n, bins = 200_000, 1024

@@ -13,8 +13,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Columns come back from a device unchanged, with their nulls, from any bit of a bitmap and any
-// value on.
+// Columns come back from a device unchanged, with nulls, for slices and bitmaps at any offset.
 func TestOn(t *testing.T) {
 	for name, dev := range map[string]device.Device{"cpu": devicetest.OpenCPU(t, 1), "sim": devicetest.OpenSim(t, nil)} {
 		s := devicetest.NewStream(t, dev)
@@ -51,7 +50,7 @@ func all(c column.Column) (vs []any) {
 	return vs
 }
 
-// Memory of the caller is a column in place, and of no type but its own.
+// OfSlice does not copy. Values of another type panic.
 func TestOfSlice(t *testing.T) {
 	dev := devicetest.OpenSim(t, nil)
 	s := devicetest.NewStream(t, dev)
@@ -86,7 +85,7 @@ func TestOfSlice(t *testing.T) {
 	}
 }
 
-// An upload that runs out of memory leaves none in use.
+// If an upload runs out of memory, no memory stays in use.
 func TestUploadMemory(t *testing.T) {
 	c := column.Of([]int32{1, 2}).WithValid(column.OfBools([]bool{true, false}))
 	for n := 0; ; n++ {

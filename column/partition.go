@@ -11,20 +11,21 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// MaxParts is the largest number of partitions of one [Partition].
+// MaxParts is the maximum number of partitions of a [Partition] call.
 const MaxParts = 1 << 16
 
-// Nulls chooses the treatment of rows with a null in a key column.
+// Nulls selects how [Partition] treats rows with a null in a key column.
 type Nulls uint8
 
-// The treatments of such rows.
+// The treatments of rows with a null in a key column.
 const (
-	// HashNulls treats null as a value: rows with equal keys and nulls are in one partition.
+	// HashNulls treats null as a value: rows with the same keys and nulls are in the same
+	// partition.
 	HashNulls Nulls = iota
-	// DropNulls leaves out such rows. It fits inner joins, where null matches nothing.
+	// DropNulls leaves out rows with a null. It fits inner joins, where null matches nothing.
 	DropNulls
-	// DealNulls deals such rows to the partitions in turn, one after another. It fits outer joins,
-	// which return these rows wherever they are. No partition gets all of them.
+	// DealNulls deals rows with a null to the partitions in turn. It fits outer joins, which return
+	// these rows wherever they are. No partition gets all of them.
 	DealNulls
 )
 
@@ -32,40 +33,39 @@ var nullsNames = enum.Names[Nulls]{
 	Type: "column.Nulls", Err: op.ErrOptions, Names: []string{"hash", "drop", "deal"},
 }
 
-// String returns the name of the choice, in lower case.
+// String returns the name of the treatment, in lower case.
 func (n Nulls) String() string { return nullsNames.String(n) }
 
-// MarshalText returns String, or weft.ErrOptions for an invalid choice.
+// MarshalText returns String, or weft.ErrOptions for an invalid treatment.
 func (n Nulls) MarshalText() ([]byte, error) { return nullsNames.Text(n) }
 
 // UnmarshalText reads a name, in upper or lower case, so flag.TextVar accepts a Nulls.
 func (n *Nulls) UnmarshalText(text []byte) error { return nullsNames.Read(n, text) }
 
-// PartitionOptions configure [Partition], also of package ondevice.
+// PartitionOptions configure [Partition], in this package and in package ondevice.
 type PartitionOptions struct {
 	// Parts is the number of partitions, 1 to MaxParts.
 	Parts int
 
-	// Seed is the seed of [Hash]. Use another seed to partition the rows of a partition again: with
-	// the same one they stay together.
+	// Seed is the seed of [Hash]. To partition the rows of a partition again, use another seed.
+	// With the same seed they may stay together.
 	Seed uint64
 
-	// Nulls chooses the treatment of rows with a null in a key column. Default: HashNulls.
+	// Nulls selects the treatment of rows with a null in a key column. Default: HashNulls.
 	Nulls Nulls
 
-	// First is the partition of the first row that DealNulls deals. Batches of one table continue
-	// with the Next of the batch before, so that partitions stay even.
+	// First is the partition of the first row that DealNulls deals. If a table comes in batches,
+	// set it to Parts.Next of the batch before, so that partitions stay even.
 	First int
 }
 
 // Parts holds the rows of each partition.
 type Parts struct {
-	// Rows holds numbers of rows, those of partition p from Offsets[p] to Offsets[p+1]-1,
-	// ascending.
+	// Rows holds row numbers. Those of partition p are Rows[Offsets[p]:Offsets[p+1]], ascending.
 	Rows []uint32
-	// Offsets has one number more than there are partitions.
+	// Offsets has one element more than the number of partitions.
 	Offsets []uint32
-	// Next is the partition after the one that got the last row dealt by DealNulls.
+	// Next is the partition for the next row that DealNulls deals.
 	Next int
 }
 
@@ -77,17 +77,18 @@ func (p *Parts) Part(i int) []uint32 {
 	return p.Rows[p.Offsets[i]:p.Offsets[i+1]:p.Offsets[i+1]]
 }
 
-// Partition distributes rows by the hash of their key columns. Rows with equal keys are in one
-// partition, except rows with nulls that DealNulls deals. The partition of a row with hash h is the
-// upper half of the 128-bit product h * Parts. So it depends on the top bits of [Hash], and all
+// Partition distributes rows by the hash of their key columns. Rows with equal keys are in the same
+// partition, except rows with nulls under DealNulls. The partition of a row with hash h is the
+// upper half of the 128-bit product h * Parts. It thus depends on the top bits of [Hash], and all
 // numbers of partitions are equally even.
 //
-// All cores of the device work on it, in two passes: one hashes the rows and counts those of each
-// partition, the other writes their numbers. [Take] gathers the rows of a column. A call needs 2
-// bytes of memory for each row besides its result.
+// All cores of the device work in two passes. The first pass hashes the rows and counts the rows of
+// each partition. The second writes the row numbers. [Take] gathers the rows of a column. Besides
+// its result, a call needs 2 bytes of memory per row.
 //
-// Columns of different length panic. No key columns, a column without a type, more rows than 32
-// bits can number, and options outside their range are weft.ErrOptions.
+// Partition panics if columns differ in length. It returns weft.ErrOptions if there are no key
+// columns, a column has no type, 32 bits cannot number the rows, or options are outside their
+// range.
 func Partition(dev device.Host, keys []Column, opts PartitionOptions) (Parts, error) {
 	if err := opts.Check(); err != nil {
 		return Parts{}, err
@@ -131,29 +132,29 @@ func (o *PartitionOptions) Check() error {
 	return nil
 }
 
-// partitioner partitions one batch. It cuts the rows into shares. Each share has its own counts
-// and, after these are added up, its own places in each partition.
+// partitioner partitions one batch. It cuts the rows into shares. Each share has its own counts.
+// Their prefix sums are where the share writes its rows in each partition.
 type partitioner struct {
 	dev   device.Host
 	opts  PartitionOptions
 	h     *hasher
 	n     int
-	valid []Bitmap // of the columns with nulls to drop or deal
+	valid []Bitmap // bitmaps of the columns with nulls to drop or deal
 
 	share, shares int
 	counts        []uint32 // by share and partition
-	nulls         []int    // by share: rows dropped or dealt
+	nulls         []int    // by share: number of rows dropped or dealt
 	parts         *[]uint16
 }
 
-// minShare is the minimum number of rows of a share. sharesPerCore is the number of shares of a
-// core, so that no core waits long for another.
+// minShare is the minimum number of rows per share. sharesPerCore is the number of shares per core.
+// With several, no core waits long for another.
 const (
 	minShare      = 1 << 14
 	sharesPerCore = 4
 )
 
-// partsMemory keeps the partitions of rows for the next call.
+// partsMemory pools the memory for the partitions of rows.
 var partsMemory = sync.Pool{New: func() any { return new([]uint16) }}
 
 func newPartitioner(dev device.Host, keys []Column, opts PartitionOptions) *partitioner {
@@ -164,7 +165,7 @@ func newPartitioner(dev device.Host, keys []Column, opts PartitionOptions) *part
 		}
 	}
 	shares := sharesPerCore * dev.Properties().Units
-	// Counts of a share are cleared and added up, so their number is at most the number of rows.
+	// The counts of a share take time to clear and add up, so a share has at least Parts rows.
 	p.share = max((p.n+shares-1)/shares, minShare, opts.Parts)
 	p.share = (p.share + hashBlock - 1) / hashBlock * hashBlock
 	p.shares = (p.n + p.share - 1) / p.share
@@ -178,8 +179,8 @@ func newPartitioner(dev device.Host, keys []Column, opts PartitionOptions) *part
 
 func (p *partitioner) release() { partsMemory.Put(p.parts) }
 
-// null returns a mask of the rows with a relevant null among n rows from lo on, at most 64: bit i
-// for row lo+i.
+// null returns a mask of the n rows from lo on that have a null to drop or deal. Bit i belongs to
+// row lo+i, and n is at most 64.
 func (p *partitioner) null(lo, n int) (rows uint64) {
 	for _, v := range p.valid {
 		rows |= v.zeros(lo, n)
@@ -187,7 +188,7 @@ func (p *partitioner) null(lo, n int) (rows uint64) {
 	return rows
 }
 
-// hash computes the partition of each row, and counts the rows of each.
+// hash computes the partition of each row, and counts the rows of each partition.
 func (p *partitioner) hash() {
 	p.dev.Parallel(p.n, p.share, func(lo, hi int) {
 		hashes, words := new([hashBlock]uint64), new([hashBlock]uint64)
@@ -207,7 +208,7 @@ func (p *partitioner) hash() {
 	})
 }
 
-// uncount removes rows with a relevant null from the counts, and returns their number.
+// uncount removes rows with a null to drop or deal from the counts. It returns their number.
 func (p *partitioner) uncount(lo int, part []uint16, count []uint32) (n int) {
 	if len(p.valid) == 0 {
 		return 0
@@ -221,8 +222,8 @@ func (p *partitioner) uncount(lo int, part []uint16, count []uint32) (n int) {
 	return n
 }
 
-// computeOffsets turns counts into the places where shares write, and nulls into the partition of
-// the first row that a share deals.
+// computeOffsets replaces counts by the offsets at which shares write, and nulls by the partition
+// of the first row that a share deals.
 func (p *partitioner) computeOffsets() (offsets []uint32, next int) {
 	parts := p.opts.Parts
 	next = p.opts.First
@@ -251,7 +252,7 @@ func (p *partitioner) computeOffsets() (offsets []uint32, next int) {
 	return offsets, next
 }
 
-// write writes the numbers of rows to their places.
+// write writes the row numbers to their partitions.
 func (p *partitioner) write(rows []uint32) {
 	p.dev.Parallel(p.n, p.share, func(lo, hi int) {
 		share := lo / p.share

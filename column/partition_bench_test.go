@@ -9,10 +9,10 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Rows per second of a partition on the CPU, compared with a copy of memory by all cores. An int64
-// key moves 16 bytes a row, as the copy does: 8 are read, the partition is written and read again,
-// and the number of the row is written. One core of a Xeon, 2^20 rows, 64 partitions, best of 200
-// runs:
+// BenchmarkPartition measures rows per second of a partition on the CPU, and a copy of memory by
+// all cores. An int64 key moves 16 bytes a row, as the copy does. It is read once, its partition is
+// written and read again, and the row number is written. One core of a Xeon, 2^20 rows, 64
+// partitions, best of 200 runs:
 //
 //	                  int64   8 to 16 bytes of text
 //	hash              1.1     7.6    ns a row
@@ -20,8 +20,8 @@ import (
 //	take              4.1    41
 //	copy, 16 bytes     .6
 //
-// So the floor is a seventh of the time of int64. If all data is in the second-level cache, a row
-// takes 2.8 ns.
+// The copy thus takes a seventh of the time of int64. If all data is in the second-level cache, a
+// row takes 2.8 ns.
 func BenchmarkPartition(b *testing.B) {
 	const n = 1 << 23
 	dev := devicetest.OpenCPU(b, 0)

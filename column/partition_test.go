@@ -18,7 +18,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// modelOf partitions rows one by one, as documented by Partition.
+// modelOf partitions rows one by one, as the documentation of Partition says.
 func modelOf(keys []column.Column, hashes []uint64, opts column.PartitionOptions) column.Parts {
 	parts, next := make([][]uint32, opts.Parts), opts.First
 	for i, h := range hashes {
@@ -66,7 +66,8 @@ func drawOptions(t *rapid.T) column.PartitionOptions {
 
 var someText = []string{"", "a", "b", "a long one, over 32 bytes of text"}
 
-// Each partition has the rows with its hashes, in ascending order, and options place the nulls.
+// Each partition has the rows with its hashes, in ascending order. Options determine where rows
+// with nulls go.
 func TestPartitionIsModel(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	rapid.Check(t, func(t *rapid.T) {
@@ -91,7 +92,7 @@ func TestPartitionIsModel(t *testing.T) {
 	})
 }
 
-// The same for batches that several cores share, with shares that begin and end anywhere.
+// Several cores share batches, and shares begin and end anywhere.
 func TestPartitionShares(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, cores := range []int{1, 3} {
@@ -145,8 +146,8 @@ func TestDealContinues(t *testing.T) {
 	}
 }
 
-// The keys of one partition are even in the next one, which has another seed. They are even in
-// weft's tables, which place a key by the top bits of their own hash.
+// The keys of one partition are even under another seed. They are also even in weft's tables, which
+// place a key by the top bits of their own hash.
 func TestIndependent(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	const n, parts, bins = 400_000, 16, 256
@@ -226,7 +227,7 @@ func TestNullsNames(t *testing.T) {
 	}
 }
 
-// A call allocates its result and a few counts, and nothing for each row.
+// A call allocates its result and a small number of counts, but nothing per row.
 func TestPartitionAllocations(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	c := []column.Column{column.Of(make([]int64, 1<<16)), column.OfStrings(make([]string, 1<<16))}

@@ -9,10 +9,10 @@ import (
 // takeGrain is the number of values that a core copies at a time, a multiple of 8.
 const takeGrain = 1 << 14
 
-// Take returns the values of some rows of a column, in that order. A row may repeat. All cores of
-// the device work on it. The result has memory of its own, except that a column of [OfCodes] keeps
-// its dictionary. It has 64-bit offsets if the column has byte strings of different widths. A row
-// outside the column panics.
+// Take returns the values of the given rows of a column, in that order. A row may repeat. All cores
+// of the device work on it. The result has its own memory, except that a column of [OfCodes] keeps
+// its dictionary. Byte strings of different widths get 64-bit offsets. Take panics for a row
+// outside the column.
 func Take(dev device.Host, c Column, rows []uint32) Column {
 	taken := Column{typ: c.typ, n: len(rows)}
 	switch {
@@ -70,8 +70,8 @@ func takeWidth(dev device.Host, c Column, rows []uint32) []byte {
 	return data
 }
 
-// takeBytes adds up the lengths of byte strings, and copies them. Both passes find the strings of a
-// few rows before they use one of them, so that misses of the cache overlap.
+// takeBytes sums the lengths of the byte strings, and then copies the strings. Both passes find
+// several strings before they use one, so that cache misses overlap.
 func takeBytes(dev device.Host, c Column, rows []uint32) (offsets []int64, data []byte) {
 	offsets = make([]int64, len(rows)+1)
 	each := func(body func(at int, texts []string)) {
@@ -102,7 +102,8 @@ func takeBytes(dev device.Host, c Column, rows []uint32) (offsets []int64, data 
 	return offsets, data
 }
 
-// find returns the byte strings of some rows, of a column without codes, as strings of its memory.
+// find writes the byte strings of the given rows to texts, as strings over the same memory. The
+// column must not have codes.
 func (c Column) find(rows []uint32, texts []string) {
 	texts = texts[:len(rows)]
 	switch {

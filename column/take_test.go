@@ -68,7 +68,7 @@ func fixedColumns(t *rapid.T, n int) []column.Column {
 	return all
 }
 
-// A row outside the column panics, also if the memory continues there.
+// A row outside the column panics, even if the memory continues there.
 func TestTakeOutside(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	wide, err := column.OfWidth(1, []byte("abc"))

@@ -12,7 +12,7 @@ import (
 // Type is the type of a column's values.
 type Type uint8
 
-// The types. The zero value is the type of the zero Column, which has no rows.
+// The types. None is the type of the zero Column, which has no rows.
 const (
 	None Type = iota
 	Int8
@@ -26,7 +26,7 @@ const (
 	Float32
 	Float64
 	Bool
-	Bytes // byte strings; text is UTF-8 if its source says so, and not checked
+	Bytes // byte strings; UTF-8 is not checked
 )
 
 var sizes = [...]int{
@@ -38,7 +38,7 @@ var types = enum.Names[Type]{Type: "column.Type", Err: op.ErrOptions, Names: []s
 	Uint64: "uint64", Float32: "float32", Float64: "float64", Bool: "bool", Bytes: "bytes",
 }}
 
-// String returns the name of the type: Go's, if Go has one.
+// String returns the name of the type. It is Go's name except for None and Bytes.
 func (t Type) String() string { return types.String(t) }
 
 // MarshalText returns String, or weft.ErrOptions for an invalid type.
@@ -47,7 +47,7 @@ func (t Type) MarshalText() ([]byte, error) { return types.Text(t) }
 // UnmarshalText reads a name, in upper or lower case, so flag.TextVar accepts a Type.
 func (t *Type) UnmarshalText(text []byte) error { return types.Read(t, text) }
 
-// Size returns the size of a value in bytes; 0 for byte strings, and for invalid types.
+// Size returns the size of a value in bytes. It returns 0 for byte strings and invalid types.
 func (t Type) Size() int {
 	if int(t) >= len(sizes) {
 		return 0
@@ -64,7 +64,7 @@ func (t Type) Signed() bool { return t >= Int8 && t <= Int64 }
 // Float reports whether values are floats.
 func (t Type) Float() bool { return t == Float32 || t == Float64 }
 
-// Fixed lists Go's types of values of one size.
+// Fixed lists Go types whose values have a fixed size.
 type Fixed interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64 | ~bool
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// A context may end while columns are encoded that have bitmaps but no nulls.
+// A context may end while columns with bitmaps but without nulls are encoded.
 func TestContextEndsBesideBitmaps(t *testing.T) {
 	dev := open(t, 2)
 	n := 1 << 18
@@ -32,7 +32,7 @@ func TestContextEndsBesideBitmaps(t *testing.T) {
 	}
 }
 
-// Expected capacity never refuses rows.
+// Rows are accepted for any expected capacity.
 func TestCapacity(t *testing.T) {
 	dev := open(t, 2)
 	for _, capacity := range []int{-1, 1 << 31, 1 << 60} {

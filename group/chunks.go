@@ -9,8 +9,8 @@ import (
 )
 
 // chunkWords is the size of a chunk in 64-bit words: 1 KiB. A core writes to a chunk of each part
-// in turn. Processors recognize some 64 streams of writes, and a core that writes to more waits for
-// each line. So a new chunk has all its lines prefetched. Chunks of all parts fit a second-level
+// in turn. Processors recognize some 64 streams of writes. A core with more streams would wait for
+// each line, so all lines of a new chunk are prefetched. The chunks in use fit a second-level
 // cache.
 const (
 	chunkWords, chunkLines = 128, 16
@@ -20,26 +20,25 @@ const (
 // lines holds the offsets of a chunk's cache lines, in words.
 var lines = [chunkLines]uint32{0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120}
 
-// chunks is the memory for rows that are distributed to parts: lists of chunks, one for each part
-// of each share. A row is its code, its number, and the values that move with it.
+// chunks holds rows that are distributed to parts. It has a list of chunks for each part of each
+// share. A row is its code, its number, and the values that move with it.
 type chunks struct {
-	width        int // words of a row
-	rowsPerChunk int // rows of a chunk
-	words        int // of a chunk, a power of two
+	width        int // words per row
+	rowsPerChunk int
+	words        int // words per chunk, a power of two
 
 	parts int
-	// By share, by part: the place of the next row, the first chunk, and the number of chunks. Rows
-	// end where their chunk ends. A list is at a multiple of a chunk only if its last chunk is
-	// full.
+	// By share and part: the offset of the next row, the first chunk, and the number of chunks.
+	// Rows end where their chunk ends, so next is a multiple of words only if that is full.
 	next, first, count []uint32
 	nextFree           []uint32 // by share: its next free chunk
-	nextChunk          []uint32 // by chunk: the next one of its list
+	nextChunk          []uint32 // by chunk: the next chunk of its list
 
 	mem  []uint64
 	pool *hostmem.Pool // allocator of mem
 }
 
-// prepare makes empty lists, and memory for at most rows rows of each share. Chunks are small if
+// prepare makes empty lists, and memory for at most rows rows in each share. Chunks are small if
 // parts have few rows.
 func (c *chunks) prepare(shares, parts, rows, width int) {
 	c.width, c.parts, c.words = width, parts, chunkWords
@@ -59,7 +58,7 @@ func (c *chunks) prepare(shares, parts, rows, width int) {
 	c.allocate(shares * chunksPerShare * c.words)
 }
 
-// allocate allocates memory of words. Pages without writes take no memory.
+// allocate makes mem hold at least the given number of words. Unwritten pages take no memory.
 func (c *chunks) allocate(words int) {
 	if words <= len(c.mem) {
 		return
@@ -72,13 +71,12 @@ func (c *chunks) allocate(words int) {
 	c.mem = hostmem.Slice[uint64](c.pool, words)
 }
 
-// release returns the memory for rows.
 func (c *chunks) release() {
 	c.pool.Free()
 	c.mem = nil
 }
 
-// reserveRows reserves a place for a row of a share per code, and stores it in places.
+// reserveRows reserves a row per code in the lists of a share, and stores their offsets in places.
 func (c *chunks) reserveRows(share int, codes []uint64, shift uint, places []uint32) {
 	next, mask, width := c.next[share*c.parts:][:c.parts], uint32(c.words-1), uint32(c.width)
 	places = places[:len(codes)]
@@ -93,7 +91,7 @@ func (c *chunks) reserveRows(share int, codes []uint64, shift uint, places []uin
 	}
 }
 
-// extend adds a chunk to the list of a part, and returns the place of its first row.
+// extend adds a chunk to the list of a part, and returns the offset of the chunk's first row.
 func (c *chunks) extend(share, part int) (at uint32) {
 	i, list := c.nextFree[share], share*c.parts+part
 	c.nextFree[share]++
@@ -110,29 +108,28 @@ func (c *chunks) extend(share, part int) (at uint32) {
 // rowOffset returns the offset of the first row in a chunk.
 func (c *chunks) rowOffset() int { return c.words - c.rowsPerChunk*c.width }
 
-// prefetch prefetches the lines of a chunk.
 func (c *chunks) prefetch(i uint32) {
 	cpu.Prefetch(unsafe.Pointer(&c.mem[int(i)*c.words]), lines[:c.words/8], 3)
 }
 
-// rows returns the number of rows of a part in a share.
+// rows returns the number of rows of a share that belong to a part.
 func (c *chunks) rows(share, part int) int {
 	list := share*c.parts + part
 	return int(c.count[list])*c.rowsPerChunk - int(-c.next[list]&uint32(c.words-1))/c.width
 }
 
-// cursor is a place in a list of chunks.
+// cursor is a position in a list of chunks.
 type cursor struct {
-	next uint32 // chunk
-	left int    // rows
+	next uint32 // next chunk
+	left int    // rows left
 }
 
-// newCursor begins at the first row of a part in a share.
+// newCursor returns a cursor at the first row of a share that belongs to a part.
 func (c *chunks) newCursor(share, part int) cursor {
 	return cursor{c.first[share*c.parts+part], c.rows(share, part)}
 }
 
-// readBlock moves the next rows of a list to a block, at most blockRows, and returns their number.
+// readBlock moves the next rows of a list, at most blockRows, to a block. It returns their number.
 func (c *chunks) readBlock(r *cursor, k *block) (n int) {
 	var indexes [blockRows]uint32
 	count := min((r.left+c.rowsPerChunk-1)/c.rowsPerChunk, max(blockRows/c.rowsPerChunk, 1))

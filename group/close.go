@@ -2,21 +2,21 @@ package group
 
 import "github.com/weftgo/weft/internal/hash"
 
-// denseSpan is the number of consecutive keys with a place each.
+// denseSpan is the number of consecutive keys that have an entry in denseKeys.
 const denseSpan = 1 << 14
 
-// denseKeys holds the records of keys that lie close together, indexed by the distance to the first
-// key. Most rows then need neither a hash nor a comparison.
+// denseKeys holds the records of keys that lie close together, indexed by the distance from the
+// first key. Most rows then need neither a hash nor a comparison.
 type denseKeys struct {
 	hasFirst bool
 	first    uint64 // code of the first key
-	// offsets of records; 0: the place is empty, and the last place always is
+	// offsets of records, 0 if none; the last entry is always 0
 	recs     [denseSpan + 1]uint32
 	nRows    int // rows that have been looked up
-	nOutside int // rows that were not found here
+	nOutside int // rows whose key is outside the span
 }
 
-// chooseFirst chooses the first key by the codes of some rows.
+// chooseFirst chooses the first key from a sample of codes.
 func (c *denseKeys) chooseFirst(codes []uint64) {
 	lo, hi := codes[0], codes[0]
 	for _, code := range codes {
@@ -24,14 +24,15 @@ func (c *denseKeys) chooseFirst(codes []uint64) {
 	}
 	c.hasFirst = true
 	if span := hi - lo; span < denseSpan {
-		// equal space before and after the keys; a value below 0 wraps modulo 2^64, as distances do
+		// Leave equal space before and after the keys. Values wrap modulo 2^64, as distances do.
 		c.first = lo - (denseSpan-span)/2
 	} else {
 		c.first = lo
 	}
 }
 
-// findRows is find for a block of rows that may not have codes yet.
+// findRows finds the records of a block of rows, and computes their codes first if necessary. See
+// part.find for the parameters.
 func (p *part) findRows(k *block, b batch, limit int) (done int) {
 	if b.keys == nil {
 		return p.find(k, b.codes, b.rows, b.base, limit)
@@ -45,7 +46,7 @@ func (p *part) findRows(k *block, b batch, limit int) (done int) {
 	return p.findDense(k, codes, b.base, e.seed, limit)
 }
 
-// findDense is find for codes that are not mixed, and may lie close together.
+// findDense is find for unmixed codes that may lie close together.
 func (p *part) findDense(k *block, codes []uint64, base int, seed uint64, limit int) (done int) {
 	c := p.dense
 	if !c.hasFirst {
@@ -56,7 +57,7 @@ func (p *part) findDense(k *block, codes []uint64, base int, seed uint64, limit 
 	for i, code := range codes {
 		rec := c.recs[min(code-first, denseSpan)]
 		ids[i] = rec
-		recs[rec+wordRows]++ // the count of rec 0 is not used
+		recs[rec+wordRows]++ // rec 0 is no record, so its count does not matter
 		missed[n%blockRows] = uint32(i)
 		n += (uint64(rec) - 1) >> 63
 	}

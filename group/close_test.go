@@ -10,9 +10,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Groups of keys that lie close together, or do so for a while, equal those of a plain map. This
-// holds at the ends of their type, beyond the number of groups that each core combines, and across
-// batches.
+// Keys that lie close together, always or for a while, give the same groups as a plain map. The
+// keys lie at the ends of their type, or are more than each core combines, or span batches.
 func TestCloseKeys(t *testing.T) {
 	const n = 3 * denseSpan
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -20,7 +19,7 @@ func TestCloseKeys(t *testing.T) {
 		"close":    func(int) int64 { return rng.Int64N(1000) - 500 },
 		"least":    func(int) int64 { return math.MinInt64 + rng.Int64N(denseSpan-1) },
 		"greatest": func(int) int64 { return math.MaxInt64 - rng.Int64N(300) },
-		// over the edge
+		// the values wrap around
 		"both ends":            func(int) int64 { return math.MaxInt64 + rng.Int64N(300) - 150 },
 		"some far":             func(i int) int64 { return rng.Int64N(50) + int64(i%20/19)<<40 },
 		"far from some row on": func(i int) int64 { return int64(i/(n/2))*rng.Int64() + rng.Int64N(9) },

@@ -9,14 +9,14 @@ import (
 	"github.com/weftgo/weft/internal/rowkey"
 )
 
-// coder packs the keys of a row to a code of 64 bits. Codes and keys have the same order.
+// coder packs the keys of a row into a code of 64 bits. Codes have the same order as the keys.
 type coder struct {
 	rowkey.Words
-	// packable: the columns fit. Otherwise all rows are interned.
+	// packable: the key columns fit a code. Otherwise all rows are interned.
 	packable bool
-	// texts: the columns of byte strings, which are packed as numbers of a dictionary.
+	// texts marks the columns of byte strings, which are packed as numbers of a dictionary.
 	texts []bool
-	// nullBits: each column has a bit for null. Otherwise rows with a null are interned.
+	// nullBits: codes have a bit for null per column. Otherwise rows with a null are interned.
 	nullBits bool
 }
 
@@ -44,7 +44,7 @@ func newCoder(types []column.Type, skipNulls bool) (c coder) {
 	return c
 }
 
-// encode writes the codes of rows from lo on of key columns, mixed, to codes.
+// encode writes the mixed codes of the rows from lo on to codes.
 func (c *coder) encode(codes []uint64, keys []column.Column, lo int, seed uint64) {
 	if c.Columns() == 1 && keys[0].Type() == column.Int64 { // the most frequent case
 		for i, v := range column.Values[int64](keys[0])[lo : lo+len(codes)] {
@@ -56,20 +56,19 @@ func (c *coder) encode(codes []uint64, keys []column.Column, lo int, seed uint64
 	mix(codes, seed)
 }
 
-// mix mixes codes.
 func mix(codes []uint64, seed uint64) {
 	for i, code := range codes {
 		codes[i] = hash.Uint64(code, seed)
 	}
 }
 
-// encodeUnmixed writes the codes of rows from lo on of key columns to codes, without mixing.
+// encodeUnmixed writes the codes of the rows from lo on to codes, without mixing.
 func (c *coder) encodeUnmixed(codes []uint64, keys []column.Column, lo int) {
 	rowkey.Pack(&c.Words, keys, lo, codes)
 }
 
-// decode reads column i of codes into words, in the form of records, and sets null where it is
-// null.
+// decode extracts key column i from codes. It writes the values to words, in the form of records,
+// and sets null for each null key.
 func (c *coder) decode(codes, words []uint64, null []bool, i int, t column.Type) {
 	for j, code := range codes {
 		bits, isNull := c.Bits(code, i)
@@ -77,7 +76,7 @@ func (c *coder) decode(codes, words []uint64, null []bool, i int, t column.Type)
 	}
 }
 
-// wordOf returns the form in records of a value, given as bits of the width of its type.
+// wordOf converts the bits of a value of type t to the form that records use.
 func wordOf(t column.Type, bits uint64) uint64 {
 	switch t {
 	case column.Int8:

@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	// maxPiece is the maximum number of rows to add at a time.
+	// maxPiece is the maximum number of rows in a piece.
 	maxPiece = 1 << 24
-	// encodeRows is the number of rows to encode at a time.
+	// encodeRows is the number of rows that a core encodes at a time.
 	encodeRows = 1 << 14
 )
 
-// piece is n rows from row lo on of a batch.
+// piece is a range of n rows, from row lo of a batch on.
 type piece struct {
-	l            *layout // of the values
+	l            *layout // layout of the values
 	keys, values []column.Column
 	lo, n        int
 	remaining    int // rows of the batch after the piece
-	// stop is the reason why the row after the added ones was not added.
+	// stop is the error that ended the piece after its first n rows, or nil.
 	stop error
 }
 
-// slice cuts a piece to the first n of its rows, and its columns to these rows.
+// slice cuts the piece to its first n rows, and its columns to these rows.
 func (p *piece) slice(n int) {
 	keys, values := make([]column.Column, len(p.keys)), make([]column.Column, len(p.values))
 	for i, c := range p.keys {
@@ -37,9 +37,8 @@ func (p *piece) slice(n int) {
 	p.keys, p.values, p.lo, p.n = keys, values, 0, n
 }
 
-// estimateRemaining estimates the number of rows like those of b that follow the piece. It returns
-// at most the number in the piece, because the first pieces of a long batch need not be like the
-// last.
+// estimateRemaining estimates how many rows after the piece will go to the same table as b. It
+// returns at most b.n, because the first pieces of a long batch may differ from the last.
 func (p *piece) estimateRemaining(b batch) int {
 	if p.remaining >= p.n {
 		return b.n
@@ -47,7 +46,7 @@ func (p *piece) estimateRemaining(b batch) int {
 	return p.remaining * b.n / p.n
 }
 
-// add adds a piece, or its first rows if memory holds no more at a time.
+// add adds a piece, or only its first rows if memory cannot hold all.
 func (g *Groups) add(ctx context.Context, p *piece) (added int, err error) {
 	p.slice(p.n)
 	if err := g.ensureCapacity(ctx, p); err != nil {
@@ -59,7 +58,7 @@ func (g *Groups) add(ctx context.Context, p *piece) (added int, err error) {
 	g.spilled.nAdded += p.n
 	g.numberTexts(ctx, p)
 	packed, numbered := g.encode(ctx, p)
-	if p.stop != nil { // at a row of other
+	if p.stop != nil { // p.n may have become smaller
 		packed = packed.rowsBelow(p.n)
 	}
 	g.packed.add(g.dev, g.scratch, packed, p.estimateRemaining(packed))
@@ -68,20 +67,19 @@ func (g *Groups) add(ctx context.Context, p *piece) (added int, err error) {
 	return p.n, p.stop
 }
 
-// scratchBytes returns the bytes that encode allocates for the rows of a piece: codes, and lists of
-// rows.
+// scratchBytes returns the bytes that encode needs for a piece: codes, and lists of rows.
 func (g *Groups) scratchBytes(p *piece) int {
 	row := 8
-	if anyNulls(p.keys) { // rows are split
+	if anyNulls(p.keys) { // split lists the rows
 		row += 8 + 4 + 4
 	}
-	if !g.coder.packable || anyNulls(p.keys) { // numbers of keys
+	if !g.coder.packable || anyNulls(p.keys) { // ids of interned keys
 		row += 4
 	}
 	return p.n*row + 256
 }
 
-// encode returns the rows of a piece with packed codes, and the other rows.
+// encode returns the rows of a piece that have packed codes, and the rows with interned keys.
 func (g *Groups) encode(ctx context.Context, p *piece) (packed, numbered batch) {
 	if !g.coder.packable {
 		g.scratch.reserve(g.scratchBytes(p))
@@ -102,8 +100,8 @@ func (g *Groups) encode(ctx context.Context, p *piece) (packed, numbered batch) 
 	return packed, g.intern(ctx, p, nulls, len(nulls))
 }
 
-// nullBatch returns the batch of the group with a null key, if the key is the only one and is not
-// interned.
+// nullBatch returns the batch of the rows with a null key, for a single key column whose null is
+// not interned.
 func (g *Groups) nullBatch(p *piece, rows []uint32) batch {
 	b := batch{l: p.l, n: len(rows), codes: allocScratch[uint64](g.scratch, len(rows)), rows: rows, values: p.values}
 	for i := range b.codes {
@@ -121,8 +119,8 @@ func anyNulls(columns []column.Column) bool {
 	return false
 }
 
-// split lists the rows without nulls among their keys, and those with nulls. The latter list is
-// empty if such rows are skipped. split compacts codes to the rows without nulls.
+// split lists the rows without null keys, and the rows with a null key. The second list is empty if
+// such rows are skipped. split compacts codes to the rows without nulls.
 func (g *Groups) split(p *piece, codes []uint64) (valid, nulls []uint32) {
 	valid, nulls = allocScratch[uint32](g.scratch, p.n)[:0], allocScratch[uint32](g.scratch, p.n)[:0]
 rows:
@@ -143,8 +141,8 @@ rows:
 	return valid, nulls
 }
 
-// assignPlaces assigns places after all present ones to the groups that a piece of n rows has
-// added, by the rows that added them.
+// assignPlaces assigns places to the groups that a piece of n rows has added. These places come
+// after all present ones, in the order of the rows that added the groups.
 func (g *Groups) assignPlaces(n int) {
 	s := g.scratch
 	parts := append(g.packed.parts[:len(g.packed.parts):len(g.packed.parts)], g.numbered.parts...)

@@ -5,23 +5,23 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// maxMoved is the maximum number of sources that move with their rows. Values of other sources are
-// read in place, with a cache line for each.
+// maxMoved is the maximum number of sources whose values move with the rows. Reading a value of
+// another source costs a cache line per row.
 const maxMoved = 4
 
-// distributor adds a batch to the parts of a table. Each core has one share of its rows. It
+// distributor adds a batch to the parts of a table. Each core has one share of the rows. It
 // combines the first of them in a local part, and distributes the other rows to chunks.
 type distributor struct {
 	t     *table
 	b     batch
-	share int   // rows of a share; the last may have fewer
-	done  []int // by share: rows that are combined
+	share int   // rows per share; the last share may have fewer
+	done  []int // by share: number of combined rows
 
-	// By share, the numbers of the groups of its core's part, in the order of the table's parts,
-	// and the index of the first group of each part.
+	// By share: the groups of the local part, sorted by the table's parts, and the index of the
+	// first group of each part.
 	groups, offsets [][]uint32
 	chunks          *chunks
-	moved           []int // sources with values that move with the rows
+	moved           []int // sources whose values move with the rows
 }
 
 func (t *table) newDistributor(dev device.Host, s *scratch, b batch) *distributor {
@@ -38,12 +38,11 @@ func (t *table) newDistributor(dev device.Host, s *scratch, b batch) *distributo
 	return d
 }
 
-// shareRows returns the rows of a share.
 func (d *distributor) shareRows(c int) batch {
 	return d.b.slice(min(c*d.share, d.b.n), min((c+1)*d.share, d.b.n))
 }
 
-// eachShare calls f for each share.
+// eachShare calls f for each share, in parallel.
 func (d *distributor) eachShare(dev device.Host, f func(k *block, c int)) {
 	dev.Parallel(len(d.done), 1, func(lo, hi int) {
 		k := blocks.Get().(*block)
@@ -54,8 +53,8 @@ func (d *distributor) eachShare(dev device.Host, f func(k *block, c int)) {
 	})
 }
 
-// combine makes cores combine rows in local parts, all or the first ones. It estimates the
-// number of groups of the batch and of the rows to come.
+// combine makes each core combine all or the first rows of its share in its local part. It returns
+// an estimate of the number of groups in the batch and the remaining rows.
 func (d *distributor) combine(dev device.Host, remaining int) (groups int) {
 	t := d.t
 	for len(t.localParts) < len(d.done) {
@@ -69,11 +68,11 @@ func (d *distributor) combine(dev device.Host, remaining int) (groups int) {
 	return estimateGroups(t.localParts[0].n, d.done[0], d.b.n+remaining)
 }
 
-// distribute distributes the rows that are not combined, and the groups of local parts.
+// distribute distributes the rows that are not combined, and sorts the groups of local parts.
 //
-// A core with a full local part still combines rows of its groups, as long as these are the
-// majority. They are if keys are distributed as in natural language. Once a row of a group was
-// distributed, all later rows of the group are, so rows stay in their order.
+// A core with a full local part still combines rows of the groups there while these rows are the
+// majority. This is so for keys distributed as words of natural language. Once a row of a group was
+// distributed, so are all later rows of the group, which keeps rows in their order.
 func (d *distributor) distribute(dev device.Host) {
 	parts, left := len(d.t.parts), 0
 	for c, done := range d.done {
@@ -101,11 +100,10 @@ func (d *distributor) distribute(dev device.Host) {
 	})
 }
 
-// triedRows is the excess of rows of new groups over rows of existing ones that ends the search for
-// the latter.
+// triedRows bounds the search for existing groups. The search ends when rows of new groups
+// outnumber rows of existing groups by this number.
 const triedRows = 1 << 13
 
-// encode computes the codes of a block.
 func (d *distributor) encode(k *block, b batch) batch {
 	if b.keys != nil {
 		b.codes = k.codes[:b.n]
@@ -131,12 +129,12 @@ func (d *distributor) sortLocal(c int) {
 		groups[offsets[p]] = uint32(i)
 		offsets[p]++
 	}
-	copy(offsets[1:], offsets) // each begin has advanced to the next one
+	copy(offsets[1:], offsets) // each offset has advanced to that of the next part
 	offsets[0] = 0
 	d.groups[c], d.offsets[c] = groups, offsets
 }
 
-// groupsOf returns the groups of a share's core that belong to a part.
+// groupsOf returns the groups of share c's local part that belong to part p.
 func (d *distributor) groupsOf(c, p int) []uint32 {
 	if d.groups[c] == nil {
 		return nil
@@ -167,7 +165,7 @@ func (d *distributor) distributeBlock(k *block, c int, b batch) {
 	}
 }
 
-// addParts makes cores add the rows and groups of all shares to each part.
+// addParts adds the rows and groups of all shares to the parts. Each part belongs to one core.
 func (d *distributor) addParts(dev device.Host, remaining int) {
 	t, expected := d.t, 0
 	parts := len(t.parts)
@@ -181,7 +179,7 @@ func (d *distributor) addParts(dev device.Host, remaining int) {
 		}
 		blocks.Put(k)
 	}
-	// The first parts show how many groups to expect in others, which then need not grow.
+	// The first parts give the number of groups to expect in the others, which then need not grow.
 	first := min(parts, max(len(d.done), parts/64))
 	found, rows, before := 0, 0, 0
 	for _, part := range t.parts[:first] {
@@ -204,7 +202,7 @@ func (d *distributor) addParts(dev device.Host, remaining int) {
 	})
 }
 
-// addPart adds the rows and groups of all shares to a part.
+// addPart adds the rows and groups of all shares to part p.
 func (d *distributor) addPart(k *block, p int) {
 	part := d.t.parts[p]
 	for c := range d.done {

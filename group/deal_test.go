@@ -8,8 +8,8 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Cores with a full part combine rows of groups that they have and distribute the others, in any
-// mixture, and rows of all groups keep their order.
+// Cores with a full part combine rows of existing groups and distribute other rows, in any mixture.
+// Rows of all groups keep their order.
 func TestFullParts(t *testing.T) {
 	aggs := []Aggregate{{Func: Rows}, {Sum, 0}, {First, 0}, {Last, 0}, {First, 1}, {Max, 2}}
 	for name, key := range map[string]func(rng *rand.Rand, i int) int64{
@@ -65,7 +65,7 @@ func TestFindCodes(t *testing.T) {
 	}
 }
 
-// The first rows of a batch reserve room in parts for the groups of all its rows.
+// The first rows of a batch determine the capacity of parts for the groups of all its rows.
 func TestRoom(t *testing.T) {
 	g := create(t, open(t, 2), nil, nil)
 	keys := make([]int64, 300_000)

@@ -15,37 +15,38 @@ import (
 	"github.com/weftgo/weft/internal/rowkey"
 )
 
-// dictionary numbers the byte strings of a key column from 1 on, so that they fit codes beside
-// other columns. Null is 0.
+// dictionary numbers the byte strings of a key column from 1 on, so that a code can hold them next
+// to other columns. Null is 0.
 //
-// Cores cache the numbers of recent short strings. Most columns that rows are grouped by have few
-// different ones, so most rows never reach the table.
+// Cores cache the numbers of recent short strings. Most key columns have few distinct strings, so
+// most rows never reach the table.
 type dictionary struct {
 	table  *intern.Table
 	cores  int                            // maximum number of cores with a cache
 	recent []*[recentStrings]recentString // caches by share of rows
-	ids    []uint32                       // of the rows of a piece
-	// numbered holds the numbers of rows that the table looked up.
+	ids    []uint32                       // numbers of the strings of a piece
+	// numbered holds the numbers that the table returned.
 	numbered []uint32
 }
 
 const (
 	recentStrings = 1 << 13
 	maxRecent     = 16
-	// recentShare: this part of Options.Memory holds the caches of a column.
+	// recentShare is the divisor of Options.Memory that bounds the caches of a column.
 	recentShare = 32
-	// firstLookups rows are looked up before their numbers are cached, then four times as many each
-	// time. Columns with mostly uncached rows go to the table.
+	// firstLookups is the number of rows looked up before the caches are first updated. Each later
+	// step has four times as many rows, up to maxLookups. If most rows miss, other rows go to the
+	// table.
 	firstLookups, maxLookups = 1 << 12, 1 << 18
 )
 
 // recentString is a string of at most maxRecent bytes, padded with zeros.
 type recentString struct {
 	first, last  uint64
-	size, number uint32 // size is the length and 1; 0: the place is free
+	size, number uint32 // size is the length plus 1; 0 if the entry is free
 }
 
-// newDictionary makes a dictionary of a table. The memory of its strings excludes the caches.
+// newDictionary makes a dictionary of a table. Counted memory excludes the caches.
 func (g *Groups) newDictionary(table *intern.Table) *dictionary {
 	d := &dictionary{table: table, cores: g.dev.Properties().Units}
 	if m := g.opts.Memory; m > 0 {
@@ -55,7 +56,7 @@ func (g *Groups) newDictionary(table *intern.Table) *dictionary {
 	return d
 }
 
-// prefixMasks holds masks for the first n of sixteen bytes, in two words.
+// prefixMasks holds, for each n, a mask of the first n of sixteen bytes, as two words.
 var prefixMasks = func() (m [maxRecent + 1][2]uint64) {
 	for n := range m {
 		m[n] = [2]uint64{^uint64(0) >> (64 - 8*min(n, 8)), ^uint64(0) >> (64 - 8*max(n-8, 0))}
@@ -63,7 +64,7 @@ var prefixMasks = func() (m [maxRecent + 1][2]uint64) {
 	return m
 }()
 
-// newRecentString returns a string of at most maxRecent bytes without its number.
+// newRecentString returns an entry for a string of at most maxRecent bytes. Its number is not set.
 func newRecentString(b []byte) recentString {
 	var padded [maxRecent]byte
 	copy(padded[:], b)
@@ -71,14 +72,14 @@ func newRecentString(b []byte) recentString {
 		last: binary.LittleEndian.Uint64(padded[8:])}
 }
 
-// place returns the place of a string in a cache.
+// place returns the index of a string in a cache.
 func (s *recentString) place() uint64 {
 	hi, lo := bits.Mul64(s.first^0x9e3779b97f4a7c15, s.last^0xd6e8feb86659fd93+uint64(s.size))
 	return (hi ^ lo) % recentStrings
 }
 
-// find returns the number of a string in a core's cache, or 0 if it is not there. Each string has
-// two possible places.
+// find returns the number of a string in a core's cache, or 0 if missing. A string has two possible
+// entries.
 func (s *recentString) find(recent *[recentStrings]recentString) uint32 {
 	at := s.place()
 	r := &recent[at]
@@ -91,7 +92,6 @@ func (s *recentString) find(recent *[recentStrings]recentString) uint32 {
 	return r.number
 }
 
-// insert adds a string to a core's cache.
 func (s recentString) insert(recent *[recentStrings]recentString) {
 	at := s.place()
 	if r := &recent[at]; r.number != s.number {
@@ -99,8 +99,8 @@ func (s recentString) insert(recent *[recentStrings]recentString) {
 	}
 }
 
-// assignNumbers returns the numbers of strings. If it stops early, done is the number of strings
-// with one.
+// assignNumbers returns the numbers of the strings of c. If it stops early, only the first done
+// strings have a number.
 func (d *dictionary) assignNumbers(ctx context.Context, dev device.Host, c column.Column) (ids []uint32, done int, err error) {
 	n, nMisses := c.Len(), 0
 	ids = resize(&d.ids, n)
@@ -119,8 +119,8 @@ func (d *dictionary) assignNumbers(ctx context.Context, dev device.Host, c colum
 	return ids, done, err
 }
 
-// prepareCaches returns the number of rows that a core looks up, out of n. It makes missing caches
-// as copies of the first.
+// prepareCaches returns the number of rows per core, for n rows. It creates missing caches as
+// copies of the first one.
 func (d *dictionary) prepareCaches(n int) (share int) {
 	shares := max(1, min(d.cores, n/directRows))
 	for len(d.recent) < shares {
@@ -133,8 +133,8 @@ func (d *dictionary) prepareCaches(n int) (share int) {
 	return (n + shares - 1) / shares
 }
 
-// lookup writes the cached numbers of rows to ids, and returns the other rows, or all rows without
-// a null.
+// lookup writes the cached numbers of strings to ids, and returns the rows that miss. With
+// skipCache it returns all rows that are not null.
 func (d *dictionary) lookup(dev device.Host, c column.Column, ids []uint32, skipCache bool) (misses []uint32) {
 	n := c.Len()
 	share := d.prepareCaches(n)
@@ -145,7 +145,7 @@ func (d *dictionary) lookup(dev device.Host, c column.Column, ids []uint32, skip
 	return slices.Concat(missed...)
 }
 
-// lookupShare is lookup for rows from lo on. It returns numbers of rows in c.
+// lookupShare is lookup for the rows from lo on. It returns row numbers in c.
 func lookupShare(recent *[recentStrings]recentString, c column.Column, lo int, ids []uint32, skipCache bool) (misses []uint32) {
 	if !skipCache && !c.HasNulls() {
 		if small, large, data := c.Offsets(); small != nil {
@@ -175,9 +175,8 @@ func lookupShare(recent *[recentStrings]recentString, c column.Column, lo int, i
 	return misses
 }
 
-// lookupOffsets is lookupShare for consecutive strings without nulls. It reads most of them
-// together with the bytes that follow, and without branches by their length, which the processor
-// would mispredict.
+// lookupOffsets is lookupShare for consecutive strings without nulls. It reads up to maxRecent
+// bytes at each string and masks the rest, because branches by length would be mispredicted.
 func lookupOffsets[O int32 | int64](recent *[recentStrings]recentString, offsets []O, data []byte, lo int, ids []uint32) (misses []uint32) {
 	at := int(offsets[0])
 	for i, next := range offsets[1 : 1+len(ids)] {
@@ -208,12 +207,12 @@ func lookupOffsets[O int32 | int64](recent *[recentStrings]recentString, offsets
 	return misses
 }
 
-// lookupTexts is the number of strings to locate at a time. A column is large, and each call of its
-// methods copies it.
+// lookupTexts is the number of strings to locate at a time. It saves calls, because each method
+// call copies the large column value.
 const lookupTexts = 64
 
-// lookupTable writes the table's numbers of some rows to ids, and adds them to the caches. It
-// returns the number of rows, among all, before the first one without a number.
+// lookupTable writes the table's numbers of the given rows to ids, and adds them to the caches. It
+// returns the number of rows before the first row without a number, among all rows of c.
 func (d *dictionary) lookupTable(ctx context.Context, dev device.Host, c column.Column, rows, ids []uint32) (done int, err error) {
 	n := c.Len()
 	if len(rows) == 0 {

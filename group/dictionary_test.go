@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/rowkey"
 )
 
-// Strings of all lengths around maxRecent have a number each, also if they differ only in zeros
-// at their end. This holds in every form of a column and across batches. Null has 0.
+// Strings of all lengths around maxRecent have distinct numbers, even if they differ only in zeros
+// at their end. This holds for every form of a column and across batches. Null has number 0.
 func TestDictionary(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	text := func(few int) []byte {
@@ -36,7 +36,7 @@ func TestDictionary(t *testing.T) {
 	}
 	for name, form := range forms {
 		for _, cores := range []int{1, 3} {
-			for _, few := range []int{2, 200} { // most texts repeat, or none
+			for _, few := range []int{2, 200} { // most texts repeat, or few
 				t.Run(fmt.Sprintf("%s, %d cores, %d", name, cores, few), func(t *testing.T) {
 					dev := open(t, cores)
 					table, err := intern.New(dev, nil)
@@ -61,7 +61,7 @@ func TestDictionary(t *testing.T) {
 	}
 }
 
-// checkNumbers compares the numbers of texts with those of a map, and adds new ones to the map.
+// checkNumbers compares the numbers of texts with the map want, and adds new numbers to it.
 func checkNumbers(t *testing.T, d *dictionary, c column.Column, texts [][]byte, want map[string]uint32) {
 	t.Helper()
 	ids, done, err := d.assignNumbers(t.Context(), open(t, 2), c)
@@ -111,7 +111,7 @@ func TestDictionaryMemory(t *testing.T) {
 	}
 }
 
-// Bytes after those of a column are not read, because others may write them.
+// Bytes after the end of a column are not read, because another goroutine may write them.
 func TestBytesAfterColumn(t *testing.T) {
 	data := []byte("abcabcd and what comes after them")
 	small, err := column.OfOffsets([]int32{0, 3, 7}, data[:7])
@@ -129,7 +129,7 @@ func TestBytesAfterColumn(t *testing.T) {
 	}
 }
 
-// A short string is its bytes and its length, independent of the bytes after it.
+// A short string consists of its bytes and its length, independent of the bytes after it.
 func TestShortened(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for n := range maxRecent + 1 {
@@ -148,8 +148,7 @@ func TestShortened(t *testing.T) {
 	}
 }
 
-// A cached string matches no other, also if both differ only in zeros at their end, and have the
-// same place.
+// A cached string matches no other string, even one in the same place that differs only in zeros.
 func TestRecentLengths(t *testing.T) {
 	tried := 0
 	for i := uint32(1); tried < 10; i++ {

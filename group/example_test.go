@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/group"
 )
 
-// Orders by country: how many, and what they come to.
+// Orders by country: their number, sum and mean.
 func ExampleBy() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)
@@ -71,8 +71,8 @@ func ExampleGroups() {
 	// [3 5 7] [24 18 21]
 }
 
-// Two machines group a part of the rows each. The numbers of the rows make the order of merges
-// irrelevant.
+// Each of two machines groups a part of the rows. Merges may come in any order, because rows have
+// ordinals.
 func ExampleGroups_Merge() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)

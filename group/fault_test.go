@@ -10,7 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// Whatever the disk does, groups are right or an error, and a group-by stops after an error.
+// With any fault of the disk, groups are right or there is an error. After an error, grouping
+// stops.
 func TestMemoryOnFaultyDisk(t *testing.T) {
 	dev := open(t, 2)
 	const n = 6000

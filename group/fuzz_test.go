@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// For all types, nulls, batches, streams and options, groups on a device equal those of the host.
+// For all types, nulls, batches, streams and options, groups on a device equal those on the host.
 func TestOnLikeHost(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		cores := []device.Device{devicetest.OpenCPU(t, 1), devicetest.OpenCPU(t, 2)}
@@ -23,7 +23,7 @@ func TestOnLikeHost(t *testing.T) {
 	})
 }
 
-// FuzzGroupsOn is TestOnLikeHost as a fuzz target, on the simulator.
+// FuzzGroupsOn runs TestOnLikeHost as a fuzz target, on the simulator.
 func FuzzGroupsOn(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, input []byte) {
@@ -39,7 +39,7 @@ var fixedTypes = []column.Type{
 	column.Float32, column.Bool,
 }
 
-// tablePair holds groups on a device, and groups of the host to compare with.
+// tablePair holds groups on a device, and the same groups on the host.
 type tablePair struct {
 	t            *testing.T
 	r            *rapid.T
@@ -92,7 +92,7 @@ func drawnAggregates(r *rapid.T, values []column.Type) (aggs []Aggregate) {
 	return rapid.SliceOfN(rapid.SampledFrom(all), 0, 6).Draw(r, "aggregates")
 }
 
-// add adds a batch on some stream, of columns and bitmaps with random offsets.
+// add adds a batch on one of the streams, with columns and bitmaps at random offsets.
 func (x *tablePair) add(r *rapid.T) {
 	n := rapid.OneOf(rapid.IntRange(0, 40), rapid.IntRange(0, 40), rapid.IntRange(0, 1500)).Draw(r, "rows")
 	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(r, "seed"), 0))
@@ -117,7 +117,7 @@ func (x *tablePair) add(r *rapid.T) {
 	values, v := columns(x.values)
 	must(r, x.host.Add(context.Background(), k, v))
 	must(r, x.on.AddOn(s, keys, values))
-	if rapid.Bool().Draw(r, "and another") && n > 0 { // of the same memory, on another stream
+	if rapid.Bool().Draw(r, "and another") && n > 0 { // again, on another stream
 		must(r, s.Sync(context.Background()))
 		must(r, x.on.AddOn(x.streams[0], keys, values))
 		must(r, x.host.Add(context.Background(), k, v))
@@ -133,7 +133,7 @@ func (x *tablePair) add(r *rapid.T) {
 func insertEdgeFloats(rng *rand.Rand, c column.Column) {
 	raw, size := c.Raw(), c.Type().Size()
 	if c.Type() == column.Bool || c.Type().Float() {
-		return // they have such values, and their sums depend on the order of large ones
+		return // sums of these values depend on the order
 	}
 	for i := range c.Len() {
 		word := [...]uint64{math.MaxInt64, 1 << 63, math.MaxUint64, 0}[rng.IntN(4)]
@@ -145,7 +145,7 @@ func insertEdgeFloats(rng *rand.Rand, c column.Column) {
 	}
 }
 
-// addBatches adds an invalid batch, which changes nothing.
+// addBatches tries to add a batch with one key column too many.
 func (x *tablePair) addBatches(r *rapid.T) {
 	if x.on.l == nil {
 		return
@@ -156,7 +156,7 @@ func (x *tablePair) addBatches(r *rapid.T) {
 	}
 }
 
-// ended requests a result with a context that ends.
+// ended requests a result with a context that has ended.
 func (x *tablePair) ended(r *rapid.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -167,7 +167,6 @@ func (x *tablePair) ended(r *rapid.T) {
 	}
 }
 
-// compare compares results.
 func (x *tablePair) compare(r *rapid.T) {
 	got, err := x.on.Result(context.Background())
 	want, wantErr := x.host.Result(context.Background())

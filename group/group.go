@@ -22,36 +22,36 @@ type Groups struct {
 	dev       device.Host
 	aggs      []Aggregate
 	opts      Options
-	lockOrder uint64 // order of locks; see created
+	lockOrder uint64 // creation number; merges lock in this order
 
 	n      atomic.Int64 // number of groups
-	loaded uint64       // rows of groups from streams, as those state
+	loaded uint64       // rows of groups from streams, according to the streams
 
 	mu     sync.Mutex
 	closed bool
 	seed   uint64
-	failed error   // the error that ends all calls
-	l      *layout // nil: no batch yet
-	// mergeLayout is the layout of other groups' state as values.
+	failed error   // the error that all later calls return
+	l      *layout // nil before the first batch
+	// mergeLayout is the layout for rows that are the states of other groups.
 	mergeLayout *layout
 	coder       coder
-	// Groups with packed keys, and with numbers of interned keys.
+	// packed holds groups with packed keys, and numbered holds groups with interned keys.
 	packed, numbered *table
 	interner         *interner
-	resident         int      // groups in packed and other
-	scratch          *scratch // shared by all groups with the same file
+	resident         int      // groups in packed and numbered
+	scratch          *scratch // shared by all Groups that use the same file
 	spilled          spillState
 
-	// keys, then values that aggregates read, of rows that wait; nil: none yet
+	// buffered rows: keys, then the values that aggregates read; nil before the first
 	buffered  *spill.Store
-	nBuffered atomic.Int64 // buffered rows
+	nBuffered atomic.Int64 // rows in buffered
 
-	maxPiece int // the constant, except in tests
+	maxPiece int // maxPiece, except in tests
 }
 
 // New makes groups without rows, on a device of the host. The first batch fixes the types of keys
-// and values. Errors: ErrOptions for invalid options or aggregates, ErrUnsupported for GPUs, which
-// take no columns of the host.
+// and values. New returns ErrOptions for invalid options or aggregates. For a GPU it returns
+// ErrUnsupported, because Groups takes host columns; see [NewOn].
 func New(dev device.Device, aggs []Aggregate, opts *Options) (*Groups, error) {
 	o, err := opts.check()
 	if err != nil {
@@ -85,7 +85,7 @@ func By(ctx context.Context, dev device.Device, keys, values []column.Column, ag
 	return g.Result(ctx)
 }
 
-// mainTable returns the table that holds most keys.
+// mainTable returns the table that holds most groups.
 func (g *Groups) mainTable() *table {
 	if g.coder.packable {
 		return g.packed
@@ -93,9 +93,9 @@ func (g *Groups) mainTable() *table {
 	return g.numbered
 }
 
-// Len returns the number of groups. If some are in the temporary file, it is more, because a group
-// counts once for each time it went there. Rows of small batches may be buffered. Len adds them
-// first, and then waits for calls in progress.
+// Len returns the number of groups. It counts a group again for each time the group went to the
+// temporary file. If rows of small batches are buffered, Len adds them first, and then waits for
+// calls in progress.
 func (g *Groups) Len() int {
 	if g.nBuffered.Load() > 0 {
 		g.mu.Lock()
@@ -105,7 +105,7 @@ func (g *Groups) Len() int {
 	return int(g.n.Load())
 }
 
-// Close frees the memory of groups, but not of results. Idempotent.
+// Close frees the memory of groups, but not of results. Close is idempotent.
 func (g *Groups) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -127,17 +127,16 @@ func (g *Groups) Close() error {
 	return err
 }
 
-// Add adds a batch of rows: row i has the value i of each column. Columns of different lengths
-// panic. Other types and numbers of columns than those of the first batch are an error. So are
-// aggregates of a column that is missing, or has an unsuitable type. After such an error no row has
-// been added.
+// Add adds a batch of rows: row i has the value i of each column. Add panics if columns differ in
+// length. It returns an error and adds no row in the following cases. The number or the types of
+// the columns differ from the first batch. An aggregate names a missing column, or a column with an
+// unsuitable type.
 //
-// If there are many groups, rows of small batches are copied to a buffer. They are added
-// before groups are read, and then a later call may return an error of the temporary file.
+// If there are many groups, Add copies the rows of small batches to a buffer. They are added before
+// groups are read, so a later call may return an error of the temporary file.
 //
-// A call that stops, because its context ends, returns a [weft.PartialError] with the number of
-// rows, from the first on, that have been added. It checks the context every few hundred
-// milliseconds.
+// Add checks the context every few hundred milliseconds. If the context ends, Add returns a
+// [weft.PartialError] with the number n of rows added, which are the first n rows of the batch.
 func (g *Groups) Add(ctx context.Context, keys, values []column.Column) error {
 	if err := g.addRows(ctx, keys, values, false); err != nil {
 		return fmt.Errorf("group: Add: %w", err)
@@ -145,11 +144,11 @@ func (g *Groups) Add(ctx context.Context, keys, values []column.Column) error {
 	return nil
 }
 
-// AddAt is [Groups.Add] for rows with ordinals, such as their numbers in a file. [First], [Last]
-// and the order of groups then follow the ordinals, in any order of additions and merges. Two rows
-// of a group must not have the same ordinal. Groups with equal first ordinals come in the order of
-// their keys. Either all rows have ordinals or none does, or AddAt and Add return
-// [weft.ErrOptions].
+// AddAt adds a batch of rows that have ordinals, such as line numbers in a file. See [Groups.Add]
+// for columns and errors. [First], [Last] and the order of groups then follow the ordinals, in any
+// order of additions and merges. Two rows of a group must not have the same ordinal. Groups with
+// equal first ordinals are in the order of their keys. If some rows have ordinals and others do
+// not, AddAt and Add return [weft.ErrOptions].
 func (g *Groups) AddAt(ctx context.Context, ordinals []uint64, keys, values []column.Column) error {
 	values = append(values[:len(values):len(values)], column.Of(ordinals))
 	if err := g.addRows(ctx, keys, values, true); err != nil {
@@ -158,7 +157,7 @@ func (g *Groups) AddAt(ctx context.Context, ordinals []uint64, keys, values []co
 	return nil
 }
 
-// addRows adds a batch. If rows have ordinals, these are the last of the values.
+// addRows adds a batch. If ordered is set, the last value column holds the ordinals of the rows.
 func (g *Groups) addRows(ctx context.Context, keys, values []column.Column, ordered bool) error {
 	n := length(keys, values)
 	g.mu.Lock()
@@ -186,7 +185,6 @@ func (g *Groups) addRows(ctx context.Context, keys, values []column.Column, orde
 	return nil
 }
 
-// checkOpen returns an error if groups are closed or failed.
 func (g *Groups) checkOpen() error {
 	if g.closed {
 		return fmt.Errorf("groups %w", op.ErrClosed)
@@ -194,13 +192,13 @@ func (g *Groups) checkOpen() error {
 	return g.failed
 }
 
-// addAll adds a batch in pieces.
+// addAll adds a batch in pieces of about equal size.
 func (g *Groups) addAll(ctx context.Context, l *layout, keys, values []column.Column, n int) error {
 	for done := 0; done < n; {
 		if err := ctx.Err(); err != nil {
 			return &op.PartialError{Done: done, Err: err}
 		}
-		// Two halves instead of a whole piece and a small rest.
+		// Equal sizes avoid a small last piece.
 		size := g.maxPiece
 		size = (n - done + (n-done+size-1)/size - 1) / ((n - done + size - 1) / size)
 		p := piece{l: l, keys: keys, values: values, lo: done, n: size, remaining: n - done - size}
@@ -212,7 +210,7 @@ func (g *Groups) addAll(ctx context.Context, l *layout, keys, values []column.Co
 	return nil
 }
 
-// length returns the number of rows of columns.
+// length returns the number of rows, and panics if columns differ in length.
 func length[C interface{ Len() int }](columns ...[]C) int {
 	n := -1
 	for _, cs := range columns {
@@ -234,7 +232,7 @@ func typesOf[C interface{ Type() column.Type }](columns []C) []column.Type {
 	return types
 }
 
-// bindTypes fixes the types of columns at the first batch, and compares those of later ones.
+// bindTypes fixes the types of columns at the first batch. Later, other types are an error.
 func (g *Groups) bindTypes(keys, values []column.Type, ordered bool) error {
 	if g.l != nil {
 		return g.l.checkTypes(keys, values, ordered)
@@ -261,7 +259,7 @@ func (g *Groups) bindTypes(keys, values []column.Type, ordered bool) error {
 	return nil
 }
 
-// checkTypes reports columns of other types than those of the first batch.
+// checkTypes returns an error if types differ from the first batch.
 func (l *layout) checkTypes(keys, values []column.Type, ordered bool) error {
 	if ordered != l.ordered {
 		return fmt.Errorf("%w: some rows have ordinals, and others do not", op.ErrOptions)

@@ -15,8 +15,8 @@ var (
 	checkRows = flag.Int("group.check", 300_000, "rows of TestManyGroups")
 )
 
-// Any number of rows, with about a third as many groups, have the totals of a Go map, in the order
-// of first appearance.
+// By gives the same totals as a Go map, in the order of first appearance. There is about one group
+// for three rows.
 func TestManyGroups(t *testing.T) {
 	keys, values := benchColumns(*checkRows, 2**checkRows/5)
 	r, err := By(t.Context(), open(t, 2), []column.Column{column.Of(keys)}, []column.Column{column.Of(values)}, []Aggregate{{Func: Rows}, {Sum, 0}, {First, 0}}, nil)
@@ -46,8 +46,8 @@ func TestManyGroups(t *testing.T) {
 	}
 }
 
-// Count and sum of int64 rows by int64 keys, compared with a program written by hand. It
-// distributes rows to 64 Go maps, with one core per map at a time.
+// Count and sum of int64 rows by int64 keys. The peer is a hand-written program that distributes
+// rows to 64 Go maps, with one core per map at a time.
 func BenchmarkBy(b *testing.B) {
 	n := *benchRows
 	for _, groups := range []int{1000, 1_000_000, 8_600_000} {
@@ -77,7 +77,7 @@ func BenchmarkBy(b *testing.B) {
 	}
 }
 
-// benchColumns returns n rows of about groups groups in random order.
+// benchColumns returns n rows with about the given number of groups, in random order.
 func benchColumns(n, groups int) (keys, values []int64) {
 	rng := rand.New(rand.NewPCG(1, uint64(groups)))
 	keys, values = make([]int64, n), make([]int64, n)
@@ -87,8 +87,7 @@ func benchColumns(n, groups int) (keys, values []int64) {
 	return keys, values
 }
 
-// byMaps groups by 64 Go maps. Each core distributes a share of the rows, then fills one map at a
-// time.
+// byMaps groups by 64 Go maps. Each core distributes a share of the rows and then fills maps.
 func byMaps(keys, values []int64, cores int) (groups int) {
 	const parts = 64
 	type row struct{ key, value int64 }

@@ -20,7 +20,7 @@ import (
 // open returns a host that fails the test if memory is left on it.
 func open(t testing.TB, workers int) device.Host { return devicetest.OpenCPU(t, workers) }
 
-// create makes groups that are closed with the test.
+// create makes groups that are closed at the end of the test.
 func create(t *testing.T, dev device.Device, aggs []Aggregate, opts *Options) *Groups {
 	t.Helper()
 	g, err := New(dev, aggs, opts)
@@ -38,7 +38,7 @@ func create(t *testing.T, dev device.Device, aggs []Aggregate, opts *Options) *G
 var types = []column.Type{column.Int8, column.Int16, column.Int32, column.Int64, column.Uint8, column.Uint16,
 	column.Uint32, column.Uint64, column.Float32, column.Float64, column.Bool, column.Bytes}
 
-// random returns a column of n values, with some frequent ones and some special ones.
+// random returns a column of n values. Some values are frequent, and some are edge cases.
 func random(rng *rand.Rand, t column.Type, n, groups int) column.Column {
 	switch t {
 	case column.Int8:
@@ -124,7 +124,7 @@ func randomTexts(rng *rand.Rand, n, groups int) column.Column {
 	return c
 }
 
-// withNulls makes some values null, at an offset in bits.
+// someNulls makes some values null, with a bitmap at a random offset.
 func someNulls(rng *rand.Rand, c column.Column) column.Column {
 	valid := make([]bool, c.Len()+3)
 	for i := range valid {
@@ -144,7 +144,7 @@ func allOf(t column.Type, col int) (aggs []Aggregate) {
 	return aggs
 }
 
-// trial is random batches, of some types, added to Groups and to the model.
+// trial is a sequence of random batches that are added to Groups and to the model.
 type trial struct {
 	rng          *rand.Rand
 	keys, values []column.Type
@@ -205,7 +205,7 @@ func (x *trial) run(t interface {
 	}
 }
 
-// Every type as a key and as a value, with and without nulls, and with all aggregates.
+// Every type is a key and a value, with and without nulls, and with all aggregates.
 func TestTypes(t *testing.T) {
 	dev := open(t, 2)
 	for i, key := range types {
@@ -218,7 +218,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// Any number of columns of any types, batches and options.
+// Columns, types, batches and options are random.
 func TestProperties(t *testing.T) {
 	dev := open(t, 3)
 	rapid.Check(t, func(t *rapid.T) {
@@ -242,7 +242,7 @@ func drawTrial(t *rapid.T) trial {
 	return x
 }
 
-// Cores combine few groups, distribute many, and change from one to the other in between.
+// Cores combine a small number of groups, distribute a large one, and change between both.
 func TestManyRows(t *testing.T) {
 	dev := open(t, 2)
 	for _, groups := range []int{1, 100, maxSinglePart / 2, 3 * maxSinglePart} {
@@ -279,7 +279,7 @@ func TestSorted(t *testing.T) {
 	}
 }
 
-// One column may be several keys and values.
+// The same column may be several keys and values.
 func TestDuplicateColumns(t *testing.T) {
 	c := column.Of([]int32{3, 1, 3})
 	r, err := By(t.Context(), open(t, 2), []column.Column{c, c}, []column.Column{c, c}, []Aggregate{{Sum, 0}, {Sum, 1}, {Sum, 1}}, nil)
@@ -291,7 +291,7 @@ func TestDuplicateColumns(t *testing.T) {
 	}
 }
 
-// No key columns: all rows are a group. No aggregates: the distinct keys.
+// Without key columns all rows are a group. Without aggregates the result is the distinct keys.
 func TestNoColumns(t *testing.T) {
 	dev := open(t, 2)
 	c := []column.Column{column.Of([]uint8{3, 1, 3})}
@@ -318,7 +318,7 @@ func TestNoColumns(t *testing.T) {
 	}
 }
 
-// Sums of integers are exact in any order, and a sum that does not fit at the end is an error.
+// Sums of integers are exact in any order. A sum that does not fit at the end is an error.
 func TestSums(t *testing.T) {
 	dev := open(t, 2)
 	add := func(g *Groups, keys []int16, values column.Column) {
@@ -356,7 +356,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// Carries of sums move with groups.
+// Carries of sums move with their groups.
 func TestSumsOfManyRows(t *testing.T) {
 	dev := open(t, 2)
 	const n, groups = 40_000, 100
@@ -403,7 +403,7 @@ func TestSumsOfManyRows(t *testing.T) {
 	}
 }
 
-// Invalid arguments are errors that name the fault.
+// Errors for invalid arguments name the fault.
 func TestErrors(t *testing.T) {
 	dev := open(t, 1)
 	ints, texts := column.Of([]int32{1, 2}), column.OfStrings([]string{"a", "b"})

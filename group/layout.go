@@ -9,15 +9,15 @@ import (
 )
 
 // A group is a record of 64-bit words: its mixed code, the number of its rows, and the state of its
-// aggregates. Values of all types of fixed size are words there: integers extended by their sign or
-// by zeros, floats as float64, booleans as 0 and 1.
+// aggregates. All values of fixed size are words in records: integers are sign- or zero-extended,
+// floats are float64, and booleans are 0 and 1.
 const (
 	wordCode  = 0
 	wordRows  = 1
 	wordSlots = 2
 )
 
-// slotKind is what a slot stores of the values of a column.
+// slotKind selects what a slot stores of the values of a column.
 type slotKind uint8
 
 const (
@@ -30,13 +30,13 @@ const (
 	maxSigned
 	maxUnsigned
 	maxFloat
-	first // the value, and a word that is 1 if it is set
+	first // the value; without ordinals, also a word that is 1 if it is set
 	last
-	minBytes // the kinds from here on store byte strings, beside the record
+	minBytes // kinds from here on store byte strings, outside the record
 	maxBytes
 	firstBytes
 	lastBytes
-	addRows // the kinds from here on add the state of another record: see state.go
+	addRows // kinds from here on add the state of another record: see state.go
 	addNulls
 	addCarry
 )
@@ -48,11 +48,11 @@ func (k slotKind) isPositional() bool {
 	return k == first || k == last || k == firstBytes || k == lastBytes
 }
 
-// slot is a place in a record: a word, or a byte string beside it.
+// slot is the location of a value in a record: a word, or a byte string outside the record.
 type slot struct {
 	kind   slotKind
 	offset int
-	// ord is the word with the ordinal of the first or last value. 0: rows come in order.
+	// ord is the word of the ordinal of the first or last value. 0: rows come in order.
 	ord int
 }
 
@@ -61,14 +61,14 @@ type source struct {
 	col   int
 	typ   column.Type
 	slots []slot
-	ord   int // column of ordinals, if a slot needs them
+	ord   int // column of ordinals, read only if a slot needs it
 }
 
 // reading describes how to read an aggregate from a record.
 type reading struct {
 	fn     Func
-	source int  // of all but Rows
-	slot   slot // of all but Rows and Count
+	source int  // not used by Rows
+	slot   slot // not used by Rows and Count
 }
 
 // layout is the layout of a record. The first batch fixes it.
@@ -77,18 +77,18 @@ type layout struct {
 	sources      []source
 	readings     []reading // by aggregate
 	init         []uint64  // the record of a group without values
-	texts        int       // byte strings beside the record
-	// ordered: rows have ordinals, in a column after those of values. Source 0 stores the least of
-	// each group.
+	texts        int       // number of byte strings per record
+	// ordered: rows have ordinals, in a column after the values. Source 0 stores the least ordinal
+	// of each group.
 	ordered bool
-	// ofStates: values are the states of groups, and the slots are those of another layout.
+	// ofStates: the values are states of groups, and the slots come from another layout.
 	ofStates bool
 }
 
 func (l *layout) stride() int { return len(l.init) }
 
-// newLayout lays out records for aggregates of columns of some types, of rows with ordinals or
-// without.
+// newLayout returns the layout of records for aggregates. keys and values are the types of the
+// columns. ordered is set if rows have ordinals.
 func newLayout(aggs []Aggregate, keys, values []column.Type, ordered bool) (*layout, error) {
 	l := &layout{keys: keys, values: values, init: make([]uint64, wordSlots), ordered: ordered}
 	if ordered {
@@ -124,7 +124,7 @@ func newLayout(aggs []Aggregate, keys, values []column.Type, ordered bool) (*lay
 	return l, nil
 }
 
-// source returns the number of the source of a column, and adds a missing one.
+// source returns the index of the source for a column, and adds the source if it is missing.
 func (l *layout) source(col int) int {
 	for i, s := range l.sources {
 		if s.col == col {
@@ -135,7 +135,7 @@ func (l *layout) source(col int) int {
 	return len(l.sources) - 1
 }
 
-// slot returns the slot of a kind, and adds a missing one. Aggregates share slots.
+// slot returns the slot of a kind, and adds it if it is missing. Aggregates share slots.
 func (l *layout) slot(s *source, kind slotKind) slot {
 	for _, x := range s.slots {
 		if x.kind == kind {
@@ -164,7 +164,7 @@ func (l *layout) slot(s *source, kind slotKind) slot {
 // kindOf returns the kind of slot for a function of values of a type.
 func kindOf(f Func, t column.Type) slotKind {
 	text := t == column.Bytes
-	of := func(signed slotKind) slotKind { // in the order of kinds
+	of := func(signed slotKind) slotKind { // kinds are in the order signed, unsigned, float
 		switch {
 		case t.Signed():
 			return signed
@@ -194,7 +194,7 @@ func kindOf(f Func, t column.Type) slotKind {
 	return last
 }
 
-// initial returns the word of a slot before the first value: the neutral element of the kind.
+// initial returns the word of a slot before the first value, which is the neutral element.
 func initial(kind slotKind) uint64 {
 	switch kind {
 	case minSigned:
@@ -211,7 +211,7 @@ func initial(kind slotKind) uint64 {
 	return 0
 }
 
-// latest returns an ordinal that any other comes before, or after if the kind is last.
+// latest returns the initial ordinal of a slot. Every other ordinal replaces it.
 func latest(kind slotKind) uint64 {
 	if kind == first || kind == firstBytes {
 		return math.MaxUint64

@@ -10,8 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// A call with an ended context adds nothing. One with a context that ends later has added the first
-// rows.
+// A call whose context has ended adds nothing. If the context ends later, the first rows are added.
 func TestCancelled(t *testing.T) {
 	dev := open(t, 2)
 	g := create(t, dev, []Aggregate{{Func: Rows}}, nil)
@@ -30,7 +29,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// cancelAfter is a context that ends after some checks.
+// cancelAfter is a context that ends after a number of checks.
 type cancelAfter struct {
 	context.Context
 	looks int
@@ -43,8 +42,7 @@ func (c *cancelAfter) Err() error {
 	return nil
 }
 
-// Batches are added in pieces, also with many groups. A context that ends between two pieces leaves
-// the first ones.
+// Batches are added in pieces. If a context ends between two pieces, the first ones are added.
 func TestPieces(t *testing.T) {
 	dev := open(t, 2)
 	for _, keys := range [][]column.Type{{column.Int32}, {column.Bytes}, {column.Uint64, column.Int8}} {
@@ -83,7 +81,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// Memory grows with groups, not with rows: batches of present groups retain no memory.
+// Memory grows with groups, not with rows: batches of existing groups retain no memory.
 func TestMemoryIsFlat(t *testing.T) {
 	dev := open(t, 2)
 	for _, keys := range [][]column.Type{{column.Int32}, {column.Bytes}} {
@@ -102,7 +100,7 @@ func TestMemoryIsFlat(t *testing.T) {
 			bytes := g.packed.bytes() + g.numbered.bytes() + g.interner.bytes() + 8*int64(len(g.scratch.mem))
 			if i < 3 {
 				after = max(after, bytes)
-			} else if bytes > after+after/16 { // byte strings of cores' parts are in other segments
+			} else if bytes > after+after/16 { // byte strings of local parts are in other segments
 				t.Fatalf("%v: %d bytes after batch %d, %d after three", keys, bytes, i, after)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// The memory outside of the Go heap of groups without Close is returned once they are garbage.
+// If groups are not closed, their memory outside the Go heap is returned when they are garbage.
 func TestNotClosed(t *testing.T) {
 	if _, err := os.Stat("/proc/self/maps"); err != nil {
 		t.Skip("needs /proc")

@@ -2,10 +2,10 @@ package group
 
 import "math"
 
-// allGroups returns the maximum number of groups of a part: offsets of records are 32-bit numbers.
+// allGroups returns the maximum number of groups in a part. Offsets of records have 32 bits.
 func allGroups(l *layout) int { return math.MaxUint32/l.stride() - 1 }
 
-// moveRecord copies record i of another part. Its group has no record in this part.
+// moveRecord copies record i of another part. This part must not have a record of its group.
 func (p *part) moveRecord(from *part, i int) {
 	rec := from.rec(i)
 	to := p.newRecord(from.recs[rec+wordCode], from.orders[i])
@@ -27,7 +27,7 @@ func (p *part) moveRecord(from *part, i int) {
 	p.addCarries(from, rec, to)
 }
 
-// moveRecords copies all records of another part without byte strings. This part is empty.
+// moveRecords copies all records of another part without byte strings. This part must be empty.
 func (p *part) moveRecords(from *part) {
 	p.reserve(from.n)
 	p.recs, p.orders = append(p.recs[:0], from.recs...), append(p.orders, from.orders...)
@@ -38,7 +38,7 @@ func (p *part) moveRecords(from *part) {
 	p.reindex()
 }
 
-// newRecord makes a record for a code without one, and returns its offset.
+// newRecord makes a record for a code that has none, and returns its offset.
 func (p *part) newRecord(code, order uint64) int {
 	mask := uint64(len(p.index) - 1)
 	at := code & mask
@@ -48,7 +48,7 @@ func (p *part) newRecord(code, order uint64) int {
 	return int(p.insert(at, code, order))
 }
 
-// addCarries adds the carries of a record's sums to those of a record of this part.
+// addCarries adds the carries of the sums in record rec of another part to record to.
 func (p *part) addCarries(from *part, rec, to int) {
 	if from.carry == nil {
 		return
@@ -60,8 +60,8 @@ func (p *part) addCarries(from *part, rec, to int) {
 	}
 }
 
-// merge adds groups of another part, given by their record numbers. Their rows come after
-// those of this part.
+// merge adds groups of another part, given by their record numbers. The rows of these groups come
+// after the rows of this part.
 func (p *part) merge(b *block, from *part, ids []uint32) {
 	for len(ids) > 0 {
 		n := min(blockRows, len(ids))
@@ -95,7 +95,7 @@ func (p *part) mergeBlock(b *block, from *part, ids []uint32) {
 	}
 }
 
-// mergeSource adds the state of a source of records of another part.
+// mergeSource adds the state of source s of the records recs of another part.
 func (p *part) mergeSource(b *block, from *part, s int, recs []uint32, of func(word int) []uint64) {
 	if len(from.nulls[s]) > 0 {
 		for i, rec := range recs {

@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// shardRows is the rows of one of several tables.
+// shardRows holds the rows of one of several tables.
 type shardRows struct {
 	keys, values []column.Column
 	ordinals     []uint64
@@ -56,7 +56,7 @@ func saveAndLoad(t *rapid.T, dev device.Device, g *Groups, opts *Options) *Group
 }
 
 // Partial results that are saved, loaded and merged equal the result of one call. With ordinals
-// they do in any order, without them if later rows are merged later.
+// this holds for any order of merges. Without ordinals later rows must be merged later.
 func TestMerge(t *testing.T) {
 	dev := open(t, 2)
 	rapid.Check(t, func(t *rapid.T) {
@@ -121,7 +121,7 @@ func TestMerge(t *testing.T) {
 	})
 }
 
-// Many groups, which cores share, and few with sums of more than 64 bits in between.
+// Many groups, which cores share. A small number of them have sums of more than 64 bits in between.
 func TestMergeMany(t *testing.T) {
 	dev := open(t, 3)
 	n := 300_000
@@ -160,7 +160,7 @@ func TestMergeMany(t *testing.T) {
 	}
 }
 
-// A sum that exceeds 64 bits in a part is right if others bring it back.
+// A sum may exceed 64 bits in one part, if other parts bring it back.
 func TestMergeOverflow(t *testing.T) {
 	dev := open(t, 2)
 	aggs := []Aggregate{{Func: Sum, Column: 0}}
@@ -188,7 +188,7 @@ func TestMergeOverflow(t *testing.T) {
 	}
 }
 
-// A failed check of a merge changes nothing. After an error midway groups cannot be used.
+// A failed check of a merge changes nothing. After an error in the middle, groups are unusable.
 func TestMergeErrors(t *testing.T) {
 	dev := open(t, 1)
 	key := []column.Column{column.Of([]int32{1})}
@@ -239,7 +239,7 @@ func TestMergeErrors(t *testing.T) {
 	}
 }
 
-// saved returns a stream of every kind of state.
+// saved returns a stream with every kind of state.
 func saved(t testing.TB, dev device.Device) []byte {
 	values := []column.Column{column.Of([]int64{5, -3, math.MaxInt64, math.MaxInt64}),
 		column.OfStrings([]string{"b", "", "a", "c"})}
@@ -259,7 +259,7 @@ func saved(t testing.TB, dev device.Device) []byte {
 	return b.Bytes()
 }
 
-// Damage at any byte, and any end, is an error with an offset.
+// Damage at any byte, and truncation anywhere, is an error with an offset.
 func TestLoadDamaged(t *testing.T) {
 	dev := open(t, 1)
 	stream := saved(t, dev)

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// model is grouping in plain Go: a map of texts of keys, and all values of each group.
+// model groups rows in plain Go: a map from the text of a key to all values of its group.
 type model struct {
 	skip   bool
 	at     map[string]int
@@ -25,7 +25,7 @@ type modelGroup struct {
 	values [][]any // by column, without nulls
 }
 
-// normalize returns a key in the form of results.
+// normalize returns a key as results contain it.
 func normalize(v any) any {
 	switch v := v.(type) {
 	case float32:
@@ -40,7 +40,7 @@ func normalize(v any) any {
 	return v
 }
 
-// text distinguishes keys. All NaN have one text.
+// text returns a text for a key. Only equal keys have the same text, and all NaN have one.
 func text(vs []any) string {
 	var b []byte
 	for _, v := range vs {
@@ -195,7 +195,7 @@ func pick(f Func, a, b float64) float64 {
 	return max(a, b)
 }
 
-// toFloat returns a value with few bits.
+// toFloat returns a value as a float64.
 func toFloat(v any) float64 {
 	switch v := v.(type) {
 	case int8:
@@ -220,7 +220,7 @@ func toFloat(v any) float64 {
 	return v.(float64)
 }
 
-// compareAny orders values of one type: NaN after all others, nil after these.
+// compareAny compares values of one type. NaN comes after all others, and nil after NaN.
 func compareAny(a, b any) int {
 	if a == nil || b == nil {
 		return order(a == nil, b == nil)
@@ -269,7 +269,7 @@ func linesOf(r *Result) (lines [][]any) {
 	return lines
 }
 
-// differ describes the first line that differs, if any.
+// differ describes the first line that differs, or returns "".
 func differ(got, want [][]any) string {
 	for i := range min(len(got), len(want)) {
 		if text(got[i]) != text(want[i]) {
@@ -282,7 +282,7 @@ func differ(got, want [][]any) string {
 	return ""
 }
 
-// order compares two values if one or both come after all others.
+// order compares two values of which a, b or both come after all others.
 func order(a, b bool) int {
 	switch {
 	case a && b:

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// Each call by which the host waits for a GPU is needed: without it, groups are wrong, or memory is
+// Each wait of the host for a GPU is necessary. If it is omitted, groups are wrong, or memory is
 // freed while in use.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
@@ -27,7 +27,7 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	}))
 }
 
-// skipHost groups host columns in partitions, then with nulls in two tables, and ends some calls.
+// skipHost groups host columns in partitions and with nulls in two tables, and cancels some calls.
 func skipHost(t testing.TB, dev device.Device) {
 	keys, valid := make([]int64, 400), make([]bool, 400)
 	for i := range keys {
@@ -41,7 +41,7 @@ func skipHost(t testing.TB, dev device.Device) {
 	skipBy(t, dev, nulls, nulls, 0, 1<<30, 30, 10)
 }
 
-// skipBy groups with contexts that end after some checks.
+// skipBy groups with contexts that end after a number of checks.
 func skipBy(
 	t testing.TB, dev device.Device, keys, values []column.Column, memory int64, looks ...int,
 ) {

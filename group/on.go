@@ -14,16 +14,17 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// GroupsOn holds groups of rows on a device, in columns of any types of fixed size, with or without
-// nulls. On a GPU one kernel reads the columns once, and blocks of threads combine few groups
-// before the table. [GroupsOn.Add] takes rows of host columns, and streams them to the device.
+// GroupsOn holds groups of rows on a device. Columns have any types of fixed size, with or without
+// nulls. On a GPU, one kernel reads the columns once. With a small number of groups, blocks of
+// threads combine rows before they access the table. [GroupsOn.Add] streams rows of host columns to
+// the device.
 //
-// Results are those of [Groups] with Options.Sorted, but the last digits of sums of floats depend
-// on chance. [GroupsOn.ResultOn] leaves them on the device.
+// [Groups] with Options.Sorted gives the same results, except that the last digits of sums of
+// floats vary between runs. [GroupsOn.ResultOn] leaves results on the device.
 //
-// One key column without nulls is fastest on a GPU. Several of 64 bits together are packed into one
-// key, each with a bit for null if possible. Longer keys, and keys with a null but no bit for it,
-// first get numbers from an index that compares all of them.
+// A GPU is fastest with one key column without nulls. Several key columns that together fit 64 bits
+// are packed into one key, if possible with a bit per column for null. Longer keys, and keys with a
+// null that has no bit, first get numbers from an index that compares whole keys.
 //
 // All methods may be called from many goroutines. Batches are added in the order of the calls.
 type GroupsOn struct {
@@ -34,31 +35,32 @@ type GroupsOn struct {
 	tracked *observe.Tracked
 
 	mu     sync.Mutex
-	l      *layout // nil: no batch yet
+	l      *layout // nil before the first batch
 	impl   deviceGroups
-	err    error // of the first batch that may have been added in part, or of closed groups
+	err    error // the error of all later calls: closed, or a batch may have been added in part
 	closed bool
 }
 
-// deviceGroups is the groups on one kind of device.
+// deviceGroups holds groups on one kind of device.
 type deviceGroups interface {
-	// open is called once the types of columns are known.
+	// open is called once, when the types of columns are fixed.
 	open(l *layout) error
 	add(s *device.Stream, keys, values []column.On, n int) error
 	addHost(ctx context.Context, keys, values []column.Column, n int) error
 	result(ctx context.Context) (*Result, error)
 	resultOn(ctx context.Context) (*ResultOn, error)
-	// mergeInto adds the groups to others.
+	// mergeInto adds the groups to those in to.
 	mergeInto(ctx context.Context, to *Groups) error
 	close() error
 }
 
-// maxColumnsOn is the maximum number of value columns that aggregates name.
+// maxColumnsOn is the exclusive bound on Aggregate.Column on a device.
 const maxColumnsOn = 1 << 16
 
 // NewOn makes groups without rows on a device. The first batch fixes the types of keys and values.
-// Options.Sorted has no effect. Errors: [weft.ErrOptions] for invalid options or aggregates, and
-// for Options.Memory; device.ErrNoKernels.
+// Options.Sorted has no effect. NewOn returns [weft.ErrOptions] for invalid options or aggregates,
+// and for a nonzero Options.Memory. If the device lacks the kernels, it returns
+// device.ErrNoKernels.
 func NewOn(dev device.Device, aggs []Aggregate, opts *Options) (*GroupsOn, error) {
 	o, err := opts.check()
 	if err != nil {
@@ -76,12 +78,12 @@ func NewOn(dev device.Device, aggs []Aggregate, opts *Options) (*GroupsOn, error
 	if err != nil {
 		return nil, fmt.Errorf("group: NewOn: %w", err)
 	}
-	// The number of groups on a GPU is unknown without a wait for it.
+	// Reading the number of groups would wait for the GPU.
 	g.tracked = observe.Track(g, "group", nil, func(*GroupsOn) (groups, bytes int) { return 0, 0 })
 	return g, nil
 }
 
-// checkOn reports options and aggregates that are invalid on a device.
+// checkOn returns an error for options and aggregates that are invalid on a device.
 func checkOn(aggs []Aggregate, o Options) error {
 	if err := check(aggs); err != nil {
 		return err
@@ -98,19 +100,19 @@ func checkOn(aggs []Aggregate, o Options) error {
 	return nil
 }
 
-// AddOn adds rows on the device, as work of a stream. The columns must stay until the stream has
-// done the work. AddOn waits for the stream if tables may have to grow, but not while the rows so
-// far are at most Options.Capacity. Columns of different lengths panic.
+// AddOn adds rows that lie on the device, as work of stream s. The columns must stay until the
+// stream has done the work. AddOn waits for the stream if tables may have to grow, but not while
+// the rows so far are at most Options.Capacity. AddOn panics if columns differ in length.
 //
-// The following are errors, and then no row has been added. Other types and numbers of columns than
-// those of the first batch, and aggregates of a column that is missing or has an unsuitable type. A
-// nil stream, and a stream or columns of another device: device.ErrInvalid. A group whose
-// aggregates exceed the capacity on a GPU, which is 1533 sums of integers or twice as many others:
-// device.ErrUnsupported.
+// AddOn returns an error and adds no row in the following cases. The number or the types of the
+// columns differ from the first batch. An aggregate names a missing column, or a column with an
+// unsuitable type. For a nil stream, and for a stream or columns of another device, the error is
+// device.ErrInvalid. A GPU has a limit of 1533 sums of integers, or twice as many other aggregates,
+// per group. Beyond it the error is device.ErrUnsupported.
 //
-// A batch that fails, for lack of memory or on a closed stream, may have been added in part, so all
-// later calls fail with its error. The same holds if memory lacks for counting the nulls of a
-// column that had none before. It also holds if sums of integers exceed 2^94, which is an
+// A batch that fails for lack of memory, or on a closed stream, may have been added in part. All
+// later calls then return its error. Memory may also run out when a column has its first nulls,
+// which the device then counts. A sum of integers beyond 2^94 fails in the same way, with
 // [ErrOverflow] under all options.
 func (g *GroupsOn) AddOn(s *device.Stream, keys, values []column.On) error {
 	n := length(keys, values)
@@ -134,15 +136,16 @@ func (g *GroupsOn) AddOn(s *device.Stream, keys, values []column.On) error {
 	return nil
 }
 
-// Add adds rows of host columns of types of fixed size. On a GPU it copies them in pieces, while
-// kernels work on earlier pieces. So the rows may exceed device memory: only groups have to fit,
-// and [ByOn] takes more of them. The columns may change once Add returns. Page-locked columns
-// (device.Device.Register, AllocHost) are copied from where they lie. All cores of the host copy
-// others to page-locked memory first. Groups keep three pieces of 64 MiB on the device until Close,
-// and the same in page-locked memory after the first pageable columns.
+// Add adds rows of host columns with types of fixed size. On a GPU it copies them in pieces, while
+// kernels work on earlier pieces. Thus only the groups must fit device memory, not the rows. [ByOn]
+// also groups rows if the groups do not fit. The columns may change once Add returns. Page-locked
+// columns (device.Device.Register, AllocHost) are copied from where they lie. Other columns are
+// first copied to page-locked memory by all cores of the host. Until Close, groups keep three
+// pieces of 64 MiB on the device, and as much page-locked memory after the first pageable columns.
 //
-// Columns and errors are as with [GroupsOn.AddOn]. Byte strings are device.ErrUnsupported. A batch
-// that the end of the context stops may have been added in part, too.
+// See [GroupsOn.AddOn] for columns and errors. For byte strings, Add returns device.ErrUnsupported.
+// If the context ends, the batch may have been added in part, and later calls return the same
+// error.
 func (g *GroupsOn) Add(ctx context.Context, keys, values []column.Column) error {
 	n := length(keys, values)
 	g.mu.Lock()
@@ -170,7 +173,7 @@ func (g *GroupsOn) addHost(ctx context.Context, keys, values []column.Column, n 
 	return g.err
 }
 
-// fixed returns an error for byte strings, which devices have no columns of.
+// fixed returns an error for byte strings, because a device has no such columns.
 func fixed(keys, values []column.Column) error {
 	for kind, columns := range map[string][]column.Column{"key": keys, "value": values} {
 		for i, c := range columns {
@@ -183,7 +186,7 @@ func fixed(keys, values []column.Column) error {
 	return nil
 }
 
-// check returns an error for columns that a stream cannot add.
+// check returns an error for columns that the stream cannot add.
 func (g *GroupsOn) check(s *device.Stream, keys, values []column.On) error {
 	switch {
 	case s == nil:
@@ -207,7 +210,7 @@ func (g *GroupsOn) check(s *device.Stream, keys, values []column.On) error {
 	return nil
 }
 
-// bind fixes the types of columns at the first batch, and compares those of later ones.
+// bind fixes the types of columns at the first batch. Later, other types are an error.
 func (g *GroupsOn) bind(keys, values []column.Type) error {
 	if g.l != nil {
 		return g.l.checkTypes(keys, values, false)
@@ -223,11 +226,11 @@ func (g *GroupsOn) bind(keys, values []column.Type) error {
 	return nil
 }
 
-// Result returns the keys in ascending order, first column first, NaN last and null after all, and
-// their aggregates, in memory of the host. It covers all batches added before. On a GPU it needs
-// device memory of the same size. Before the first batch there are no key columns, and those of
-// aggregates have no type. A sum of integers that needs more than 64 bits is an [OverflowError],
-// which names its group, unless Options.WrapSums is set.
+// Result returns the groups in host memory, in ascending order of their keys: first column first,
+// NaN after numbers, and null last. It covers all batches added before. On a GPU it needs device
+// memory of the same size. Before the first batch it returns no key columns, and columns without a
+// type for aggregates. A sum of integers that needs more than 64 bits is an [OverflowError], which
+// names its group, unless Options.WrapSums is set.
 func (g *GroupsOn) Result(ctx context.Context) (*Result, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -244,7 +247,8 @@ func (g *GroupsOn) Result(ctx context.Context) (*Result, error) {
 	return r, nil
 }
 
-// ResultOn is Result in memory of the device, in no order. It waits until the result is complete.
+// ResultOn returns the groups in device memory, in no order. It waits until the result is complete.
+// See [GroupsOn.Result] for the errors.
 func (g *GroupsOn) ResultOn(ctx context.Context) (*ResultOn, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -261,8 +265,8 @@ func (g *GroupsOn) ResultOn(ctx context.Context) (*ResultOn, error) {
 	return r, nil
 }
 
-// Close frees the memory of groups, but not of results, once streams have done their work.
-// Idempotent. Later calls fail with [weft.ErrClosed].
+// Close waits for the work of streams, and frees the memory of groups but not of results. Later
+// calls fail with [weft.ErrClosed]. Close is idempotent.
 func (g *GroupsOn) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -274,8 +278,8 @@ func (g *GroupsOn) Close() error {
 	return g.impl.close()
 }
 
-// ResultOn is groups as columns of one length in device memory, in no order: the values of each key
-// column, and of each aggregate, with the types that [Func] documents. The caller frees it.
+// ResultOn holds groups as columns of equal length in device memory, in no order. It has a column
+// for each key and for each aggregate, with the types that [Func] documents. Free it after use.
 type ResultOn struct {
 	Keys, Values []column.On
 }
@@ -283,7 +287,8 @@ type ResultOn struct {
 // Len returns the number of groups.
 func (r *ResultOn) Len() int { return length(r.Keys, r.Values) }
 
-// Free returns the memory of all columns. Work that uses it must have completed. Idempotent.
+// Free frees the memory of all columns. Work that uses the columns must have completed. Free is
+// idempotent.
 func (r *ResultOn) Free() (err error) {
 	for _, columns := range [][]column.On{r.Keys, r.Values} {
 		for i := range columns {
@@ -293,7 +298,7 @@ func (r *ResultOn) Free() (err error) {
 	return err
 }
 
-// hostGroups is groups on a CPU, where streams run work at once.
+// hostGroups implements deviceGroups on a CPU, whose streams run work at once.
 type hostGroups struct{ groups *Groups }
 
 func newHostGroups(dev device.Host, aggs []Aggregate, o Options) (deviceGroups, error) {
@@ -306,7 +311,7 @@ func (h hostGroups) open(l *layout) error {
 	return h.groups.Add(context.Background(), empty(l.keys), empty(l.values))
 }
 
-// empty returns columns of types without rows.
+// empty returns a column without rows for each type.
 func empty(types []column.Type) []column.Column {
 	columns := make([]column.Column, len(types))
 	for i, t := range types {

@@ -16,31 +16,31 @@ import (
 )
 
 const (
-	// MinMemoryOn is the least Options.Memory of [ByOn] on a GPU.
+	// MinMemoryOn is the least Options.Memory of [ByOn] on a GPU, in bytes.
 	MinMemoryOn = 64 << 20
-	// baseBytes is the memory of tables without groups on an H200, most of it lists of blocks.
+	// baseBytes is the memory of tables without groups on an H200. Most of it is lists of blocks.
 	baseBytes = 12 << 20
-	// piecesOfMemory: a piece takes this part of the memory, if that is less than the default.
+	// piecesOfMemory divides Options.Memory to give the bytes of a piece, at most feed.PieceBytes.
 	piecesOfMemory = 32
-	// piecesInUse is the memory in pieces: those in slots, up to 42 bytes a row for picking rows,
-	// and a copy of the rows. Feeds count at least 8 bytes a row.
+	// piecesInUse is the memory for rows, in pieces: the slots of the feed, up to 42 bytes per row
+	// to select rows, and a copy of the rows. Feeds count at least 8 bytes per row.
 	piecesInUse = feed.Slots + 7
 )
 
-// ByOn groups rows of host columns on a device, for any number of rows and groups, and returns
-// groups in ascending order of their keys, like [GroupsOn.Result]. Rows are copied to a GPU as by
-// [GroupsOn.Add]. Page-locked columns are fastest.
+// ByOn groups rows of host columns on a device, for any number of rows and groups. It returns
+// groups in ascending order of their keys, like [GroupsOn.Result]. It copies rows to a GPU as
+// [GroupsOn.Add] does. Page-locked columns are fastest.
 //
-// Options.Memory bounds the device memory of the call, at least MinMemoryOn. By default the call
-// may use all free memory. Groups that exceed it are taken in partitions, by a hash of their keys:
-// all rows are copied once more for each, and kernels pick those of the partition. That needs no
-// host memory, and up to four copies take less time than writing the rows to page-locked memory and
-// reading them back. The first copy ends when the groups exceed memory. Options.Capacity saves that
-// copy if it shows in advance that they will. Memory too small for 65536 partitions is
+// Options.Memory bounds the device memory of the call and is at least MinMemoryOn. By default the
+// call may use all free memory. If groups exceed it, ByOn partitions them by a hash of their keys.
+// It copies all rows once more for each partition, and kernels select the rows of the partition.
+// This needs no host memory. Up to four copies take less time than writing the rows to page-locked
+// memory and reading them back. The first copy stops when the groups exceed memory. It is skipped
+// if Options.Capacity already exceeds memory. If 65536 partitions do not suffice, ByOn returns
 // device.ErrMemory.
 //
-// On a device of the host it is [By] with Options.Sorted. Other errors are those of [GroupsOn.Add]
-// and [GroupsOn.Result]. More than 2^32 - 1 groups are device.ErrInvalid.
+// On a device of the host, ByOn is [By] with Options.Sorted. For more than 2^32 - 1 groups, ByOn
+// returns device.ErrInvalid. See [GroupsOn.Add] and [GroupsOn.Result] for other errors.
 func ByOn(
 	ctx context.Context, dev device.Device, keys, values []column.Column, aggs []Aggregate,
 	opts *Options,
@@ -72,7 +72,7 @@ func ByOn(
 	return r, nil
 }
 
-// pieceFor returns the size of pieces under a bound of memory; 0 is no bound.
+// pieceFor returns the bytes of a piece under a bound of memory; 0 is no bound.
 func pieceFor(memory int64) int {
 	if memory == 0 {
 		return feed.PieceBytes
@@ -85,23 +85,22 @@ type byOnCall struct {
 	keys, values []column.Column
 	aggs         []Aggregate
 	opts         Options        // without Memory
-	memory       int64          // of the device; 0: no bound
-	piece        int            // bytes
+	memory       int64          // bound of device memory; 0: none
+	piece        int            // bytes of a piece
 	base         int            // bytes of tables without groups
-	sizes        groups.Options // of tables; tests take small ones
+	sizes        groups.Options // sizes of tables; smaller in tests
 
 	n       int
 	dev     *budget.Device
 	l       *layout
 	seed    uint64
-	pending []partition // the next one last
+	pending []partition // partitions to do; the last one is next
 	results []*Result
-	passes  int // over the rows
-	copied  int // rows, in all passes
+	passes  int // passes over the rows
+	copied  int // rows copied in all passes
 }
 
-// partition is one partition: its number, the number of partitions, and its maximum number of
-// groups.
+// partition is partition number of count, with at most capacity groups.
 type partition struct{ number, count, capacity int }
 
 func (j *byOnCall) run(ctx context.Context, dev device.Device) (*Result, error) {
@@ -112,7 +111,6 @@ func (j *byOnCall) run(ctx context.Context, dev device.Device) (*Result, error) 
 	return sortedByKeys(ctx, r)
 }
 
-// collect returns the groups of all rows, in no order.
 func (j *byOnCall) collect(ctx context.Context, dev device.Device) (r *Result, err error) {
 	j.dev, j.seed = budget.New(dev, j.memory), rand.Uint64()
 	defer func() {
@@ -134,7 +132,7 @@ func (j *byOnCall) collect(ctx context.Context, dev device.Device) (r *Result, e
 	return concat(j.results)
 }
 
-// open checks the columns and finds the first shares.
+// open checks the columns and plans the first partitions.
 func (j *byOnCall) open() (err error) {
 	j.n = length(j.keys, j.values)
 	if err := errors.Join(fixed(j.keys, j.values), groups.Check(j.dev)); err != nil {
@@ -155,7 +153,7 @@ func (j *byOnCall) open() (err error) {
 	return nil
 }
 
-// newGroups makes the groups of a share, without memory yet.
+// newGroups makes the groups of a partition, without memory yet.
 func (j *byOnCall) newGroups(s partition) *gpuGroups {
 	g := &gpuGroups{dev: j.dev, funcs: j.aggs, opts: j.opts, sizes: j.sizes, piece: j.piece}
 	g.opts.Capacity = s.capacity
@@ -171,7 +169,7 @@ func (j *byOnCall) newGroups(s partition) *gpuGroups {
 	return g
 }
 
-// runPass takes the groups of a share, or splits it if they exceed memory.
+// runPass collects the groups of a partition, or splits it if they exceed memory.
 func (j *byOnCall) runPass(ctx context.Context, s partition) (err error) {
 	j.passes++
 	g := j.newGroups(s)
@@ -205,7 +203,7 @@ func (j *byOnCall) runPass(ctx context.Context, s partition) (err error) {
 	return j.split(s, estimate(used, full.rows, j.n, s.count > 1), full.err)
 }
 
-// groups returns the groups of all rows of a share.
+// groups adds all rows of a partition and returns its groups.
 func (j *byOnCall) groups(ctx context.Context, g *gpuGroups) (*Result, error) {
 	if j.n > 0 {
 		if err := g.addHost(ctx, j.keys, j.values, j.n); err != nil {
@@ -219,7 +217,7 @@ func (j *byOnCall) groups(ctx context.Context, g *gpuGroups) (*Result, error) {
 	return r, err
 }
 
-// nUsed returns a bound on the number of groups.
+// nUsed returns an upper bound on the number of groups.
 func (g *gpuGroups) nUsed() (n int) {
 	for _, t := range g.tables() {
 		n += t.Used()
@@ -227,16 +225,17 @@ func (g *gpuGroups) nUsed() (n int) {
 	return n
 }
 
-// estimate returns the number of groups of n rows if the first rows have used groups. If keys are
-// drawn at random from N, r rows have N(1-exp(-r/N)) of them. Rows of a partition that exceeded
-// memory, though an earlier estimate sized it, are assumed to have groups in proportion.
+// estimate returns the expected number of groups in n rows. used is the number of groups in the
+// first rows. If keys are drawn at random from N, r rows have N(1-exp(-r/N)) distinct keys. A
+// partition that exceeded memory although an earlier estimate sized it needs a safer estimate. With
+// inProportion, groups are assumed to grow in proportion to rows.
 func estimate(used, rows, n int, inProportion bool) float64 {
 	found, r, all := float64(used), float64(rows), float64(n)
 	if inProportion {
 		return found * all / r
 	}
 	of := func(keys, rows float64) float64 { return -keys * math.Expm1(-rows/keys) }
-	lo, hi := found, 1000*all // if all rows are different groups
+	lo, hi := found, 1000*all // covers the case that all rows have distinct keys
 	for range 64 {
 		if mid := lo + (hi-lo)/2; of(mid, r) < found {
 			lo = mid
@@ -247,8 +246,8 @@ func estimate(used, rows, n int, inProportion bool) float64 {
 	return of(hi, all)
 }
 
-// split divides a share into shares that fit memory, by an estimate of its groups. cause is the
-// error of the share.
+// split divides a partition into smaller ones that fit memory. groups is the estimated number of
+// its groups, and cause is the error that its pass returned.
 func (j *byOnCall) split(s partition, groups float64, cause error) error {
 	maxGroups, err := j.capacity()
 	if err != nil {
@@ -263,7 +262,7 @@ func (j *byOnCall) split(s partition, groups float64, cause error) error {
 		return fmt.Errorf("groups exceed memory in one of %d partitions: %w", s.count, cause)
 	}
 	capacity := max(0, min(maxGroups, int(spare*groups)/n))
-	if s.count > 1 { // its estimate was too low
+	if s.count > 1 { // the earlier estimate was too low
 		capacity = min(capacity, s.capacity/2)
 	}
 	for i := n - 1; i >= 0; i-- {
@@ -282,7 +281,7 @@ func (j *byOnCall) capacity() (int, error) {
 	return int(free / float64(j.newGroups(partition{count: 1}).groupBytes())), nil
 }
 
-// groupBytes returns the memory of a group in tables, with that of its result.
+// groupBytes returns the bytes that a group needs in tables and in the result.
 func (g *gpuGroups) groupBytes() int {
 	l := g.layout(groups.Keys{})
 	n := l.GroupBytes()

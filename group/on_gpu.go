@@ -11,35 +11,36 @@ import (
 	"github.com/weftgo/weft/internal/gpu/groups"
 )
 
-// kernelTypes maps the types of columns to those of kernels.
+// kernelTypes maps column types to kernel types.
 var kernelTypes = map[column.Type]groups.Type{
 	column.Int8: groups.Int8, column.Uint8: groups.Uint8, column.Int16: groups.Int16, column.Uint16: groups.Uint16,
 	column.Int32: groups.Int32, column.Uint32: groups.Uint32, column.Int64: groups.Int64, column.Uint64: groups.Uint64,
 	column.Bool: groups.Bool, column.Float32: groups.Float32, column.Float64: groups.Float64,
 }
 
-// gpuGroups is groups on a GPU: one table for keys of one word, another for keys with numbers.
+// gpuGroups implements deviceGroups on a GPU. It has a table for keys of one word, and one for
+// numbered keys.
 type gpuGroups struct {
 	dev   device.Device
 	funcs []Aggregate
 	opts  Options
 
 	l        *layout
-	aggs     []groups.Aggregate // in the form of kernels
-	keys     groups.Keys        // of one word
-	packable bool               // all keys without nulls are one word
-	nullBits bool               // with bits for nulls
-	hadNulls []bool             // by key column: it has had nulls
+	aggs     []groups.Aggregate // funcs in the form of kernels
+	keys     groups.Keys        // layout of keys of one word
+	packable bool               // keys without nulls fit one word
+	nullBits bool               // the word also has bits for nulls
+	hadNulls []bool             // by key column: whether it has had nulls
 	rows     int
-	sizes    groups.Options // of tables and indexes; tests use small ones
+	sizes    groups.Options // sizes of tables and indexes; smaller in tests
 
-	packed, numbered *groups.Table // nil: no such key so far
+	packed, numbered *groups.Table // nil until a key needs it
 	numbers          *groups.Numbers
 
-	work   *device.Stream // for host columns; nil: none so far
+	work   *device.Stream // stream for host columns; nil before the first
 	feed   *feed.Feed
-	piece  int              // bytes of its pieces; 0: the default
-	part   *partitionFilter // of the rows of host columns; nil: all
+	piece  int              // bytes of a piece; 0: the default
+	part   *partitionFilter // selects rows of host columns; nil: all rows
 	nulled []int            // value columns with nulls that tables count from the start
 }
 
@@ -48,7 +49,7 @@ func (g *gpuGroups) open(l *layout) error {
 	return g.allocate()
 }
 
-// keyTypes returns the types of key columns in the form of kernels.
+// keyTypes returns the kernel types of the key columns.
 func (g *gpuGroups) keyTypes() []groups.Type {
 	types := make([]groups.Type, len(g.l.keys))
 	for i, t := range g.l.keys {
@@ -57,7 +58,7 @@ func (g *gpuGroups) keyTypes() []groups.Type {
 	return types
 }
 
-// bind finds the layout of keys and aggregates.
+// bind sets the layout of keys and aggregates.
 func (g *gpuGroups) bind(l *layout) {
 	g.l, g.hadNulls, g.aggs = l, make([]bool, len(l.keys)), nil
 	types := g.keyTypes()
@@ -90,7 +91,7 @@ func (g *gpuGroups) allocate() (err error) {
 	return nil
 }
 
-// layout returns the layout of tables for keys.
+// layout returns the layout of a table with the given keys.
 func (g *gpuGroups) layout(keys groups.Keys) groups.Layout {
 	l := groups.LayoutOf(keys, g.aggs)
 	for _, i := range g.nulled {
@@ -100,7 +101,7 @@ func (g *gpuGroups) layout(keys groups.Keys) groups.Layout {
 	return l
 }
 
-// openNumbered makes the table of keys with numbers.
+// openNumbered makes the table for numbered keys, and their index.
 func (g *gpuGroups) openNumbered(capacity int) (err error) {
 	o := g.optionsFor(capacity)
 	if g.numbered, err = groups.New(g.dev, g.layout(groups.Keys{}), o); err != nil {
@@ -110,14 +111,13 @@ func (g *gpuGroups) openNumbered(capacity int) (err error) {
 	return err
 }
 
-// optionsFor returns sizes with a capacity in groups.
 func (g *gpuGroups) optionsFor(capacity int) groups.Options {
 	o := g.sizes
 	o.Capacity = capacity
 	return o
 }
 
-// kernelFunc returns a function of values of a type in the form of kernels.
+// kernelFunc returns the kernel function for a function of values of a type.
 func kernelFunc(f Func, t column.Type) groups.Func {
 	switch {
 	case f == Sum && t.Float():
@@ -141,13 +141,13 @@ func (g *gpuGroups) add(s *device.Stream, keys, values []column.On, n int) error
 	return g.addColumns(s, r)
 }
 
-// reads reports whether an aggregate needs a value column.
+// reads reports whether an aggregate reads a value column.
 func (g *gpuGroups) reads(column int) bool {
 	return slices.ContainsFunc(g.funcs,
 		func(a Aggregate) bool { return a.Func != Rows && a.Column == column })
 }
 
-// addColumns adds rows after all earlier ones.
+// addColumns adds rows, which come after all earlier ones.
 func (g *gpuGroups) addColumns(s *device.Stream, r groups.Rows) error {
 	nulls := false
 	for i, c := range r.Keys {
@@ -164,9 +164,9 @@ func (g *gpuGroups) addColumns(s *device.Stream, r groups.Rows) error {
 	return err
 }
 
-// addRows adds rows to the tables. nulls says that keys may have nulls.
+// addRows adds rows to the tables. nulls reports whether keys may be null.
 func (g *gpuGroups) addRows(s *device.Stream, r groups.Rows, nulls bool) error {
-	// rows with a null have no key of one word, or are skipped
+	// rows with a null do not fit one word, or are skipped
 	splitNulls := nulls && !(g.packable && g.nullBits)
 	if g.packable {
 		if splitNulls {
@@ -186,7 +186,6 @@ func (g *gpuGroups) addRows(s *device.Stream, r groups.Rows, nulls bool) error {
 	return g.numbers.Number(s, r, func(r groups.Rows) error { return g.numbered.Add(s, r) })
 }
 
-// kernelColumns returns columns in the form of kernels.
 func kernelColumns(columns []column.On) []groups.Column {
 	converted := make([]groups.Column, len(columns))
 	for i, c := range columns {
@@ -196,7 +195,7 @@ func kernelColumns(columns []column.On) []groups.Column {
 	return converted
 }
 
-// tables returns the tables that exist.
+// tables returns the existing tables.
 func (g *gpuGroups) tables() (all []*groups.Table) {
 	for _, t := range []*groups.Table{g.packed, g.numbered} {
 		if t != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu/parts"
 )
 
-// fullError: the tables cannot take the groups of the first rows of host columns.
+// fullError reports that device memory cannot hold the groups of the first rows of host columns.
 type fullError struct {
 	rows int
 	err  error
@@ -58,7 +58,7 @@ func (g *gpuGroups) openFeed() (err error) {
 	return err
 }
 
-// addPiece adds the rows of a piece, or those of the partition.
+// addPiece adds the rows of a piece, or only those in the partition.
 func (g *gpuGroups) addPiece(ctx context.Context, p *feed.Piece) (err error) {
 	n, columns := p.N, p.Columns
 	if g.part != nil {
@@ -76,17 +76,19 @@ func (g *gpuGroups) addPiece(ctx context.Context, p *feed.Piece) (err error) {
 	return g.addColumns(g.work, groups.Rows{N: n, Keys: keys, Values: values})
 }
 
-// partitionFilter picks the rows of a partition of pieces, by the hash of their keys.
+// partitionFilter selects the rows of a piece that belong to a partition, by the hash of their
+// keys.
 type partitionFilter struct {
 	number, count int
 	seed          uint64
 	dev           device.Device
 
-	rows     parts.Result        // of a piece; kernels read it until the next
-	selected device.Slice[uint8] // the columns of the rows in the partition
+	rows     parts.Result        // row numbers of a piece; kernels read them until the next piece
+	selected device.Slice[uint8] // copies of the selected rows, as columns
 }
 
-// selectRows returns the rows of a piece in the partition. They are valid until the next call.
+// selectRows returns the rows of a piece that belong to the partition. They last until the next
+// call.
 func (p *partitionFilter) selectRows(
 	ctx context.Context, s *device.Stream, src *feed.Piece, keys int,
 ) (n int, columns []feed.Column, err error) {
@@ -94,7 +96,7 @@ func (p *partitionFilter) selectRows(
 	for _, c := range src.Columns[:keys] {
 		work.Columns = append(work.Columns, partsColumn(c))
 	}
-	rows, err := work.Run(ctx, s) // waits for all uses of the rows before
+	rows, err := work.Run(ctx, s) // waits for all uses of the earlier p.rows
 	if err != nil {
 		return 0, nil, err
 	}
@@ -123,8 +125,8 @@ func (p *partitionFilter) selectRows(
 	return n, columns, nil
 }
 
-// allocateColumns allocates columns for n rows like those of a piece. The earlier ones must not be
-// in use.
+// allocateColumns allocates columns of n rows, with types and bitmaps like the template. It reuses
+// the memory of earlier columns, which must not be in use.
 func (p *partitionFilter) allocateColumns(template []feed.Column, n int) (columns []feed.Column, err error) {
 	const unit = 256 // the alignment of device memory
 	size := 0
@@ -165,5 +167,5 @@ func (p *partitionFilter) freeRows() error {
 	return errors.Join(p.rows.Rows.Free(), p.rows.Offsets.Free())
 }
 
-// free frees the memory, which must not be in use. Idempotent.
+// free frees the memory, which must not be in use.
 func (p *partitionFilter) free() error { return errors.Join(p.freeRows(), p.selected.Free()) }

@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// pinned returns columns in page-locked memory of a device. Bitmaps begin at some bit.
+// pinned returns copies of columns in page-locked memory, with bitmaps at any offset.
 func pinned(t *testing.T, dev device.Device, columns []column.Column) (all []column.Column) {
 	t.Helper()
 	locked := func(b []byte) []byte {
@@ -36,7 +36,7 @@ func pinned(t *testing.T, dev device.Device, columns []column.Column) (all []col
 	return all
 }
 
-// shifted returns the bitmap of a column from bit number offset on, in memory that keep returns.
+// shifted copies the bitmap of a column to memory that keep returns, from bit number offset on.
 func shifted(c column.Column, offset int, keep func([]byte) []byte) column.Bitmap {
 	bits := make([]byte, (c.Len()+offset)/8+1)
 	for i := range c.Len() {
@@ -47,7 +47,7 @@ func shifted(c column.Column, offset int, keep func([]byte) []byte) column.Bitma
 	return column.OfBits(keep(bits), offset, c.Len())
 }
 
-// hostRows returns rows of host columns. One of nulls values is null, or none.
+// hostRows returns host columns of n rows. One of nulls values is null, or none if nulls is 0.
 func hostRows(rng *rand.Rand, n, nulls, limit int, types []column.Type) (columns []column.Column) {
 	for i, typ := range types {
 		c := drawn(rng, typ, n, limit, nulls)
@@ -59,7 +59,7 @@ func hostRows(rng *rand.Rand, n, nulls, limit int, types []column.Type) (columns
 	return columns
 }
 
-// hostCases lists types of keys and values with different tables on a GPU.
+// hostCases lists types of keys and values that need different tables on a GPU.
 var hostCases = []struct {
 	keys, values []column.Type
 	aggs         []Aggregate
@@ -79,7 +79,7 @@ var hostCases = []struct {
 	{nil, of(column.Int64, column.Int8), onDevice},
 }
 
-// Host columns, page-locked and not, in pieces of all sizes, have the aggregates of Groups.
+// Host columns, page-locked or not, in pieces of all sizes, have the same aggregates as in Groups.
 func TestOnAdd(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		for _, c := range hostCases {
@@ -122,7 +122,7 @@ func tryAdd(
 		default:
 			must(t, g.Add(t.Context(), k, v))
 			for _, c := range append(k, v...) {
-				clear(c.Raw()) // Add has read it
+				clear(c.Raw()) // Add no longer needs it
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func tryAdd(
 	}
 }
 
-// Columns that a device does not take, and closed groups, are errors.
+// Columns that a device does not take are errors. So are calls on closed groups.
 func TestOnAddRefuses(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		g, err := NewOn(dev, []Aggregate{{Func: Sum}}, nil)
@@ -185,7 +185,7 @@ func openByOn(
 	}
 }
 
-// Groups in partitions are those of one table, under any bound of memory.
+// All partitions together have the same groups as one table, under any bound of memory.
 func TestByOn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -238,8 +238,7 @@ func tryByOn(
 		memory)
 }
 
-// If Options.Capacity shows that groups exceed memory, no copy of rows is wasted. Without it only
-// the first is.
+// If Options.Capacity shows that groups exceed memory, no pass is wasted. Otherwise only one is.
 func TestByOnCapacity(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -265,7 +264,7 @@ func TestByOnCapacity(t *testing.T) {
 	}
 }
 
-// Groups that exceed the memory of the device are an error that names the largest user of it.
+// If groups exceed device memory, the error names the largest user of the memory.
 func TestOnAddFull(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -289,7 +288,7 @@ func TestOnAddFull(t *testing.T) {
 	}
 }
 
-// Any operation that fails ends Add, and groups return its error from then on.
+// If any operation fails, Add stops, and all later calls return its error.
 func TestOnAddFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -318,7 +317,7 @@ func TestOnAddFails(t *testing.T) {
 	})
 }
 
-// Any operation that fails ends ByOn, or is an allocation that it can do without.
+// If any operation fails, ByOn stops, unless it can do without that allocation.
 func TestByOnFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -332,7 +331,7 @@ func TestByOnFails(t *testing.T) {
 	must(t, err)
 	k = pinned(t, dev, k)
 	before := devicetest.Live(dev)
-	for n := 0; ; n += 1 + n/30 { // more of the first operations, which occur in all passes
+	for n := 0; ; n += 1 + n/30 { // test more of the first operations, which occur in all passes
 		fired := devicetest.FailAfter(dev, n)
 		j := openByOn(k, v, aggs, Options{Capacity: 100}, 80_000, 3000)
 		r, err := j.run(t.Context(), dev)
@@ -357,7 +356,7 @@ func TestByOnFails(t *testing.T) {
 	}
 }
 
-// A context that ends at any point ends ByOn, and leaves no memory.
+// If the context ends at any point, ByOn stops and leaves no memory in use.
 func TestByOnEnds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

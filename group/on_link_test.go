@@ -18,8 +18,8 @@ import (
 
 var linkRows = flag.Int("linkrows", 0, "rows of TestLink, 16 bytes each; 0 skips it")
 
-// How much of the link to a GPU grouping of page-locked host columns reaches, beside plain copies
-// in the same run. Build with go test -c, run with
+// TestLink measures how much of the rate of the link to a GPU is used to group page-locked columns,
+// and by plain copies. Build with go test -c, run with
 //
 //	WEFT_DEVICE=cuda ./group.test -test.run TestLink -test.v -linkrows 1000000000
 func TestLink(t *testing.T) {
@@ -59,18 +59,18 @@ func TestLink(t *testing.T) {
 	b.pageable()
 }
 
-// link holds columns whose bytes cross to a GPU.
+// link holds columns to copy to a GPU.
 type link struct {
 	t            *testing.T
 	dev          device.Device
 	n            int
 	keys, values column.Column
-	limit        float64 // of the link, bytes a second
+	limit        float64 // of the link, in bytes per second
 }
 
 var linkAggs = []Aggregate{{Func: Rows}, {Func: Sum}}
 
-// fill draws values below most.
+// fill writes pseudo-random values below limit.
 func (b *link) fill(c column.Column, limit int) {
 	to := column.Values[int64](c)
 	cores := runtime.GOMAXPROCS(0)
@@ -92,7 +92,7 @@ func (b *link) fill(c column.Column, limit int) {
 	}
 }
 
-// report prints the rate of bytes that crossed the link once, or some rows several times.
+// report prints the rate at which bytes crossed the link. rows counts a row once per pass.
 func (b *link) report(name string, elapsed time.Duration, rows int) {
 	b.t.Helper()
 	rate := 16 * float64(rows) / elapsed.Seconds()
@@ -100,7 +100,7 @@ func (b *link) report(name string, elapsed time.Duration, rows int) {
 		rate/1e9, rate/b.limit, float64(rows)/float64(b.n))
 }
 
-// copies measures the limit.
+// copies measures the rate of plain copies.
 func (b *link) copies(memory []byte) {
 	s, err := b.dev.NewStream()
 	must(b.t, err)
@@ -138,8 +138,7 @@ func (b *link) add(groups, capacity int) {
 	must(b.t, g.Close())
 }
 
-// byOnCall measures ByOn with a bound of memory, without and with the sort of the result on the
-// host.
+// byOn measures ByOn with a bound of memory, with and without the sort of the result on the host.
 func (b *link) byOn(groups int, memory int64, capacity int) {
 	if memory > 0 {
 		memory = max(memory, MinMemoryOn)
@@ -168,7 +167,7 @@ func (b *link) byOn(groups int, memory int64, capacity int) {
 	b.t.Logf("sort of %d groups on the host: %.3f s", r.Len(), time.Since(start).Seconds())
 }
 
-// pageable measures columns of Go's memory, a tenth of the rows.
+// pageable measures columns in Go's memory, with a tenth of the rows.
 func (b *link) pageable() {
 	whole := *b
 	defer func() { *b = whole }()

@@ -10,15 +10,14 @@ import (
 	"github.com/weftgo/weft/internal/gpu/groups"
 )
 
-// MergeOn adds groups of rows on a device, as [Groups.Merge] adds those of other groups. It waits
-// for the batches that streams have added. The device needs memory for the state of all groups,
-// which comes to the host in pieces. The groups on the device stay as they are. So what several
-// devices have grouped becomes one result, and [Groups.Save] keeps it. Groups of a GPU come in no
-// order, unless results are sorted.
+// MergeOn adds the groups of on to g, so that groups of several devices become one result, which
+// [Groups.Save] can store. It waits for the batches that streams have added, and does not change
+// on. The device needs memory for the state of all groups, which is copied to the host in pieces.
+// Groups from a GPU are in no order, unless results are sorted.
 //
-// Aggregates, types and SkipNulls must be equal: [weft.ErrOptions], as are rows with ordinals. An
-// error after groups have been merged in part, such as that of a context that ends, is that of all
-// later calls.
+// If aggregates, types or SkipNulls differ, or the rows of g have ordinals, MergeOn returns
+// [weft.ErrOptions]. If it fails after some groups have been merged, for example because the
+// context ends, all later calls return its error.
 func (g *Groups) MergeOn(ctx context.Context, on *GroupsOn) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -52,7 +51,7 @@ func (h hostGroups) mergeInto(ctx context.Context, to *Groups) error {
 	return to.mergeReady(ctx, h.groups)
 }
 
-// mergeGroups is the maximum number of groups on a device that are copied to the host at a time.
+// mergeGroups is the maximum number of groups that are copied from a device to the host at a time.
 // Tests lower it.
 var mergeGroups = 1 << 20
 
@@ -63,7 +62,7 @@ func (g *gpuGroups) mergeInto(ctx context.Context, to *Groups) error {
 		return err
 	}
 	n, begun := mergeGroups, false
-	if m := to.opts.Memory; m > 0 { // a value comes as it is and as a word
+	if m := to.opts.Memory; m > 0 { // a page holds each value as copied and as a word
 		n = int(max(1, min(int64(n), m/readShare/int64(16*(len(state)+len(g.l.keys))))))
 	}
 	for lo := 0; lo < r.Len() && err == nil; lo += n {
@@ -80,8 +79,8 @@ func (g *gpuGroups) mergeInto(ctx context.Context, to *Groups) error {
 	return err
 }
 
-// stateColumns lists columns of results that tell the state of groups, in the order of
-// [layout.state].
+// stateColumns lists the result columns that hold the state of groups, in the order of
+// [layout.stateColumns].
 func (g *gpuGroups) stateColumns() []resultColumn {
 	all := []resultColumn{{groups.Aggregate{Func: groups.CountRows}, column.Int64}}
 	for _, s := range g.l.sources {

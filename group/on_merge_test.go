@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// tryMergeOn merges groups on a device into host groups that have rows already. The result is that
-// of all rows, also if they are merged twice.
+// tryMergeOn merges groups on a device into host groups that already have rows, twice. Each result
+// must be the same as if all rows were added.
 func tryMergeOn(t *testing.T, g *GroupsOn, o *Options, keys, values [][]column.Column) {
 	t.Helper()
 	dev := devicetest.OpenCPU(t, 1)
@@ -36,7 +36,7 @@ func tryMergeOn(t *testing.T, g *GroupsOn, o *Options, keys, values [][]column.C
 	}
 }
 
-// Sums that exceed 64 bits on devices are exact when they are merged.
+// Sums that exceed 64 bits on a device are exact after a merge.
 func TestMergeOnSums(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		aggs := []Aggregate{{Func: Sum}, {Func: Sum, Column: 1}, {Func: Mean}}
@@ -72,7 +72,7 @@ func TestMergeOnSums(t *testing.T) {
 	})
 }
 
-// A merge that stops in the middle is the error of all later calls.
+// If a merge stops in the middle, all later calls return its error.
 func TestMergeOnStops(t *testing.T) {
 	defer func(n int) { mergeGroups = n }(mergeGroups)
 	mergeGroups = 10
@@ -109,7 +109,7 @@ func (s *stopping) Err() error {
 	return nil
 }
 
-// Groups of other aggregates or types, and those that are closed, are refused, and nothing changes.
+// Groups with other aggregates or types, and closed groups, are errors. Nothing changes then.
 func TestMergeOnRefuses(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	keys := []column.Column{column.Of([]int32{1})}

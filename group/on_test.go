@@ -18,7 +18,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu/groups"
 )
 
-// devices runs a test on the device of the environment, and on the simulator.
+// devices runs a test on the simulator, and on the device that the environment selects.
 func devices(t *testing.T, test func(t *testing.T, dev device.Device)) {
 	t.Run("device", func(t *testing.T) { test(t, devicetest.Open(t)) })
 	t.Run("sim", func(t *testing.T) {
@@ -29,9 +29,8 @@ func devices(t *testing.T, test func(t *testing.T, dev device.Device)) {
 	})
 }
 
-// small returns groups whose tables on a GPU overflow in shared memory and grow, with rows that
-// come in several rounds. The default tables are large, which takes time when kernels are
-// interpreted.
+// small returns groups whose tables are small, so that they overflow and grow. The default tables
+// are large, which takes time in a simulator.
 func small(t interface {
 	Helper()
 	Fatal(...any)
@@ -53,10 +52,10 @@ var onDevice = []Aggregate{
 	{Func: Max, Column: 1}, {Func: First}, {Func: Last, Column: 1}, {Func: Count},
 }
 
-// of returns the types of columns of a case.
+// of returns its arguments, the types of the columns of a case.
 func of(t ...column.Type) []column.Type { return t }
 
-// Rows on a device, in batches on several streams, have the aggregates of [Groups] on the host.
+// Rows on a device, in batches on several streams, have the same aggregates as in [Groups].
 func TestOn(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		for _, c := range []struct {
@@ -98,8 +97,8 @@ func TestOn(t *testing.T) {
 	})
 }
 
-// drawn draws values of a type: small ones with exact sums, and some odd ones. One of nulls values
-// is null, on average.
+// drawn draws values of a type: small ones with exact sums, and some edge cases. On average, one of
+// nulls values is null.
 func drawn(rng *rand.Rand, t column.Type, n, limit, nulls int) column.Column {
 	c := map[column.Type]func() column.Column{
 		column.Int8: drawnAs[int8](rng, n, limit), column.Int16: drawnAs[int16](rng, n, limit), column.Int32: drawnAs[int32](rng, n, limit),
@@ -133,7 +132,7 @@ func drawnAs[T interface {
 		for i := range all {
 			all[i] = T(rng.IntN(most) & 127)
 			if rng.IntN(3) == 0 {
-				all[i] = -all[i] // of unsigned ones, those with many bits
+				all[i] = -all[i] // unsigned ones then have many bits
 			}
 			if k := rng.IntN(200); k < len(odd) && T(1)/T(2) > 0 {
 				all[i] = T(odd[k])
@@ -143,7 +142,7 @@ func drawnAs[T interface {
 	}
 }
 
-// upload returns columns on a device, with bitmaps that begin at some bit.
+// upload returns columns on a device, with bitmaps at any offset.
 func upload(t *testing.T, s *device.Stream, columns []column.Column) (all []column.On) {
 	t.Helper()
 	for i, c := range columns {
@@ -224,7 +223,7 @@ func tryOn(t *testing.T, dev device.Device, keys, values []column.Type, aggs []A
 	tryClosed(t, g, streams[0])
 }
 
-// downloadResult returns the result on the device, in memory of the host.
+// downloadResult downloads the result that ResultOn leaves on the device.
 func downloadResult(t *testing.T, g *GroupsOn, s *device.Stream) *Result {
 	t.Helper()
 	on, err := g.ResultOn(t.Context())
@@ -298,7 +297,7 @@ func tryClosed(t *testing.T, g *GroupsOn, s *device.Stream) {
 	}
 }
 
-// Sums that exceed 64 bits, and come back or do not.
+// Sums exceed 64 bits, and some come back.
 func TestOnOverflow(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		most := uint64(math.MaxUint64)
@@ -357,7 +356,7 @@ func sumOn[K, V column.Fixed](t *testing.T, dev device.Device, o *Options, keys 
 	return r, err
 }
 
-// All NaN are one key and -0 is 0, with the bits of groups on the host.
+// All NaN are one key and -0 is 0, with the same bits as in groups on the host.
 func TestOnFloatKeys(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		wide := []float64{math.Copysign(0, -1), math.NaN(), math.Inf(-1), 0, 5e-324, -5e-324}
@@ -388,7 +387,7 @@ func keysOn[K column.Fixed](t *testing.T, dev device.Device, keys []K) {
 	}
 }
 
-// Groups that failed on a closed stream can be closed, though both return ErrClosed.
+// Groups can be closed after an error on a closed stream, although both return ErrClosed.
 func TestOnClosedStream(t *testing.T) {
 	dev, err := sim.Open(nil) // without the checks of devicetest for such streams
 	if err != nil {
@@ -422,7 +421,7 @@ func TestOnClosedStream(t *testing.T) {
 	}
 }
 
-// Invalid arguments are refused, and no row has been added.
+// Invalid arguments are errors, and no row is added.
 func TestOnRefuses(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		for _, c := range []struct {
@@ -487,8 +486,8 @@ func TestOnRefuses(t *testing.T) {
 	})
 }
 
-// Memory that runs out, at any allocation, is an error and leaves no memory in use. This holds for
-// one key, for keys with a table of their own for nulls, and for keys that get numbers.
+// If any allocation fails, there is an error and no memory stays in use. This holds for one key,
+// for null keys with their own table, and for numbered keys.
 func TestOnMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -517,7 +516,7 @@ func TestOnMemory(t *testing.T) {
 	}
 }
 
-// growth is rows with more keys than the first tables hold.
+// growth holds rows with more keys than the first tables hold.
 type growth struct {
 	keys, values []column.Type
 	aggs         []Aggregate
@@ -605,7 +604,8 @@ func (x *growth) run(t *testing.T, dev device.Device) (err error) {
 	return there.Free()
 }
 
-// A context that ends at any point ends the call. It leaves groups as they were and no memory.
+// If a context ends at any point, the call stops, groups stay as they were, and no memory stays in
+// use.
 func TestOnEnds(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		g := small(t, dev, []Aggregate{{Func: Sum}, {Func: Min}}, nil)
@@ -641,7 +641,7 @@ func TestOnEnds(t *testing.T) {
 		left, _ := try(math.MaxInt)
 		all := math.MaxInt - left
 		for looks := 0; looks < all; looks++ {
-			// the number of polls of a GPU depends on chance
+			// the number of polls of a GPU varies
 			if _, ended := try(looks); !ended && looks == 0 {
 				t.Error("nobody minds a context that has ended")
 			}

@@ -8,14 +8,15 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Func is a function of the rows of a group.
+// Func is a function of the values of a column in one group.
 type Func uint8
 
-// The functions, with the types of their results.
+// The functions, each with the type of its result.
 const (
 	Rows  Func = iota // the number of rows; int64
 	Count             // the number of values that are not null; int64
-	// Sum is the sum of integers or floats: int64, uint64 for unsigned ones, float64 for floats.
+	// Sum is the sum of integers or floats: int64, uint64 for unsigned integers, float64 for
+	// floats.
 	Sum
 	Min   // the least value; the column's type
 	Max   // the greatest value; the column's type
@@ -29,14 +30,14 @@ var funcs = enum.Names[Func]{Type: "group.Func", Names: []string{"rows", "count"
 // String returns the name of the function, in lower case.
 func (f Func) String() string { return funcs.String(f) }
 
-// MarshalText returns String, or weft.ErrOptions for an invalid function.
+// MarshalText returns the text of String, or weft.ErrOptions for an invalid function.
 func (f Func) MarshalText() ([]byte, error) { return funcs.Text(f) }
 
-// UnmarshalText is [ParseFunc], so flag.TextVar accepts a Func.
+// UnmarshalText sets f as [ParseFunc] does, so flag.TextVar accepts a Func.
 func (f *Func) UnmarshalText(text []byte) error { return funcs.Read(f, text) }
 
-// ParseFunc returns the function with a name, in upper or lower case, as the inverse of String. For
-// other names it returns weft.ErrOptions, with the valid ones.
+// ParseFunc returns the function with a name, in upper or lower case. It is the inverse of String.
+// For other names it returns weft.ErrOptions, and the message lists the valid names.
 func ParseFunc(name string) (f Func, err error) {
 	err = f.UnmarshalText([]byte(name))
 	return f, err
@@ -45,36 +46,37 @@ func ParseFunc(name string) (f Func, err error) {
 // Aggregate is a function of a value column.
 type Aggregate struct {
 	Func Func
-	// Column is the index of the value column. [Rows] needs none.
+	// Column is the index of the value column. [Rows] ignores it.
 	Column int
 }
 
 // Options configure [Groups]. The zero value and nil are good defaults.
 type Options struct {
-	// SkipNulls leaves out rows with a null key. By default null is a key value of its own.
+	// SkipNulls leaves out rows with a null in a key column. By default null is a key value.
 	SkipNulls bool
 
-	// Sorted results are in ascending order of their keys. By default groups have the order of
-	// their first rows.
+	// Sorted makes results ascend by their keys. By default groups are in the order of their first
+	// rows.
 	Sorted bool
 
-	// WrapSums lets sums of integers wrap around at 64 bits. By default such a
-	// sum is an error of Result.
+	// WrapSums makes sums of integers wrap around at 64 bits. By default Result returns an error
+	// for a sum that does not fit.
 	WrapSums bool
 
 	// Capacity is the expected number of groups, at most 2^31 - 1. Default 0: tables start small
-	// and grow. With Memory they reserve no more than it holds.
+	// and grow. With Memory, tables reserve no more than Memory allows.
 	Capacity int
 
-	// Memory bounds, in bytes, the memory of groups and of the work on them. Groups that exceed it
-	// go to a temporary file, a part of all keys at a time, and results come from there. Memory is
-	// at least MinMemory. A single row or group of any size is held. Columns of the caller, and
-	// results until the caller drops them, come on top. [Groups.Pages] returns large results in
-	// pieces. Default 0: no bound, and no file. For [ByOn] it bounds the memory of a GPU.
+	// Memory bounds, in bytes, the memory of groups and of the work on them. It is at least
+	// MinMemory. Groups that exceed it go to a temporary file, one partition of the keys at a time,
+	// and results come from there. A single row or group may exceed the bound. Columns of the
+	// caller and results do not count. [Groups.Pages] returns large results in pieces. Default 0:
+	// no bound, and no file. For [ByOn] it bounds the memory of a GPU.
 	Memory int64
 
-	// TempDir is the directory of the temporary file, which has no name there and ends with the
-	// process. It must not be in memory. Default: $TMPDIR, or /var/tmp where that is not set.
+	// TempDir is the directory of the temporary file. The file has no name there and ends with the
+	// process. The directory must not be in memory. Default: $TMPDIR, or /var/tmp if that is not
+	// set.
 	TempDir string
 }
 
@@ -92,7 +94,7 @@ func (o *Options) check() (Options, error) {
 	return c, nil
 }
 
-// check reports invalid aggregates, for any types of columns.
+// check returns an error for aggregates that are invalid for all types of columns.
 func check(aggs []Aggregate) error {
 	for i, a := range aggs {
 		if int(a.Func) >= len(funcs.Names) {

@@ -14,9 +14,9 @@ import (
 var errStopped = errors.New("the caller has seen enough")
 
 // Pages iterates over the result in pieces of some ten thousand groups, in the order of
-// [Groups.Result], with memory for one piece. If groups went to the temporary file, they are sorted
-// there, too. An error is the last pair. Other calls wait until the iteration ends, so the loop
-// must not make any.
+// [Groups.Result]. It needs memory for one piece only. If groups went to the temporary file, they
+// are sorted there, too. The last pair holds the error, if any. Other calls wait until the
+// iteration ends, so the loop must not make any.
 func (g *Groups) Pages(ctx context.Context) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
 		g.mu.Lock()
@@ -36,8 +36,8 @@ func (g *Groups) Pages(ctx context.Context) iter.Seq2[*Result, error] {
 	}
 }
 
-// Spilled returns the number of bytes that went to the temporary file so far. 0: all groups are in
-// memory, and Len is their number.
+// Spilled returns the number of bytes written to the temporary file so far. If it is 0, all groups
+// are in memory, and Len is exact.
 func (g *Groups) Spilled() int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -47,7 +47,7 @@ func (g *Groups) Spilled() int64 {
 	return max(g.spilled.file.Stats().Written, 1)
 }
 
-// visitPages visits the pieces of the result.
+// visitPages calls f for each piece of the result, in order.
 func (g *Groups) visitPages(ctx context.Context, f func(*Result) error) (err error) {
 	if !g.opts.Sorted && !g.l.ordered {
 		return g.visitPieces(ctx, f)
@@ -72,7 +72,7 @@ func (g *Groups) visitPages(ctx context.Context, f func(*Result) error) (err err
 	return visitResults(rows.Pages(ctx), len(g.l.keys), f)
 }
 
-// visitPieces visits the groups in pieces, in any order.
+// visitPieces calls f for each piece of the groups, in any order.
 func (g *Groups) visitPieces(ctx context.Context, f func(*Result) error) error {
 	return g.visit(ctx, func(t *Groups) error {
 		k, n := t.interned(), t.groupsPerPage(pageGroups)
@@ -89,7 +89,7 @@ func (g *Groups) visitPieces(ctx context.Context, f func(*Result) error) error {
 	})
 }
 
-// visitResults visits pages as results whose first columns are keys.
+// visitResults calls f for each page, as a result. The first columns of a page are the keys.
 func visitResults(pages iter.Seq2[[]column.Column, error], keys int, f func(*Result) error) error {
 	for page, err := range pages {
 		if err == nil {

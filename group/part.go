@@ -6,40 +6,39 @@ import (
 	"github.com/weftgo/weft/internal/hostmem"
 )
 
-// part is a part of the groups: records in the order in which their groups came, with an index by
-// hash.
+// part holds some groups of a table: their records in the order of insertion, and a hash index.
 type part struct {
 	l     *layout
-	index []uint32 // offsets of records; 0: the place is free
-	recs  []uint64 // from one stride on, so that no record begins at 0
+	index []uint32 // offsets of records; 0: the entry is free
+	recs  []uint64 // records from one stride on, so that no record has offset 0
 	n     int
-	// orders holds, by record, places in the order of groups. Until a piece ends, the records that
-	// it added have their row in the piece instead.
+	// orders holds, by record, places in the order of all groups. Records that the current piece
+	// has added hold their row in the piece instead.
 	orders []uint64
-	// ordered is the number of records with a place in the order of all groups.
+	// ordered is the number of records whose place is assigned.
 	ordered int
 
-	nulls [][]uint64 // by source, by record: nulls among its values; may be too short, or nil
+	nulls [][]uint64 // by source and record: number of null values; may be too short, or nil
 	texts texts
-	carry map[uint32]int64 // by word: the net number of times its sum went over 64 bits
+	carry map[uint32]int64 // by word: the net number of times that its sum overflowed 64 bits
 
-	mem        *hostmem.Pool // of recs, orders and index; nil: the Go heap
-	dense      *denseKeys    // nil: close keys are not searched for
+	mem        *hostmem.Pool // memory of recs, orders and index; nil: the Go heap
+	dense      *denseKeys    // nil: keys that lie close together are not searched for
 	triedDense bool          // a search for close keys has been made
 
-	// local: the part belongs to a core. Its index has more places for each record.
+	// local: the part belongs to a core. Its index has more entries per record.
 	local bool
 }
 
-// An occupied place costs a branch misprediction, some 16 ns. The local parts of cores are small,
-// and have more places: with one row in four elsewhere, finding takes twice as long as with one in
-// 14.
+// The loads are index entries per record. A collision in the index costs a branch misprediction,
+// some 16 ns. If one row in four collides, finding takes twice as long as with one in 14. Local
+// parts are small, so their indexes have more entries, and sparseLoad below sparseIndex entries.
 const (
 	minIndex, indexLoad, localLoad = 16, 2, 4
 	sparseLoad, sparseIndex        = 8, 1 << 15
 )
 
-// newPart makes a part with capacity for some groups.
+// newPart makes a part with capacity for a number of groups.
 func newPart(l *layout, mem *hostmem.Pool, groups int) *part {
 	p := &part{l: l, mem: mem, index: hostmem.Slice[uint32](mem, indexFor(groups)),
 		recs:   hostmem.Slice[uint64](mem, (groups+1)*l.stride())[:l.stride()],
@@ -50,7 +49,7 @@ func newPart(l *layout, mem *hostmem.Pool, groups int) *part {
 	return p
 }
 
-// indexFor returns the size of an index of some groups.
+// indexFor returns the size of an index for a number of groups.
 func indexFor(groups int) int {
 	size := minIndex
 	for size < indexLoad*groups {
@@ -66,19 +65,19 @@ func (p *part) end() int          { return len(p.recs) }
 func (p *part) rows(i int) uint64 { return p.recs[p.rec(i)+wordRows] }
 
 // find writes the offsets of the records of at most blockRows mixed codes to k.ids, and counts a
-// row for each. New groups get a record. rows holds the numbers of the rows in the piece; nil: they
-// count from base on. find stops before it exceeds limit groups, and returns the number of codes
-// found.
+// row for each. New groups get a record. rows holds the numbers of the rows in the piece; if nil,
+// they are base, base+1, and so on. find stops before the part exceeds limit groups, and returns
+// the number of codes found.
 //
-// Most records are at their first place. Branches on that would be mispredicted one time in four.
-// So a first pass compares all codes there, without branches and with many reads in progress at
-// once.
+// Three of four records are at the first index entry of their code, so a branch on that would be
+// mispredicted one time in four. findHome first compares all codes with these records, without
+// branches and with many reads in progress at once.
 func (p *part) find(k *block, codes []uint64, rows []uint32, base, limit int) (done int) {
 	return p.findDisplaced(k, codes, rows, base, limit, p.findHome(k, codes))
 }
 
-// findHome finds the records of codes at their first place. It writes the indexes of the other n
-// codes to k.rows.
+// findHome finds records at the first index entry of their code. It writes the indexes of the n
+// codes that it does not find to k.rows, and returns n.
 func (p *part) findHome(k *block, codes []uint64) int {
 	codes = codes[:min(len(codes), blockRows)]
 	index, mask := p.index, uint64(len(p.index)-1)
@@ -98,7 +97,7 @@ func (p *part) findHome(k *block, codes []uint64) int {
 	return int(n)
 }
 
-// addExisting adds those rows of a block whose groups exist, and returns the other rows.
+// addExisting adds the rows of a block whose groups exist, and returns the other rows.
 func (p *part) addExisting(k *block, b batch) (missed batch) {
 	for _, i := range k.rows[:p.findHome(k, b.codes)] {
 		rec := p.search(b.codes[i], 0, 0)
@@ -125,7 +124,7 @@ func (p *part) addExisting(k *block, b batch) (missed batch) {
 	return missed
 }
 
-// findDisplaced finds the records of n codes that are not at their first place.
+// findDisplaced finds the records of the n codes that findHome did not find.
 func (p *part) findDisplaced(k *block, codes []uint64, rows []uint32, base, limit, n int) (done int) {
 	ids := k.ids[:len(codes)]
 	for _, i := range k.rows[:n] {
@@ -144,7 +143,7 @@ func (p *part) findDisplaced(k *block, codes []uint64, rows []uint32, base, limi
 	return len(codes)
 }
 
-// uncount reverts the counts that find made, for codes with records at their first place.
+// uncount reverts the counts that findHome made for these codes.
 func (p *part) uncount(ids []uint32, codes []uint64) {
 	for i, rec := range ids {
 		if rec != 0 && p.recs[rec+wordCode] == codes[i] {
@@ -153,8 +152,8 @@ func (p *part) uncount(ids []uint32, codes []uint64) {
 	}
 }
 
-// search returns the offset of the record of a code, and makes a missing one. It returns 0 if that
-// would exceed limit groups.
+// search returns the offset of the record of a code, and inserts a missing record. It returns 0 if
+// the part would exceed limit groups.
 func (p *part) search(code uint64, row, limit int) uint32 {
 	mask := uint64(len(p.index) - 1)
 	at := code & mask
@@ -173,7 +172,7 @@ func (p *part) search(code uint64, row, limit int) uint32 {
 	}
 }
 
-// insert makes a record for a free place in the index.
+// insert makes a record and stores its offset in the free index entry at.
 func (p *part) insert(at, code, row uint64) (rec uint32) {
 	rec = uint32(len(p.recs))
 	if len(p.recs)+p.l.stride() > cap(p.recs) {
@@ -197,7 +196,7 @@ func (p *part) insert(at, code, row uint64) (rec uint32) {
 	return rec
 }
 
-// minIndexSize returns the minimum number of places of the index.
+// minIndexSize returns the minimum number of entries of the index.
 func (p *part) minIndexSize() int {
 	switch {
 	case !p.local:
@@ -208,7 +207,7 @@ func (p *part) minIndexSize() int {
 	return localLoad * p.n
 }
 
-// reserve reserves capacity for some groups.
+// reserve reserves capacity for a number of groups.
 func (p *part) reserve(groups int) {
 	p.recs = grown(p.recs, p.mem, (groups-p.n)*p.l.stride())
 	p.orders = grown(p.orders, p.mem, groups-p.n)
@@ -240,7 +239,7 @@ func (p *part) reindex() {
 	}
 }
 
-// reset drops all groups and keeps the memory.
+// reset removes all groups and keeps the memory.
 func (p *part) reset() {
 	clear(p.index)
 	p.texts.reset()
@@ -254,7 +253,7 @@ func (p *part) reset() {
 	}
 }
 
-// countNulls counts a null among the values of a source.
+// countNulls adds count to the nulls of a source in a record.
 func (p *part) countNulls(source int, rec uint32, count uint64) {
 	i := p.at(int(rec))
 	if i >= len(p.nulls[source]) {
@@ -263,7 +262,7 @@ func (p *part) countNulls(source int, rec uint32, count uint64) {
 	p.nulls[source][i] += count
 }
 
-// nullCount returns the number of nulls of record i among the values of a source.
+// nullCount returns the number of nulls of a source in record i.
 func (p *part) nullCount(source, i int) uint64 {
 	if i >= len(p.nulls[source]) {
 		return 0
@@ -271,7 +270,7 @@ func (p *part) nullCount(source, i int) uint64 {
 	return p.nulls[source][i]
 }
 
-// recordOverflow records that a sum went over 64 bits, or came back.
+// recordOverflow adds n to the carry of the sum in a word.
 func (p *part) recordOverflow(word int, n int64) {
 	if p.carry == nil {
 		p.carry = make(map[uint32]int64)
@@ -281,7 +280,7 @@ func (p *part) recordOverflow(word int, n int64) {
 	}
 }
 
-// bytes returns the memory of a part.
+// bytes returns the memory of the part.
 func (p *part) bytes() int64 {
 	n := 4*cap(p.index) + 8*cap(p.recs) + 8*cap(p.orders) + 24*cap(p.texts.refs) + 16*len(p.carry)
 	for _, nulls := range p.nulls {

@@ -11,12 +11,13 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// interner numbers keys that codes cannot hold: either all of them, or those with a null.
+// interner numbers the keys that codes cannot hold: all keys, or only those with a null.
 type interner struct {
-	table *intern.Table // nil: the only such key is the null of a single column
-	// dictionaries holds, by key column, those of packed byte strings; nil for others.
+	table *intern.Table // nil if only the null of a single key column is no code
+	// dictionaries holds, by key column, the dictionaries of packed byte strings; nil for other
+	// types.
 	dictionaries []*dictionary
-	// single is the table as a dictionary, if the only column has byte strings.
+	// single wraps table as a dictionary if the only key column has byte strings.
 	single *dictionary
 }
 
@@ -39,13 +40,12 @@ func (g *Groups) newInterner(capacity int) (*interner, error) {
 	return r, errors.Join(errs...)
 }
 
-// newTableOf makes a table of keys.
 func (g *Groups) newTableOf(capacity int) (*intern.Table, error) {
 	return intern.New(g.dev, &intern.Options{Capacity: capacity, OffHeap: g.opts.Memory > 0})
 }
 
-// numberTexts replaces packed byte strings by their numbers. If it stops early, the piece becomes
-// shorter.
+// numberTexts replaces packed byte strings by their numbers. If it stops early, it cuts the piece
+// and sets p.stop.
 func (g *Groups) numberTexts(ctx context.Context, p *piece) {
 	for i, d := range g.interner.dictionaries {
 		if d == nil {
@@ -72,18 +72,18 @@ func (r *interner) len() int {
 	return r.table.Len()
 }
 
-// needsInterning reports whether codes cannot hold some keys, apart from the null of a single
-// column.
+// needsInterning reports whether codes cannot hold some keys. A single column's null does not
+// count.
 func (g *Groups) needsInterning() bool {
 	return !g.coder.packable || g.coder.Columns() > 1 && !g.coder.nullBits && !g.opts.SkipNulls &&
 		slices.ContainsFunc(g.l.keys, func(t column.Type) bool { return t != column.Bytes })
 }
 
-// storesKeys reports whether codes cannot hold some keys, or parts of them.
+// storesKeys reports whether interned keys or dictionaries hold keys.
 func (g *Groups) storesKeys() bool { return g.needsInterning() || len(g.coder.texts) > 0 }
 
-// intern makes the numbers of their keys the codes of other rows of a piece. If it stops early, the
-// piece becomes shorter.
+// intern returns a batch of rows whose codes are the numbers of their keys. rows lists n rows of
+// the piece, or is nil for the first n. If intern stops early, it cuts the piece and sets p.stop.
 func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) batch {
 	if g.interner.table == nil {
 		return g.nullBatch(p, rows)
@@ -117,13 +117,13 @@ func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) bat
 	return numbered
 }
 
-// codeOf returns the code of a key by its number, and numberOf its number by the code. Numbers are
-// dense, so a product with an odd number spreads them better than a hash: no two have the same
-// place while an index has a place for each.
+// codeOf returns the code for the number of a key, and numberOf is its inverse. Numbers are dense,
+// so a product with an odd constant spreads them better than a hash: no two collide while the index
+// has an entry for each.
 func codeOf(number uint32) uint64 { return uint64(number) * 0x9e3779b97f4a7c15 }
 func numberOf(code uint64) uint32 { return uint32(code * 0xf1de83e19937733d) }
 
-// lookupIDs writes the numbers of keys to ids. A single column of byte strings has no null.
+// lookupIDs writes the numbers of keys to ids. A single text column must not have nulls.
 func (r *interner) lookupIDs(ctx context.Context, dev device.Host, keys []column.Column, lookupIDs []uint32) error {
 	if r.single == nil {
 		_, err := r.table.Rows(ctx, keys, lookupIDs)
@@ -139,8 +139,7 @@ func (r *interner) lookupIDs(ctx context.Context, dev device.Host, keys []column
 	return nil
 }
 
-// columns returns the keys by number, of some types. If none has been interned, it returns a single
-// null key.
+// columns returns the interned keys by number. If no key is interned, it returns a single null key.
 func (r *interner) columns(types []column.Type) []column.Column {
 	if r.table != nil && r.table.Len() > 0 {
 		return r.table.Columns(0, r.table.Len())
@@ -155,14 +154,14 @@ func (r *interner) columns(types []column.Type) []column.Column {
 	return columns
 }
 
-// internedKeys holds the keys that codes cannot hold, while groups are read.
+// internedKeys holds the interned keys while groups are read.
 type internedKeys struct {
-	table *intern.Table   // its keys are those of all groups, in their order; nil: see all
-	all   []column.Column // by number
+	table *intern.Table   // holds the keys of all groups in their order; nil: see all
+	all   []column.Column // keys by number
 }
 
-// interned returns the keys for reading. If each group has one, they are read range by range, and
-// never all at once.
+// interned returns the keys for reading. If each group has one interned key, they are later read
+// range by range, and never all at once.
 func (g *Groups) interned() internedKeys {
 	if !g.coder.packable && g.interner.table != nil && g.packed.groups() == 0 && g.resident == g.interner.table.Len() && g.resident > 0 {
 		return internedKeys{table: g.interner.table}
@@ -170,7 +169,7 @@ func (g *Groups) interned() internedKeys {
 	return internedKeys{all: g.interner.columns(g.l.keys)}
 }
 
-// keys returns the key columns of groups at places lo to hi-1, or the writers that make them.
+// keys returns the key columns of the groups at places lo to hi-1, or writers that will make them.
 func (g *Groups) keys(k internedKeys, lo, hi int) (columns []column.Column, writers []*writer) {
 	if k.table != nil {
 		return k.table.Columns(lo, hi), nil
@@ -181,7 +180,7 @@ func (g *Groups) keys(k internedKeys, lo, hi int) (columns []column.Column, writ
 	return nil, writers
 }
 
-// tables returns the tables of keys.
+// tables returns all tables of interned keys and strings.
 func (r *interner) tables() (all []*intern.Table) {
 	if r == nil {
 		return nil
@@ -201,7 +200,8 @@ func (r *interner) tables() (all []*intern.Table) {
 func (r *interner) bytes() (bytes int64) {
 	for _, t := range r.tables() {
 		n, err := t.Memory(context.Background())
-		if err == nil { // otherwise it is closed or failed, and later calls return that error
+		// otherwise the table is closed or failed, and later calls return that error
+		if err == nil {
 			bytes += n
 		}
 	}

@@ -14,11 +14,11 @@ import (
 // ErrOverflow is the error of a sum of integers that needs more than 64 bits.
 var ErrOverflow = errors.New("sum does not fit 64 bits")
 
-// OverflowError is an [ErrOverflow] that names the sum.
+// OverflowError wraps [ErrOverflow] and identifies the sum.
 type OverflowError struct {
-	Column int // of the values
+	Column int // index of the value column
 	Type   column.Type
-	Key    string // of the group, as text
+	Key    string // key of the group, as text
 }
 
 func (e *OverflowError) Unwrap() error { return ErrOverflow }
@@ -27,8 +27,8 @@ func (e *OverflowError) Error() string {
 	return fmt.Sprintf("%v: of value column %d, %v, in the group of key %s; Options.WrapSums lets it wrap", ErrOverflow, e.Column, e.Type, e.Key)
 }
 
-// Result is groups as columns of one length: the values of each key column, and of each aggregate.
-// The columns share no memory with groups.
+// Result holds groups as columns of equal length: one for each key, and one for each aggregate. The
+// columns share no memory with groups.
 type Result struct {
 	Keys, Values []column.Column
 }
@@ -37,11 +37,11 @@ type Result struct {
 func (r *Result) Len() int { return length(r.Keys, r.Values) }
 
 // Result returns the aggregates of all groups so far. More rows may be added afterwards. Before the
-// first batch there are no key columns, and those of aggregates have no type. A sum of integers
-// that needs more than 64 bits is an [OverflowError], which names its group.
+// first batch it returns no key columns, and columns without a type for aggregates. A sum of
+// integers that needs more than 64 bits is an [OverflowError], which names its group.
 //
-// Where groups went to the temporary file, all are read from there, and their order is that of
-// partitions, unless they are sorted or their rows have ordinals.
+// If groups went to the temporary file, Result reads all groups from there. They then have the
+// order of partitions, unless they are sorted or their rows have ordinals.
 func (g *Groups) Result(ctx context.Context) (*Result, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -79,13 +79,13 @@ func (g *Groups) result(ctx context.Context) (*Result, error) {
 	return g.withoutOrdinals(r), nil
 }
 
-// withoutOrdinals removes the ordinals from a result of read.
+// withoutOrdinals removes the column of ordinals that read appends.
 func (g *Groups) withoutOrdinals(r *Result) *Result {
 	return &Result{Keys: r.Keys, Values: r.Values[:len(g.aggs)]}
 }
 
-// read returns the groups in memory at places lo to hi-1. If rows have ordinals, those of groups
-// are a column after the values.
+// read returns the groups in memory at places lo to hi-1. If rows have ordinals, a column with the
+// least ordinal of each group follows the values.
 func (g *Groups) read(ctx context.Context, k internedKeys, lo, hi int) (*Result, error) {
 	keys, writers := g.keys(k, lo, hi)
 	r := &Result{Keys: keys}
@@ -109,7 +109,7 @@ func (g *Groups) read(ctx context.Context, k internedKeys, lo, hi int) (*Result,
 	return r, g.checkSums(r.Keys, lo, hi)
 }
 
-// concat returns the groups of results, one result after another.
+// concat returns the groups of all results, one result after another.
 func concat(pieces []*Result) (*Result, error) {
 	pages := make([][]column.Column, len(pieces))
 	for i, r := range pieces {
@@ -131,7 +131,7 @@ func typeOf(r reading, l *layout) column.Type {
 	return resultType(r.fn, l.sources[r.source].typ)
 }
 
-// resultType returns the type of a function of values of a type.
+// resultType returns the type of a function of values of type t.
 func resultType(f Func, t column.Type) column.Type {
 	switch {
 	case f == Rows || f == Count:
@@ -148,8 +148,8 @@ func resultType(f Func, t column.Type) column.Type {
 	return column.Float64
 }
 
-// checkSums checks the groups at places lo to hi-1, which have these keys, for sums of more than 64
-// bits. Its error names the group of the first.
+// checkSums returns an error if a sum of the groups at places lo to hi-1 needs more than 64 bits.
+// keys are the keys of these groups. The error names the first such group.
 func (g *Groups) checkSums(keys []column.Column, lo, hi int) error {
 	if g.opts.WrapSums {
 		return nil
@@ -174,7 +174,6 @@ func (g *Groups) checkSums(keys []column.Column, lo, hi int) error {
 	return &OverflowError{s.col, s.typ, keyText(keys, int(group)-lo)}
 }
 
-// keyText formats the key of a group.
 func keyText(keys []column.Column, group int) string {
 	s := "("
 	for i, c := range keys {
@@ -193,7 +192,6 @@ func keyText(keys []column.Column, group int) string {
 	return s + ")"
 }
 
-// parts returns the parts of both tables.
 func (g *Groups) parts() []*part {
 	return append(g.packed.parts[:len(g.packed.parts):len(g.packed.parts)], g.numbered.parts...)
 }

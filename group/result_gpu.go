@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu/groups"
 )
 
-// resultColumn is a column of results and its type.
+// resultColumn is an aggregate to read and the type of its column.
 type resultColumn struct {
 	agg groups.Aggregate
 	typ column.Type
@@ -31,7 +31,7 @@ func (g *gpuGroups) resultOn(ctx context.Context) (r *ResultOn, err error) {
 	return r, nil
 }
 
-// read writes columns of all groups.
+// read returns the given columns of all groups.
 func (g *gpuGroups) read(ctx context.Context, columns []resultColumn) (r *ResultOn, outputs []groups.Output, err error) {
 	tables := g.tables()
 	counts, n := make([]int, len(tables)), 0
@@ -65,7 +65,7 @@ func (g *gpuGroups) read(ctx context.Context, columns []resultColumn) (r *Result
 	return r, outputs, nil
 }
 
-// columns allocates those of a result of n groups, with bitmaps of zeros.
+// columns allocates the columns of a result of n groups, and clears their bitmaps.
 func (g *gpuGroups) columns(ctx context.Context, r *ResultOn, n int, columns []resultColumn) (keys []groups.KeyOutput, outputs []groups.Output, err error) {
 	s := g.tables()[0].Stream()
 	add := func(to *[]column.On, t column.Type, nulls bool) (at, valid device.Ptr, err error) {
@@ -94,7 +94,7 @@ func (g *gpuGroups) columns(ctx context.Context, r *ResultOn, n int, columns []r
 	return keys, outputs, s.Sync(ctx)
 }
 
-// mayBeNull reports whether an aggregate may cover a group without values.
+// mayBeNull reports whether an aggregate may be null for some group.
 func (g *gpuGroups) mayBeNull(a groups.Aggregate) bool {
 	if a.Func == groups.CountRows || a.Func == groups.CountOf {
 		return false
@@ -107,7 +107,8 @@ func (g *gpuGroups) mayBeNull(a groups.Aggregate) bool {
 	return false
 }
 
-// free returns the memory of a result. A copy with an ended context may still be in progress.
+// free frees a result. It first waits for all work, even if ctx has ended, as copies may be in
+// progress.
 func (g *gpuGroups) free(ctx context.Context, r *ResultOn) (err error) {
 	for _, t := range g.tables() {
 		err = errors.Join(err, t.Stream().Sync(context.WithoutCancel(ctx)))
@@ -115,7 +116,7 @@ func (g *gpuGroups) free(ctx context.Context, r *ResultOn) (err error) {
 	return errors.Join(err, r.Free())
 }
 
-// checkSums checks for sums of more than 64 bits, and names the group of one.
+// checkSums returns an error if a sum needs more than 64 bits. The error names one group.
 func (g *gpuGroups) checkSums(ctx context.Context, r *ResultOn, outputs []groups.Output) error {
 	for i, o := range outputs {
 		if o.OverflowRow < 0 || g.opts.WrapSums {
@@ -151,7 +152,7 @@ func sortedByKeys(ctx context.Context, r *Result) (_ *Result, err error) {
 	return sorted(ctx, host, r, ascending(0, len(r.Keys)))
 }
 
-// download returns the result in memory of the host, in no order.
+// download returns the result in host memory, in no order.
 func (g *gpuGroups) download(ctx context.Context) (r *Result, err error) {
 	on, err := g.resultOn(ctx)
 	if err != nil {

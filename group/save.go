@@ -24,35 +24,35 @@ import (
 //	         numbers of aggregates, of key columns and of value columns (uint32 each), CRC-32C
 //	layout   function (uint8) and column (uint32) of each aggregate, the types of key columns and
 //	         of value columns (uint8 each), CRC-32C
-//	page     length (uint64) > 0, CRC-32C of that, and a page as package spill encodes it, of
-//	         columns as state.go lists them
+//	page     length (uint64) > 0, CRC-32C of the length, and a page as package spill encodes it,
+//	         with the columns that state.go lists
 //	…
 //	end      0 (uint64), CRC-32C
 //
-// Several pages may have states of one group; these follow each other.
+// Several consecutive pages may contain states of the same group.
 const (
 	magic      = "WEFTGRP1"
 	headBytes  = 24
 	pageGroups = 1 << 16
 	maxColumns = 1 << 16
 
-	// maxRows bounds the rows of all groups from streams together, so that no count wraps.
+	// maxRows bounds the total number of rows in groups from streams, so that no count wraps.
 	maxRows = 1 << 62
 
 	flagRows, flagOrdered, flagSkipNulls = 1, 2, 4
 )
 
-// nCreated counts groups, so that those that merge with each other lock in one order.
+// nCreated counts all Groups. Groups that are merged lock in the order of creation.
 var nCreated atomic.Uint64
 
-// Merge adds the groups of others as if their rows were added here now, those of the first first.
-// Rows with ordinals may be merged in any order. The result is that of adding all rows to one
-// table, except that sums and means of floats differ in their last digits. The difference is at
-// most the number of rows of a group, times the sum of their absolute values, times 2^-53.
+// Merge adds the groups of others, in this order, as if their rows were added here now. Rows with
+// ordinals may be merged in any order. The result is the same as if all rows were added to one
+// table, except for the last digits of sums and means of floats. That difference is at most the
+// number of rows of a group, times the sum of their absolute values, times 2^-53.
 //
-// Others do not change. They need the same aggregates, types, and SkipNulls: Merge stops before the
-// first one that differs, with [weft.ErrOptions]. Any other error, such as that of a context that
-// ends during a merge, leaves groups merged in part: all later calls return it.
+// Merge does not change others. They must have the same aggregates, types, and SkipNulls. Merge
+// stops before the first one that differs, and returns [weft.ErrOptions]. After any other error,
+// such as the end of the context, groups are merged in part, and all later calls return that error.
 func (g *Groups) Merge(ctx context.Context, others ...*Groups) error {
 	for _, o := range others {
 		if err := g.merge(ctx, o); err != nil {
@@ -86,8 +86,7 @@ func (g *Groups) merge(ctx context.Context, o *Groups) error {
 	return g.mergeReady(ctx, o)
 }
 
-// mergeReady is merge of groups that have rows, with equal aggregates, and whose locks the caller
-// holds.
+// mergeReady merges groups that have rows and equal aggregates. The caller holds the locks of both.
 func (g *Groups) mergeReady(ctx context.Context, o *Groups) error {
 	if o.loaded > maxRows-g.loaded {
 		return fmt.Errorf("%w: groups of more than 2^62 rows together cannot be merged", op.ErrFull)
@@ -101,7 +100,7 @@ func (g *Groups) mergeReady(ctx context.Context, o *Groups) error {
 	return g.failed
 }
 
-// mergeable returns ErrOptions if groups have other aggregates, or another SkipNulls.
+// mergeable returns ErrOptions unless g has these aggregates and this SkipNulls.
 func (g *Groups) mergeable(aggs []Aggregate, skipNulls bool) error {
 	if slices.Equal(g.aggs, aggs) && g.opts.SkipNulls == skipNulls {
 		return nil
@@ -130,8 +129,8 @@ func (g *Groups) visitResidentStates(ctx context.Context, n int, visit func(page
 	return nil
 }
 
-// Save writes groups to a stream, with checksums. [Load] reads them, on any machine and with any
-// later version.
+// Save writes groups to a stream, with checksums. [Load] reads it on any machine, with any later
+// version.
 func (g *Groups) Save(ctx context.Context, to io.Writer) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -164,7 +163,7 @@ func (g *Groups) save(ctx context.Context, to io.Writer) error {
 	return w.Flush()
 }
 
-// appendLength appends the length of a page, or the 0 of the end, and its checksum.
+// appendLength appends the length of a page and a checksum of the length. Length 0 marks the end.
 func appendLength(b []byte, n int) []byte {
 	at := len(b)
 	b = binary.LittleEndian.AppendUint64(b, uint64(n))
@@ -199,9 +198,9 @@ func (g *Groups) saveHead(w *seal.Writer) {
 	w.Sealed(layout)
 }
 
-// Load makes groups of what Save wrote. It reads nothing after its end. Aggregates and SkipNulls
-// are those of the stream, other options those of opts. A stream that Save did not write, or that
-// is damaged, is [weft.ErrFormat], with the offset of the damage.
+// Load makes groups from a stream that Save wrote, and reads nothing after its end. The stream
+// determines aggregates and SkipNulls, and opts all other options. If the stream is damaged, or
+// Save did not write it, Load returns [weft.ErrFormat] with the offset of the damage.
 func Load(ctx context.Context, dev device.Device, from io.Reader, opts *Options) (*Groups, error) {
 	r := &loader{from: from}
 	h, err := r.readHead()
@@ -221,12 +220,14 @@ func Load(ctx context.Context, dev device.Device, from io.Reader, opts *Options)
 	return g, nil
 }
 
-// MergeFrom adds groups that Save or SaveParts wrote, as [Groups.Merge] adds others. It reads a
-// page at a time and makes no other table. It reads nothing after the end of the stream.
+// MergeFrom adds groups from a stream that Save or SaveParts wrote. It reads one page at a time,
+// makes no other table, and reads nothing after the end of the stream. See [Groups.Merge] for the
+// results.
 //
-// A stream with other aggregates, types or SkipNulls is [weft.ErrOptions], and one that is damaged
-// before its pages is [weft.ErrFormat]: groups stay as they are. Any other error, such as damage of
-// a page, leaves groups merged in part: all later calls return it.
+// Groups stay unchanged in two cases. If aggregates, types or SkipNulls differ, MergeFrom returns
+// [weft.ErrOptions]. If the stream is damaged before its pages, it returns [weft.ErrFormat]. After
+// any other error, such as a damaged page, groups are merged in part, and all later calls return
+// that error.
 func (g *Groups) MergeFrom(ctx context.Context, from io.Reader) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -264,12 +265,12 @@ type loader struct {
 	offset int64
 }
 
-// damaged returns the error of what was found at an offset.
+// damaged returns an error that describes damage at an offset.
 func damaged(at int64, format string, args ...any) error {
 	return fmt.Errorf("%w: byte %d: %s", op.ErrFormat, at, fmt.Sprintf(format, args...))
 }
 
-// read reads n bytes into memory that grows as they come.
+// read reads n bytes. Its memory grows with the bytes read, because a damaged n may be huge.
 func (r *loader) read(n uint64) ([]byte, error) {
 	var b bytes.Buffer
 	got, err := io.CopyN(&b, r.from, int64(n))
@@ -279,7 +280,7 @@ func (r *loader) read(n uint64) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// readSealed reads n bytes and their checksum.
+// readSealed reads n bytes and verifies the checksum that follows them.
 func (r *loader) readSealed(n int) ([]byte, error) {
 	at := r.offset
 	b, err := r.read(uint64(n) + 4)
@@ -301,7 +302,6 @@ type savedHead struct {
 
 func (h *savedHead) has(flag uint32) bool { return h.flags&flag != 0 }
 
-// newGroups makes groups for a stream.
 func (h *savedHead) newGroups(dev device.Device, opts *Options) (*Groups, error) {
 	var o Options
 	if opts != nil {
@@ -358,7 +358,7 @@ func (r *loader) readHead() (h savedHead, err error) {
 	return h, nil
 }
 
-// readPages reads the pages and adds them.
+// readPages adds all pages of the stream to g.
 func (r *loader) readPages(ctx context.Context, g *Groups, h *savedHead) error {
 	for {
 		at := r.offset
@@ -392,8 +392,8 @@ func (r *loader) readPages(ctx context.Context, g *Groups, h *savedHead) error {
 	}
 }
 
-// checkPage reports a page that no groups of this layout have written. Checksums do not detect a
-// forged page.
+// checkPage returns an error for a page that groups of this layout cannot have written. Checksums
+// do not detect a forged page.
 func (g *Groups) checkPage(page []column.Column) error {
 	types := slices.Concat(g.l.keys, g.mergeLayout.values)
 	if len(page) != len(types) {
@@ -411,8 +411,8 @@ func (g *Groups) checkPage(page []column.Column) error {
 	return g.checkCounts(page[len(g.l.keys):], state)
 }
 
-// checkCounts reports groups without rows, with more nulls than rows, or with impossible sums, and
-// counts the rows.
+// checkCounts returns an error for groups without rows, with more nulls than rows, or with
+// impossible sums. It adds the rows to g.loaded.
 func (g *Groups) checkCounts(page []column.Column, state []stateColumn) error {
 	rows := column.Values[uint64](page[0])
 	for i, n := range rows {
@@ -421,7 +421,7 @@ func (g *Groups) checkCounts(page []column.Column, state []stateColumn) error {
 		}
 		g.loaded += n
 	}
-	var nulls []uint64 // of the source that columns belong to
+	var nulls []uint64 // nulls of the source of the following columns
 	for k, c := range state {
 		if c.slot.kind == addNulls {
 			nulls = column.Values[uint64](page[k])

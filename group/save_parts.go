@@ -11,20 +11,21 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// SaveParts writes groups in pieces. All groups of a piece are of one part: that of their keys by
-// [column.Partition] with a number of parts and a seed. So groups with equal keys, of any tables,
-// are of one part. Without key columns all groups are of part 0.
+// SaveParts writes groups in pieces. Each piece holds groups of one part, which [column.Partition]
+// computes from their keys, with the given number of parts and seed. Groups with equal keys thus
+// have the same part in all tables. Without key columns all groups belong to part 0.
 //
-// Each piece is what [Groups.Save] writes of its groups: [Load] reads it, and [Groups.MergeFrom]
-// merges any number of them, one after another. A piece has at most maxBytes bytes unless a single
-// group takes more. Pieces of a part come in the order of its groups. Each part has at least one
-// piece, which has no groups but their types if the part has none.
+// Each piece is a stream as [Groups.Save] writes it. [Load] reads it, and [Groups.MergeFrom] merges
+// any number of pieces, one after another. A piece has at most maxBytes bytes unless a single group
+// needs more. The pieces of a part keep the order of its groups. A part without groups has one
+// piece, which holds only the types.
 //
-// emit receives the part, the number of groups of the piece, and the piece, which it may keep. It
-// must not call methods of these groups. Its error ends SaveParts, which returns it. Pieces that
-// are not full yet take up to parts × maxBytes bytes of memory.
+// SaveParts calls emit with the part, the number of groups, and the piece, which emit may keep.
+// emit must not call methods of these groups. If emit returns an error, SaveParts stops and returns
+// it. Incomplete pieces take up to parts × maxBytes bytes of memory.
 //
-// Parts that column.Partition does not take, and maxBytes below 1, are [weft.ErrOptions].
+// SaveParts returns [weft.ErrOptions] if maxBytes is below 1, or if column.Partition rejects the
+// number of parts.
 func (g *Groups) SaveParts(
 	ctx context.Context, parts int, seed uint64, maxBytes int,
 	emit func(part, groups int, piece []byte) error,
@@ -58,17 +59,17 @@ type partSaver struct {
 
 	head   []byte // the header and the layout
 	pieces []savedPiece
-	page   []byte // the page that is added
+	page   []byte // the encoded page to add
 }
 
-// savedPiece is the piece of a part that is not full yet.
+// savedPiece is the incomplete piece of a part.
 type savedPiece struct {
-	bytes   []byte // without the end
+	bytes   []byte // without the end mark
 	groups  int
-	emitted bool // a piece of this part was
+	emitted bool // a piece of this part was emitted
 }
 
-// lengthBytes is the size of what appendLength appends.
+// lengthBytes is the number of bytes that appendLength appends.
 const lengthBytes = 12
 
 func (s *partSaver) save(ctx context.Context) error {
@@ -117,7 +118,7 @@ func (s *partSaver) partitionPage(page []column.Column) error {
 	return nil
 }
 
-// addGroups adds groups of a part, in pages that fit a piece.
+// addGroups adds groups to a part, in pages that fit a piece.
 func (s *partSaver) addGroups(part int, page []column.Column) error {
 	n := page[0].Len()
 	limit := int64(max(1, s.maxBytes-len(s.head)-2*lengthBytes))
@@ -133,7 +134,7 @@ func (s *partSaver) addGroups(part int, page []column.Column) error {
 	return nil
 }
 
-// addPage adds a page to the piece of a part, or its halves if it exceeds a piece after all.
+// addPage adds a page to the piece of a part. It halves a page that exceeds a piece.
 func (s *partSaver) addPage(part int, page []column.Column) error {
 	n := page[0].Len()
 	s.page = spill.AppendPage(s.page[:0], page)
@@ -158,7 +159,7 @@ func (s *partSaver) addPage(part int, page []column.Column) error {
 	return nil
 }
 
-// emitPiece ends the piece of a part and emits it.
+// emitPiece completes the piece of a part and emits it.
 func (s *partSaver) emitPiece(part int) error {
 	p := s.pieces[part]
 	s.pieces[part] = savedPiece{emitted: true}

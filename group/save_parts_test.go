@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// savedPart is what SaveParts emits at a time.
+// savedPart holds the arguments of one call of emit.
 type savedPart struct {
 	part, groups int
 	bytes        []byte
@@ -32,8 +32,8 @@ func saveParts(
 	return pieces, err
 }
 
-// Parts are disjoint, by the partition of their keys, and together all groups: of several tables
-// that are merged, of any types, in memory and spilled, however small pieces are.
+// Parts are disjoint, follow the partition of their keys, and together are all groups. Tables are
+// merged, of any types, in memory or spilled, and pieces have any size.
 func TestSaveParts(t *testing.T) {
 	dev := open(t, 2)
 	spilled, cut := 0, 0
@@ -91,7 +91,7 @@ func TestSaveParts(t *testing.T) {
 	}
 }
 
-// Groups that are merged under a limit are spilled, and merged again.
+// Groups that are merged under a limit of memory spill, and are merged again.
 func TestMergeFromSpills(t *testing.T) {
 	dev := open(t, 2)
 	x := &trial{aggs: []Aggregate{{Func: Rows}}}
@@ -119,7 +119,7 @@ func TestMergeFromSpills(t *testing.T) {
 	}
 }
 
-// checkPieces loads each piece by itself.
+// checkPieces loads each piece on its own.
 func checkPieces(
 	t *rapid.T, dev device.Device, x *trial, pieces []savedPart, parts, maxBytes int,
 ) {
@@ -153,8 +153,8 @@ func mergePieces(t *rapid.T, merged []*Groups, pieces []savedPart) {
 	}
 }
 
-// compareParts compares all parts together with the model, and the part of each group with that of
-// its keys.
+// compareParts compares all parts together with the model. It checks that each group is in the part
+// of its keys.
 func compareParts(
 	t *rapid.T, dev device.Host, merged []*Groups, m *model, x *trial, seed uint64,
 ) {
@@ -183,7 +183,7 @@ func compareParts(
 	}
 }
 
-// Groups without rows, without keys and with types alone have pieces, too.
+// Groups without rows, without keys, or with types only have pieces, too.
 func TestSavePartsOfFew(t *testing.T) {
 	dev := open(t, 1)
 	none := create(t, dev, []Aggregate{{Func: Rows}}, nil)
@@ -217,7 +217,7 @@ func TestSavePartsOfFew(t *testing.T) {
 	}
 }
 
-// Errors of the caller come back, and groups are as before, spilled or not.
+// SaveParts returns errors of the caller, and groups stay unchanged, spilled or not.
 func TestSavePartsErrors(t *testing.T) {
 	dev := open(t, 2)
 	x := &trial{aggs: []Aggregate{{Func: Rows}}}
@@ -270,8 +270,8 @@ func TestSavePartsErrors(t *testing.T) {
 	}
 }
 
-// Damage at any byte of a piece, and any end, is an error of Load and MergeFrom. Groups stay as
-// they are if it comes before the pages.
+// Damage at any byte of a piece, and truncation, is an error of Load and MergeFrom. If it is before
+// the pages, groups stay unchanged.
 func TestPieceDamaged(t *testing.T) {
 	dev := open(t, 1)
 	whole, err := Load(t.Context(), dev, bytes.NewReader(saved(t, dev)), nil)
@@ -308,7 +308,7 @@ func TestPieceDamaged(t *testing.T) {
 	}
 }
 
-// Streams of other groups change nothing. An end of the context is kept.
+// Streams of other groups change nothing. After the end of a context, all calls return its error.
 func TestMergeFromErrors(t *testing.T) {
 	dev := open(t, 1)
 	key := []column.Column{column.Of([]int32{1})}

@@ -13,8 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// claiming returns saved groups of some keys. Each claims a number of rows, and a sum of some times
-// 2^64.
+// claiming returns saved groups of n keys. Each group claims a number of rows, and a carry.
 func claiming(t *testing.T, n int, rows uint64, carry int64) io.Reader {
 	t.Helper()
 	g := create(t, open(t, 1), []Aggregate{{Func: Rows}, {Sum, 0}}, nil)
@@ -36,7 +35,7 @@ func claiming(t *testing.T, n int, rows uint64, carry int64) io.Reader {
 	return &b
 }
 
-// Counts of a forged stream do not wrap, in one stream or in several.
+// Row counts of forged streams do not wrap, in one stream or in several.
 func TestLoadManyRows(t *testing.T) {
 	dev := open(t, 1)
 	for _, tt := range []struct {
@@ -73,7 +72,7 @@ func TestLoadManyRows(t *testing.T) {
 	}
 }
 
-// Shares of the largest limits are positive, and no larger than the limits.
+// Shares of the largest limits are positive, and do not exceed the limits.
 func TestMemoryOfAnySize(t *testing.T) {
 	dev := open(t, 1)
 	for _, memory := range []int64{MinMemory, 1 << 40, 3 << 61, math.MaxInt64} {
@@ -95,7 +94,7 @@ func TestMemoryOfAnySize(t *testing.T) {
 	}
 }
 
-// Groups whose first ordinals are equal come in the order of their keys, wherever they were.
+// Groups with equal first ordinals are in the order of their keys, wherever the groups were.
 func TestOrdinalTies(t *testing.T) {
 	const n = 60_000
 	dev := open(t, 2)

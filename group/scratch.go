@@ -9,30 +9,30 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// maxKeptScratch is the maximum number of bytes of scratch that stay from one call to the next.
+// maxKeptScratch is the maximum number of bytes of scratch kept from one call to the next.
 const maxKeptScratch = 64 << 20
 
-// scratch is memory that calls use one after the other. The system would have to find and zero
-// newly mapped memory each time, which took longer than the work on it. So the scratch of closed
-// groups is kept for the next ones. Groups with Options.Memory map theirs and return it.
+// scratch is working memory that successive calls reuse. Mapping it anew for each call took longer
+// than the work, because the system must find and zero the pages. The scratch of closed groups is
+// therefore pooled for later ones. Groups with Options.Memory map their own scratch and return it.
 type scratch struct {
 	chunks  *chunks
-	mem     []uint64 // for data by row
-	used    int      // words in use
+	mem     []uint64 // data by row
+	used    int      // words of mem in use
 	offHeap bool
 	mapped  *spill.Memory[uint64] // allocator of mem; nil: the Go heap
 
-	readStores [2]*spill.Store // rows from the temporary file, by kind; nil: none yet
-	taker      spill.Taker     // of rows for the file
+	readStores [2]*spill.Store // by kind: rows read from the temporary file; nil before the first
+	taker      spill.Taker     // collects rows for the file
 
-	added []uint64 // bits of rows of a piece that added a group
-	ranks []uint32 // number of bits set before each word
+	added []uint64 // a bit for each row of a piece, set if the row added a group
+	ranks []uint32 // number of bits set in added before each word
 }
 
-// scratchPool holds the scratch of closed groups, for the next ones.
+// scratchPool holds the scratch of closed groups.
 var scratchPool sync.Pool
 
-// newScratch returns scratch that is mapped and counted, or scratch that may be pooled.
+// newScratch returns new scratch outside the Go heap, or pooled scratch on it.
 func newScratch(offHeap bool) *scratch {
 	if !offHeap {
 		if s, ok := scratchPool.Get().(*scratch); ok {
@@ -42,14 +42,14 @@ func newScratch(offHeap bool) *scratch {
 	return &scratch{offHeap: offHeap, chunks: new(chunks)}
 }
 
-// blocks holds the memory of cores, of type *block.
+// blocks pools values of type *block, one per core at work.
 var blocks = sync.Pool{New: func() any { return new(block) }}
 
-// reserve reserves some bytes, and ends the use of all memory that was allocated before.
+// reserve reserves bytes of memory. Slices allocated before must no longer be used.
 func (s *scratch) reserve(bytes int) {
 	s.used = 0
 	if words := (bytes + 7) / 8; words > len(s.mem) {
-		s.release() // before both sizes are allocated
+		s.release() // free the old memory before the new one is allocated
 		if s.offHeap {
 			if m, err := spill.Make[uint64](nil, words); err == nil {
 				runtime.AddCleanup(s, (*spill.Memory[uint64]).Free, m) // if free is not called
@@ -61,13 +61,12 @@ func (s *scratch) reserve(bytes int) {
 	}
 }
 
-// openStore makes memory for rows from the temporary file.
+// openStore makes the store for rows of a kind that are read from the temporary file.
 func (s *scratch) openStore(kind uint8, types []column.Type) {
 	s.readStores[kind] = spill.NewStore(nil, types)
 	runtime.AddCleanup(s, (*spill.Store).Free, s.readStores[kind]) // if free is not called
 }
 
-// release returns the memory for rows.
 func (s *scratch) release() {
 	if s.mapped != nil {
 		s.mapped.Free()
@@ -75,7 +74,7 @@ func (s *scratch) release() {
 	s.mem, s.mapped = nil, nil
 }
 
-// free returns all memory, or puts it into the pool for other groups.
+// free frees all memory, or returns the scratch to the pool.
 func (s *scratch) free() {
 	if s.offHeap {
 		s.release()
@@ -88,7 +87,7 @@ func (s *scratch) free() {
 	scratchPool.Put(s)
 }
 
-// trim returns a large amount of memory.
+// trim frees memory of more than maxKeptScratch bytes.
 func (s *scratch) trim() {
 	if !s.offHeap && 8*len(s.mem) > maxKeptScratch {
 		s.mem = nil
@@ -98,7 +97,7 @@ func (s *scratch) trim() {
 	}
 }
 
-// allocScratch allocates n elements of the memory of s, which reserve has reserved.
+// allocScratch allocates n elements from the memory that s.reserve has reserved.
 func allocScratch[T uint32 | uint64](s *scratch, n int) []T {
 	mem := s.mem[s.used:]
 	s.used += (n*int(unsafe.Sizeof(T(0))) + 7) / 8

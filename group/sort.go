@@ -9,8 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/extsort"
 )
 
-// sortKeys returns the columns that the groups of read are sorted by, in order: their keys, or
-// their ordinals and then the keys.
+// sortKeys returns the columns of a result to sort by: the keys, or the ordinals and then the keys.
 func (g *Groups) sortKeys() []extsort.Key {
 	if g.opts.Sorted {
 		return ascending(0, len(g.l.keys))
@@ -18,7 +17,7 @@ func (g *Groups) sortKeys() []extsort.Key {
 	return append(ascending(len(g.l.keys)+len(g.aggs), 1), ascending(0, len(g.l.keys))...)
 }
 
-// ascending returns n columns from number lo on as keys.
+// ascending returns n sort keys, for the columns from number lo on.
 func ascending(lo, n int) []extsort.Key {
 	keys := make([]extsort.Key, n)
 	for i := range keys {
@@ -27,7 +26,7 @@ func ascending(lo, n int) []extsort.Key {
 	return keys
 }
 
-// sorted returns the groups of a result in the order of keys.
+// sorted returns the groups of r, sorted by keys.
 func sorted(ctx context.Context, dev device.Host, r *Result, keys []extsort.Key) (*Result, error) {
 	columns := slices.Concat(r.Keys, r.Values)
 	perm, err := extsort.Order(ctx, dev, columns, keys)

@@ -16,13 +16,13 @@ const (
 	// MinMemory is the least Options.Memory, in bytes.
 	MinMemory = 16 << 20
 
-	// spillParts is the number of partitions of groups in the temporary file. A partition that
-	// exceeds Memory is partitioned again, with another seed, up to maxDepth times.
+	// spillParts is the number of partitions in the temporary file. A partition whose groups exceed
+	// Memory is partitioned again with another seed, up to maxDepth times.
 	spillParts = spill.MaxParts
 	maxDepth   = 6
 )
 
-// readShare of Memory holds rows that have been read from the file.
+// readShare divides Options.Memory to give the bytes of rows read from the file at a time.
 const readShare = 32
 
 // spillState holds the groups in a temporary file, and the division of Options.Memory.
@@ -33,24 +33,24 @@ type spillState struct {
 	parts      *spill.Parts // nil: all groups are in memory
 	seed       uint64
 	depth      int
-	nStates    int // of groups, and rows; a group counts once for each write
-	nAdded     int // rows in the groups in memory
-	directLeft int // rows to write to the file without a table
+	nStates    int // states and rows in the file; a group counts once per write
+	nAdded     int // rows added to the groups in memory
+	directLeft int // number of next rows that go to the file without a table
 
-	// maxGroups is the maximum number of groups. 0: unknown.
+	// maxGroups is the maximum number of groups, 0 if unknown.
 	maxGroups int
 
 	growingBytes int64 // bytes of tables that grow
 	fixedBytes   int64 // bytes of tables that do not grow
 	textBytes    int64 // bytes of keys and byte strings outside the Go heap; 0: none
-	maxRows      int   // of a piece
-	maxPage      int   // groups of a page
+	maxRows      int   // maximum rows of a piece
+	maxPage      int   // maximum groups of a page
 	bufferBytes  int64 // bytes of the file's buffers
 }
 
 // divideMemory divides Options.Memory. Five eighths are for groups, their keys and byte strings,
-// and an eighth is for buffers of the file. The rest is for buffered and distributed rows, pages,
-// strings that cores cache, and memory that the collector has not freed yet.
+// and one eighth is for buffers of the file. The rest is for buffered and distributed rows, pages,
+// cached strings, and memory that the collector has not freed yet.
 func (g *Groups) divideMemory() {
 	m, s := g.opts.Memory, &g.spilled
 	if m == 0 {
@@ -68,13 +68,13 @@ func (g *Groups) divideMemory() {
 }
 
 const (
-	// defaultTextBytes is the assumed size of the key and the byte strings of a group as long as
-	// there are none, in bytes. internRowBytes is the working memory of package intern for a row.
+	// defaultTextBytes is the assumed number of bytes of a group's keys and byte strings before the
+	// first group. internRowBytes is the working memory of package intern per row.
 	defaultTextBytes, internRowBytes = 64, 48
 )
 
-// splitGroupMemory divides the memory of groups between tables on one side and keys and byte
-// strings on the other. texts is the average number of bytes of texts of a group.
+// splitGroupMemory divides the memory of groups between tables on one side, and keys and byte
+// strings on the other. texts is the average number of bytes of keys and byte strings per group.
 func (g *Groups) splitGroupMemory(texts int64) {
 	s := &g.spilled
 	s.fixedBytes, s.textBytes = g.opts.Memory/8*5, 0
@@ -87,14 +87,14 @@ func (g *Groups) splitGroupMemory(texts int64) {
 	}
 }
 
-// resplitGroupMemory is splitGroupMemory by the average of the groups in memory.
+// resplitGroupMemory divides the memory by the average of the groups in memory.
 func (g *Groups) resplitGroupMemory() {
 	if g.resident > 0 {
 		g.splitGroupMemory(g.textBytes() / int64(g.resident))
 	}
 }
 
-// memoryShare returns the part of Options.Memory for a table that does not grow.
+// memoryShare returns the bytes of Options.Memory for a table that does not grow.
 func (g *Groups) memoryShare(t *table) int64 {
 	switch {
 	case g.mainTable() != t:
@@ -105,8 +105,8 @@ func (g *Groups) memoryShare(t *table) int64 {
 	return g.spilled.fixedBytes
 }
 
-// ensureCapacity shortens a piece, and moves groups to the temporary file, until those of the piece
-// fit Options.Memory. A single row or group of any size is held.
+// ensureCapacity makes the groups of a piece fit Options.Memory. It shortens the piece, or moves
+// groups to the temporary file. A single row or group may exceed the bound.
 func (g *Groups) ensureCapacity(ctx context.Context, p *piece) error {
 	if g.opts.Memory == 0 {
 		return nil
@@ -135,10 +135,10 @@ func (g *Groups) ensureCapacity(ctx context.Context, p *piece) error {
 	return nil
 }
 
-// unordered reports whether groups need not have the order in which they came.
+// unordered reports whether groups need not keep their order of arrival.
 func (s *spillState) unordered() bool { return s.depth > 0 || s.parts != nil }
 
-// spillable reports whether the groups in memory can go to the file and come back in parts.
+// spillable reports whether the groups in memory can go to the file and come back in partitions.
 func (g *Groups) spillable() bool {
 	switch {
 	case len(g.l.keys) == 0 || g.spilled.depth == maxDepth:
@@ -149,8 +149,9 @@ func (g *Groups) spillable() bool {
 	return g.resident > 0
 }
 
-// mayOverflow reports whether memory may not hold the groups of a piece. It replaces large tables
-// that grow by tables that do not: the former need memory for both sizes while they grow.
+// mayOverflow reports whether memory may not hold the groups of a piece. It replaces a large
+// growing table by a table of fixed capacity, because growth needs memory for the old and the new
+// size at once.
 func (g *Groups) mayOverflow(p *piece) (bool, error) {
 	s := &g.spilled
 	for _, t := range []*table{g.packed, g.numbered} {
@@ -165,7 +166,7 @@ func (g *Groups) mayOverflow(p *piece) (bool, error) {
 				return false, err
 			}
 			if before > s.growingBytes/2 {
-				debug.FreeOSMemory() // the memory of the table before
+				debug.FreeOSMemory() // the memory of the replaced table
 			}
 		}
 		if t.store != nil && t.mayOverflow(n) {
@@ -205,11 +206,11 @@ func (g *Groups) textBytes() int64 {
 	return n
 }
 
-// keyBytes is the maximum overhead of a key: a word, and a slot of 12 bytes in an index with a load
+// keyBytes is the maximum overhead of a key: a word, and an index entry of 12 bytes at a load
 // factor of at least 0.47.
 const keyBytes = 34
 
-// textBytes returns the maximum memory that the rows of a piece add to texts of groups.
+// textBytes returns the maximum memory of keys and byte strings that the piece may add.
 func (p *piece) textBytes() int64 {
 	n := keyBytes * int64(p.n)
 	for _, c := range p.keys {
@@ -223,7 +224,7 @@ func (p *piece) textBytes() int64 {
 	return n
 }
 
-// newTable makes a table of the groups' layout. Memory bounds the parts of cores, too.
+// newTable makes a table for the groups' layout. Options.Memory also bounds its local parts.
 func (g *Groups) newTable() *table {
 	maxLocal := localBytes
 	if m := g.opts.Memory; m > 0 {
@@ -232,7 +233,7 @@ func (g *Groups) newTable() *table {
 	return newTable(g.l, g.opts.Memory > 0, maxLocal)
 }
 
-// groupsPerPage returns the number of groups, at most n, with a state or result made at a time.
+// groupsPerPage returns the number of groups, at most n, whose state or result is made at a time.
 func (g *Groups) groupsPerPage(n int) int {
 	if g.opts.Memory == 0 || g.resident == 0 {
 		return n
@@ -241,8 +242,8 @@ func (g *Groups) groupsPerPage(n int) int {
 	return int(max(1, min(int64(n), g.opts.Memory/64/groupBytes)))
 }
 
-// flush moves all groups in memory to the temporary file. It ignores the context once it has begun,
-// because states must not be in the file and in memory. After an error no call can go on.
+// flush moves all groups in memory to the temporary file. Once begun, it ignores the context,
+// because states must not be both in the file and in memory. After an error, all later calls fail.
 func (g *Groups) flush(ctx context.Context) error {
 	s := &g.spilled
 	if err := s.open(g.opts.TempDir); err != nil {
@@ -260,7 +261,7 @@ func (g *Groups) flush(ctx context.Context) error {
 	return g.failed
 }
 
-// open makes the temporary file.
+// open makes the temporary file if there is none yet.
 func (s *spillState) open(dir string) (err error) {
 	if s.parts != nil {
 		return nil
@@ -276,7 +277,7 @@ func (s *spillState) open(dir string) (err error) {
 	return nil
 }
 
-// writeRows appends rows of a kind to the chains of their partitions.
+// writeRows appends rows of a kind to the chains of their partitions. It returns their number.
 func (g *Groups) writeRows(kind uint8, page []column.Column) (rows int, err error) {
 	s, nulls := &g.spilled, column.HashNulls
 	if g.opts.SkipNulls {
@@ -295,7 +296,7 @@ func (g *Groups) writeRows(kind uint8, page []column.Column) (rows int, err erro
 	return len(parts.Rows), s.parts.Write(g.dev, s.file, page, &counts)
 }
 
-// reset drops the groups in memory.
+// reset removes the groups in memory.
 func (g *Groups) reset() error {
 	fixed, keys := g.mainTable().store != nil, g.interner.len()
 	g.resplitGroupMemory()
@@ -315,7 +316,7 @@ func (g *Groups) reset() error {
 	return nil
 }
 
-// visit calls f with groups in memory that together are all groups: these, or those of each
+// visit calls f with Groups in memory that together hold all groups: g itself, or one for each
 // partition of the temporary file.
 func (g *Groups) visit(ctx context.Context, f func(*Groups) error) error {
 	s := &g.spilled
@@ -343,7 +344,7 @@ func (g *Groups) visit(ctx context.Context, f func(*Groups) error) error {
 	return nil
 }
 
-// visitPart is visit of a partition.
+// visitPart calls f with the groups of partition p, which may be partitioned again.
 func (g *Groups) visitPart(ctx context.Context, p int, f func(*Groups) error) (err error) {
 	sub := newGroups(g.dev, g.aggs, g.opts)
 	defer func() { err = errors.Join(err, sub.Close()) }()
@@ -363,11 +364,11 @@ func (g *Groups) visitPart(ctx context.Context, p int, f func(*Groups) error) (e
 	return sub.visit(ctx, f)
 }
 
-// addChain adds the pages of a chain, several of one kind at a time, because cores share large ones
+// addChain adds the pages of a chain. It joins pages of one kind, because cores share large pages
 // better.
 func (g *Groups) addChain(ctx context.Context, c *spill.Chain) (err error) {
 	defer func() {
-		if err != nil { // rows that have been read must not be added by the next call
+		if err != nil { // the next call must not add rows that this one has read
 			g.scratch.readStores[kindStates].Reset()
 			g.scratch.readStores[kindRows].Reset()
 		}
@@ -399,7 +400,7 @@ func (g *Groups) addChain(ctx context.Context, c *spill.Chain) (err error) {
 	return g.addReadRows(ctx, kind)
 }
 
-// addReadRows adds the rows of a kind that have been read.
+// addReadRows adds the collected rows of a kind.
 func (g *Groups) addReadRows(ctx context.Context, kind uint8) error {
 	rows := g.scratch.readStores[kind]
 	if rows.Len() == 0 {
@@ -413,7 +414,7 @@ func (g *Groups) addReadRows(ctx context.Context, kind uint8) error {
 	return g.addAll(ctx, l, all[:keys], l.restoreColumns(all[keys:], rows.Len()), rows.Len())
 }
 
-// close frees the chains, and the file with them unless others share it.
+// close closes the file, or frees only the chains if the file is shared.
 func (s *spillState) close() error {
 	if s.file == nil {
 		return nil

@@ -7,31 +7,30 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// If nearly each row has a group of its own, a table combines nothing before it spills. Rows then
-// go to the temporary file as they are. Partitions of them fit tables that are filled once.
+// If nearly each row has its own group, a table combines nothing before it spills. Rows then go to
+// the temporary file as they are. Each partition of them fits a table, which is filled once.
 const (
-	// A full table with less than minCombined rows for each group sends the rows of directTables
-	// such tables to the file. Then a table is filled again, as other rows may combine better.
+	// If a full table has fewer than minCombined rows per group, the next rows, as many as
+	// directTables such tables hold, go to the file. Then a table is filled again, because later
+	// rows may combine better.
 	minCombined, directTables = 2, 16
 )
 
-// Kinds of pages in the temporary file. The kind is the last column.
+// Kinds of pages in the temporary file. The last column of a page holds its kind.
 const (
-	kindStates = iota // of groups; see stateColumn
-	kindRows          // as they were added
+	kindStates = iota // states of groups; see stateColumn
+	kindRows          // rows as they were added
 )
 
-// kindColumn returns the column of a page's kind.
 func kindColumn(kind uint8, n int) column.Column {
 	return column.Of(slices.Repeat([]uint8{kind}, n))
 }
 
-// pageKind returns the kind of a page.
 func pageKind(page []column.Column) uint8 {
 	return column.Values[uint8](page[len(page)-1])[0]
 }
 
-// flushFull flushes groups that fill their memory, and decides where the next rows go.
+// flushFull flushes groups that fill memory. It decides whether later rows go directly to the file.
 func (g *Groups) flushFull(ctx context.Context) error {
 	s, groups, added := &g.spilled, g.resident, g.spilled.nAdded
 	if err := g.flush(ctx); err != nil {
@@ -43,15 +42,15 @@ func (g *Groups) flushFull(ctx context.Context) error {
 	return nil
 }
 
-// directRows returns the number of rows of a piece that are written at a time: copies of them take
-// a readShare of Memory.
+// directRows returns the number of rows of a piece to write at a time. Their copies take
+// 1/readShare of Memory.
 func (g *Groups) directRows(p *piece) int {
 	limit := g.opts.Memory / readShare / int64(p.l.rowBytes())
 	return int(max(1, min(int64(g.spilled.maxPage), limit)))
 }
 
-// rowBytes returns the bytes of a row: its keys and the values that aggregates read, without byte
-// strings.
+// rowBytes returns the bytes of a stored row without byte strings: the keys and the values that
+// aggregates read.
 func (l *layout) rowBytes() int {
 	n := 1
 	for _, t := range l.keys {
@@ -70,8 +69,7 @@ func (l *layout) rowBytes() int {
 }
 
 // usedColumns returns the value columns of n rows that aggregates read, in the order of the
-// sources, for rows that are stored. Aggregates read only the nulls of some columns, which get
-// values of one byte.
+// sources. If aggregates only count the nulls of a column, its values become one byte each.
 func (l *layout) usedColumns(values []column.Column, n int) []column.Column {
 	if l.ofStates {
 		return values
@@ -89,7 +87,7 @@ func (l *layout) usedColumns(values []column.Column, n int) []column.Column {
 	return used
 }
 
-// restoreColumns returns value columns of n rows from those that used has returned.
+// restoreColumns returns value columns of n rows from the columns that usedColumns has returned.
 func (l *layout) restoreColumns(used []column.Column, n int) []column.Column {
 	if l.ofStates {
 		return used

@@ -9,9 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// Rows that nearly all differ go to the file as they are, rows of frequent groups do not. First and
-// last values are right if both kinds follow each other, and rows with null keys are present or
-// left out.
+// If nearly all rows differ, they go to the file as they are. Rows of frequent groups do not. First
+// and last values are right if both kinds alternate, with null keys and without.
 func TestMemoryDirect(t *testing.T) {
 	dev := open(t, 2)
 	for _, skip := range []bool{false, true} {
@@ -57,8 +56,8 @@ func TestMemoryDirect(t *testing.T) {
 	}
 }
 
-// A table with the maximum number of parts gets more room only if it is full. Cut again, it has the
-// same groups, nulls and sums beyond 64 bits.
+// A table with maxParts parts is only replaced by a larger one if it is full. It then has the same
+// groups, nulls and sums beyond 64 bits.
 func TestMoreRoom(t *testing.T) {
 	dev := open(t, 2)
 	x := &trial{keys: []column.Type{column.Int64}, values: []column.Type{column.Int64},
@@ -91,7 +90,7 @@ func TestMoreRoom(t *testing.T) {
 	}
 }
 
-// A read that fails leaves no rows for the next one, and no call goes on without a file.
+// A failed read leaves no rows for the next read, and without a file all calls fail.
 func TestMemoryReadFails(t *testing.T) {
 	dev := open(t, 2)
 	keys := make([]int64, 100_000)
@@ -132,8 +131,8 @@ func TestMemoryReadFails(t *testing.T) {
 	}
 }
 
-// Columns that no aggregate reads take no room in the file, and rows with null keys that are left
-// out do not count as groups.
+// Columns that no aggregate reads take no space in the file. Rows with null keys that are skipped
+// do not count as groups.
 func TestMemoryUnusedColumns(t *testing.T) {
 	dev := open(t, 2)
 	keys, valid := make([]int64, 100_000), make([]bool, 100_000)

@@ -47,8 +47,8 @@ func pagesOf(t *rapid.T, g *Groups) *Result {
 	return r
 }
 
-// Under every limit the result is the one without a limit: in order if it is sorted or rows have
-// ordinals, as a set of groups otherwise. The same holds after more rows, and after Save and Load.
+// Under every limit the result equals that without a limit: in order if it is sorted or rows have
+// ordinals, and as a set otherwise. This also holds after more rows, and after Save and Load.
 func TestMemory(t *testing.T) {
 	dev := open(t, 2)
 	spilled := 0
@@ -92,13 +92,12 @@ func TestMemory(t *testing.T) {
 		}
 		compareSpilled(t, g, m, &x, disordered)
 	})
-	if spilled == 0 && !testing.Short() { // few draws may not contain one that spills
+	if spilled == 0 && !testing.Short() { // by chance no draw may spill
 		t.Error("nothing was spilled")
 	}
 }
 
-// compareSpilled compares the result, and its pages, with the model: as a set, if groups are in
-// disorder.
+// compareSpilled compares the result and its pages with the model, as sets if disordered is set.
 func compareSpilled(t *rapid.T, g *Groups, m *model, x *trial, disordered bool) {
 	r, err := g.Result(t.Context())
 	if err != nil {
@@ -121,7 +120,7 @@ func compareSpilled(t *rapid.T, g *Groups, m *model, x *trial, disordered bool) 
 	}
 }
 
-// Partitions that exceed memory are partitioned again, with runs that are merged in several steps.
+// Partitions that exceed memory are partitioned again, and their runs are merged in several steps.
 func TestMemoryOfManyGroups(t *testing.T) {
 	dev := open(t, 2)
 	const n = 200_000
@@ -158,8 +157,7 @@ func TestMemoryOfManyGroups(t *testing.T) {
 	}
 }
 
-// Memory that cannot be divided is held in spite of the limit: one group, and groups with long
-// values.
+// Memory that cannot be divided may exceed the limit: one group, or groups with long values.
 func TestMemoryOfLargeGroups(t *testing.T) {
 	dev := open(t, 2)
 	all := []Aggregate{{Min, 0}, {Max, 0}, {First, 0}, {Last, 0}}
@@ -198,7 +196,7 @@ func TestMemoryOfLargeGroups(t *testing.T) {
 	}
 }
 
-// Keys with nulls have a table of their own, with many groups under the least memory.
+// Keys with nulls have their own table, with many groups under the least memory.
 func TestMemoryOfNullKeys(t *testing.T) {
 	dev := open(t, 2)
 	for seed := range uint64(4) {
@@ -253,12 +251,12 @@ func TestMemoryErrors(t *testing.T) {
 	if err := nowhere.Add(t.Context(), []column.Column{column.Of(keys)}, nil); err == nil {
 		t.Error("a file in no directory was no error")
 	}
-	for range nowhere.Pages(t.Context()) { // which can stop at any time
+	for range nowhere.Pages(t.Context()) { // may stop at any time
 		break
 	}
 }
 
-// A table that no longer grows has the groups of one that does, also where there is no room.
+// A table of fixed capacity has the same groups as a growing one, even if it is full.
 func TestFixedTable(t *testing.T) {
 	dev := open(t, 2)
 	const n = 200_000 // several tasks write them

@@ -6,31 +6,31 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// The state of groups is all that another table needs to continue with them. It is a page of
-// columns with a row for each group:
+// stateColumn is a column of the state of groups. The state is all that another table needs to
+// continue with the groups. It is a page of columns with a row for each group:
 //
 //	keys     as in a result
 //	rows     uint64, the number of rows
-//	ordinal  uint64, the least of the rows; only where rows have ordinals
+//	ordinal  uint64, the least ordinal of the rows; only if rows have ordinals
 //
 // Then, for each value column that aggregates name, in the order in which they first name it:
 //
 //	nulls    uint64, the number of rows with a null value
 //
-// and for each function of it, as kindOf has them:
+// and for each slot of the column, as kindOf lists the kinds:
 //
 //	sum      int64 or uint64, and int64: the multiple of 2^64 to add. Sums have 128 bits.
-//	         float64 of floats
+//	         float64 for floats
 //	min max  int64, uint64 or float64, for any width of the values; bytes
-//	first    uint64, the word of a record, or bytes; then uint64, the ordinal, if rows have some
-//	last     the same
+//	first    uint64, the word of a record, or bytes; then uint64, the ordinal, if rows have one
+//	last     like first
 //
-// First, last, and extremes of bytes are null if all values are.
+// First, last, and extremes of bytes are null if all values of the group are null.
 type stateColumn struct {
 	typ    column.Type
-	slot   slot // adds a value to the record of a group
-	source int  // its values are null where this is; -1: it never is
-	// ordinal: the column belongs to the one before, and slot is the slot of that one.
+	slot   slot // slot that adds a value to the record of a group
+	source int  // the column is null if all values of this source are; -1: never
+	// ordinal marks the ordinals of the column before, which has the same slot.
 	ordinal bool
 }
 
@@ -49,7 +49,7 @@ func (l *layout) stateColumns() []stateColumn {
 	return all
 }
 
-// stateOf lists the columns of a slot.
+// stateOf lists the state columns of a slot.
 func stateOf(source int, x slot) []stateColumn {
 	col := stateColumn{typ: column.Uint64, slot: x, source: -1}
 	switch x.kind {
@@ -73,7 +73,7 @@ func stateOf(source int, x slot) []stateColumn {
 	return all
 }
 
-// newMergeLayout returns the layout of states as values, with the slots of l.
+// newMergeLayout returns the layout of rows that are states. It uses the slots of l.
 func (l *layout) newMergeLayout() *layout {
 	m := &layout{keys: l.keys, ofStates: true}
 	for i, c := range l.stateColumns() {
@@ -101,7 +101,6 @@ func (g *Groups) statePage(ctx context.Context, k internedKeys, lo, hi int) ([]c
 	return page, nil
 }
 
-// reader reads a column of the state.
 func (c stateColumn) reader() reader {
 	if c.typ == column.Bytes {
 		return textReader(c.source, c.slot.offset)
@@ -125,7 +124,7 @@ func (c stateColumn) reader() reader {
 	}}
 }
 
-// addPage adds a page of state. Its groups follow those present.
+// addPage adds a page of state. New groups come after the present ones.
 func (g *Groups) addPage(ctx context.Context, page []column.Column) error {
 	keys := len(g.l.keys)
 	return g.addAll(ctx, g.mergeLayout, page[:keys], page[keys:], page[keys].Len())

@@ -9,10 +9,10 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// fixedStore is the memory of all parts of a table that do not grow. It lies outside of the Go
-// heap, so the collector neither scans it nor adds headroom, and the system gets it back at once.
+// fixedStore is the memory of all parts of a table of fixed capacity. It lies outside the Go heap,
+// so the collector neither scans it nor adds headroom, and the system gets it back at once.
 type fixedStore struct {
-	groupsPerPart int // groups of a part
+	groupsPerPart int // capacity of each part
 	recs, orders  *spill.Memory[uint64]
 	nulls         *spill.Memory[uint64]
 	index         *spill.Memory[uint32]
@@ -25,8 +25,8 @@ func (t *table) groupBytes() int {
 	return 8*t.l.stride() + 8 + 4*2*indexLoad + 8*len(t.l.sources) + 24*t.l.texts
 }
 
-// fixCapacity moves all groups to parts that have their share of some bytes from the start. The
-// number of parts never decreases: groups of a part are in the order of their places.
+// fixCapacity moves all groups to parts of fixed capacity that take the given bytes in total. The
+// number of parts never decreases, because groups of a part must stay in the order of their places.
 func (t *table) fixCapacity(dev device.Host, bytes int64) error {
 	capacity := int(bytes / int64(t.groupBytes()))
 	n := max(partsFor(capacity), len(t.parts))
@@ -80,7 +80,7 @@ func (s *fixedStore) part(l *layout, i int) *part {
 	return p
 }
 
-// mayOverflow reports whether some part might not hold the groups of n more rows.
+// mayOverflow reports whether a part may be too small for the groups of n more rows.
 func (t *table) mayOverflow(n int) bool {
 	for _, p := range t.parts {
 		if p.n+min(n, 2*n/len(t.parts)+64) > t.store.groupsPerPart {
@@ -90,7 +90,7 @@ func (t *table) mayOverflow(n int) bool {
 	return false
 }
 
-// free returns the memory of parts that do not grow, and of byte strings. The table then has none.
+// free frees the memory of fixed parts and of byte strings. The table must not be used afterwards.
 func (t *table) free() {
 	t.store.free()
 	t.pool.Free()

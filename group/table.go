@@ -12,49 +12,49 @@ import (
 )
 
 const (
-	// maxSinglePart is the maximum number of groups in one part. Beyond it, cores work on several
-	// parts.
+	// maxSinglePart is the maximum number of groups in a table of one part. Larger tables have
+	// several parts, so that cores can work on them in parallel.
 	maxSinglePart = 1 << 11
-	// partGroups groups of a part fit a core's second-level cache, beside chunks of rows. Tables of
-	// twice as many are cut into more parts.
+	// partGroups is a number of groups that fits a core's second-level cache next to chunks of
+	// rows. A table with twice as many groups per part is cut into more parts.
 	partGroups = 1 << 13
-	// minParts is the number of parts for many groups. maxParts is the maximum number of parts
-	// that a core can write to in turn.
+	// minParts is the least number of parts of a table with several. maxParts is the maximum number
+	// of parts that a core can write to in turn.
 	minParts, maxParts = 1 << 6, 1 << 12
 	// directRows is the number of rows below which a call does not wake other cores.
 	directRows = 1 << 12
-	// localBytes is the maximum size of a core's part. A second-level cache need not hold all of
-	// it: with 10^5 groups the core's waits for the third are shorter than distributing rows.
+	// localBytes is the maximum size of a local part. It may exceed the second-level cache: with
+	// 10^5 groups, waits for the third-level cache take less time than distributing rows.
 	localBytes = 9 << 20
-	// distributedRows for each present group are distributed at a time, within bounds. More rows
-	// use a part's records more often while they are in a cache. Fewer rows take less memory of
-	// chunks.
+	// Rows are distributed distributedRows × groups at a time, within minDistributed and
+	// maxDistributed. More rows use the records of a part more often while a cache holds them.
+	// Fewer rows need less memory for chunks.
 	distributedRows, minDistributed, maxDistributed = 2, 1 << 21, 1 << 23
-	// combinedRows of a share for each group, or more, are combined before they are merged with
-	// others: a new group costs as much as some ten rows.
+	// combinedRows is the least number of rows per group in a share that local parts combine before
+	// they are merged. A new group costs as much as some ten rows.
 	combinedRows = 12
-	// trialRows of each core, or fewer of a small batch, give an estimate of the number of groups.
+	// trialRows is the maximum number of rows per core that serve to estimate the number of groups.
 	trialRows = 1 << 15
 )
 
-// table holds groups in parts by the high bits of their mixed codes.
+// table holds groups in parts. The high bits of a group's mixed code select its part.
 type table struct {
 	l              *layout
-	shift          uint // from a mixed code to its part
+	shift          uint // shifts a mixed code to the index of its part
 	parts          []*part
-	localParts     []*part // of cores, for their shares of a batch
-	maxLocalGroups int     // groups of each
-	capacity       int     // groups that parts hold before they grow
-	// of byte strings, and of parts that grow where memory has no bound
+	localParts     []*part // one per core, for its share of a batch
+	maxLocalGroups int     // maximum number of groups in each local part
+	capacity       int     // number of groups that parts hold before they grow
+	// memory of byte strings, and of growing parts if memory is not bounded
 	pool  *hostmem.Pool
-	store *fixedStore // the memory of parts that do not grow; nil: they grow
+	store *fixedStore // memory of parts that do not grow; nil if they grow
 	// bounded: memory is counted, and parts that grow are on the Go heap.
 	bounded bool
-	// sparse: keys do not lie close together.
+	// sparse: a search found that keys do not lie close together.
 	sparse bool
 }
 
-// newTable makes a table of one part. The local parts of cores take at most maxLocal bytes each.
+// newTable makes a table of one part. Each local part takes at most maxLocal bytes.
 func newTable(l *layout, bounded bool, maxLocal int) *table {
 	t := &table{l: l, shift: 64, bounded: bounded}
 	t.maxLocalGroups = maxLocal / (8*l.stride() + 8 + 2*4*localLoad + 8*len(l.sources) + 24*l.texts)
@@ -62,7 +62,7 @@ func newTable(l *layout, bounded bool, maxLocal int) *table {
 	return t
 }
 
-// newParts makes parts with capacity for some groups each, in a new pool.
+// newParts makes n parts in a new pool, each with capacity for the given number of groups.
 func (t *table) newParts(n, groups int) []*part {
 	t.pool = new(hostmem.Pool)
 	runtime.AddCleanup(t, (*hostmem.Pool).Free, t.pool) // if free is not called
@@ -78,14 +78,13 @@ func (t *table) newParts(n, groups int) []*part {
 	return parts
 }
 
-// newLocalPart makes the part of a core.
 func newLocalPart(l *layout) *part {
 	p := newPart(l, nil, 0)
 	p.local = true
 	return p
 }
 
-// partsFor returns the number of parts of a table of some groups, a power of two.
+// partsFor returns the number of parts, a power of two, for a number of groups.
 func partsFor(groups int) int {
 	if groups <= maxSinglePart {
 		return 1
@@ -97,7 +96,7 @@ func partsFor(groups int) int {
 	return n
 }
 
-// repartition makes n parts, a power of two, with capacity for some groups together.
+// repartition moves all groups to n parts, a power of two, with capacity for groups in total.
 func (t *table) repartition(dev device.Host, n, groups int) {
 	pool := t.pool
 	t.capacity = groups
@@ -105,8 +104,8 @@ func (t *table) repartition(dev device.Host, n, groups int) {
 	pool.Free()
 }
 
-// replaceParts moves all groups to other parts. Their number is a power of two, and not less than
-// before.
+// replaceParts moves all groups to the given parts. Their number is a power of two and does not
+// decrease.
 func (t *table) replaceParts(dev device.Host, parts []*part) {
 	from := t.parts
 	t.parts, t.shift = parts, uint(64-bits.TrailingZeros(uint(len(parts))))
@@ -142,31 +141,31 @@ func (t *table) bytes() int64 {
 	return n
 }
 
-// batch is rows to add to a table, or to a part.
+// batch is a range of rows to add to a table or to a part.
 type batch struct {
-	l      *layout // of the values
+	l      *layout // layout of the values
 	n      int
-	codes  []uint64 // mixed; nil: computed from keys
+	codes  []uint64 // mixed codes; nil: computed from keys
 	keys   *encoder
-	rows   []uint32 // their numbers in the columns of values; nil: they count from base on
+	rows   []uint32 // row numbers in values; nil: base, base+1, …
 	base   int
 	values []column.Column
-	// words holds, for rows that have been distributed, the values of some sources in the order of
-	// codes. That of the first code is at base. It is nil for other sources.
+	// words holds, by source, values that moved with distributed rows, in the order of codes. The
+	// value for codes[0] is at base. It is nil for a source that did not move.
 	words [][]uint64
 }
 
-// encoder computes codes of key columns when they are needed. Those of a block of rows need not
-// leave the cache, and those of keys that lie close together need not be mixed.
+// encoder computes codes of key columns on demand. Codes of a block of rows can stay in the cache,
+// and keys that lie close together need no mixing.
 type encoder struct {
 	*coder
 	keys []column.Column
 	seed uint64
-	// bytes is the scratch of all work on a batch with codes.
+	// bytes is the size of the scratch that a batch with codes needs.
 	bytes int
 }
 
-// encoded returns a batch with its codes.
+// encoded returns the batch with all its codes computed.
 func (b batch) encoded(dev device.Host, s *scratch) batch {
 	if b.keys == nil {
 		return b
@@ -178,7 +177,6 @@ func (b batch) encoded(dev device.Host, s *scratch) batch {
 	return b
 }
 
-// rowsFrom returns the rows from lo on.
 func (b batch) rowsFrom(lo int) batch { return b.slice(lo, b.n) }
 
 func (b batch) slice(lo, hi int) batch {
@@ -201,12 +199,12 @@ func (b batch) rowsBelow(n int) batch {
 	return b.slice(0, min(n, b.n))
 }
 
-// add adds rows. coming is the number of rows that will follow.
+// add adds rows. remaining is the number of rows that will follow.
 //
-// Each core has a share of the rows. It combines them in a local part as long as they fit.
-// If there are more groups, it distributes rows to chunks by the parts of their groups. Then each
-// part belongs to one core, which adds the rows of all shares, one share after another. So rows of
-// a group meet without locks and in their order.
+// Each core has a share of the rows and combines them in a local part while their groups fit. If
+// there are more groups, it distributes rows to chunks by the parts of their groups. Then each part
+// belongs to one core, which adds the rows of all shares, one share after another. Rows of a group
+// thus meet without locks and in their order.
 func (t *table) add(dev device.Host, s *scratch, b batch, remaining int) {
 	if len(t.parts) == 1 && b.n < directRows {
 		k := blocks.Get().(*block)
@@ -240,9 +238,9 @@ func (t *table) add(dev device.Host, s *scratch, b batch, remaining int) {
 	}
 }
 
-// splitParts cuts a growing table into more parts, if the number of groups needs them. A table with
-// more groups than its capacity gets twice the capacity: parts that grow by themselves abandon
-// their earlier memory.
+// splitParts cuts a growing table into more parts if the number of groups needs them. It doubles
+// the capacity of a table that exceeds it, because parts that grow by themselves abandon their
+// earlier memory.
 func (t *table) splitParts(dev device.Host, groups int) {
 	if t.store != nil {
 		return
@@ -257,9 +255,9 @@ func (t *table) splitParts(dev device.Host, groups int) {
 	}
 }
 
-// estimateGroups estimates the number of groups of some rows from the groups found in the first
-// ones, if all groups are equally frequent. After few rows, the estimate is sometimes high by a
-// half.
+// estimateGroups estimates the number of groups in the given rows. found is the number of groups in
+// the first sample rows. It assumes that all groups are equally frequent. After few rows, the
+// estimate is sometimes 50% too high.
 func estimateGroups(found, sample, rows int) int {
 	if found >= sample {
 		return rows
@@ -276,8 +274,7 @@ func estimateGroups(found, sample, rows int) int {
 	return int(-hi * math.Expm1(-float64(rows)/hi))
 }
 
-// tryDense makes a part search for keys of a batch that lie close together, unless earlier
-// batches had none.
+// tryDense makes a part search for keys that lie close together, unless an earlier search failed.
 func (t *table) tryDense(p *part, b batch) {
 	if b.keys == nil {
 		return

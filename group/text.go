@@ -2,31 +2,32 @@ package group
 
 import "github.com/weftgo/weft/internal/hostmem"
 
-// textRef is a byte string of a record, in a segment of its part. The zero value is none.
+// textRef locates a byte string of a record in a segment of its part. The zero value is no string.
 type textRef struct {
 	segment, offset uint32
-	size            uint64 // the length and 1; 0: no value yet
+	size            uint64 // the length plus 1; 0: no value yet
 	capacity        uint64 // bytes from offset on
 }
 
 const (
-	// minSegment and maxSegment bound the segments of a part in bytes. A segment has half as many
-	// as those before it together, or one longer text.
+	// minSegment and maxSegment bound the size of a segment in bytes. A segment is half as large as
+	// all earlier ones together, or as large as one longer text.
 	minSegment = 256
 	maxSegment = 64 << 10
 )
 
-// texts holds the byte strings of a part. A string that a longer one replaces leaves its bytes
-// unused. A text that grows gets twice its capacity, so fewer bytes are unused than in use.
+// texts holds the byte strings of a part. If a longer string replaces a shorter one, the old bytes
+// stay unused. The new string gets at least twice the old capacity, so fewer bytes are unused than
+// in use.
 type texts struct {
-	pool     *hostmem.Pool // of all parts of a table; nil: the Go heap
-	refs     []textRef     // by record, l.texts of each
+	pool     *hostmem.Pool // shared by all parts of a table; nil: the Go heap
+	refs     []textRef     // l.texts per record
 	segments [][]byte
-	used     int // bytes of the last segment
+	used     int // bytes used of the last segment
 	bytes    int64
 }
 
-// get returns the bytes of a text, nil if there is no value.
+// get returns text i, or nil if it has no value.
 func (x *texts) get(i int) []byte {
 	t := &x.refs[i]
 	if t.size == 0 {
@@ -35,7 +36,7 @@ func (x *texts) get(i int) []byte {
 	return x.segments[t.segment][t.offset:][: t.size-1 : t.size-1]
 }
 
-// set makes a copy of v the value of a text.
+// set copies v to text i.
 func (x *texts) set(i int, v []byte) {
 	t := &x.refs[i]
 	if n := uint64(len(v)); n > t.capacity || t.size == 0 {
@@ -45,7 +46,7 @@ func (x *texts) set(i int, v []byte) {
 	t.size = uint64(copy(x.segments[t.segment][t.offset:], v)) + 1
 }
 
-// allocate returns a place for n bytes.
+// allocate allocates n bytes and returns their location.
 func (x *texts) allocate(n int) (segment, offset uint32) {
 	last := len(x.segments) - 1
 	if last < 0 || n > len(x.segments[last])-x.used {
@@ -58,7 +59,7 @@ func (x *texts) allocate(n int) (segment, offset uint32) {
 	return uint32(last), uint32(x.used - n)
 }
 
-// reset drops all texts and keeps the last segment.
+// reset removes all texts and keeps the last segment.
 func (x *texts) reset() {
 	clear(x.refs)
 	x.refs, x.used, x.bytes = x.refs[:0], 0, 0

@@ -8,26 +8,26 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// blockRows is the number of rows to process at a time. Their data stays in the first-level cache.
+// blockRows is the number of rows processed at a time. Their data stays in the first-level cache.
 const blockRows = 1024
 
-// block is the memory for a block of rows.
+// block is the working memory for one block of rows.
 type block struct {
-	ids, valid [blockRows]uint32 // records of rows; of rows with a value that is not null
+	ids, valid [blockRows]uint32 // offsets of the records of rows; of rows whose value is not null
 	words      [blockRows]uint64
 	ords       [blockRows]uint64
 	codes      [blockRows]uint64
 	rows       [blockRows]uint32
-	merged     [blockRows]uint32 // records of another part
+	merged     [blockRows]uint32 // offsets of records of another part
 
-	// Rows that have been distributed: their numbers, and the values that moved with them.
+	// Distributed rows: their numbers, and the values that moved with them.
 	numbers [blockRows]uint32
 	missed  [blockRows]uint32 // numbers of rows yet to distribute
 	moved   [maxMoved][blockRows]uint64
 }
 
-// add adds rows to their groups. It stops before it exceeds limit groups. done is the number of
-// rows added.
+// add adds rows to their groups, and stops before the part exceeds limit groups. done counts the
+// rows.
 func (p *part) add(k *block, b batch, limit int) (done int) {
 	for done < b.n {
 		n := min(blockRows, b.n-done)
@@ -42,7 +42,7 @@ func (p *part) add(k *block, b batch, limit int) (done int) {
 	return done
 }
 
-// update adds the values of rows to their records, which are in the block.
+// update adds the values of rows to the records at k.ids.
 func (p *part) update(k *block, b batch) {
 	n := b.n
 	for i := range b.l.sources {
@@ -72,7 +72,7 @@ func (p *part) update(k *block, b batch) {
 	}
 }
 
-// ordinals returns the ordinals of n rows, if a slot of the source needs them.
+// ordinals returns the ordinals of n rows, or nil if no slot of the source needs them.
 func (b *batch) ordinals(k *block, s *source, n int, rows []uint32) []uint64 {
 	for _, x := range s.slots {
 		if x.ord > 0 {
@@ -82,14 +82,12 @@ func (b *batch) ordinals(k *block, s *source, n int, rows []uint32) []uint64 {
 	return nil
 }
 
-// updateSlots adds words to the slots of a source.
 func (p *part) updateSlots(s *source, ids []uint32, words, ords []uint64) {
 	for _, x := range s.slots {
 		p.updateSlot(x, ids, words, ords)
 	}
 }
 
-// updateSlot adds words to a slot.
 func (p *part) updateSlot(x slot, ids []uint32, words, ords []uint64) {
 	if x.ord > 0 {
 		p.updateOrdered(x, ids, words, ords)
@@ -114,8 +112,8 @@ func rowOf(rows []uint32, base, i int) int {
 	return int(rows[i])
 }
 
-// validRows returns the records and rows of a block with a value of a source. It counts the others,
-// except for states, which bring counts of their own.
+// validRows returns the records and numbers of the rows whose value is not null. It counts the null
+// values, unless rows are states, which have their own counts.
 func (p *part) validRows(k *block, source int, c column.Column, b batch) (ids, rows []uint32) {
 	valid, n := c.Valid(), 0
 	for i, rec := range k.ids[:b.n] {
@@ -132,7 +130,7 @@ func (p *part) validRows(k *block, source int, c column.Column, b batch) (ids, r
 	return k.valid[:n], k.rows[:n]
 }
 
-// load returns the values of rows as words, in the memory of the column if they lie there.
+// load returns the values of rows as words. Consecutive 64-bit values are not copied.
 func load(words []uint64, c column.Column, rows []uint32, base int) []uint64 {
 	switch c.Type() {
 	case column.Int8:
@@ -189,7 +187,7 @@ func gatherFloats[T float32 | float64](words []uint64, values []T, rows []uint32
 	return words
 }
 
-// updates add words to the slots, at some place, of records.
+// updates add words to the slots at word `at` of the records with offsets ids.
 var updates = [...]func(p *part, at int, ids []uint32, words []uint64){
 	sumSigned: func(p *part, at int, ids []uint32, words []uint64) {
 		recs, words := p.recs[at:], words[:len(ids)]
@@ -268,7 +266,7 @@ var updates = [...]func(p *part, at int, ids []uint32, words []uint64){
 	},
 	addRows: func(p *part, at int, ids []uint32, words []uint64) {
 		for i, rec := range ids {
-			p.recs[int(rec)+at] += words[i] - 1 // find has counted one
+			p.recs[int(rec)+at] += words[i] - 1 // find has counted one row
 		}
 	},
 	addNulls: func(p *part, source int, ids []uint32, words []uint64) {
@@ -287,7 +285,7 @@ var updates = [...]func(p *part, at int, ids []uint32, words []uint64){
 	},
 }
 
-// updateTexts adds a byte string to the slots of a record. ord is its ordinal, if there are some.
+// updateTexts adds a byte string to slots of a record. ord is its ordinal, if rows have ordinals.
 func (p *part) updateTexts(slots []slot, rec int, v []byte, ord uint64) {
 	base := p.at(rec) * p.l.texts
 	for _, s := range slots {

@@ -13,20 +13,19 @@ import (
 )
 
 // Rows of small batches are buffered if there are many groups. The records of a part then enter a
-// core's cache once for all of them. The rows are copies, and are added before groups are read.
+// core's cache once for all buffered rows. The buffered copies are added before groups are read.
 const (
-	// bufferedRows rows are added together. Batches of at least a bufferedBatches-th of that, or of
-	// rowsPerGroup rows for each group, are not buffered: copies cost more than they save then.
+	// bufferedRows is the number of rows to add together. A batch is not buffered if it has at
+	// least 1/bufferedBatches of that, or rowsPerGroup rows per group: copies then cost more than
+	// they save.
 	bufferedRows, bufferedBatches, rowsPerGroup = 1 << 20, 4, 16
-	// If a table is large, a row for each groupsPerRow groups is buffered, and maxBuffered rows at
-	// most.
+	// A large table buffers a row for each groupsPerRow groups, but at most maxBuffered rows.
 	groupsPerRow, maxBuffered = 8, 1 << 23
-	// bufferShare of Options.Memory holds the buffered rows.
+	// bufferShare divides Options.Memory to bound the bytes of buffered rows.
 	bufferShare = 32
 )
 
-// bufferable reports whether a batch may be buffered. Interned keys, byte strings, and rows with
-// keys x
+// bufferable reports whether a batch may be buffered. Byte strings and interned keys are not.
 func (g *Groups) bufferable(keys, values []column.Column, n int) bool {
 	fixed := func(c column.Column) bool { return c.Type() != column.Bytes }
 	limit := rowsPerGroup * g.resident
@@ -37,7 +36,7 @@ func (g *Groups) bufferable(keys, values []column.Column, n int) bool {
 		!slices.ContainsFunc(slices.Concat(keys, values), func(c column.Column) bool { return !fixed(c) })
 }
 
-// bufferCapacity returns the number of rows to add together.
+// bufferCapacity returns the maximum number of buffered rows.
 func (g *Groups) bufferCapacity() int {
 	if g.opts.Memory == 0 {
 		return min(max(bufferedRows, g.resident/groupsPerRow), maxBuffered)
@@ -46,7 +45,7 @@ func (g *Groups) bufferCapacity() int {
 	return int(min(bufferedRows, g.opts.Memory/bufferShare/2/int64(row), int64(g.spilled.maxRows)))
 }
 
-// bufferBatch keeps a copy of a batch.
+// bufferBatch appends a batch to the buffer. It adds the buffered rows first if necessary.
 func (g *Groups) bufferBatch(ctx context.Context, keys, values []column.Column, n int) error {
 	if g.buffered.Len()+n > g.bufferCapacity() {
 		if err := g.addBuffered(ctx); err != nil {
@@ -59,7 +58,6 @@ func (g *Groups) bufferBatch(ctx context.Context, keys, values []column.Column, 
 	return g.bufferRows(slices.Concat(keys, g.l.usedColumns(values, n)))
 }
 
-// bufferRows appends rows to the buffer.
 func (g *Groups) bufferRows(rows []column.Column) error {
 	if g.buffered == nil {
 		g.buffered = spill.NewStore(nil, typesOf(rows))

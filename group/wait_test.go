@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Small batches of many groups wait, and all methods that read groups include their rows. A batch
-// that does not wait comes after those that do.
+// Small batches of many groups are buffered, and all methods that read groups include them. A batch
+// that is not buffered comes after buffered ones.
 func TestWait(t *testing.T) {
 	dev := open(t, 2)
 	aggs := []Aggregate{{Func: Rows}, {Sum, 0}, {First, 0}, {Last, 0}, {Min, 1}}
@@ -45,7 +45,7 @@ func TestWait(t *testing.T) {
 				t.Fatalf("%d groups, want %d", g.Len(), len(m.groups))
 			}
 			add(500)
-			add(300_000) // does not wait
+			add(300_000) // not buffered
 			check(g.Result(t.Context()))
 			add(600)
 			var saved bytes.Buffer
@@ -62,7 +62,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// Rows that wait are not lost if a context ends before they are added.
+// Buffered rows are not lost if a context ends before they are added.
 func TestWaitCancelled(t *testing.T) {
 	dev := open(t, 2)
 	keys := make([]int64, 8*maxSinglePart)
@@ -82,7 +82,7 @@ func TestWaitCancelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	var partial *op.PartialError
-	long := []column.Column{column.Of(make([]int64, bufferedRows))} // makes waiting rows continue
+	long := []column.Column{column.Of(make([]int64, bufferedRows))} // makes buffered rows be added
 	if err := g.Add(ctx, long, nil); !errors.As(err, &partial) || partial.Done != 0 {
 		t.Fatal(err)
 	}
@@ -95,8 +95,8 @@ func TestWaitCancelled(t *testing.T) {
 	}
 }
 
-// Rows that wait take little more memory than their values, also if each comes in a batch of its
-// own. Batches without rows take none.
+// Buffered rows take little more memory than their values, even in batches of one row. Batches
+// without rows take none.
 func TestWaitSmallBatches(t *testing.T) {
 	g := create(t, open(t, 2), []Aggregate{{Func: Rows}, {Last, 0}}, nil)
 	keys := make([]int64, 8*maxSinglePart)

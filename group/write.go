@@ -12,25 +12,24 @@ import (
 )
 
 const (
-	// taskGroups is the minimum number of groups that a core writes. It does so in steps of
-	// stepGroups, which are places that fit a second-level cache. In each step all parts write the
-	// groups with these places.
+	// taskGroups is the minimum number of groups that a core writes at a time. It writes stepGroups
+	// places per step, which fit a second-level cache. In each step, all parts write their groups.
 	taskGroups = 1 << 17
 	stepGroups = 1 << 14
-	// prefetchParts is the distance, in parts, of prefetching records.
+	// prefetchParts is the number of parts by which prefetching is ahead of reading.
 	prefetchParts = 2
 )
 
-// run is consecutive records of a part, at most blockRows.
+// run is a range of at most blockRows consecutive records of a part.
 type run struct {
 	p      *part
 	packed bool
 	lo, n  int
-	places []uint64 // their places
-	base   uint64   // the place of the first that is written
+	places []uint64 // places of the records
+	base   uint64   // the first place of the column to write
 }
 
-// readBuffer is the memory of a core to read runs to.
+// readBuffer is the memory to which a core reads runs.
 type readBuffer struct {
 	codes, words [blockRows]uint64
 	null         [blockRows]bool
@@ -38,14 +37,14 @@ type readBuffer struct {
 	texts        [blockRows][]byte
 }
 
-// reader reads the values of a run as words, and sets null where they are null. It reports whether
-// some may be.
+// reader reads the values of a run as words or byte strings. It sets null for null values, and
+// reports whether any may be null.
 type reader struct {
 	words func(r *run, b *readBuffer) (nulls bool)
-	texts func(r *run, b *readBuffer, to [][]byte) (nulls bool) // of byte strings, to their places
+	texts func(r *run, b *readBuffer, to [][]byte) (nulls bool) // writes strings to to[place-base]
 }
 
-// writeColumns writes the groups at n places from base on.
+// writeColumns writes columns of the groups at the n places from base on.
 func (g *Groups) writeColumns(ctx context.Context, writers []*writer, base, n int) error {
 	parts := g.parts()
 	task := max(taskGroups, (n/(8*g.dev.Properties().Units)+stepGroups)&^(stepGroups-1))
@@ -75,12 +74,12 @@ func (g *Groups) writeColumns(ctx context.Context, writers []*writer, base, n in
 	return ctx.Err()
 }
 
-// fetchLines holds the offsets, in words, of the lines with the records of a part in a step of many
-// groups.
+// fetchLines holds the offsets, in words, of the cache lines to prefetch in a part. In a step of
+// many groups, they cover its records.
 var fetchLines = [...]uint32{0, 8, 16, 24, 32, 40}
 
-// prefetch prefetches the records from i on. A step of the result reads records of many parts,
-// which lie far apart, so the hardware does not prefetch them.
+// prefetch prefetches the records from i on. A step reads records of many parts, which lie far
+// apart, so the hardware does not prefetch them.
 func (p *part) prefetch(i int) {
 	if i < p.n {
 		cpu.Prefetch(unsafe.Pointer(&p.recs[p.rec(i)]), fetchLines[:], 3)
@@ -88,7 +87,7 @@ func (p *part) prefetch(i int) {
 	}
 }
 
-// extendTo makes a run of the records before a place, as many as fit, and returns their number.
+// extendTo extends the run to the records before place end that fit, and returns their number.
 func (r *run) extendTo(end uint64) int {
 	orders := r.p.orders[r.lo:min(r.lo+blockRows, r.p.n)]
 	for r.n < len(orders) && orders[r.n] < end {
@@ -98,7 +97,7 @@ func (r *run) extendTo(end uint64) int {
 	return r.n
 }
 
-// keyReader reads a key column. interned holds interned keys by their numbers.
+// keyReader returns a reader of key column i. interned holds the interned keys by number.
 func (g *Groups) keyReader(i int, interned column.Column) reader {
 	codes := func(r *run, b *readBuffer) []uint64 {
 		for j := range r.n {
@@ -130,7 +129,8 @@ func (g *Groups) keyReader(i int, interned column.Column) reader {
 					load(b.words[:r.n], interned, numbers(r, b), 0)
 				}
 				for j, number := range b.words[:r.n] {
-					b.null[j], b.rows[j] = number == 0, uint32(number)-1 // no key has the largest
+					// no key has the largest number
+					b.null[j], b.rows[j] = number == 0, uint32(number)-1
 				}
 				d.table.Gather(b.rows[:r.n], b.texts[:r.n])
 				for j, at := range r.places {
@@ -138,7 +138,7 @@ func (g *Groups) keyReader(i int, interned column.Column) reader {
 				}
 				return true
 			}
-			if r.packed { // of byte strings, only null is
+			if r.packed { // a packed single string can only be null
 				for j := range r.n {
 					b.null[j] = true
 				}
@@ -152,7 +152,7 @@ func (g *Groups) keyReader(i int, interned column.Column) reader {
 	}
 }
 
-// valueReader reads an aggregate.
+// valueReader returns a reader of an aggregate.
 func (g *Groups) valueReader(a reading) reader {
 	word := func(at int) func(r *run, b *readBuffer) bool {
 		return func(r *run, b *readBuffer) bool {
@@ -190,7 +190,7 @@ func (g *Groups) valueReader(a reading) reader {
 	return reader{words: word(a.slot.offset)}
 }
 
-// textReader reads a slot of byte strings.
+// textReader returns a reader of a slot of byte strings.
 func textReader(source, at int) reader {
 	return reader{texts: func(r *run, b *readBuffer, to [][]byte) bool {
 		for j := range r.n {
@@ -200,8 +200,8 @@ func textReader(source, at int) reader {
 	}}
 }
 
-// nulls sets null for the groups of a run without a value of a source, and reports whether some may
-// be.
+// nulls sets null for the groups of a run whose values of a source are all null. It reports whether
+// any may be null.
 func (r *run) nulls(source int, b *readBuffer) bool {
 	if len(r.p.nulls[source]) <= r.lo {
 		return false
@@ -212,7 +212,6 @@ func (r *run) nulls(source int, b *readBuffer) bool {
 	return true
 }
 
-// mean returns the mean of record i.
 func (p *part) mean(a reading, i int) float64 {
 	word := p.rec(i) + a.slot.offset
 	n := float64(p.rows(i) - p.nullCount(a.source, i))

@@ -7,19 +7,19 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// writer makes a column from the values of groups, at their places.
+// writer makes a column of values of groups, in the order of their places.
 type writer struct {
 	read    reader
-	scatter func(r *run, words []uint64) // of types of fixed size
+	scatter func(r *run, words []uint64) // stores values of types of fixed size
 	build   func() column.Column
-	texts   [][]byte // of other types
+	texts   [][]byte // values of byte strings
 
 	nullBits []byte // a bit for each group
 	hasNulls atomic.Bool
 	n        int
 }
 
-// newWriter makes a column of n values.
+// newWriter returns a writer of a column of n values.
 func newWriter(t column.Type, n int, read reader) *writer {
 	w := &writer{read: read, n: n, nullBits: make([]byte, (n+7)/8)}
 	switch t {
@@ -92,12 +92,11 @@ func concatTexts(texts [][]byte) column.Column {
 	}
 	c, err := column.OfOffsets(offsets, data)
 	if err != nil {
-		panic(err) // they ascend, and end with the data
+		panic(err) // cannot happen: offsets ascend and end with the data
 	}
 	return c
 }
 
-// write writes a run.
 func (w *writer) write(r *run, b *readBuffer) {
 	var nulls bool
 	if w.texts != nil {
@@ -122,7 +121,6 @@ func (w *writer) write(r *run, b *readBuffer) {
 	}
 }
 
-// column returns the column.
 func (w *writer) column() column.Column {
 	c := w.build()
 	if !w.hasNulls.Load() {

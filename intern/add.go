@@ -15,61 +15,63 @@ import (
 )
 
 const (
-	// chunkRows and chunkBytes bound the work at a time, in rows, and in bytes if these are encoded
+	// chunkRows and chunkBytes bound a chunk of rows, in rows, and in bytes if the rows are encoded
 	// first. Between chunks a call checks its context, and lookups may run.
 	chunkRows  = 1 << 20
 	chunkBytes = 64 << 20
-	// firstRows is smaller, so that keys of the first rows need not be entered again.
+	// firstRows is the size of the first chunk. It is small, so that later chunks find the keys of
+	// the first rows instead of entering them again.
 	firstRows = 1 << 14
 )
 
-// scratch is the working memory of calls, which a table keeps.
+// scratch is the working memory of calls. A table keeps it for the calls that add.
 type scratch struct {
 	keys       []uint64
 	flags      []bool // rows that differ from the item with their number
 	anyDiffers bool   // findKnown has set some flags
 	found      []bool
 	unknown    []uint32 // rows that findKnown has not found
-	numbers    []uint32 // of unknown
-	counts     []int    // of unknown, by ranges
-	first      []uint32 // rows of new items
+	numbers    []uint32 // numbers of the unknown rows
+	counts     []int    // number of unknown rows by range
+	first      []uint32 // first rows of new items
 	regions    []region
-	// the column that the rows come from, if its nulls do not show in items
+	// source column of the rows, if items do not show whether they are null
 	nulls   column.Column
 	strings []string
 	encoded []byte
 	offsets []int64
 }
 
-// release drops the references to memory of a caller.
+// release drops references to the caller's memory.
 func (s *scratch) release() {
 	clear(s.strings)
 	s.strings, s.nulls = s.strings[:0], column.Column{}
 }
 
-// region is a part of the arena for the new items of a range of rows.
+// region is a part of the arena for the new items in a range of rows.
 type region struct {
 	size int
 	to   arena.Writer
 }
 
-// Strings gives the strings of a batch ids. Known keys keep theirs, and new keys get the next of 0,
-// 1, 2, … in the order of their first appearance, on any number of cores. It writes the ids of all
-// strings to ids, and returns the number of new keys. Strings are copied.
+// Strings gives ids to the strings of a batch. Known keys keep their ids. New keys get the next of
+// 0, 1, 2, … in the order of their first appearance, on any number of cores. Strings writes the ids
+// of all strings to ids, and returns the number of new keys. It copies the strings.
 //
-// A call that ends early, because of ctx, memory or the limit, returns a [weft.PartialError] with
-// the number of rows done. The ids of the others are 0, and their keys have not been added.
+// If a call ends early, because of ctx, memory or the limit, it returns a [weft.PartialError] with
+// the number of rows done. The ids of the other rows are 0, and their keys have not been added.
 func (t *Table) Strings(ctx context.Context, s []string, ids []uint32) (added int, err error) {
 	return t.add(ctx, "Strings", byteStrings, nil, len(s), ids, func(to *scratch) chunkFunc { return t.columnChunks(to, column.OfStrings(s)) })
 }
 
-// Bytes is [Table.Strings] for slices of bytes, which are copied.
+// Bytes gives ids to byte slices, which it copies. See [Table.Strings] for the results.
 func (t *Table) Bytes(ctx context.Context, s [][]byte, ids []uint32) (added int, err error) {
 	return t.add(ctx, "Bytes", byteStrings, nil, len(s), ids, func(to *scratch) chunkFunc { return t.byteChunks(to, s) })
 }
 
-// Column is [Table.Strings] for a column of byte strings in any form. A null value is
-// [device.ErrInvalid], and nothing is added: [Table.Rows] has ids for null.
+// Column gives ids to the values of a column of byte strings in any form. If a value is null,
+// Column adds nothing and returns [device.ErrInvalid]. Use [Table.Rows] for columns with nulls. See
+// [Table.Strings] for the results.
 func (t *Table) Column(ctx context.Context, c column.Column, ids []uint32) (added int, err error) {
 	mustMatch("Column", c.Len(), len(ids))
 	if err := checkColumn(c); err != nil {
@@ -82,10 +84,10 @@ func (t *Table) Column(ctx context.Context, c column.Column, ids []uint32) (adde
 	return t.add(ctx, "Column", byteStrings, nil, c.Len(), ids, func(s *scratch) chunkFunc { return t.columnChunks(s, c) })
 }
 
-// Rows is [Table.Strings] for the rows of several columns of one length. Two rows are the same key
-// if they agree in each column. Null agrees only with null, all NaN agree, and -0 agrees with 0.
-// The first call fixes the types of the table's columns. Columns of other types are
-// [device.ErrInvalid].
+// Rows gives ids to the rows of several columns of one length. Two rows are the same key if they
+// agree in each column. Null agrees only with null, all NaN agree, and -0 agrees with 0. The first
+// call fixes the types of the table's columns. For columns of other types, Rows returns
+// [device.ErrInvalid]. See [Table.Strings] for the results.
 func (t *Table) Rows(ctx context.Context, cols []column.Column, ids []uint32) (added int, err error) {
 	n := mustEqualLen("Rows", cols)
 	if distinct := distinctCodes(cols); distinct != nil {
@@ -95,7 +97,7 @@ func (t *Table) Rows(ctx context.Context, cols []column.Column, ids []uint32) (a
 	return t.add(ctx, "Rows", rows, cols, n, ids, func(to *scratch) chunkFunc { return t.rowChunks(to, cols) })
 }
 
-// checkColumn requires byte strings without nulls.
+// checkColumn returns an error unless c has byte strings without nulls.
 func checkColumn(c column.Column) error {
 	if c.Type() != column.Bytes && c.Len() > 0 {
 		return fmt.Errorf("%w: a column of %v: want byte strings, or call Rows", device.ErrInvalid, c.Type())
@@ -110,7 +112,7 @@ func checkColumn(c column.Column) error {
 	return fmt.Errorf("%w: value %d is null: Rows has ids for null", device.ErrInvalid, i)
 }
 
-// mustEqualLen returns the length of columns, which must all have the same.
+// mustEqualLen returns the length of columns, and panics if their lengths differ.
 func mustEqualLen(method string, cols []column.Column) int {
 	n := 0
 	for i, c := range cols {
@@ -128,7 +130,7 @@ func mustMatch(method string, n, outputs int) {
 	}
 }
 
-// add adds the rows of all forms of batches.
+// add adds the rows of a batch in any form.
 func (t *Table) add(ctx context.Context, method string, k kind, cols []column.Column, n int, ids []uint32, open func(*scratch) chunkFunc) (added int, err error) {
 	mustMatch(method, n, len(ids))
 	done, added, err := t.addAll(ctx, k, cols, ids, open(&t.scratch))
@@ -167,7 +169,7 @@ func (t *Table) addChunks(ctx context.Context, k kind, cols []column.Column, ids
 	return done, nil
 }
 
-// lockAndSetKind is setKind for calls that add.
+// lockAndSetKind calls setKind and checkTypes under the lock.
 func (t *Table) lockAndSetKind(k kind, cols []column.Column) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -177,7 +179,7 @@ func (t *Table) lockAndSetKind(k kind, cols []column.Column) error {
 	return t.checkTypes(cols)
 }
 
-// checkTypes requires columns of the table's types.
+// checkTypes returns an error unless the columns have the table's types.
 func (t *Table) checkTypes(cols []column.Column) error {
 	if t.kind != rows {
 		return nil
@@ -204,10 +206,10 @@ func (t *Table) addChunk(ctx context.Context, c column.Column, ids []uint32) (do
 	return addPrefix(ctx, t, stringItems(c.Strings()), ids)
 }
 
-// setLayout changes the layout of the keys for items of a width, or of several widths if width is
-// 0. The keys of a table of byte strings have one width as long as all items have. With MaxBytes
-// they never do: the memory of a key of another width would be unknown in advance. Outside the Go
-// heap they never do either: keys in two layouts would both stay.
+// setLayout adapts the layout of the keys to items of a width, or of several widths if width is 0.
+// A table of byte strings stores keys without lengths while all items have one width. With MaxBytes
+// or OffHeap it never does. With MaxBytes, the memory of a key of another width would be unknown in
+// advance. With OffHeap, the keys of the old layout would stay in memory.
 func (t *Table) setLayout(width int) {
 	switch {
 	case t.kind == rows && !t.plain || width == t.keys.width || t.opts.MaxBytes > 0 ||
@@ -219,9 +221,9 @@ func (t *Table) setLayout(width int) {
 	}
 }
 
-// addItems assigns numbers to all items by their keys in the index, in the order of first
-// appearance. Then it compares the items that share a key. No item is left half added: the steps
-// after the index cannot fail.
+// addItems assigns numbers to all items by their hashes in the index, in the order of first
+// appearance. Then it compares items that have the same hash. The steps after the index cannot
+// fail, so no item is added in part.
 func addItems[S source](ctx context.Context, t *Table, items S, ids []uint32) (done int, err error) {
 	base, s := t.index.Len(), &t.scratch
 	rows, numbers := findKnown(t, items, ids), ids
@@ -236,7 +238,7 @@ func addItems[S source](ctx context.Context, t *Table, items S, ids []uint32) (d
 			return 0, err
 		}
 		if len(s.first) > 0 {
-			// earlier rows had its key, and are null
+			// earlier rows had its hash, and are null
 			s.first[0] = max(s.first[0], uint32(leadingNulls))
 		}
 	} else {
@@ -260,8 +262,8 @@ func addItems[S source](ctx context.Context, t *Table, items S, ids []uint32) (d
 	return done, err
 }
 
-// scatterNumbers copies the numbers of some rows, the first of all without one, to numbers of all
-// rows. It returns the number of leading rows that then have one.
+// scatterNumbers copies the numbers of rows, which may cover only the first of them, to all. It
+// returns the number of leading rows that then have a number.
 func (t *Table) scatterNumbers(rows, numbers, all []uint32) (done int) {
 	t.parallel(len(numbers), func(lo, hi int) {
 		for i, row := range rows[lo:hi] {
@@ -280,9 +282,9 @@ func (t *Table) scatterNumbers(rows, numbers, all []uint32) (done int) {
 	return len(all)
 }
 
-// fillNullKeys gives the rows of n that are null, and have no key, the key of a neighbor. This is
-// the row before, with a key that the index has by then, or for leading nulls the first row with a
-// value. It returns the number of leading nulls.
+// fillNullKeys gives each null among n rows the hash of another row, because null has no hash. This
+// is the row before, whose hash the index then contains. For leading nulls it is the first row with
+// a value. It returns the number of leading nulls.
 func (s *scratch) fillNullKeys(n int) (leadingNulls int) {
 	if !s.nulls.HasNulls() {
 		return 0
@@ -303,7 +305,7 @@ func (s *scratch) fillNullKeys(n int) (leadingNulls int) {
 	return leadingNulls
 }
 
-// store keeps the bytes of new items: those of each range in a region of the arena.
+// store copies the bytes of new items to the table, with an arena region for each range of rows.
 func store[S source](t *Table, items S, base uint32) {
 	first := t.scratch.first
 	regions := resize(t.scratch.regions, (len(first)+grain-1)/grain)
@@ -337,7 +339,7 @@ func store[S source](t *Table, items S, base uint32) {
 	t.scratch.regions = regions
 }
 
-// hashAll computes the keys of items from lo on.
+// hashAll computes the hashes of the items from lo on.
 func hashAll[S source](t *Table, items S, lo int, keys []uint64) {
 	var buf [groupRows][]byte
 	for len(keys) > 0 {
@@ -354,9 +356,9 @@ func hashAll[S source](t *Table, items S, lo int, keys []uint64) {
 	}
 }
 
-// differing returns the rows whose number belongs to another item: keys collide, or rows are null
-// and their items do not show it. rows are those that findKnown has not found, with their numbers;
-// nil: all.
+// differing returns the rows whose number belongs to another item. Either two items have the same
+// hash, or a row is null and its item does not show this. rows are the rows that findKnown has not
+// found, with their numbers, or nil for all rows.
 func differing[S source](t *Table, items S, ids, rows, numbers []uint32, base uint32) (differ []uint32) {
 	s := &t.scratch
 	if t.words && !s.nulls.HasNulls() {
@@ -391,8 +393,8 @@ func differing[S source](t *Table, items S, ids, rows, numbers []uint32, base ui
 	return differ
 }
 
-// assignIDs gives ids to the items of rows that differ, in the order in which all items of the
-// batch appear.
+// assignIDs gives ids to the items of the rows in differ. New ids follow the order in which all
+// items of the batch appear.
 func assignIDs[S source](t *Table, items S, numbers []uint32, base uint32, differ []uint32) {
 	next, row := base, 0
 	for _, i := range differ {
@@ -410,7 +412,7 @@ func assignIDs[S source](t *Table, items S, numbers []uint32, base uint32, diffe
 	}
 }
 
-// nullID returns the id of null. If it is new, nOthers keys came before it.
+// nullID returns the id of null. If null is new, nOthers keys came before it.
 func (t *Table) nullID(nOthers uint32) uint32 {
 	if t.null < 0 {
 		id := nOthers + uint32(len(t.extras))
@@ -422,7 +424,7 @@ func (t *Table) nullID(nOthers uint32) uint32 {
 	return uint32(t.null)
 }
 
-// collisionID returns the id of an item that shares its key with a different one. If it is new,
+// collisionID returns the id of an item whose hash belongs to another item. If the item is new,
 // nOthers keys came before it.
 func (t *Table) collisionID(item []byte, nOthers uint32) uint32 {
 	id, ok := t.collisions[string(item)]
@@ -437,7 +439,7 @@ func (t *Table) collisionID(item []byte, nOthers uint32) uint32 {
 	return id
 }
 
-// numbersToIDs turns numbers into ids, except for rows in differ, which have theirs.
+// numbersToIDs replaces numbers by ids, except in the rows of differ, which already have ids.
 func (t *Table) numbersToIDs(numbers []uint32, differ []uint32) {
 	flags := t.scratch.flags
 	t.parallel(len(numbers), func(lo, hi int) {

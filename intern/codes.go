@@ -9,22 +9,22 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// coded is rows of columns that all have codes. The codes of a row form one number, which finds its
-// key among the different rows of a chunk without a look at bytes. Only these rows are then added.
+// coded holds columns that all have codes. The codes of a row combine to one number. Rows with
+// equal numbers have equal keys, so only distinct rows of a chunk are read and added.
 type coded struct {
 	cols   []column.Column
 	values int // size of the numbers' range
 }
 
 const (
-	// minCoded is the minimum number of rows that are worth the memory for all numbers.
+	// minCoded is the minimum number of rows for which the memory of all numbers pays.
 	minCoded = 1 << 10
-	// maxNumbers bounds that memory, of four bytes each: a second-level cache.
+	// maxNumbers bounds the numbers. Their memory, four bytes each, fits a second-level cache.
 	maxNumbers = 1 << 18
 )
 
-// distinctCodes returns the rows of columns that all have codes. It returns nil if the rows should
-// be added without codes: they are few, or may have about as many keys as rows.
+// distinctCodes returns the columns as coded. It returns nil if rows should be added without codes:
+// a column has no codes, rows are few, or they may have about as many keys as rows.
 func distinctCodes(cols []column.Column) *coded {
 	c := coded{cols: cols, values: 1}
 	for _, col := range cols {
@@ -44,10 +44,10 @@ func distinctCodes(cols []column.Column) *coded {
 	return &c
 }
 
-// add gives ids to all rows. some adds the different ones that are new.
+// add gives ids to all rows. addDistinct adds those distinct rows whose ids are not cached.
 func (c *coded) add(ctx context.Context, t *Table, method string, ids []uint32,
 	addDistinct func(cols []column.Column, ids []uint32) (int, error)) (added int, err error) {
-	seen := make([]uint32, c.values) // places among the different rows, from 1 on
+	seen := make([]uint32, c.values) // by number: index of the distinct row, from 1 on
 	for lo := 0; lo < len(ids); lo += t.chunk {
 		part := ids[lo:min(lo+t.chunk, len(ids))]
 		first := c.distinct(t, part, lo, seen)
@@ -88,8 +88,9 @@ func (c *coded) add(ctx context.Context, t *Table, method string, ids []uint32,
 	return added, nil
 }
 
-// distinct finds the different rows of some from lo on. It writes the index of each row's distinct
-// row to part, and returns the first row of each. seen has zeros, before and after.
+// distinct finds the distinct rows among len(part) rows from lo on. It writes the index of each
+// row's distinct row to part, and returns the row number of each distinct row. seen must be zero,
+// and is zero afterwards.
 func (c *coded) distinct(t *Table, part []uint32, lo int, seen []uint32) (first []uint32) {
 	t.parallel(len(part), func(from, to int) { c.number(part[from:to], lo+from) })
 	var numbers []uint32
@@ -108,7 +109,7 @@ func (c *coded) distinct(t *Table, part []uint32, lo int, seen []uint32) (first 
 	return first
 }
 
-// find looks up all rows. some looks up the different ones.
+// find looks up all rows. findDistinct looks up the distinct rows.
 func (c *coded) find(t *Table, method string, ids []uint32, found []bool,
 	findDistinct func(cols []column.Column, ids []uint32, found []bool) (int,
 		error)) (hits int, err error) {
@@ -136,20 +137,20 @@ func (c *coded) find(t *Table, method string, ids []uint32, found []bool,
 	return hits, nil
 }
 
-// codeCache holds ids of rows of codes by numbers of the values in their columns. Batches with
-// dictionaries of their own then read the bytes of these values, and not those of each different
-// row.
+// codeCache caches the ids of rows of codes. It numbers the values of each column, and combines
+// these numbers to the key of a row. If each batch has its own dictionary, a call then reads only
+// the bytes of dictionary values, and not the bytes of each distinct row.
 type codeCache struct {
 	mu     sync.Mutex
-	values []map[string]uint32 // of each column, from 1 on: 0 is null
-	bytes  int                 // of the values
+	values []map[string]uint32 // by column: numbers of values, from 1 on; 0 is null
+	bytes  int                 // total length of the values
 	ids    map[uint64]uint32
 }
 
 const (
-	// maxCachedValues bounds the numbers of a column, and maxCachedBytes all their values.
+	// maxCachedValues bounds the values per column, and maxCachedBytes their total length.
 	maxCachedValues, maxCachedBytes = 1 << 15, 4 << 20
-	// maxCachedRows bounds the ids.
+	// maxCachedRows bounds the number of cached ids.
 	maxCachedRows = 1 << 18
 )
 
@@ -197,7 +198,7 @@ func (r *codeCache) keys(t *Table, c *coded, rows []uint32) []uint64 {
 	return keys
 }
 
-// find writes the ids of keys that have one, and returns the places of the others.
+// find writes the ids of cached keys, and returns the indexes of the other keys.
 func (r *codeCache) find(keys []uint64, ids []uint32) (unknown []uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -213,7 +214,7 @@ func (r *codeCache) find(keys []uint64, ids []uint32) (unknown []uint32) {
 	return unknown
 }
 
-// put keeps the ids of keys at some places.
+// put caches the ids of the keys at the given places.
 func (r *codeCache) put(keys []uint64, places, ids []uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,14 +225,13 @@ func (r *codeCache) put(keys []uint64, places, ids []uint32) {
 	}
 }
 
-// clear frees the memory.
 func (r *codeCache) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.values, r.bytes, r.ids = nil, 0, nil
 }
 
-// number writes the numbers of rows from lo on.
+// number writes the numbers of the rows from lo on.
 func (c *coded) number(rows []uint32, lo int) {
 	for j, col := range c.cols {
 		codes, dict := col.Codes()
@@ -255,7 +255,7 @@ func (c *coded) number(rows []uint32, lo int) {
 	}
 }
 
-// gather returns columns of some rows, without codes.
+// gather returns columns of the given rows, without codes.
 func (c *coded) gather(rows []uint32) []column.Column {
 	cols := make([]column.Column, len(c.cols))
 	for j, col := range c.cols {

@@ -14,8 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// codedColumn returns a column of codes into a dictionary of its own, in an order of its own, with
-// some values twice.
+// codedColumn returns a column of codes. Its dictionary has a random order, and some values twice.
 func codedColumn(rng *rand.Rand, n, domain int, nulls bool) column.Column {
 	dict := make([]string, domain+domain/4)
 	for i := range dict {
@@ -33,8 +32,8 @@ func codedColumn(rng *rand.Rand, n, domain int, nulls bool) column.Column {
 	return c
 }
 
-// Rows of codes have the ids of their values. This holds in batches with dictionaries of their own,
-// beside batches without codes, and in tables of one to five columns.
+// Rows of codes have the ids of their values. Batches have different dictionaries or no codes, and
+// tables have one to five columns.
 func TestCodes(t *testing.T) {
 	dev := devicetest.Open(t)
 	for columns := 1; columns <= 5; columns++ {
@@ -71,7 +70,7 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// A column of codes of a table of byte strings, in which null is an error.
+// A column of codes in a table of byte strings, for which null is an error.
 func TestCodesOfColumn(t *testing.T) {
 	table := open(t, devicetest.Open(t), 0, nil)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -97,7 +96,7 @@ func TestCodesOfColumn(t *testing.T) {
 	m.check(t, table)
 }
 
-// Calls that end early have done the first rows, with any codes.
+// Calls that end early have processed the first rows, for any codes.
 func TestCodesEndEarly(t *testing.T) {
 	dev := devicetest.Open(t)
 	rng := rand.New(rand.NewPCG(7, 8))
@@ -139,7 +138,7 @@ func TestCodesEndEarly(t *testing.T) {
 	}
 }
 
-// Goroutines that add codes at the same time agree about the ids.
+// Goroutines that add codes at the same time get the same ids.
 func TestCodesTogether(t *testing.T) {
 	table := open(t, devicetest.Open(t), 0, nil)
 	var all sync.WaitGroup

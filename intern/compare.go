@@ -9,17 +9,17 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// groupRows is the number of rows to compare while the memory of the next ones is prefetched.
+// groupRows is the number of rows compared while the memory of the next rows is prefetched.
 const groupRows = 32
 
-// pairs holds items that a core compares with the keys of equal hashes: the keys of ids, and first
-// rows of the same batch. Each step of finding a key reads random memory. Short loops do one step
-// for all pairs, so that a core waits for many of these reads at once.
+// pairs holds items to compare with keys that have the same hash: known keys, by id, and first rows
+// of the same batch. Each step of finding a key reads random memory. Short loops do one step for
+// all pairs, so that a core waits for many of these reads at once.
 type pairs struct {
 	known, fresh [groupRows]pair
 	nKnown       int
 	nFresh       int
-	rows         [groupRows]uint32 // of fresh
+	rows         [groupRows]uint32 // first rows of the pairs in fresh
 	keys         [2 * groupRows][]byte
 	places       [2 * groupRows]unsafe.Pointer
 }
@@ -28,25 +28,24 @@ type pairs struct {
 type pair struct {
 	item []byte
 	row  uint32
-	at   uint32 // an id, or a place in the list of first rows
+	at   uint32 // an id, or an index in the list of first rows
 	word uint64
 }
 
-// addKnown adds an item and the id of a key.
 func (p *pairs) addKnown(row uint32, item []byte, id uint32) {
 	q := &p.known[p.nKnown]
 	q.item, q.row, q.at = item, row, id
 	p.nKnown++
 }
 
-// addFresh adds an item and the place of another row.
+// addFresh adds an item and the index of another row in the list of first rows.
 func (p *pairs) addFresh(row uint32, item []byte, at uint32) {
 	q := &p.fresh[p.nFresh]
 	q.item, q.row, q.at = item, row, at
 	p.nFresh++
 }
 
-// prefetchKeys prefetches the memory of the keys.
+// prefetchKeys finds the keys of all pairs and prefetches their memory.
 func prefetchKeys[S source](p *pairs, k *keys, items S, first []uint32) {
 	known, fresh := p.known[:p.nKnown], p.fresh[:p.nFresh]
 	if k.width > 0 {
@@ -81,7 +80,7 @@ func prefetchKeys[S source](p *pairs, k *keys, items S, first []uint32) {
 	cpu.PrefetchPairs(p.places[:n+len(fresh)])
 }
 
-// flush calls f for each row that differs from the key, and drops all pairs.
+// flush calls f for each row that differs from its key, and removes all pairs.
 func (p *pairs) flush(k *keys, f func(row uint32)) {
 	for i := range p.nKnown {
 		q := &p.known[i]
@@ -101,9 +100,9 @@ func (p *pairs) flush(k *keys, f func(row uint32)) {
 	p.nKnown, p.nFresh = 0, 0
 }
 
-// compare flags rows that differ from the item with their number, and reports whether any do. The
-// rows are lo to hi-1 of some, or of all if rows is nil. It compares the items of one group of rows
-// while it prefetches the memory of the next group's keys.
+// compare flags rows that differ from the item with their number, and reports whether any do. It
+// compares rows[lo:hi], or rows lo to hi-1 if rows is nil. While it compares the items of one group
+// of rows, it prefetches the keys of the next group.
 func compare[S source](t *Table, items S, rows, numbers []uint32, base uint32, lo, hi int) (anyDiffers bool) {
 	var groups [2]pairs
 	var buf [groupRows][]byte
@@ -116,7 +115,7 @@ func compare[S source](t *Table, items S, rows, numbers []uint32, base uint32, l
 		return rows[i]
 	}
 	before, _ := slices.BinarySearch(first, row(lo))
-	next := base + uint32(before) // the number that the next row with a new key has
+	next := base + uint32(before) // the number of the next new key
 	for cur := 0; lo < hi; lo, cur = lo+groupRows, cur^1 {
 		p, batch := &groups[cur], buf[:min(groupRows, hi-lo)]
 		if rows == nil {
@@ -128,7 +127,7 @@ func compare[S source](t *Table, items S, rows, numbers []uint32, base uint32, l
 			switch item := batch[i]; {
 			case v == next: // the first row of its key
 				next++
-			case len(item) <= arena.MaxShort && t.keys.width == 0: // no other item has its key
+			case len(item) <= arena.MaxShort && t.keys.width == 0: // no other item has its hash
 			case v < base:
 				p.addKnown(row(lo+i), item, t.id(v))
 			case int(v-base) < len(first): // otherwise all rows are null
@@ -143,8 +142,8 @@ func compare[S source](t *Table, items S, rows, numbers []uint32, base uint32, l
 	return anyDiffers
 }
 
-// verifyFound turns the numbers of the index for items lo to hi-1 into ids, compares the items with
-// their keys, and returns the number of found items.
+// verifyFound replaces the numbers of items lo to hi-1 by ids, and compares the items with their
+// keys. It returns the number of items found.
 func verifyFound[S source](t *Table, items S, ids []uint32, found []bool, s *scratch, lo, hi int) (hits int) {
 	var groups [2]pairs
 	var buf [groupRows][]byte

@@ -11,20 +11,20 @@ import (
 )
 
 // FindStrings looks up the strings of a batch without adding any, and returns the number of known
-// ones. It writes the id of each string to ids, or 0 for unknown ones. If found is not nil, it
-// reports which are known. Lookups run concurrently, and wait for calls that add no longer than
-// these take for a million rows.
+// strings. It writes the id of each string to ids, or 0 if the string is unknown. If found is not
+// nil, FindStrings sets found[i] to whether string i is known. Lookups run concurrently. They wait
+// at most for a million rows of a call that adds.
 func (t *Table) FindStrings(ctx context.Context, s []string, ids []uint32, found []bool) (hits int, err error) {
 	return t.find(ctx, "FindStrings", byteStrings, nil, len(s), ids, found, func(in *scratch) chunkFunc { return t.columnChunks(in, column.OfStrings(s)) })
 }
 
-// FindBytes is [Table.FindStrings] for slices of bytes.
+// FindBytes looks up byte slices. See [Table.FindStrings] for the results.
 func (t *Table) FindBytes(ctx context.Context, s [][]byte, ids []uint32, found []bool) (hits int, err error) {
 	return t.find(ctx, "FindBytes", byteStrings, nil, len(s), ids, found, func(in *scratch) chunkFunc { return t.byteChunks(in, s) })
 }
 
-// FindColumn is [Table.FindStrings] for a column of byte strings in any form. A null value is
-// [device.ErrInvalid].
+// FindColumn looks up the values of a column of byte strings in any form. If a value is null, it
+// returns [device.ErrInvalid]. See [Table.FindStrings] for the results.
 func (t *Table) FindColumn(ctx context.Context, c column.Column, ids []uint32, found []bool) (hits int, err error) {
 	mustMatch("FindColumn", c.Len(), len(ids))
 	if found != nil {
@@ -43,7 +43,7 @@ func (t *Table) FindColumn(ctx context.Context, c column.Column, ids []uint32, f
 	return t.find(ctx, "FindColumn", byteStrings, nil, c.Len(), ids, found, func(in *scratch) chunkFunc { return t.columnChunks(in, c) })
 }
 
-// FindRows is [Table.FindStrings] for the rows of columns, as [Table.Rows] takes them.
+// FindRows looks up rows of columns (see [Table.Rows]). See [Table.FindStrings] for the results.
 func (t *Table) FindRows(ctx context.Context, cols []column.Column, ids []uint32, found []bool) (hits int, err error) {
 	n := mustEqualLen("FindRows", cols)
 	if distinct := distinctCodes(cols); distinct != nil {
@@ -55,7 +55,7 @@ func (t *Table) FindRows(ctx context.Context, cols []column.Column, ids []uint32
 	return t.find(ctx, "FindRows", rows, cols, n, ids, found, func(in *scratch) chunkFunc { return t.rowChunks(in, cols) })
 }
 
-// find looks up the rows of all forms of batches.
+// find looks up the rows of a batch in any form.
 func (t *Table) find(ctx context.Context, method string, k kind, cols []column.Column, n int, ids []uint32, found []bool, open func(*scratch) chunkFunc) (hits int, err error) {
 	mustMatch(method, n, len(ids))
 	if found == nil {
@@ -79,8 +79,8 @@ func (t *Table) find(ctx context.Context, method string, k kind, cols []column.C
 	return hits, partial(method, done, err)
 }
 
-// findChunk looks up rows from lo on. If the table has no kind yet, it has no keys, so no row is
-// found.
+// findChunk looks up a chunk of n rows from lo on. known is false if the table has no kind yet. It
+// then has no keys, and no row is found.
 func (t *Table) findChunk(ctx context.Context, k kind, cols []column.Column, next chunkFunc, lo int, ids []uint32, found []bool, s *scratch) (hits, n int, known bool, err error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

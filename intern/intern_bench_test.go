@@ -12,15 +12,14 @@ import (
 	"github.com/weftgo/weft/device/cpu"
 )
 
-// data is n rows in one column.
+// data is a named column of n rows.
 type data struct {
 	name string
 	n    int
 	make func(n int) column.Column
 }
 
-// benchLines returns lines of some 60 bytes, like those of a log of requests, each drawn from n/2
-// different ones.
+// benchLines returns n lines of some 60 bytes, as in a log of requests, drawn from n/2 lines.
 func benchLines(n int) column.Column {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var text []byte
@@ -33,7 +32,7 @@ func benchLines(n int) column.Column {
 	return must(column.OfOffsets(offsets, text))
 }
 
-// benchWords returns words with the frequencies of a natural text, out of a million.
+// benchWords returns words, drawn from a million with the frequencies of natural text.
 func benchWords(n int) column.Column {
 	rng := rand.New(rand.NewPCG(3, 4))
 	zipf := rand.NewZipf(rng, 1.1, 2, 1_000_000)
@@ -80,7 +79,7 @@ var datas = []data{
 	{"int64", 20_000_000, benchInts}, // 8.6 million are different
 }
 
-// BenchmarkTable interns columns from an empty table on, and does the same with Go maps.
+// BenchmarkTable adds columns to an empty table, and to Go maps.
 func BenchmarkTable(b *testing.B) {
 	for _, d := range datas {
 		b.Run(d.name, func(b *testing.B) {
@@ -135,7 +134,7 @@ func report(b *testing.B, n int, used int64, distinct int) {
 	b.ReportMetric(float64(distinct), "keys")
 }
 
-// heap returns the growth of the heap by f.
+// heap returns by how much f makes the heap grow.
 func heap(f func()) int64 {
 	var before, behind runtime.MemStats
 	runtime.GC()

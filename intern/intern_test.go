@@ -18,14 +18,14 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// fataler is the common part of a test and a property.
+// fataler is implemented by tests and by properties.
 type fataler interface {
 	Helper()
 	Fatal(...any)
 	Fatalf(string, ...any)
 }
 
-// open makes a table, with a hash of bits bits if that is not 0.
+// open makes a table. If bits is not 0, its hashes have bits bits.
 func open(t testing.TB, dev device.Device, bits int, opts *Options) *Table {
 	t.Helper()
 	var o Options
@@ -134,8 +134,7 @@ func slicesOf(s []string) (b [][]byte) {
 	return b
 }
 
-// columnOf returns strings as a column: with offsets of 32 bits, of 64, or, if they have one
-// length, without.
+// columnOf returns strings as a column: with 32-bit or 64-bit offsets, or with one width.
 func columnOf(form int, s []string) column.Column {
 	data, small, large := []byte("before"), []int32{6}, []int64{6}
 	same := len(s) > 0 && len(s[0]) > 0
@@ -155,7 +154,7 @@ func columnOf(form int, s []string) column.Column {
 
 const forms = 5
 
-// A table agrees with a Go map, in all forms of batches, with or without collisions of hashes.
+// A table agrees with a Go map, in all forms of batches, with or without hash collisions.
 func TestStrings(t *testing.T) {
 	dev := devicetest.Open(t)
 	alphabet := []string{"", "\x00", "\x00\x00", "a", "1234567", "12345678", "12345679", "é\xff\xfe", strings.Repeat("long ", 100),
@@ -213,8 +212,7 @@ func (m *model) checkFound(t fataler, batch []string, ids []uint32, checkFound [
 	}
 }
 
-// Batches of several chunks and ranges, with and without collisions, have ids in the order of first
-// appearance.
+// Batches of several chunks and ranges, with and without collisions, get ids in order.
 func TestManyRows(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, bits := range []int{0, 12} {

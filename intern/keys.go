@@ -8,19 +8,19 @@ import (
 	"github.com/weftgo/weft/internal/hostmem"
 )
 
-// blockBits is the logarithm of the number of keys in a block. A block is the minimum memory of a
-// table, and the maximum that is free at the end of a large one.
+// blockBits is the binary logarithm of the number of keys in a block. A table takes at least one
+// block, and at most one block of a large table is unused.
 const blockBits = 10
 
 const blockKeys = 1 << blockBits
 
-// keys holds the bytes of all keys by their ids. Keys of one width are in blocks of their own.
-// Others are in words and in an arena.
+// keys holds the bytes of all keys by id. Keys of one width are in blocks, and others in words and
+// an arena.
 type keys struct {
-	width  int // of all keys; 0: words
+	width  int // width of all keys; 0: words
 	blocks [][]byte
 	words  []*[blockKeys]uint64
-	arena  arena.Arena // its pool allocates the blocks, too
+	arena  arena.Arena // its pool also allocates the blocks
 	writer arena.Writer
 }
 
@@ -31,7 +31,7 @@ func newKeys(width int, pool *hostmem.Pool) *keys {
 	return k
 }
 
-// put stores the bytes of a key. Long ones go to w.
+// put stores the bytes of a key. Long keys go to w.
 func (k *keys) put(id uint32, item []byte, w *arena.Writer) {
 	switch {
 	case k.width > 0:
@@ -43,7 +43,7 @@ func (k *keys) put(id uint32, item []byte, w *arena.Writer) {
 	}
 }
 
-// putNull stores null, which has no bytes or zeros.
+// putNull stores null as an empty key, or as zeros if keys have one width.
 func (k *keys) putNull(id uint32) {
 	if k.width > 0 {
 		clear(k.fixedKey(id))
@@ -52,7 +52,7 @@ func (k *keys) putNull(id uint32) {
 	}
 }
 
-// arenaBytes returns the number of bytes of the arena that a key takes.
+// arenaBytes returns the bytes that a key takes in the arena.
 func (k *keys) arenaBytes(item []byte) int {
 	if k.width > 0 || len(item) <= arena.MaxShort {
 		return 0
@@ -60,7 +60,7 @@ func (k *keys) arenaBytes(item []byte) int {
 	return arena.Size(item)
 }
 
-// slabBytes is the memory to allocate at a time for many blocks, or for the bytes of many keys: a
+// slabBytes is the size of a slab, from which blocks or bytes of many keys are allocated. It has a
 // few huge pages.
 const slabBytes = 8 << 20
 
@@ -101,13 +101,12 @@ func (k *keys) grow(n int) {
 
 func (k *keys) word(id uint32) *uint64 { return &k.words[id>>blockBits][id&(blockKeys-1)] }
 
-// fixedKey returns the bytes of a key of one width.
 func (k *keys) fixedKey(id uint32) []byte {
 	at := int(id&(blockKeys-1)) * k.width
 	return k.blocks[id>>blockBits][at : at+k.width : at+k.width]
 }
 
-// at returns the bytes of a key. Those of a short one are in its word, in little-endian memory.
+// at returns the bytes of a key. The bytes of a short key are in its word, in little-endian memory.
 func (k *keys) at(id uint32) []byte {
 	if k.width > 0 {
 		return k.fixedKey(id)
@@ -120,17 +119,17 @@ func (k *keys) at(id uint32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(w)), 8)[:n:n]
 }
 
-// bytes returns the memory of the keys.
 func (k *keys) bytes() int64 {
 	return k.blockBytes((len(k.words)+len(k.blocks))<<blockBits) + k.arena.Bytes()
 }
 
-// growth returns the growth of bytes by n more keys with size bytes in the arena.
+// growth returns by how much bytes grows if n keys, with size bytes in the arena, are added to
+// nKeys keys.
 func (k *keys) growth(nKeys, n, size int) int64 {
 	return k.blockBytes(nKeys+n) - k.blockBytes(nKeys) + k.writer.MaxGrowth(size)
 }
 
-// blockBytes returns the size of the blocks of n keys, with the slices that refer to them.
+// blockBytes returns the memory of the blocks of n keys, and of the slices that refer to them.
 func (k *keys) blockBytes(n int) int64 {
 	blocks := int64(n+blockKeys-1) >> blockBits
 	if k.width > 0 {
@@ -139,7 +138,7 @@ func (k *keys) blockBytes(n int) int64 {
 	return blocks * (8<<blockBits + 8)
 }
 
-// toVariableWidth returns the same n keys, with memory for others of any length.
+// toVariableWidth returns the same n keys in a layout for keys of any length.
 func (k *keys) toVariableWidth(n int) *keys {
 	g := newKeys(0, k.arena.Pool)
 	g.grow(n)
@@ -152,7 +151,7 @@ func (k *keys) toVariableWidth(n int) *keys {
 	return g
 }
 
-// column copies keys to a column.
+// column copies the keys with ids lo to hi-1 to a column.
 func (k *keys) column(lo, hi int, parallel func(n int, body func(lo, hi int))) column.Column {
 	offsets := make([]int64, hi-lo+1)
 	for i := range hi - lo {

@@ -17,8 +17,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// On a GPU the index is a map there, and ids are the same. Covers colliding hashes, chunks, and all
-// kinds of rows.
+// On a GPU the index is a map, and ids are the same. The test covers colliding hashes, chunks, and
+// all kinds of rows.
 func TestSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -78,7 +78,7 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// A call with a context that ends has done the first rows of its batch and none of the others.
+// If the context of a call ends, the call has processed the first rows of its batch and no others.
 func TestCancelled(t *testing.T) {
 	dev := devicetest.Open(t)
 	batch := stringsOf(rand.New(rand.NewPCG(3, 3)), 1000, 300)
@@ -114,8 +114,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// Goroutines add, find and read concurrently. A goroutine that waits to add gives up when its
-// context ends.
+// Goroutines add, find and read concurrently. A waiting call that adds returns if its context ends.
 func TestTogether(t *testing.T) {
 	table := open(t, devicetest.Open(t), 0, nil)
 	table.chunk = 500
@@ -159,7 +158,7 @@ func TestTogether(t *testing.T) {
 	<-table.writerLock
 }
 
-// Batches of known keys retain no memory, in any number.
+// Any number of batches of known keys retain no memory.
 func TestMemoryStaysFlat(t *testing.T) {
 	table := open(t, devicetest.Open(t), 0, nil)
 	rng := rand.New(rand.NewPCG(8, 8))
@@ -232,7 +231,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// A column with a null has no ids of another call.
+// A column with a null gets no ids, and no ids of an earlier call.
 func TestNullColumn(t *testing.T) {
 	table := open(t, devicetest.Open(t), 0, nil)
 	c := column.OfStrings([]string{"a", "b"}).WithValid(column.OfBools([]bool{true, false}))
@@ -255,7 +254,7 @@ func TestNullColumn(t *testing.T) {
 	}
 }
 
-// A table does not keep the memory of callers, after any last chunk.
+// A table does not keep references to memory of callers, even after a short last chunk.
 func TestLetsGo(t *testing.T) {
 	table := open(t, devicetest.Open(t), 0, nil)
 	table.chunk = 2
@@ -272,7 +271,7 @@ func TestLetsGo(t *testing.T) {
 	}
 }
 
-// Keys of one width do not change when another width comes, and neither do rows.
+// Keys of one width do not change when keys of another width are added, and neither do rows.
 func TestAnotherWidth(t *testing.T) {
 	dev := devicetest.Open(t)
 	wide := make([]string, 3000)
@@ -294,8 +293,7 @@ func TestAnotherWidth(t *testing.T) {
 	rowModel.agreeRows(t, rowTable)
 }
 
-// If a device has no memory for more keys, the call returns an error after the rows that it has
-// done.
+// If a device lacks memory for more keys, the call returns an error with the number of rows done.
 func TestNoMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -327,7 +325,7 @@ func TestNoMemory(t *testing.T) {
 	m.check(t, table)
 }
 
-// Columns of a table off the heap outlive it, and the Go heap does not grow with its keys.
+// Columns from a table with OffHeap outlive it, and the Go heap does not grow with its keys.
 func TestOffHeap(t *testing.T) {
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); !ok {

@@ -14,12 +14,11 @@ const (
 	maxItems = math.MaxUint32
 	// limitedRows is the number of rows to process at a time if memory may not suffice for all.
 	limitedRows = 1 << 16
-	// collisionOverhead is about the memory of an item in the map of collisions, in addition to its
-	// bytes.
+	// collisionOverhead is the approximate memory of an item in collisions besides its bytes.
 	collisionOverhead = 64
 )
 
-// Memory returns the memory of the table in bytes, on the device and on the host together.
+// Memory returns the bytes of memory that the table takes, on the device and on the host together.
 func (t *Table) Memory(ctx context.Context) (int64, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -39,7 +38,7 @@ func (t *Table) checkLimit() error {
 	return err
 }
 
-// addPrefix gives ids to a prefix of a chunk of items, as long as ids and memory suffice.
+// addPrefix gives ids to a prefix of a chunk of items for which ids and memory suffice.
 func addPrefix[S source](ctx context.Context, t *Table, items S, ids []uint32) (done int, err error) {
 	r, err := t.memoryUse(ctx)
 	if err != nil {
@@ -60,7 +59,7 @@ func addPrefix[S source](ctx context.Context, t *Table, items S, ids []uint32) (
 	case err != nil:
 		return 0, err
 	case fresh > 0:
-		// Otherwise the index would grow by estimates, and all its parts at the same time.
+		// Without Reserve, the index would grow by estimates, and all its parts at the same time.
 		if err := t.index.Reserve(ctx, t.scratch.keys[:done], found[:done], fresh); err != nil {
 			return 0, err
 		}
@@ -74,7 +73,7 @@ func addPrefix[S source](ctx context.Context, t *Table, items S, ids []uint32) (
 		op.ErrFull, len(items.at(0)), r.limit, r.nKeys, r.used)
 }
 
-// fittingPrefix returns the number of items that fit, and how many of them are fresh: not found.
+// fittingPrefix returns the number of leading items that fit, and how many of them are new.
 func fittingPrefix[S source](ctx context.Context, t *Table, items S, found []bool, r memoryUse) (done, fresh int, err error) {
 	e, err := t.index.Estimate(ctx)
 	if err != nil {
@@ -98,7 +97,7 @@ func fittingPrefix[S source](ctx context.Context, t *Table, items S, found []boo
 	return done, fresh, nil
 }
 
-// sizeOf returns the bytes of the arena that n items take, if all are new.
+// sizeOf returns the bytes that n items take in the arena if all are new.
 func sizeOf[S source](k *keys, items S, n int) (size int) {
 	if k.width > 0 {
 		return 0
@@ -113,20 +112,20 @@ func sizeOf[S source](k *keys, items S, n int) (size int) {
 type memoryUse struct {
 	keys  *keys
 	nKeys int   // number of keys
-	index int64 // bytes
+	index int64 // bytes of the index
 	used  int64 // bytes, including the index
 	limit int64
 }
 
-// memoryUse reads the memory of a table.
+// memoryUse returns the memory of the table.
 func (t *Table) memoryUse(ctx context.Context) (memoryUse, error) {
 	index, err := t.index.Size(ctx)
 	return memoryUse{t.keys, t.Len(), index, index + t.keys.bytes() + t.collisionBytes, t.opts.MaxBytes}, err
 }
 
 // fits reports whether memory surely suffices for n more keys with size bytes in the arena. While
-// an index grows, the old and the new one both exist. It gets larger than necessary by half or, on
-// a GPU, by its size. A slot takes 16 bytes.
+// an index grows, the old and the new index both exist. The new one may be larger than necessary by
+// half or, on a GPU, by its own size. A slot takes 16 bytes.
 func (r *memoryUse) fits(n, size int) bool {
 	return r.used+2*r.index+64*int64(n)+r.keys.growth(r.nKeys, n, size) <= r.limit
 }

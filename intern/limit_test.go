@@ -14,7 +14,7 @@ import (
 )
 
 // A table with bounded memory never exceeds the bound, and returns the number of rows done. These
-// have their ids, and the others can be added to another table.
+// rows have ids, and the others can be added to another table.
 func TestMaxBytes(t *testing.T) {
 	dev := devicetest.Open(t)
 	rapid.Check(t, func(t *rapid.T) {

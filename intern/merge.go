@@ -9,13 +9,14 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Merge adds the keys that another table has at the call, in the order of their ids there. It
-// returns the id here of each: key i there has ids[i] here. So one lookup per row translates a
-// column of the other's ids. The other table does not change, and may be on another device.
+// Merge adds the keys that another table has at the call, in the order of their ids there. Key i of
+// the other table has ids[i] in this table. A column of the other table's ids is thus translated by
+// one lookup per row. The other table does not change, and may be on another device.
 //
-// A table of byte strings takes only byte strings, and one of rows only rows of its types. Others
-// are [device.ErrInvalid]. A call that ends early returns a [weft.PartialError] with the number of
-// keys, from the first on, that have their id. The others have not been added.
+// A table of byte strings takes only byte strings, and a table of rows only rows of its types. For
+// other keys, Merge returns [device.ErrInvalid]. If a call ends early, it returns a
+// [weft.PartialError] with the number of leading keys that have an id. The others have not been
+// added.
 func (t *Table) Merge(ctx context.Context, other *Table) (ids []uint32, err error) {
 	if t == other {
 		return nil, partial("Merge", 0, fmt.Errorf("%w: a table cannot be merged with itself", device.ErrInvalid))
@@ -34,7 +35,7 @@ func (t *Table) Merge(ctx context.Context, other *Table) (ids []uint32, err erro
 	return ids, nil
 }
 
-// mergeChunk adds the keys of another table from number lo on.
+// mergeChunk adds the keys of the other table with ids from lo on.
 func (t *Table) mergeChunk(ctx context.Context, other *Table, lo int, ids []uint32) error {
 	other.mu.RLock()
 	if other.failed != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// A table of some rows, after a merge with a table of others, has the ids of all rows in one table.
+// A merge of two tables gives the same ids as adding all rows to one table.
 func TestMerge(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	for name, shape := range shapes {

@@ -8,13 +8,13 @@ import (
 )
 
 // A range is looked up if at least one in minHitShare of its first sampleRows rows is known. With
-// minHitShare 8, 3 and 2, 4 M lines took 639, 588 and 608 ms of processor time, 20 M integers 1874,
-// 1530 and 1748 (the least of 6 runs on two shared cores).
+// minHitShare 8, 3 and 2, 4 M lines took 639, 588 and 608 ms of processor time. 20 M integers took
+// 1874, 1530 and 1748 ms (the least of 6 runs on two shared cores).
 const sampleRows, minHitShare = 512, 3
 
-// findKnown computes the keys of items, and gives known ones their numbers, while the bytes and
-// keys of a range are in the cache of a core. It returns the other rows, nil for all. Their keys
-// are the first ones of scratch.keys.
+// findKnown computes the hashes of items, and writes the numbers of known items to ids, while a
+// core's cache holds the range. It returns the rows that are not found, or nil for all. Their
+// hashes are the first of scratch.keys.
 func findKnown[S source](t *Table, items S, ids []uint32) (rows []uint32) {
 	s := &t.scratch
 	finder, ok := t.index.(number.Finder)
@@ -43,8 +43,8 @@ func findKnown[S source](t *Table, items S, ids []uint32) (rows []uint32) {
 	return s.unknown[:n]
 }
 
-// findKnownRange is findKnown for rows lo to hi-1. It moves the n unknown rows, and their keys, to
-// the beginning of the range, and reports whether a row differs from the key that it has found.
+// findKnownRange is findKnown for rows lo to hi-1. It moves the n unknown rows and their hashes to
+// the beginning of the range. differs reports whether a row differs from a key that it has found.
 func findKnownRange[S source](t *Table, finder number.Finder, items S, ids []uint32, lo, hi int) (n int, differs bool) {
 	s := &t.scratch
 	hashAll(t, items, lo, s.keys[lo:hi])
@@ -72,7 +72,8 @@ func findKnownRange[S source](t *Table, finder number.Finder, items S, ids []uin
 	return n, differs
 }
 
-// flagDiffering flags rows lo to hi-1 that differ from the key that findKnown has found.
+// flagDiffering flags rows from lo to hi-1 that differ from the key that findKnown has found. It
+// reports whether any do.
 func flagDiffering[S source](t *Table, items S, ids []uint32, lo, hi int) (anyDiffers bool) {
 	var groups [2]pairs
 	var buf [groupRows][]byte

@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// text returns a row as text: the same for rows that are the same key.
+// text returns a row as text, which is the same for rows that are the same key.
 func text(cols []column.Column, i int) string {
 	s := ""
 	for _, c := range cols {
@@ -37,8 +37,8 @@ func texts(cols []column.Column, n int) (s []string) {
 	return s
 }
 
-// shapes holds columns of all kinds of tables: rows that are words with nulls in them and beside
-// them, of one width, and of any.
+// shapes holds columns for all kinds of tables: rows that are words, with null in the word or not,
+// rows of one width, and rows of any width.
 var shapes = map[string]func(rng *rand.Rand, n, domain int) []column.Column{
 	"int64": func(rng *rand.Rand, n, domain int) []column.Column {
 		return []column.Column{numbers[int64](rng, n, domain, false)}
@@ -110,7 +110,7 @@ func stringsOf(rng *rand.Rand, n, domain int) []string {
 	return s
 }
 
-// checkRows adds and finds rows, and compares with the model.
+// checkRows adds and finds rows, and compares the results with the model.
 func checkRows(t fataler, table *Table, m *model, cols []column.Column) {
 	t.Helper()
 	n := cols[0].Len()
@@ -129,7 +129,7 @@ func checkRows(t fataler, table *Table, m *model, cols []column.Column) {
 	}
 }
 
-// agreeRows compares the keys of a table of rows with those of the model.
+// agreeRows compares the keys of a table of rows with the model.
 func (m *model) agreeRows(t fataler, table *Table) {
 	t.Helper()
 	if table.Len() != len(m.keys) {
@@ -143,8 +143,8 @@ func (m *model) agreeRows(t fataler, table *Table) {
 	}
 }
 
-// Rows of columns of any types have ids in the order of first appearance, for any ends of chunks
-// and batches, with and without collisions, and can be saved and loaded.
+// Rows of any types get ids in the order of first appearance, and can be saved and loaded. Chunks
+// and batches end anywhere, with and without collisions.
 func TestRowsOfAllShapes(t *testing.T) {
 	dev := devicetest.Open(t)
 	for name, shape := range shapes {

@@ -25,9 +25,9 @@ import (
 //	…
 //	end      0 (uint32), number of all keys (uint64), CRC-32C
 //
-// Rows are saved in the encoding of package rowkey. Frames have at most frameKeys keys. They exceed
-// frameBytes only with a single key, which is read as it comes. So a damaged stream cannot claim
-// much memory.
+// Rows are saved in the encoding of package rowkey. A frame has at most frameKeys keys, and at most
+// frameBytes bytes unless it has a single key. A single key is read in steps of readBytes. A
+// damaged stream thus cannot make Load allocate much memory.
 const (
 	magic       = "WEFTINT1"
 	headerBytes = 16
@@ -36,8 +36,8 @@ const (
 	readBytes   = 1 << 20
 )
 
-// Save writes the keys that the table has at the call to a stream, with checksums, and returns
-// their number. Other calls may run meanwhile.
+// Save writes the keys that the table has at the call to a stream, with checksums. It returns their
+// number. Other calls may run meanwhile.
 func (t *Table) Save(ctx context.Context, to io.Writer) (n int, err error) {
 	w := &writer{Writer: seal.NewWriter(to, 1<<16)}
 	n, err = t.save(ctx, w)
@@ -77,7 +77,7 @@ func (t *Table) save(ctx context.Context, w *writer) (n int, err error) {
 	return n, w.Flush()
 }
 
-// frame writes keys from lo on, up to hi if they fit, and returns their number.
+// frame writes a frame of keys from lo on, up to hi if they fit. It returns their number.
 func (t *Table) frame(w *writer, lo, hi int) (n int, err error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -104,12 +104,12 @@ func (t *Table) frame(w *writer, lo, hi int) (n int, err error) {
 
 type writer struct {
 	seal.Writer
-	lengths, keys []byte // of a frame
+	lengths, keys []byte // lengths and keys of a frame
 }
 
-// Load makes a table from a stream of Save, with the same ids, on any device. It reads nothing
-// after the end of the table. A stream that Save did not write, or that is damaged, is
-// [weft.ErrFormat].
+// Load makes a table from a stream that Save wrote, with the same ids, on any device. It reads
+// nothing after the end of the table. If the stream is damaged, or Save did not write it, Load
+// returns [weft.ErrFormat].
 func Load(ctx context.Context, dev device.Device, from io.Reader, opts *Options) (*Table, error) {
 	t, err := New(dev, opts)
 	if err != nil {
@@ -129,7 +129,7 @@ func (t *Table) load(ctx context.Context, r *reader) error {
 	for {
 		n, err := r.frame()
 		if err != nil || n == 0 {
-			if t.kind == undecided && err == nil { // no key has decided it
+			if t.kind == undecided && err == nil { // no key has set the kind
 				t.kind = kind
 				t.setCodec(codec)
 			}
@@ -160,16 +160,16 @@ type reader struct {
 	at    int64
 	total uint64
 
-	offsets []int64 // of the keys of a frame
+	offsets []int64 // offsets of the keys of a frame
 	keys    []byte
 }
 
-// damaged returns the error of a stream with a fault before the present byte.
+// damaged returns the error for a fault before the current byte of the stream.
 func (r *reader) damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: damaged before byte %d: %s", op.ErrFormat, r.at, fmt.Sprintf(format, args...))
 }
 
-// fill appends n bytes of the stream to b. An early end is an error.
+// fill appends n bytes of the stream to b. An early end of the stream is an error.
 func (r *reader) fill(b []byte, n uint64) ([]byte, error) {
 	for n > 0 {
 		part := int(min(n, readBytes))
@@ -187,7 +187,7 @@ func (r *reader) fill(b []byte, n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// crc reads the checksum of parts, and compares it.
+// crc reads a checksum and compares it with the checksum of parts.
 func (r *reader) crc(parts ...[]byte) error {
 	b, err := r.fill(nil, 4)
 	if err != nil {
@@ -239,7 +239,7 @@ func (r *reader) header() (kind, *rowkey.Codec, error) {
 	return kind, codec, nil
 }
 
-// frame reads a frame, and returns its number of keys: 0 at the end of the stream.
+// frame reads a frame and returns its number of keys, or 0 at the end of the stream.
 func (r *reader) frame() (n int, err error) {
 	head, err := r.fill(nil, 12)
 	if err != nil {
@@ -280,7 +280,7 @@ func (r *reader) frame() (n int, err error) {
 	return n, r.crc(head, lengths, r.keys)
 }
 
-// column returns the keys of a frame, with one width if they have one.
+// column returns the keys of a frame as a column, of one width if all keys have it.
 func (r *reader) column() column.Column {
 	n := len(r.offsets) - 1
 	width := r.offsets[1]

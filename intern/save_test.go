@@ -97,7 +97,7 @@ func withCRC(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, seal.Castagnoli))
 }
 
-// Large claims of a stream cost no more memory than its content.
+// A stream that claims large sizes costs no more memory than its content.
 func TestClaims(t *testing.T) {
 	dev := devicetest.Open(t)
 	file := string(withCRC([]byte(magic+"\x01\x00\x00\x00\x00\x00\x00\x00"))) + "\x00\x00\x00\x00" + "\x01\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\x7f" + "abc"
@@ -110,7 +110,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// A key that is larger than a frame, and the memory limit of the loaded table.
+// A key may exceed a frame. The loaded table has a limit of memory.
 func TestLoadLargeKeys(t *testing.T) {
 	dev := devicetest.Open(t)
 	table, m := open(t, dev, 0, nil), newModel()
@@ -131,7 +131,7 @@ func TestLoadLargeKeys(t *testing.T) {
 	}
 }
 
-// Any stream is refused, or is a table that can be saved and loaded with the same keys.
+// Any stream is an error, or becomes a table that can be saved and loaded with the same keys.
 func FuzzLoad(f *testing.F) {
 	for _, file := range saved(f) {
 		f.Add(file)
@@ -147,7 +147,7 @@ func FuzzLoad(f *testing.F) {
 			if !errors.Is(err, op.ErrFormat) {
 				t.Fatal(err)
 			}
-			// The checksums match the stream's content, so that the checks after them run, too.
+			// With valid checksums, the checks after them run, too.
 			if table, err = Load(ctx, dev, bytes.NewReader(resealed(file)), nil); err != nil {
 				return
 			}
@@ -166,7 +166,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// resealed returns a stream with the checksums of its content, as far as its structure is valid.
+// resealed returns a stream with its checksums recomputed, as far as its structure is valid.
 func resealed(file []byte) (out []byte) {
 	take := func(n uint64) []byte {
 		n = min(n, uint64(len(file)))

@@ -7,12 +7,12 @@ import (
 	"github.com/weftgo/weft/internal/rowkey"
 )
 
-// source is items of a batch, in one of the forms of a column. span and gather return many items by
-// one call: a call of a type parameter's method costs 3 ns, and is never inlined.
+// source holds the items of a chunk, in one of the forms of a column. span and gather return many
+// items per call, because a call of a type parameter's method costs 3 ns and is never inlined.
 type source interface {
 	at(i int) []byte
 	span(lo int, out [][]byte)          // items from lo on
-	gather(rows []uint32, out [][]byte) // items of some rows
+	gather(rows []uint32, out [][]byte) // items of the given rows
 }
 
 type (
@@ -67,19 +67,19 @@ func (s wideItems) gather(rows []uint32, out [][]byte) {
 	}
 }
 
-// chunkFunc returns the rows of a call: a column of some of them, from row lo on, which is valid
-// until the next call.
+// chunkFunc returns a chunk of the rows of a call, from row lo on, as a column. It lasts until the
+// next call.
 type chunkFunc func(lo int) column.Column
 
-// next returns the number of rows, of n, to process from row lo on.
+// next returns the number of rows in the chunk from row lo on, for a batch of n rows.
 func (t *Table) next(lo, n int) int { return min(t.chunk, max(firstRows, 3*lo), n-lo) }
 
-// columnChunks feeds slices of a column.
+// columnChunks returns chunks of a column.
 func (t *Table) columnChunks(s *scratch, c column.Column) chunkFunc {
 	return func(lo int) column.Column { return s.withoutCodes(c.Slice(lo, lo+t.next(lo, c.Len()))) }
 }
 
-// withoutCodes returns a column with its values as strings if it has codes.
+// withoutCodes returns the column with its values as strings if it has codes.
 func (s *scratch) withoutCodes(c column.Column) column.Column {
 	codes, dict := c.Codes()
 	if !c.HasCodes() {
@@ -93,11 +93,11 @@ func (s *scratch) withoutCodes(c column.Column) column.Column {
 	return column.OfStrings(s.strings)
 }
 
-// byteChunks feeds slices of bytes as strings over the same memory.
+// byteChunks returns chunks of byte slices, as strings over the same memory.
 func (t *Table) byteChunks(s *scratch, items [][]byte) chunkFunc {
 	return func(lo int) column.Column {
 		part := items[lo : lo+t.next(lo, len(items))]
-		clear(s.strings) // a shorter part would keep references to some of these
+		clear(s.strings) // a shorter chunk would keep references to some of these
 		s.strings = s.strings[:0]
 		for _, b := range part {
 			s.strings = append(s.strings, unsafe.String(unsafe.SliceData(b), len(b)))
@@ -106,7 +106,7 @@ func (t *Table) byteChunks(s *scratch, items [][]byte) chunkFunc {
 	}
 }
 
-// rowChunks feeds encoded rows.
+// rowChunks returns chunks of encoded rows.
 func (t *Table) rowChunks(s *scratch, cols []column.Column) chunkFunc {
 	return func(lo int) column.Column {
 		n := t.next(lo, cols[0].Len())
@@ -152,7 +152,7 @@ func (t *Table) rowChunks(s *scratch, cols []column.Column) chunkFunc {
 	}
 }
 
-// must returns a column that this package has made.
+// must panics on an error. Columns that this package makes are valid.
 func must(c column.Column, err error) column.Column {
 	if err != nil {
 		panic(err)
@@ -160,7 +160,7 @@ func must(c column.Column, err error) column.Column {
 	return c
 }
 
-// resize returns s with length n and undefined contents.
+// resize returns a slice of length n with undefined contents, in the memory of s if it suffices.
 func resize[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)

@@ -21,57 +21,60 @@ import (
 
 // Options configure a [Table]. The zero value and nil are good defaults.
 type Options struct {
-	// Capacity is the number of keys for which the index reserves memory. Default 0: it grows.
+	// Capacity is the number of keys for which the index reserves memory. Default 0: the index
+	// starts small and grows.
 	Capacity int
 	// MaxBytes bounds the memory of the table, on the device and on the host together. While an
-	// index grows, the old and the new one both count. A call that might need more stops, and
-	// returns weft.ErrFull in a weft.PartialError. The working memory of calls, some 50 MB and
-	// encoded rows of up to 64 MB, is kept until Close and not counted. Default 0: no limit.
+	// index grows, the old and the new index both count. A call that might need more memory stops,
+	// and returns weft.ErrFull in a weft.PartialError. The working memory of calls is kept until
+	// Close and does not count. It takes some 50 MB, and up to 64 MB for encoded rows. Default 0:
+	// no limit.
 	MaxBytes int64
 	// OffHeap keeps keys in mapped memory. The collector neither scans nor counts it, and Close
-	// returns it at once. Then the bytes that At returns are valid until Close, and a table without
-	// Close keeps its keys until the process ends. Default: the Go heap, which has the first 2 MiB
-	// in any case. The index of a host is mapped from 2 MiB on unless MaxBytes is set, with OffHeap
-	// or without. The collector returns it if the table is not closed.
+	// returns it at once. The bytes that At returns are then valid only until Close, and a table
+	// without Close keeps its keys until the process ends. By default keys are on the Go heap. The
+	// first 2 MiB are there in any case. The index of a host is mapped from 2 MiB on unless
+	// MaxBytes is set, independent of OffHeap. The collector frees this index if the table is not
+	// closed.
 	OffHeap bool
 }
 
-// Table gives keys dense ids in the order of their first appearance. Keys are byte strings or rows
-// of columns. The first call decides which.
+// Table gives dense ids to keys, in the order of their first appearance. Keys are byte strings or
+// rows of columns. The first call that adds keys decides which.
 type Table struct {
-	parallelFor func(n, grain int, body func(lo, hi int)) // among all cores
-	index       number.Index                              // of the keys of items
+	parallelFor func(n, grain int, body func(lo, hi int)) // runs body on all cores
+	index       number.Index                              // from hashes to numbers
 	opts        Options
 	hash        arena.Hasher
 
 	writerLock chan struct{} // holds a token while a call adds
-	mu         sync.RWMutex  // protects the fields below; a writer holds it for one chunk
-	kind       kind
-	rows       *rowkey.Codec // of a table of rows
-	// words: rows are 64 bits each and equal to their keys in the index, so no two share one.
+	// protects the fields below; a call that adds holds it for one chunk at a time
+	mu   sync.RWMutex
+	kind kind
+	rows *rowkey.Codec // set in a table of rows
+	// words: rows have 64 bits each, which determine their hash, so no two share a hash.
 	words  bool
 	packed rowkey.Words // the layout of words
 	plain  bool         // rows are one column of byte strings, and are not encoded
 	keys   *keys
-	pool   *hostmem.Pool // the memory of keys; nil: the Go heap
-	// null is the id of the null row if its item does not show that it is null: of one column of 64
-	// bits, or of byte strings; -1: none.
+	pool   *hostmem.Pool // memory of keys; nil: the Go heap
+	// null is the id of the null row if its item does not show that it is null, and -1 if there is
+	// none. This applies to one column of byte strings, or of 64 bits.
 	null int64
-	// extras holds the ids of items whose key in the index belongs to another item, ascending. The
-	// ids of all others are their numbers, shifted by these.
+	// extras holds the ids of items whose hash in the index belongs to another item, ascending. The
+	// id of any other item is its number plus the number of smaller extras.
 	extras         number.Extras
 	collisions     map[string]uint32 // ids by the bytes of items
-	collisionBytes int64             // approximate bytes of that map
-	failed         error             // the index and the items no longer agree
+	collisionBytes int64             // approximate bytes of collisions
+	failed         error             // closed, or the index and the items no longer agree
 	length         atomic.Uint32
 
 	tracked *observe.Tracked
 	codes   codeCache
-	scratch scratch // of the call that adds
-	chunk   int     // rows to process at a time: chunkRows, except in tests
+	scratch scratch // used by the call that adds
+	chunk   int     // maximum rows of a chunk: chunkRows, except in tests
 }
 
-// kind is the kind of a table's keys.
 type kind uint8
 
 const (
@@ -84,9 +87,9 @@ func (k kind) String() string {
 	return [...]string{undecided: "nothing yet", byteStrings: "byte strings", rows: "rows"}[k]
 }
 
-// New makes an empty table on a device, which must outlive it. On a GPU the index is a map of
-// package linear, and the bytes of the keys are in host memory. Errors: [weft.ErrOptions],
-// [device.ErrMemory], and those of loading kernels.
+// New makes an empty table on a device, which must outlive the table. On a GPU the index is a map
+// of package linear, and the bytes of the keys are in host memory. For invalid options, New returns
+// [weft.ErrOptions]. Other errors are [device.ErrMemory] and errors of loading kernels.
 func New(dev device.Device, opts *Options) (*Table, error) {
 	return newTable(dev, opts, arena.NewHasher())
 }
@@ -105,7 +108,7 @@ func newTable(dev device.Device, opts *Options, h arena.Hasher) (*Table, error) 
 		return nil, fmt.Errorf("intern: New: %w: Capacity %d, MaxBytes %d: want no negative numbers, and at most %d keys",
 			op.ErrOptions, o.Capacity, o.MaxBytes, uint32(maxItems))
 	}
-	// Before any allocation: an index takes more than a number of four bytes for each key.
+	// Check before any allocation. An index takes more than four bytes per key.
 	if o := t.opts; o.MaxBytes > 0 && 4*int64(o.Capacity) > o.MaxBytes {
 		return nil, fmt.Errorf("intern: New: %w: a table of Capacity %d takes more than MaxBytes, %d", op.ErrOptions, o.Capacity, o.MaxBytes)
 	}
@@ -121,15 +124,16 @@ func newTable(dev device.Device, opts *Options, h arena.Hasher) (*Table, error) 
 	return t, nil
 }
 
-// sizes returns the figures of a table for the accounts of the process.
+// sizes returns the number of keys, for statistics of the process.
 func (t *Table) sizes() (keys, bytes int) { return t.Len(), 0 }
 
-// Len returns the number of keys, which have ids 0 to Len-1. It never waits. A closed table has 0.
+// Len returns the number of keys, which have ids 0 to Len-1. Len never waits. It returns 0 for a
+// closed table.
 func (t *Table) Len() int { return int(t.length.Load()) }
 
-// At returns the bytes of a key, which must not be changed. They stay valid, with OffHeap until
-// Close. It returns nil for an id without a key. In a table of rows they are an encoding; see
-// [Table.Columns].
+// At returns the bytes of a key, which must not be changed. They stay valid, but with OffHeap only
+// until Close. At returns nil for an id without a key. In a table of rows the bytes are an
+// encoding; see [Table.Columns].
 func (t *Table) At(id uint32) []byte {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -139,7 +143,7 @@ func (t *Table) At(id uint32) []byte {
 	return t.keys.at(id)
 }
 
-// Gather writes to keys what [Table.At] returns for each id.
+// Gather sets keys[i] to the bytes that [Table.At] returns for ids[i].
 func (t *Table) Gather(ids []uint32, keys [][]byte) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -151,8 +155,8 @@ func (t *Table) Gather(ids []uint32, keys [][]byte) {
 	}
 }
 
-// Keys returns the keys with ids lo to hi-1, as a column of its own memory. Ids without a key
-// panic, as in a slice. In a table of rows they are encodings; see [Table.Columns].
+// Keys returns the keys with ids lo to hi-1, as a column with its own memory. Ids without a key
+// panic, as in a slice expression. In a table of rows the keys are encoded; see [Table.Columns].
 func (t *Table) Keys(lo, hi int) column.Column {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -160,9 +164,9 @@ func (t *Table) Keys(lo, hi int) column.Column {
 	return t.keys.column(lo, hi, t.parallel)
 }
 
-// Columns returns the keys with ids lo to hi-1 of a table of rows, as columns of their own memory,
-// of the types of the added rows. NaN and 0 stand for all values equal to them. A table of byte
-// strings has one column. Ids without a key panic, as in a slice.
+// Columns returns the keys with ids lo to hi-1 of a table of rows, as columns with their own
+// memory. The columns have the types of the added rows. NaN and 0 stand for all values equal to
+// them. A table of byte strings has one column. Ids without a key panic, as in a slice expression.
 func (t *Table) Columns(lo, hi int) []column.Column {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -181,7 +185,7 @@ func (t *Table) columns(lo, hi int) []column.Column {
 	return cols
 }
 
-// withNull returns a column of the keys lo to hi-1 with null marked.
+// withNull returns a column of keys lo to hi-1 in which the null row is null.
 func (t *Table) withNull(c column.Column, lo, hi int) column.Column {
 	if t.null < int64(lo) || t.null >= int64(hi) {
 		return c
@@ -223,7 +227,7 @@ func (t *Table) mustContain(lo, hi int) {
 	}
 }
 
-// Close frees the table. Idempotent; later calls return [weft.ErrClosed].
+// Close frees the table. Later calls return [weft.ErrClosed]. Close is idempotent.
 func (t *Table) Close() error {
 	t.writerLock <- struct{}{}
 	defer func() { <-t.writerLock }()
@@ -244,7 +248,7 @@ func (t *Table) Close() error {
 	return nil
 }
 
-// lockWriter waits for the right to add.
+// lockWriter waits until no other call adds.
 func (t *Table) lockWriter(ctx context.Context) error {
 	select {
 	case t.writerLock <- struct{}{}:
@@ -260,7 +264,7 @@ func (t *Table) lockWriter(ctx context.Context) error {
 
 func (t *Table) unlockWriter() { <-t.writerLock }
 
-// setKind fixes the kind of the table's keys, or returns an error if a call has another kind.
+// setKind fixes the kind of the table's keys, or returns an error if they are of another kind.
 func (t *Table) setKind(k kind, cols []column.Column) error {
 	if t.failed != nil {
 		return t.failed
@@ -279,7 +283,7 @@ func (t *Table) setKind(k kind, cols []column.Column) error {
 	return nil
 }
 
-// setCodec makes the table one of rows that a codec encodes. A nil codec changes nothing.
+// setCodec makes the table one of rows that codec c encodes. A nil codec changes nothing.
 func (t *Table) setCodec(c *rowkey.Codec) {
 	if c == nil {
 		return
@@ -292,17 +296,16 @@ func (t *Table) setCodec(c *rowkey.Codec) {
 	t.rows, t.keys = c, newKeys(width, t.pool)
 }
 
-// grain is the number of rows that a core takes at a time. It is large enough to make taking them
-// cheap, and small enough to keep their keys in its first-level cache.
+// grain is the number of rows in a range that a core takes at a time. Larger ranges would exceed
+// its first-level cache, and smaller ones would cost more to hand out.
 const grain = 4096
 
-// parallel runs body on ranges of [0,n), on all cores.
 func (t *Table) parallel(n int, body func(lo, hi int)) { t.parallelFor(n, grain, body) }
 
 // id returns the id of an item by its number.
 func (t *Table) id(number uint32) uint32 { return t.extras.ID(number) }
 
-// partial returns the error of a call that is incomplete.
+// partial wraps the error of an incomplete call in a PartialError.
 func partial(method string, done int, err error) error {
 	if err == nil {
 		return nil
@@ -314,7 +317,7 @@ func partial(method string, done int, err error) error {
 	return fmt.Errorf("intern: %s: %w", method, &op.PartialError{Done: done, Err: err})
 }
 
-// codecOf returns the codec for rows of columns, or nil if keys are of another kind.
+// codecOf returns the codec for rows of columns, or nil if keys are byte strings.
 func codecOf(k kind, cols []column.Column) (*rowkey.Codec, error) {
 	if k != rows {
 		return nil, nil

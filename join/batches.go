@@ -17,24 +17,24 @@ import (
 )
 
 // Join joins two sides that arrive in batches of rows, and yields batches of their columns. The
-// right side is built first and should be the smaller one. With Options.Memory both sides may be
-// larger than memory.
+// right side is built first and should be the smaller one. With Options.Memory both sides may
+// exceed memory.
 //
 // The algorithm is the hybrid hash join of DeWitt et al. (SIGMOD 1984). Rows of the right side stay
-// in memory until they exceed the limit. Then partitions of them, by [column.Hash], go to a
-// temporary file, the largest first. A left row whose partition is in memory is joined at once, and
-// the others go to the file, too. Finish joins them partition by partition. A partition that
-// exceeds memory is partitioned again with another seed. One that consists of few keys is read in
-// pieces that fit, and the left rows are read again for each.
+// in memory until they exceed the limit. Then they are partitioned by [column.Hash], and the
+// largest partitions go to a temporary file. A left row is joined at once if its partition is in
+// memory, and goes to the file otherwise. Finish joins the rows in the file, partition by
+// partition. A partition that exceeds memory is partitioned again with another seed. If it has only
+// a few keys, its right rows are read in pieces that fit, and the left rows once for each piece.
 //
-// While nothing was spilled, rows come in the order of the left side, and those with one left row
-// in that of the right side. Afterwards there is no order.
+// Until rows go to the file, the result is in the order of the left side. Rows with the same left
+// row are in the order of the right side. Afterwards there is no order.
 //
-// Calls of several goroutines wait for each other. An error of the file or of a context that ended
-// is final: later calls return it.
+// Concurrent calls wait for each other. After an error of the file, or the end of a context, all
+// later calls return that error.
 type Join struct {
 	mu        sync.Mutex
-	openedCPU *cpu.Device // the host, if the device is another one
+	openedCPU *cpu.Device // host, if NewJoin opened it because the device is another one
 	job       *job
 	root      *hybrid // nil before the first batch
 	left      []column.Type
@@ -51,8 +51,8 @@ const (
 	joinClosed
 )
 
-// NewJoin returns a join without rows. Errors: [weft.ErrOptions], and those of opening a CPU if the
-// device is none.
+// NewJoin returns a join without rows. For invalid options it returns [weft.ErrOptions]. If dev is
+// not a CPU, NewJoin opens one, which may fail.
 func NewJoin(dev device.Device, kind Kind, opts *Options) (*Join, error) {
 	o, err := opts.checkJoin(kind)
 	if err != nil {
@@ -70,10 +70,10 @@ func NewJoin(dev device.Device, kind Kind, opts *Options) (*Join, error) {
 	return j, nil
 }
 
-// Build adds rows of the right side: their keys, and the columns that the join yields of them,
-// which [Semi] and [Anti] ignore. The first batch decides the types, and it may have no rows.
-// Columns are copied. Errors: [weft.ErrOptions] for columns that do not fit those of earlier
-// batches, [device.ErrInvalid] after the first Probe, those of the file, and that of the context.
+// Build adds rows of the right side: their keys, and the columns that the join yields for them.
+// [Semi] and [Anti] ignore these columns. The first batch fixes the types, and may have no rows.
+// Build copies the columns. If types differ from earlier batches, it returns [weft.ErrOptions], and
+// after the first Probe [device.ErrInvalid]. Other errors come from the file and the context.
 func (j *Join) Build(ctx context.Context, keys, columns []column.Column) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -104,14 +104,16 @@ func (j *Join) build(ctx context.Context, keys, columns []column.Column) error {
 	return j.failed
 }
 
-// Probe joins a batch of the left side, and yields rows that are joined so far: their left columns,
-// and, of [Inner] and [Left], the right ones. Finish yields the others: those whose right rows are
-// in the file, and those of the last batches, because small batches are joined several at a time.
-// Batches have memory of their own, except that left columns of [column.OfCodes] may keep their
-// dictionary, and Options.Piece rows at most. The error comes last, with no columns. Other calls
-// wait until the iteration ends, so the loop must not make any. A loop that ends early, by a panic
-// as well, ends the join. Errors: as of Build, [device.ErrInvalid] without any Build, and
-// [weft.ErrOptions] if the result has no columns.
+// Probe joins a batch of the left side, and yields the rows joined so far. They have the left
+// columns, and for [Inner] and [Left] also the right columns. Finish yields the remaining rows:
+// rows whose right side is in the file, and rows of the last batches, because small batches are
+// joined together.
+//
+// Yielded batches have at most Options.Piece rows and memory of their own, except that left columns
+// of [column.OfCodes] may keep their dictionary. An error comes last, without columns. Other calls
+// wait until the iteration ends, so the loop must not make any. A loop that ends early, even by a
+// panic, ends the join. Without any Build, the error is [device.ErrInvalid]. If the result has no
+// columns, it is [weft.ErrOptions]. See [Join.Build] for other errors.
 func (j *Join) Probe(ctx context.Context, keys, columns []column.Column) iter.Seq2[[]column.Column,
 	error] {
 	return j.yield("Probe", func(emit emitter) error {
@@ -138,7 +140,8 @@ func (j *Join) Probe(ctx context.Context, keys, columns []column.Column) iter.Se
 	})
 }
 
-// Finish yields the rows that Probe could not, and ends the join. Otherwise it is as Probe.
+// Finish yields the rows that Probe has not yielded, and ends the join. See [Join.Probe] for
+// details.
 func (j *Join) Finish(ctx context.Context) iter.Seq2[[]column.Column, error] {
 	return j.yield("Finish", func(emit emitter) error {
 		if err := j.startProbe(ctx); err != nil {
@@ -152,7 +155,7 @@ func (j *Join) Finish(ctx context.Context) iter.Seq2[[]column.Column, error] {
 	})
 }
 
-// emitter passes a batch of the result on.
+// emitter receives a batch of the result.
 type emitter func([]column.Column) error
 
 var errStopped = errors.New("the caller has seen enough")
@@ -182,7 +185,7 @@ func (j *Join) yield(method string, run func(emitter) error) iter.Seq2[[]column.
 	}
 }
 
-// startProbe ends the right side before the first left row.
+// startProbe completes the right side before the first left row.
 func (j *Join) startProbe(ctx context.Context) error {
 	if j.state == building && j.failed == nil {
 		if j.root == nil {
@@ -209,7 +212,7 @@ func (j *Join) checkState(want joinState) error {
 	return nil
 }
 
-// Spilled returns the number of bytes that went to the temporary file so far.
+// Spilled returns the number of bytes written to the temporary file so far.
 func (j *Join) Spilled() int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -219,7 +222,7 @@ func (j *Join) Spilled() int64 {
 	return max(j.job.file.Stats().Written, 1)
 }
 
-// Close frees memory and the temporary file. Idempotent; later calls return [weft.ErrClosed].
+// Close frees memory and the temporary file. Later calls of other methods return [weft.ErrClosed].
 func (j *Join) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -244,7 +247,8 @@ func (j *Join) Close() error {
 	return nil
 }
 
-// checkColumns reports columns that do not have some types, or not one length.
+// checkColumns returns an error for columns that differ from the given types. Unequal lengths
+// panic.
 func checkColumns(side string, columns []column.Column, types []column.Type) error {
 	if len(columns) != len(types) {
 		return fmt.Errorf("%w: %d columns of the %s side, after %d before", op.ErrOptions,
@@ -265,33 +269,34 @@ func checkColumns(side string, columns []column.Column, types []column.Type) err
 	return nil
 }
 
-// job is what all partitions of a join share.
+// job is the state that all partitions of a join share.
 type job struct {
 	dev      device.Host
 	kind     Kind
 	opts     Options
 	plan     plan
-	keys     int           // the first columns of each side
-	right    []column.Type // of keys and columns
-	file     *spill.File   // nil before something is spilled
-	budget   *spill.Budget // of stores, without a limit: share is one
+	keys     int           // number of key columns, which come first on each side
+	right    []column.Type // types of keys and columns
+	file     *spill.File   // nil before the first spill
+	budget   *spill.Budget // counts the memory of stores, without a limit
 	wrapDisk func(spill.Disk) spill.Disk
 
 	rows                          *spill.Store // right rows in memory
 	buffered                      *spill.Store // left rows of small batches
 	rightBatchRows, leftBatchRows *spill.Store // rows from the file
-	keptTaker, spillTaker         spill.Taker  // of keys that stay, and rows that go there
+	// for keys that stay in memory, and for rows that go to the file
+	keptTaker, spillTaker spill.Taker
 
-	hashSeed uint64 // of keys that are indexed by their hash
+	hashSeed uint64 // seed of the hash of wide keys
 
 	nParts      int   // spillParts, or fewer in tests
 	rightBytes  int64 // bytes of right rows and their index
-	bufferBytes int64 // bytes of the file
-	batchBytes  int64 // bytes of left rows that are joined at a time
+	bufferBytes int64 // bytes of the file's buffers
+	batchBytes  int64 // bytes of left rows joined at a time
 }
 
-// newJob divides Options.Memory. What rightBytes, bufferBytes and batchBytes leave is for the Go
-// heap, where batches of the result and pages on their way to the file lie.
+// newJob divides Options.Memory into rightBytes, bufferBytes and batchBytes. The rest is for
+// batches of the result, and for pages on their way to the file, which lie on the Go heap.
 func newJob(dev device.Host, kind Kind, o Options) *job {
 	j := &job{dev: dev, kind: kind, opts: o, hashSeed: seed(), nParts: spillParts,
 		budget:      spill.NewBudget(0),
@@ -303,7 +308,7 @@ func newJob(dev device.Host, kind Kind, o Options) *job {
 	return j
 }
 
-// bindRight fixes the types of the right side, by its first batch.
+// bindRight fixes the types of the right side at its first batch.
 func (j *job) bindRight(keys, all []column.Column) error {
 	plan, err := planOf(keys, j.opts.NullsMatch)
 	if err != nil {
@@ -324,7 +329,7 @@ func (j *job) free() {
 	}
 }
 
-// spillFile returns the temporary file, and makes it first if there is none.
+// spillFile returns the temporary file, and creates it first if necessary.
 func (j *job) spillFile() (*spill.File, error) {
 	if j.file != nil {
 		return j.file, nil

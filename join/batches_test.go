@@ -20,10 +20,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// side is one side of a join: keys, and columns that number and name its rows.
+// side is one side of a join: its keys, and columns that identify its rows.
 type side struct{ keys, columns []column.Column }
 
-// randomSide returns n rows with a number of different values in each key column.
+// randomSide returns n rows with the given number of distinct values in each key column.
 func randomSide(rng *rand.Rand, types []column.Type, n, values int, nulls bool) (s side) {
 	for _, typ := range types {
 		c := randomColumn(rng, typ, n, values)
@@ -111,7 +111,7 @@ func linesOf(columns []column.Column) []string {
 	})
 }
 
-// wantedLines returns the rows of a join, by the model.
+// wantedLines returns the rows of a join according to the model.
 func wantedLines(kind join.Kind, left, right side, nullsMatch bool) (lines []string) {
 	l, r := linesOf(left.columns), linesOf(right.columns)
 	a := modelOf(right.keys, nullsMatch).answers(left.keys, nullsMatch)
@@ -185,8 +185,8 @@ func closeJoin(t interface {
 	}
 }
 
-// Under every limit a join has the rows of the one without a limit: in order if it spilled nothing,
-// as a set otherwise.
+// Under every limit a join has the same rows as without a limit: in order if it has not spilled,
+// and as a set otherwise.
 func TestJoin(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	spilled := 0
@@ -223,12 +223,12 @@ func TestJoin(t *testing.T) {
 		}
 		closeJoin(t, j)
 	})
-	if spilled == 0 && !testing.Short() { // twenty draws may not contain one that spills
+	if spilled == 0 && !testing.Short() { // by chance no draw may spill
 		t.Error("nothing was spilled")
 	}
 }
 
-// Partitions are partitioned again, and keys with more rows than fit are joined in pieces.
+// Partitions are partitioned again, and keys with too many rows are joined in pieces.
 func TestJoinOfManyRows(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	const n = 60_000
@@ -289,7 +289,7 @@ func faultyJoin(t *testing.T, dev device.Device, kind join.Kind) (j *join.Join,
 	return j, left, right, want
 }
 
-// Whatever the disk does, a join returns the right rows or an error, and leaves nothing.
+// With any fault of the disk, a join returns the right rows or an error, and leaves nothing.
 func TestJoinOnFaultyDisk(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	for fault := range spill.Faults {
@@ -329,7 +329,7 @@ func TestJoinOnFaultyDisk(t *testing.T) {
 	}
 }
 
-// A failed reservation of memory, a canceled context and a stopped loop leave nothing.
+// A failed reservation of memory, a canceled context, and a stopped loop leave nothing.
 func TestJoinThatStops(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	refused := errors.New("refused")
@@ -384,7 +384,7 @@ func TestJoinThatStops(t *testing.T) {
 	closeJoin(t, j)
 }
 
-// Wrong calls are errors that say what is wrong.
+// Errors of misused joins name the mistake.
 func TestJoinMisused(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	numbers, texts := column.Of([]int64{1, 2}), column.OfStrings([]string{"a", "b"})
@@ -445,7 +445,7 @@ func TestJoinMisused(t *testing.T) {
 	}
 }
 
-// A batch of the result is bounded by the bytes of its rows, however often a long one comes.
+// The bytes of a batch of the result are bounded, however often a long row occurs.
 func TestJoinOfLongRow(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	for _, kind := range []join.Kind{join.Inner, join.Left} {
@@ -504,7 +504,7 @@ func TestJoinPanics(t *testing.T) {
 	}
 }
 
-// A refused batch decides nothing.
+// A refused first batch does not fix the types.
 func TestJoinRefusedFirst(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	j := newJoin(t, dev, join.Inner, &join.Options{})

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// sides returns rows with random keys out of a number of keys.
+// sides returns rows whose keys are drawn from a number of random keys.
 func sides(left, right, keys int, keyRange uint64) (l, r []int64) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	key := func(of int) int64 { return int64(uint64(rng.IntN(of)) * keyRange) }
@@ -26,7 +26,7 @@ func sides(left, right, keys int, keyRange uint64) (l, r []int64) {
 	return l, r
 }
 
-// 10 M rows join 5 M, 12.5 M pairs: 4 M keys.
+// 10 M rows join 5 M rows with 4 M keys, which gives 12.5 M pairs.
 func BenchmarkJoin(b *testing.B) {
 	const left, right, keys = 10_000_000, 5_000_000, 4_000_000
 	for _, keyRange := range []struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// build makes the table of at most maxRows rows of a source.
+// build makes the table of a source, which has at most maxRows rows.
 func build[K word](ctx context.Context, host device.Host, src *source[K]) (*table[K], error) {
 	t := &table[K]{host: host}
 	if err := t.build(ctx, src); err != nil {
@@ -43,7 +43,7 @@ func (t *table[K]) build(ctx context.Context, src *source[K]) (err error) {
 	return b.finish(ctx)
 }
 
-// chooseBuckets chooses buckets.
+// chooseBuckets chooses between direct and hashed buckets, and sets their number and parts.
 func (t *table[K]) chooseBuckets(ctx context.Context, src *source[K]) error {
 	low, keyRange, err := t.extent(ctx, src)
 	if err != nil {
@@ -61,14 +61,14 @@ func (t *table[K]) chooseBuckets(ctx context.Context, src *source[K]) error {
 
 const maxLogBuckets = 31
 
-// maxDirectRange returns the largest spread of the keys of n rows for which each key has a bucket
-// of its own. The buckets then take as much memory as keys of 64 bits would.
+// maxDirectRange returns the largest range of the keys of n rows for which each key in the range
+// has its own bucket. The buckets then take no more memory than keys of 64 bits would.
 func maxDirectRange(n int) uint64 { return min(2*uint64(n)+1<<10, 1<<maxLogBuckets-2) }
 
-// extent returns the smallest key and its distance to the largest. It stops early if the distance
-// of some keys is already too large.
+// extent returns the smallest key and its distance to the largest. If the first rows already have
+// too large a distance, it reads no other rows.
 func (t *table[K]) extent(ctx context.Context, src *source[K]) (low K, keyRange uint64, err error) {
-	// exclusive or that maps signed numbers to unsigned ones of the same order
+	// exclusive or with flip maps signed numbers to unsigned ones of the same order
 	flip := K(0)
 	if src.plan.signed() {
 		flip = ^K(0)>>1 + 1
@@ -108,11 +108,11 @@ func (t *table[K]) extent(ctx context.Context, src *source[K]) (low K, keyRange 
 // builder builds a table.
 type builder[K word] struct {
 	*table[K]
-	partitioned[K] // the table's keys and rows
-	// of each group, as if every earlier part had a group per row
+	partitioned[K] // keys and rows of the table
+	// by group: its first row. Each part has space for one group per row.
 	begin  device.Slice[uint32]
-	groups []uint32  // of each part
-	temps  sync.Pool // of *temp[K]
+	groups []uint32  // by part: its number of groups
+	temps  sync.Pool // of type *temp[K]
 }
 
 // temp holds a part while it is sorted.
@@ -141,7 +141,7 @@ func (b *builder[K]) allocate(n int) (err error) {
 	return err
 }
 
-// sort sorts the rows of each part by bucket and key, and fills in bounds.
+// sort sorts the rows of each part by bucket and key, and fills in dir.
 func (b *builder[K]) sort(ctx context.Context) error {
 	b.groups = make([]uint32, b.parts.n)
 	b.temps.New = func() any { return new(temp[K]) }
@@ -172,8 +172,8 @@ func (b *builder[K]) sortPart(ctx context.Context, part int, tmp *temp[K]) {
 	b.groups[part] = b.writeGroups(dir, lo, tmp)
 }
 
-// checkInterval is the number of rows of a part between checks of the context. A part may hold all
-// rows if one key is that frequent.
+// checkInterval is the number of rows of a part between checks of the context. If most rows have
+// the same key, one part holds most rows.
 const checkInterval = 1 << 20
 
 // sortBuckets copies a part to tmp, sorted by bucket, and sets dir to the end of each bucket there.
@@ -216,7 +216,7 @@ func (b *builder[K]) sortBuckets(ctx context.Context, first uint32, dir []uint32
 	return true
 }
 
-// startsOf turns the ends of buckets into their starts, for a part that begins at lo. It returns
+// startsOf replaces the ends of buckets by their starts, for a part that begins at lo. It returns
 // the number of buckets with rows.
 func startsOf(dir []uint32, lo uint32) (nonEmpty uint32) {
 	start := uint32(0)
@@ -229,8 +229,8 @@ func startsOf(dir []uint32, lo uint32) (nonEmpty uint32) {
 	return nonEmpty
 }
 
-// writeGroups writes the groups of a part that begins at lo, sorted by bucket in tmp, and returns
-// their number. It sets dir to the first group of each bucket.
+// writeGroups writes the groups of a part that begins at lo, whose rows are in tmp, sorted by
+// bucket. It sets dir to the first group of each bucket, and returns the number of groups.
 func (b *builder[K]) writeGroups(dir []uint32, lo uint32, tmp *temp[K]) uint32 {
 	keys, rows, begin := b.partitioned.keys[lo:], b.partitioned.rows[lo:], b.begin.Host()[lo:]
 	start, groups := uint32(0), uint32(0)
@@ -253,8 +253,8 @@ func (b *builder[K]) writeGroups(dir []uint32, lo uint32, tmp *temp[K]) uint32 {
 	return groups
 }
 
-// moveFirstKey moves the rows with the first key to rows[at:], and returns the others in their
-// order.
+// moveFirstKey moves the rows with the first key to rows[at:]. It returns the other keys and rows
+// in their order, and the end of the moved rows.
 func moveFirstKey[K word](keys []K, rowIDs []uint32, rows []uint32, at uint32) ([]K, []uint32, uint32) {
 	first, left := keys[0], 0
 	for i, k := range keys {
@@ -269,10 +269,10 @@ func moveFirstKey[K word](keys []K, rowIDs []uint32, rows []uint32, at uint32) (
 	return keys[:left], rowIDs[:left], at
 }
 
-// finish drops the gaps between parts, and the memory that the table does not need.
+// finish removes the gaps between parts, and frees the memory that the table does not need.
 func (b *builder[K]) finish(ctx context.Context) error {
 	t := b.table
-	bases := make([]uint32, t.parts.n) // of the groups of each part
+	bases := make([]uint32, t.parts.n) // by part: its first group
 	for part, n := range b.groups {
 		bases[part] = uint32(t.groups)
 		t.groups += int(n)

@@ -11,14 +11,14 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// indexedRows holds right rows with their index, to join left rows with. Keys of up to 64 bits are
-// indexed themselves. Wider keys are indexed by a hash of 64 bits, and compared.
+// indexedRows holds right rows and their index. Keys of up to 64 bits are indexed as they are.
+// Wider keys are indexed by a hash of 64 bits, and compared after the lookup.
 type indexedRows struct {
 	*job
 	index       *Index
 	n           int             // rows
-	view        []column.Column // of the store; for Left a row of nulls follows
-	maxRowBytes int64           // bytes of the longest row that the join yields
+	view        []column.Column // columns of the store; for Left, a row of nulls follows
+	maxRowBytes int64           // bytes of the longest right row in the result
 }
 
 func (j *job) newIndexedRows(ctx context.Context, s *spill.Store) (*indexedRows, error) {
@@ -36,7 +36,7 @@ func (j *job) newIndexedRows(ctx context.Context, s *spill.Store) (*indexedRows,
 		if x.view, err = s.ViewWithNull(j.dev); err != nil {
 			return nil, errors.Join(err, x.index.Close())
 		}
-		if !j.opts.NullsMatch { // only the row of nulls has null keys
+		if !j.opts.NullsMatch { // only the added row has null keys
 			copy(x.view, s.ViewNotNull(j.keys))
 		}
 	}
@@ -52,7 +52,7 @@ func (x *indexedRows) close() error {
 
 func (x *indexedRows) distinct() int { return x.index.Distinct() }
 
-// indexKeys returns the columns to index for keys.
+// indexKeys returns the columns to index or look up for keys.
 func (x *indexedRows) indexKeys(keys []column.Column) []column.Column {
 	if x.plan.packed {
 		return keys
@@ -62,8 +62,8 @@ func (x *indexedRows) indexKeys(keys []column.Column) []column.Column {
 	return []column.Column{column.Of(hashes)}
 }
 
-// visitPairs passes pairs of rows with equal keys to f, in the order of the left rows. f may change
-// them.
+// visitPairs passes the pairs of rows with equal keys to f, in the order of the left rows. f may
+// change the pairs.
 func (x *indexedRows) visitPairs(ctx context.Context, keys []column.Column,
 	f func(left, right []uint32) error) error {
 	for p, err := range x.index.Inner(ctx, x.indexKeys(keys)) {
@@ -99,7 +99,7 @@ func (x *indexedRows) verify(keys []column.Column, left, right []uint32) (l, r [
 	return left[:n], right[:n]
 }
 
-// markDiffering sets a flag for each pair of values of two columns that differ. b belongs to a
+// markDiffering sets differ for each pair whose values in columns a and b differ. b belongs to a
 // store.
 func markDiffering(a, b column.Column, left, right []uint32, differ []bool) {
 	if _, ends, data := b.Offsets(); ends != nil && len(data) > 0 && !a.HasNulls() &&
@@ -114,7 +114,7 @@ func markDiffering(a, b column.Column, left, right []uint32, differ []bool) {
 	}
 }
 
-// markDifferingTexts compares byte strings and prefetches those of the next pairs.
+// markDifferingTexts is markDiffering for byte strings. It prefetches the strings of later pairs.
 func markDifferingTexts(a column.Column, ends []int64, data []byte, left, right []uint32,
 	differ []bool) {
 	n := len(left)
@@ -140,7 +140,7 @@ func markDifferingTexts(a column.Column, ends []int64, data []byte, left, right 
 	}
 }
 
-// equalOrNull compares values of two columns of one type.
+// equalOrNull reports whether values l of a and r of b are equal, or both null.
 func equalOrNull(a, b column.Column, l, r int) bool {
 	if a.Null(l) || b.Null(r) {
 		return a.Null(l) && b.Null(r)
@@ -148,7 +148,7 @@ func equalOrNull(a, b column.Column, l, r int) bool {
 	return equalValues(a, b, l, r)
 }
 
-// equalValues compares values that are not null, of two columns of one type.
+// equalValues compares values that are not null, in columns of the same type.
 func equalValues(a, b column.Column, l, r int) bool {
 	switch t := a.Type(); {
 	case t == column.Bytes:
@@ -165,8 +165,8 @@ func equalValues(a, b column.Column, l, r int) bool {
 
 func equalFloats[F float32 | float64](a, b F) bool { return a == b || a != a && b != b }
 
-// firstRows returns the first row of each key, ascending; rows of keys with one hash may be among
-// them.
+// firstRows returns the first row of each key, ascending. If hashes collide, it may include further
+// rows.
 func (x *indexedRows) firstRows(ctx context.Context) (rows []uint32, err error) {
 	keys := x.view[:x.keys]
 	err = x.index.visitPieces(ctx, x.indexKeys(keys), func(p piece) bool {
@@ -184,7 +184,7 @@ func (x *indexedRows) firstRows(ctx context.Context) (rows []uint32, err error) 
 	return rows, err
 }
 
-// equalRows compares the keys of two right rows.
+// equalRows reports whether two right rows have equal keys.
 func (x *indexedRows) equalRows(keys []column.Column, a, b int) bool {
 	for _, c := range keys {
 		if !equalOrNull(c, c, a, b) {
@@ -211,7 +211,7 @@ func (x *indexedRows) matches(ctx context.Context, b *leftBatch) (rows []uint32,
 	return b.toRows(rows), err
 }
 
-// joinBatch yields the rows of a batch.
+// joinBatch yields the joined rows of a batch.
 func (x *indexedRows) joinBatch(ctx context.Context, b *leftBatch, emit emitter) error {
 	switch x.kind {
 	case Inner:
@@ -231,10 +231,10 @@ func (x *indexedRows) joinBatch(ctx context.Context, b *leftBatch, emit emitter)
 	return x.emitLeft(b, rows, emit)
 }
 
-// joinLeft inserts the rows without a match between the pairs of the others.
+// joinLeft yields the pairs of a batch and its rows without a match, in the order of the left rows.
 func (x *indexedRows) joinLeft(ctx context.Context, b *leftBatch, emit emitter) error {
 	var left, right []uint32
-	next := 0 // earlier rows have been passed
+	next := 0 // first row without a pair so far
 	fill := func(to int) {
 		for ; next < to; next++ {
 			if !b.isSkipped(next) {
@@ -287,8 +287,8 @@ func (x *indexedRows) emitLeft(b *leftBatch, rows []uint32, emit emitter) error 
 	return nil
 }
 
-// batchLen returns the number of rows, at least one, that fit into a batch of the result. A row may
-// come any number of times, so averages say nothing of the size.
+// batchLen returns the number of rows, at least one, that fit a batch of the result. It computes
+// the size of each row, because a long row may repeat any number of times.
 func (x *indexedRows) batchLen(b *leftBatch, left, right []uint32) int {
 	n := min(len(left), x.opts.Piece)
 	if x.opts.Memory == 0 {
@@ -317,7 +317,7 @@ func (x *indexedRows) batchLen(b *leftBatch, left, right []uint32) int {
 	return n
 }
 
-// maxRowBytes returns a bound of the bytes of any row.
+// maxRowBytes returns an upper bound on the bytes of any row.
 func maxRowBytes(columns []column.Column) int64 {
 	n := int64(1)
 	for _, c := range columns {
@@ -337,7 +337,6 @@ func maxRowBytes(columns []column.Column) int64 {
 	return n
 }
 
-// rowBytes returns the bytes of a row.
 func rowBytes(columns []column.Column, row int) int64 {
 	n := int64(1)
 	for _, c := range columns {
@@ -350,17 +349,16 @@ func rowBytes(columns []column.Column, row int) int64 {
 	return n
 }
 
-// leftBatch is a batch of left rows.
 type leftBatch struct {
 	n           int
-	columns     []column.Column // of all rows
-	keys        []column.Column // of rows that may match here
-	rows        []uint32        // their numbers, ascending; nil: all
+	columns     []column.Column // columns of all rows
+	keys        []column.Column // keys of the rows that may match here
+	rows        []uint32        // numbers of these rows, ascending; nil: all rows
 	skipped     []bool          // rows that are joined later; nil: none
 	maxRowBytes int64           // bytes of the longest row; 0: not computed yet
 }
 
-// toRows turns key numbers into row numbers, in place.
+// toRows replaces indexes in keys by row numbers, in place.
 func (b *leftBatch) toRows(keys []uint32) []uint32 {
 	if b.rows != nil {
 		for i, k := range keys {
@@ -379,7 +377,7 @@ func (b *leftBatch) markSkipped(rows []uint32) {
 
 func (b *leftBatch) isSkipped(row int) bool { return b.skipped != nil && b.skipped[row] }
 
-// unmatched returns the rows that are neither in rows, which ascends, nor skipped.
+// unmatched returns the rows that are neither in rows nor skipped. rows must ascend.
 func (b *leftBatch) unmatched(rows []uint32) (unmatched []uint32) {
 	for row := range b.n {
 		if len(rows) > 0 && int(rows[0]) == row {
@@ -391,7 +389,7 @@ func (b *leftBatch) unmatched(rows []uint32) (unmatched []uint32) {
 	return unmatched
 }
 
-// matchable returns the rows with keys that may match, and whether these are all rows.
+// matchable returns the rows whose keys may match. If all may, it returns no rows and true.
 func (j *job) matchable(keys []column.Column) (rows []uint32, all bool) {
 	all = true
 	for _, c := range keys {

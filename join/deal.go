@@ -4,20 +4,20 @@ import (
 	"context"
 )
 
-// partitioned holds rows by part, in ascending order. Those of part p begin at bounds[p]. Rows with
-// nulls follow the last part.
+// partitioned holds rows by part, in ascending order within a part. The rows of part p begin at
+// bounds[p]. Rows with nulls follow the last part.
 type partitioned[K word] struct {
-	keys   []K      // of each row
+	keys   []K      // by row
 	rows   []uint32 // relative to the first row
 	bounds []uint32
 }
 
-// slicesPerCore is the number of pieces of each core. With several, no core waits long for one that
-// has other work, too.
+// slicesPerCore is the number of slices per core. With several, the cores need not wait long for a
+// core that also has other work.
 const slicesPerCore = 4
 
-// distribute distributes rows lo to hi-1 to the parts of their buckets, on all cores. Each core
-// first counts its rows for each part, and so computes where to put them.
+// distribute distributes rows lo to hi-1 to the parts of their buckets, on all cores. Cores first
+// count their rows for each part, which determines where they write them.
 func (t *table[K]) distribute(ctx context.Context, src *source[K], lo, hi int, p parts, h *partitioned[K]) error {
 	n := hi - lo
 	slices := max(1, min(slicesPerCore*t.host.Properties().Units, n/(4*blockRows)))
@@ -47,7 +47,7 @@ func (t *table[K]) distribute(ctx context.Context, src *source[K], lo, hi int, p
 	return each(func(places []uint32, from, to int) { t.scatter(src, from, to, lo, p, places, h) })
 }
 
-// visitBlocks visits rows by blocks, with their words and the part of each.
+// visitBlocks calls body for each block of rows, with their words and parts.
 func (t *table[K]) visitBlocks(src *source[K], lo, hi int, p parts, body func(at int, words []K, part []uint32)) {
 	b := t.block()
 	defer t.blocks.Put(b)

@@ -8,23 +8,24 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// LimitMemory gives a join less memory than users can set, in bytes, and fewer partitions.
+// LimitMemory sets the memory of a join, which may be below MinMemory, and its number of
+// partitions.
 func (j *Join) LimitMemory(share int64, parts int) {
 	j.job.rightBytes, j.job.batchBytes, j.job.nParts = share, max(share/10, 1), parts
 }
 
-// SetHooks wraps the disk of the temporary file, and replaces reservations.
+// SetHooks wraps the disk of the temporary file, and hooks reservations of memory.
 func (j *Join) SetHooks(wrap func(spill.Disk) spill.Disk, reserve func(n int64) error) {
 	j.job.wrapDisk, j.job.budget.Hook = wrap, reserve
 }
 
-// InUse returns the bytes of stores in use.
+// InUse returns the bytes of memory in stores.
 func (j *Join) InUse() int64 { return j.job.budget.Used() }
 
-// SetPieceSize makes an index copy keys and pairs in small pieces.
+// SetPieceSize sets the sizes of the pieces in which an index copies keys and pairs.
 func (ix *IndexOn[K]) SetPieceSize(piece, chunk int) { ix.piece, ix.chunk = piece, chunk }
 
-// InnerInPieces is InnerOn with small pieces, and returns the number of indexes.
+// InnerInPieces calls InnerOn with small pieces. It returns the number of indexes built.
 func InnerInPieces[K weft.Key](
 	ctx context.Context, dev device.Device, left, right []K, memory int64, yield func(Pairs) bool,
 ) (parts int, err error) {

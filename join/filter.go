@@ -15,43 +15,44 @@ import (
 )
 
 // Filter finds rows of the other side that match no row of a build side, without an index. A reader
-// applies it before it decodes rows: see "Filters" in the documentation of the package. It has a
-// range of values for each key column and a Bloom filter of whole keys, of a size that is set
-// before the first row.
+// applies it before it decodes rows: see "Filters" in the package documentation. A Filter has a
+// range of values for each key column, and a Bloom filter of whole keys. The size of the Bloom
+// filter is fixed before the first row.
 //
 // Add and the other methods exclude each other. Between calls of Add, the other methods may be
-// called from many goroutines. Each call works on the goroutine that it comes from.
+// called from many goroutines. Each call works on the goroutine that makes it.
 type Filter struct {
 	plan   plan
 	seed   uint64
 	ranges []valueRange
 	rows   int
-	bloom  *bloom // nil: it would pass most rows
+	bloom  *bloom // nil if it would pass most rows
 }
 
 // FilterOptions configure a [Filter]. The zero value and nil are good defaults.
 type FilterOptions struct {
-	// NullsMatch is as in [Options].
+	// NullsMatch has the meaning of [Options].NullsMatch.
 	NullsMatch bool
 
-	// Rows is the expected number of rows. The Bloom filter has 16 bits for each, but at most
-	// MaxBytes. 0: it has MaxBytes.
+	// Rows is the expected number of rows. The Bloom filter has 16 bits per row, but at most
+	// MaxBytes. Default 0: it has MaxBytes.
 	Rows int
 
-	// MaxBytes bounds the Bloom filter. Default 1 MiB, or 64 MiB if Rows is set.
+	// MaxBytes bounds the bytes of the Bloom filter. Default 1 MiB, or 64 MiB if Rows is set.
 	MaxBytes int
 }
 
 const (
-	// bitsPerRow passes one of 800 absent keys. 12 bits pass one of 190, and 8 bits one of 30
-	// (BenchmarkFilter). More bits cost memory, and no time while the cache holds them.
+	// With bitsPerRow, one of 800 absent keys passes. With 12 bits, one of 190 passes, and with 8
+	// bits one of 30 (BenchmarkFilter). More bits cost memory, but no time while the cache holds
+	// them.
 	bitsPerRow = 16
 
 	defaultFilterBytes, maxFilterBytes = 1 << 20, 64 << 20
 )
 
-// NewFilter makes the filter of a build side without rows, whose keys have these types. Errors:
-// [weft.ErrOptions].
+// NewFilter makes the filter of a build side without rows. types are the types of its key columns.
+// For invalid types or options it returns [weft.ErrOptions].
 func NewFilter(types []column.Type, opts *FilterOptions) (*Filter, error) {
 	var o FilterOptions
 	if opts != nil {
@@ -90,10 +91,10 @@ func NewFilter(types []column.Type, opts *FilterOptions) (*Filter, error) {
 // Bytes returns the memory of the Bloom filter. The rest of a Filter is small.
 func (f *Filter) Bytes() int { return f.bloom.bytes() }
 
-// Add adds rows of the build side, columns of the types of the filter. It keeps nothing of the
-// columns. The Bloom filter is dropped for good once more than half of the keys that are not there
-// would pass it. Columns of different length panic. Errors: [weft.ErrOptions] for columns of other
-// types, and that of the context.
+// Add adds rows of the build side, whose columns must have the types of the filter. It keeps no
+// reference to the columns. If more than half of all absent keys would pass the Bloom filter, Add
+// drops it for good. Add panics if columns differ in length. If their types are not those of the
+// filter, it returns [weft.ErrOptions]. If the context ends, it returns its error.
 func (f *Filter) Add(ctx context.Context, keys []column.Column) error {
 	n, err := f.plan.check(keys)
 	if err != nil {
@@ -125,7 +126,7 @@ func (f *Filter) addHashes(keys []column.Column) {
 	}
 	hashes, free := f.hash(keys)
 	defer free()
-	hasKeyless := n < len(hashes) // rows have no key
+	hasKeyless := n < len(hashes) // some rows match nothing
 	for i, h := range hashes {
 		if !hasKeyless || !f.isKeyless(keys, i) {
 			f.bloom.add(h)
@@ -161,10 +162,9 @@ func (f *Filter) isKeyless(keys []column.Column, row int) bool {
 	return false
 }
 
-// hashPool holds memory for the hashes of rows.
 var hashPool = sync.Pool{New: func() any { return new([]uint64) }}
 
-// hash returns the hashes of rows, until free is called.
+// hash returns the hashes of rows. They are valid until free is called.
 func (f *Filter) hash(keys []column.Column) (hashes []uint64, free func()) {
 	memory := hashPool.Get().(*[]uint64)
 	if n := keys[0].Len(); cap(*memory) < n {
@@ -175,13 +175,13 @@ func (f *Filter) hash(keys []column.Column) (hashes []uint64, free func()) {
 	return hashes, func() { hashPool.Put(memory) }
 }
 
-// MayContain reports whether the build side may have a row that matches one with known bounds: the
-// value of key column i lies between the two values of bounds, both included, or is
-// NaN, or is null if nulls. A bound that is null is not known. Bounds without values stand for rows
-// that are null. Text is ordered by its bytes and false before true. -0 is 0. Bounds of another
-// type or number panic.
+// MayContain reports whether the build side may match a row whose value in key column i is only
+// known to lie in a range. The value lies between the two values of bounds, inclusive, or is NaN.
+// If nulls is set, it may also be null. A null in bounds means that this bound is unknown. If
+// bounds has no values, the value is null. Byte strings are ordered by their bytes, false is less
+// than true, and -0 equals 0. MayContain panics for another type or number of bounds.
 //
-// A row matches nothing if this is false for one of its key columns.
+// A row matches nothing if MayContain returns false for one of its key columns.
 func (f *Filter) MayContain(i int, bounds column.Column, nulls bool) bool {
 	r := &f.ranges[i]
 	switch {
@@ -198,12 +198,12 @@ func (f *Filter) MayContain(i int, bounds column.Column, nulls bool) bool {
 	return r.overlaps(bounds)
 }
 
-// Select appends to rows the numbers of rows that may match, in ascending order: all rows that
-// match, and few others. Columns of different length panic. Errors: [weft.ErrOptions] for columns
-// of other types than those of the filter.
+// Select appends to rows the numbers of the rows that may match, in ascending order: all rows that
+// match, and few others. Select panics if columns differ in length. If their types are not those of
+// the filter, it returns [weft.ErrOptions].
 //
-// A row of one int64 takes 1.5 ns outside the range, 7 to 9 ns within it if the Bloom filter has
-// 20 kB, and 34 ns if it has 2 MB.
+// A row of one int64 takes 1.5 ns outside the range. Within the range it takes 7 to 9 ns if the
+// Bloom filter has 20 kB, and 34 ns if it has 2 MB.
 func (f *Filter) Select(keys []column.Column, rows []uint32) ([]uint32, error) {
 	n, err := f.plan.check(keys)
 	if err != nil {
@@ -278,22 +278,22 @@ func (f *Filter) selectInRanges(keys []column.Column, rows []uint32) []uint32 {
 	return rows
 }
 
-// valueRange is the least and the greatest value of a key column.
+// valueRange is the range of the values of a key column.
 type valueRange struct {
 	hasValues bool
 	null      bool
-	lo, hi    uint64 // of values of fixed size: their words
+	lo, hi    uint64 // least and greatest word, for types of fixed size
 
-	minBytes, maxBytes []byte // of byte strings: their first rangeBytes
+	minBytes, maxBytes []byte // first rangeBytes of the least and the greatest byte string
 }
 
-// rangeBytes bounds the bytes of a range. Truncating two byte strings does not change their order,
-// although it may make them equal.
+// rangeBytes bounds the length of minBytes and maxBytes. Truncation of two byte strings may make
+// them equal, but does not reverse their order.
 const rangeBytes = 256
 
 func truncate(b []byte) []byte { return b[:min(len(b), rangeBytes)] }
 
-// add widens the range by the values of a column.
+// add extends the range to the values of a column.
 func (r *valueRange) add(c column.Column) {
 	if c.Type() == column.Bytes {
 		r.addBytes(c)
@@ -337,8 +337,8 @@ func (r *valueRange) addBytes(c column.Column) {
 	}
 }
 
-// markInRange sets out for the values from lo on that lie in the range, unless they are null. It
-// compares byte strings only if texts is set: the Bloom filter is cheaper.
+// markInRange sets out for each value from lo on that lies in the range. The results of nulls are
+// undefined. It compares byte strings only if texts is set, because a Bloom filter is cheaper.
 func (r *valueRange) markInRange(c column.Column, lo int, words []uint64, out []bool, texts bool) {
 	if c.Type() != column.Bytes {
 		rowkey.Ordered(c, lo, words)
@@ -356,8 +356,8 @@ func (r *valueRange) markInRange(c column.Column, lo int, words []uint64, out []
 	}
 }
 
-// overlaps reports whether the range has values between two bounds, or NaN. A null or NaN bound is
-// unknown.
+// overlaps reports whether the range has a value between two bounds, or NaN. A null or NaN in
+// bounds means that this bound is unknown.
 func (r *valueRange) overlaps(bounds column.Column) bool {
 	if bounds.Type() == column.Bytes {
 		return (bounds.Null(0) || bytes.Compare(truncate(bounds.Bytes(0)), r.maxBytes) <= 0) &&
@@ -367,7 +367,7 @@ func (r *valueRange) overlaps(bounds column.Column) bool {
 	rowkey.Ordered(bounds, 0, w[:])
 	nan, floats := rowkey.NaN(bounds.Type())
 	if floats && r.hi == nan {
-		return true // bounds say nothing of NaN
+		return true // bounds do not exclude NaN
 	}
 	known := func(i int) bool { return !bounds.Null(i) && !(floats && w[i] == nan) }
 	return (!known(0) || w[0] <= r.hi) && (!known(1) || w[1] >= r.lo)

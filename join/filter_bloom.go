@@ -5,16 +5,16 @@ import (
 	"unsafe"
 )
 
-// bloom is a Bloom filter of hashes, blocked so that a key touches one line of the cache: Putze,
+// bloom is a Bloom filter of hashes. It is blocked, so that a key touches one cache line: Putze,
 // Sanders and Singler, "Cache-, Hash- and Space-Efficient Bloom Filters", 2007. A block has 256
-// bits, as that of Parquet. A key sets two bits in each of its four words, as in the sectorized
-// filters of Lang et al., "Performance-Optimal Filtering", VLDB 2019, section 3.2: Go tests four
-// words of 64 bits faster than eight of 32. The nil pointer passes all keys.
+// bits, as in Parquet. A key sets two bits in each of the block's four words. This is a sectorized
+// filter: Lang et al., "Performance-Optimal Filtering", VLDB 2019, section 3.2. Go tests four words
+// of 64 bits faster than eight of 32. A Filter without a bloom passes all keys.
 type bloom struct{ blocks []bloomBlock }
 
 type bloomBlock [4]uint64
 
-// newBloom makes a filter of at most some bytes, and of one block at least.
+// newBloom makes a filter of at most the given bytes, but of at least one block.
 func newBloom(bytes int) *bloom {
 	return &bloom{make([]bloomBlock, max(bytes/int(unsafe.Sizeof(bloomBlock{})), 1))}
 }
@@ -26,14 +26,14 @@ func (b *bloom) bytes() int {
 	return len(b.blocks) * int(unsafe.Sizeof(bloomBlock{}))
 }
 
-// find returns the block of a hash, which its highest bits choose, and the number that its bits
-// there come from. The product makes these depend on all bits of the hash below them.
+// find returns the block that the highest bits of hash h select, and the word g that selects bits
+// in the block. The multiplication makes g depend on all bits of h.
 func (b *bloom) find(h uint64) (block *bloomBlock, g uint64) {
 	i, _ := bits.Mul64(h, uint64(len(b.blocks)))
 	return &b.blocks[i], h * 0x9e3779b97f4a7c15 >> 16
 }
 
-// twoBits returns a word with two bits set, chosen by twelve bits of g.
+// twoBits returns a word with at most two bits set, chosen by twelve bits of g.
 func twoBits(g uint64) uint64 { return 1<<(g&63) | 1<<(g>>6&63) }
 
 func (b *bloom) add(h uint64) {

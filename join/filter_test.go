@@ -39,7 +39,7 @@ func filterOf(t interface{ Fatal(...any) }, keys []column.Column,
 	return f
 }
 
-// A filter passes all rows that match, in any columns and sizes, and the bounds of each of them.
+// A filter passes all rows that match, and the bounds of each, for any columns and sizes.
 func TestFilterKeepsMatches(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		types := rapid.SliceOfN(rapid.SampledFrom(drawn), 1, 3).Draw(t, "types")
@@ -65,7 +65,7 @@ func TestFilterKeepsMatches(t *testing.T) {
 	})
 }
 
-// checkBounds queries the bounds of rows around each row that matches.
+// checkBounds queries bounds around each row that matches.
 func checkBounds(t *rapid.T, f *join.Filter, i int, c column.Column, match []uint32) {
 	for _, row := range match {
 		lo := rapid.IntRange(0, int(row)).Draw(t, "first")
@@ -79,8 +79,8 @@ func checkBounds(t *rapid.T, f *join.Filter, i int, c column.Column, match []uin
 	}
 }
 
-// boundsOf returns bounds that Parquet may store of a column: NaN is left out, zero has any sign,
-// and a bound may be missing.
+// boundsOf returns bounds that Parquet may store for a column: without NaN, with any sign of zero,
+// and sometimes incomplete.
 func boundsOf(t *rapid.T, c column.Column) (bounds column.Column, nulls bool) {
 	lo, hi := -1, -1
 	for i := range c.Len() {
@@ -142,7 +142,7 @@ func less(a, b any) bool {
 	panic(a)
 }
 
-// What ranges leave out, type by type: the filter does something.
+// Ranges exclude what they should, for each type.
 func TestFilterBounds(t *testing.T) {
 	inf, nan, zero := math.Inf(1), math.NaN(), math.Copysign(0, -1)
 	long := string(make([]byte, 300))
@@ -191,7 +191,7 @@ func TestFilterBounds(t *testing.T) {
 	}
 }
 
-// Few absent keys pass, and none outside the range.
+// Only a small share of absent keys passes, and none outside the range.
 func TestFilterDrops(t *testing.T) {
 	const n = 1 << 17
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -224,7 +224,7 @@ func TestFilterDrops(t *testing.T) {
 	}
 }
 
-// A filter that is too small keeps its ranges alone.
+// A filter that is too small keeps only its ranges.
 func TestFilterOverfull(t *testing.T) {
 	keys := make([]int64, 1<<14)
 	for i := range keys {
@@ -353,7 +353,7 @@ func BenchmarkFilter(b *testing.B) {
 	})
 }
 
-// pick returns two values of a column, with any value for a null.
+// pick returns two values of a column. If a value is null, the bytes under it are undefined.
 func pick(c column.Column, rows [2]uint32) column.Column {
 	lo, hi := c.Slice(int(rows[0]), int(rows[0])+1), c.Slice(int(rows[1]), int(rows[1])+1)
 	two, err := column.Concat(lo, hi)

@@ -14,15 +14,15 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// gpuTable finds the rows of a key in memory of a GPU. A map leads from keys to spans, as package
-// pairs defines them.
+// gpuTable finds the rows of a key in memory of a GPU. A map leads from keys to spans, which
+// package pairs defines.
 type gpuTable[K weft.Key] struct {
 	kernels *pairs.Kernels
 	spans   *linear.Map[K, uint64]
 	rows    device.Slice[uint32]
 }
 
-// newGPUTable makes the table of a column on the device of a stream, and waits for it.
+// newGPUTable makes the table of a column on the device of s, and waits until it is complete.
 func newGPUTable[K weft.Key](ctx context.Context, s *device.Stream, keys device.Slice[K]) (t *gpuTable[K], err error) {
 	t = &gpuTable[K]{}
 	if t.kernels, err = pairs.Load(s.Device()); err != nil {
@@ -31,7 +31,7 @@ func newGPUTable[K weft.Key](ctx context.Context, s *device.Stream, keys device.
 	if keys.Len() > pairs.MaxRows {
 		return nil, fmt.Errorf("%w: %d rows; on a GPU row numbers end at %d", op.ErrOptions, keys.Len(), uint32(pairs.MaxRows))
 	}
-	// Which of the rows of a key stands for it does not matter, and then they have one span.
+	// Unordered: any row may represent its key, as all rows of a key get the same span.
 	if t.spans, err = linear.New[K, uint64](s.Device(), &linear.Options{Capacity: keys.Len(), Unordered: true}); err != nil {
 		return nil, err
 	}
@@ -74,24 +74,23 @@ func (t *gpuTable[K]) submit(ctx context.Context, s *device.Stream, keys device.
 	return nil
 }
 
-// find submits a lookup of keys.
+// find submits a lookup of keys, which writes their spans.
 func (t *gpuTable[K]) find(s *device.Stream, keys device.Slice[K], spans device.Slice[uint64]) error {
 	return t.spans.GetOn(s, keys, spans, device.Slice[bool]{})
 }
 
 func (t *gpuTable[K]) free() error { return errors.Join(t.spans.Close(), t.rows.Free()) }
 
-// remoteIndex is an index of host columns on a GPU. Words go there, and spans come back.
+// remoteIndex is an index of host columns on a GPU. Words are copied to the GPU, and spans back.
 type remoteIndex[K word] struct {
 	host      device.Host
 	table     *gpuTable[K]
-	stream    *device.Stream // of the build
-	rows      []uint32       // in the layout of a table of the host
-	keyedRows []uint32       // the rows with a key, if some have none
+	stream    *device.Stream // stream of the build
+	rows      []uint32       // in the layout of table.rows
+	keyedRows []uint32       // rows with a key; nil if all rows have one
 	nulls     span
 }
 
-// newRemoteIndex makes an index on a GPU.
 func newRemoteIndex[K word](ctx context.Context, dev device.Device, host device.Host, src *source[K]) (*remoteIndex[K], error) {
 	c := &remoteIndex[K]{host: host}
 	if err := c.build(ctx, dev, src); err != nil {
@@ -131,7 +130,8 @@ func (c *remoteIndex[K]) build(ctx context.Context, dev device.Device, src *sour
 	return c.table.rows.Free()
 }
 
-// readWords returns the words of the rows with a key, and the rows without one.
+// readWords returns the words of the rows with a key, and the numbers of the rows without one. Sets
+// keyedRows.
 func (c *remoteIndex[K]) readWords(src *source[K]) (words []K, nulls []uint32) {
 	if src.words != nil && !src.nulls {
 		return src.words, nil
@@ -185,7 +185,7 @@ func (c *remoteIndex[K]) free() (err error) {
 type remoteProber[K word] struct {
 	*remoteIndex[K]
 	src   *source[K]
-	words device.Slice[K] // of a piece
+	words device.Slice[K] // words of a piece
 }
 
 func (c *remoteIndex[K]) probe(_ context.Context, p *plan, keys []column.Column) (prober, error) {
@@ -221,8 +221,8 @@ func (l *remoteProber[K]) locate(ctx context.Context, lo, hi int, out []span) er
 	return nil
 }
 
-// translateRows replaces the rows of spans by those of the build side, and sets the spans of rows
-// with nulls.
+// translateRows replaces the rows in spans by rows of the build side, and sets those of rows with
+// nulls.
 func (l *remoteProber[K]) translateRows(lo int, out []span, from, to int) {
 	for i := from; i < to && l.keyedRows != nil; i++ {
 		if out[i].n == 1 {

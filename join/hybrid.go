@@ -11,24 +11,24 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// indexBytes is the memory of the index for a right row while it is built. hashBytes is the memory
-// of the row's hash on the Go heap meanwhile, if keys are hashed.
+// indexBytes is the memory of the index per right row during the build. hashBytes is the memory for
+// the row's hash on the Go heap meanwhile, if keys are hashed.
 const indexBytes, hashBytes = 28, 12
 
-// hybrid joins one partition of both sides. It holds some right rows in memory, and the other
-// partitions of them in the file.
+// hybrid joins one partition of both sides. It holds some right rows in memory. Other right rows
+// are in the file, in partitions of their own.
 type hybrid struct {
 	*job
 	depth int
-	// right rows: keys, then columns; all partitions share one, one after another
+	// right rows: keys, then columns; successive partitions share one store
 	store *spill.Store
-	index *indexedRows // of the store; nil before finishBuild
+	index *indexedRows // index of store; nil before finishBuild
 
 	seed         uint64
 	spilled      [spillParts]bool // partitions in the file
 	nSpilled     int
 	build, probe spill.Parts
-	deduplicated bool // Semi and Anti: dropping rows with the same key would free little
+	deduplicated bool // Semi and Anti: dropping rows with equal keys would free little memory
 }
 
 func newHybrid(j *job, depth int) *hybrid {
@@ -49,7 +49,7 @@ func (j *job) batchRows(columns []column.Column) int {
 	return int(max(1, min(j.batchBytes/rowBytes, pieceRows)))
 }
 
-// add adds right rows. Those with a null in a key match nothing and are left out.
+// add adds right rows, except rows with a null in a key, which match nothing.
 func (h *hybrid) add(ctx context.Context, columns []column.Column) error {
 	size := h.batchRows(columns)
 	for lo := 0; lo == 0 || lo < columns[0].Len(); lo += size {
@@ -83,7 +83,7 @@ func (h *hybrid) addBatch(ctx context.Context, batch []column.Column) (err error
 	}
 }
 
-// mayOverflow reports whether a store may lack capacity for more rows.
+// mayOverflow reports whether the store may lack capacity for more rows.
 func (h *hybrid) mayOverflow(rows []column.Column) bool { return h.job.mayOverflow(h.store, rows) }
 
 func (j *job) mayOverflow(s *spill.Store, rows []column.Column) bool {
@@ -98,8 +98,8 @@ func (j *job) mayOverflow(s *spill.Store, rows []column.Column) bool {
 	return j.rightBytes > 0 && s.Bytes()+spill.Bytes(rows)+int64(n)*perRow > j.rightBytes
 }
 
-// freeMemory frees memory of right rows. If the join yields no right rows, it drops rows with the
-// key of an earlier row. Otherwise it evicts the largest partitions.
+// freeMemory frees memory of right rows. If the join yields no right columns, it drops rows whose
+// key an earlier row has. Otherwise, or if that frees little, it evicts the largest partitions.
 func (h *hybrid) freeMemory(ctx context.Context) error {
 	if limit := h.store.Len() / 4 * 3; !h.kind.pairs() && !h.deduplicated {
 		x, err := h.newIndexedRows(ctx, h.store)
@@ -139,7 +139,7 @@ func (h *hybrid) partition(columns []column.Column) (column.Parts, error) {
 		Seed: h.seed})
 }
 
-// evict moves the largest partitions to the file, a quarter of the rows in memory at least.
+// evict moves the largest partitions to the file, with at least a quarter of the rows in memory.
 func (h *hybrid) evict(ctx context.Context) error {
 	rows, err := h.countParts()
 	if err != nil {
@@ -185,8 +185,8 @@ func (h *hybrid) spillRows(columns []column.Column) ([]column.Column, error) {
 	return spill.Take(h.dev, columns, kept), nil
 }
 
-// splitRows returns the rows of partitions in memory, ascending, and those of partitions in the
-// file, one partition after another.
+// splitRows returns the rows of partitions in memory, ascending, and the rows of partitions in the
+// file, one partition after another. If no row is of a partition in the file, both are nil.
 func (h *hybrid) splitRows(parts column.Parts) (kept, spilled []uint32) {
 	n := 0
 	for p, out := range h.spilled {
@@ -235,7 +235,7 @@ func (h *hybrid) writeParts(to *spill.Parts, columns []column.Column, parts colu
 	return to.Write(h.dev, file, columns, &counts)
 }
 
-// dropDuplicates keeps one row of each key, by their index x, which it closes.
+// dropDuplicates keeps one row of each key. x is the index of the rows, which it closes.
 func (h *hybrid) dropDuplicates(ctx context.Context, x *indexedRows) error {
 	firsts, err := x.firstRows(ctx)
 	if err = errors.Join(err, x.close()); err != nil {
@@ -252,7 +252,7 @@ func (h *hybrid) dropDuplicates(ctx context.Context, x *indexedRows) error {
 	})
 }
 
-// finishBuild ends the right side.
+// finishBuild completes the right side. Semi and Anti joins drop duplicates of wide keys.
 func (h *hybrid) finishBuild(ctx context.Context) (err error) {
 	if err := h.build.Flush(); err != nil {
 		return err
@@ -261,7 +261,7 @@ func (h *hybrid) finishBuild(ctx context.Context) (err error) {
 	if err != nil || h.kind.pairs() || h.plan.packed || h.index.distinct() == h.store.Len() {
 		return err
 	}
-	// Otherwise each left row is compared with all right rows of its key.
+	// Otherwise each left row would be compared with all right rows of its key.
 	x := h.index
 	h.index = nil
 	if err := h.dropDuplicates(ctx, x); err != nil {
@@ -271,12 +271,12 @@ func (h *hybrid) finishBuild(ctx context.Context) (err error) {
 	return err
 }
 
-// largeTable is the number of right rows whose index exceeds a core's cache. Few left rows at a
-// time then miss the cache at each step: 2*10^7 left rows in batches of 2^17 took 4.7 s of CPU time
-// with 2*10^7 right rows, and in batches of 2^21 1.8 s.
+// largeTable is a number of right rows whose index exceeds a core's cache. A small batch of left
+// rows then misses the cache at each step: 2*10^7 left rows took 4.7 s of CPU time in batches of
+// 2^17, and 1.8 s in batches of 2^21, with 2*10^7 right rows.
 const largeTable = 1 << 17
 
-// probeOrBuffer joins left rows, together with those of batches before and after if they are few.
+// probeOrBuffer joins left rows. It buffers a small batch, to join it together with later ones.
 func (h *hybrid) probeOrBuffer(ctx context.Context, columns []column.Column, emit emitter) error {
 	n, buffered := columns[0].Len(), h.buffered
 	small := h.store.Len() > largeTable && n < pieceRows && spill.Bytes(columns) < h.batchBytes
@@ -369,8 +369,8 @@ func (h *hybrid) joinSpilled(ctx context.Context, emit emitter) error {
 	return nil
 }
 
-// joinSpilledPart joins one partition in the file. If it has few keys, or was partitioned several
-// times, partitioning does not help.
+// joinSpilledPart joins partition p in the file. It joins the partition in pieces, without
+// partitioning it again, if it has few keys (skewed) or if the depth is maxDepth.
 func (h *hybrid) joinSpilledPart(ctx context.Context, p int, skewed bool, emit emitter) (err error) {
 	if skewed || h.depth == maxDepth {
 		err := h.joinInPieces(ctx, h.build.Chains[p], h.probe.Chains[p], emit)

@@ -10,15 +10,15 @@ import (
 	"github.com/weftgo/weft/intern"
 )
 
-// interned is an index over keys that do not fit a word: byte strings, and columns that are wider
-// together. Package intern numbers them, and a table of the host holds the rows of the numbers.
+// interned is an index over keys that do not fit a word: byte strings, and wide combinations of
+// columns. Package intern numbers the keys, and a host table holds the rows of each number.
 type interned struct {
 	host device.Host
 	keys *intern.Table
 	rows *table[uint32]
 }
 
-// internKeys makes an index over the rows of keys, with their numbers kept on a device.
+// internKeys makes an index over the rows of keys. The interned keys lie on dev.
 func internKeys(ctx context.Context, dev device.Device, host device.Host, p *plan, keys []column.Column) (*interned, error) {
 	x := &interned{host: host}
 	var err error
@@ -50,8 +50,8 @@ func (x *interned) build(ctx context.Context, p *plan, keys []column.Column) err
 // text reports whether the key is one byte string, and null is no key.
 func (p *plan) text() bool { return len(p.types) == 1 && !p.nulls }
 
-// text returns a column without its nulls. They become the bytes that lie there, and a later step
-// leaves their rows out.
+// text returns a column without its nulls. Nulls become the bytes that lie there. Later steps leave
+// out their rows.
 func text(c column.Column) column.Column {
 	if !c.HasNulls() {
 		return c
@@ -63,7 +63,7 @@ func text(c column.Column) column.Column {
 	return c.WithValid(column.OfBits(all, 0, c.Len()))
 }
 
-// numbersOf reads the numbers of rows. Package intern has numbered nulls, too.
+// numbersOf returns a source of the numbers of rows. Rows with nulls have one only if nulls match.
 func numbersOf(p *plan, keys []column.Column, ids []uint32) *source[uint32] {
 	s := &source[uint32]{plan: p, n: len(ids), cols: keys, words: ids}
 	for _, c := range keys {

@@ -14,15 +14,15 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Index finds the rows of its side, the build side, with the keys of another. It never changes. All
-// methods may be called from many goroutines.
+// Index finds the rows of one side of a join, the build side, that match keys of the other side. An
+// Index never changes. All methods may be called from many goroutines.
 type Index struct {
 	plan      plan
 	opts      Options
 	n         int
 	bytes     int
-	host      device.Host // holds spans and pairs
-	openedCPU *cpu.Device // the same, if the index is on another device
+	host      device.Host // allocates spans and pairs
+	openedCPU *cpu.Device // host, if New opened it because the index is on another device
 	lookup    lookup
 
 	tracked *observe.Tracked
@@ -32,7 +32,8 @@ type Index struct {
 	closed bool
 }
 
-// lookup finds rows: a table of words, on the host or on a GPU, or of the numbers of keys.
+// lookup finds rows by key: a table of words on the host or on a GPU, or of numbers of interned
+// keys.
 type lookup interface {
 	probe(ctx context.Context, p *plan, keys []column.Column) (prober, error)
 	matches() []uint32 // the rows that spans refer to
@@ -41,16 +42,18 @@ type lookup interface {
 	free() error
 }
 
-// prober finds the rows of the build side for rows lo to hi-1 of the other, at most pieceRows.
+// prober finds the matching rows of the build side for rows lo to hi-1 of the other, at most
+// pieceRows.
 type prober interface {
 	locate(ctx context.Context, lo, hi int, out []span) error
 	free() error
 }
 
-// New makes an index over the rows of one or several key columns, with values that may repeat any
-// number of times. It copies what it needs of the columns, which may change afterwards. Columns of
-// different length panic. Errors: [weft.ErrOptions] for columns without a type and more than 2^32 -
-// 2 rows, [device.ErrMemory], [device.ErrUnsupported], and that of the context.
+// New makes an index over the rows of one or several key columns. Keys may repeat any number of
+// times. New copies what it needs, so the columns may change afterwards. It panics if columns
+// differ in length. For columns without a type, or more than 2^32 - 2 rows, it returns
+// [weft.ErrOptions]. Other errors are [device.ErrMemory], [device.ErrUnsupported], and the error of
+// the context.
 func New(ctx context.Context, dev device.Device, keys []column.Column, opts *Options) (*Index, error) {
 	o, err := opts.checkIndex()
 	if err != nil {
@@ -64,7 +67,7 @@ func New(ctx context.Context, dev device.Device, keys []column.Column, opts *Opt
 	return ix, nil
 }
 
-// sizes returns the figures of an index for the accounts of the process.
+// sizes returns the rows and bytes of the index, for statistics of the process.
 func (ix *Index) sizes() (rows, bytes int) { return ix.n, ix.bytes }
 
 func (ix *Index) open(ctx context.Context, dev device.Device, keys []column.Column) (err error) {
@@ -118,8 +121,8 @@ func (t *table[K]) matches() []uint32 { return t.rows.Host() }
 // Len returns the number of rows of the build side.
 func (ix *Index) Len() int { return ix.n }
 
-// Distinct returns the number of different keys of the build side. Null counts as a key only with
-// NullsMatch. A closed index has 0.
+// Distinct returns the number of distinct keys of the build side. Null counts as a key only with
+// NullsMatch. For a closed index it returns 0.
 func (ix *Index) Distinct() int {
 	if ix.acquire() != nil {
 		return 0
@@ -129,17 +132,17 @@ func (ix *Index) Distinct() int {
 	return n
 }
 
-// Bytes returns the memory of the index.
+// Bytes returns the bytes of memory that the index takes.
 func (ix *Index) Bytes() int { return ix.bytes }
 
-// Close frees the index once all calls and iterations in progress have ended. Idempotent. Later
-// calls return [weft.ErrClosed].
+// Close frees the index after all calls and iterations in progress have ended. Later calls return
+// [weft.ErrClosed]. Close is idempotent.
 func (ix *Index) Close() error {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	if !ix.closed {
 		ix.closed = true
-		if ix.tracked != nil { // an IndexOn tracks itself
+		if ix.tracked != nil { // nil in an IndexOn, which tracks itself
 			ix.tracked.Closed()
 		}
 		return ix.freeUnused()
@@ -147,7 +150,7 @@ func (ix *Index) Close() error {
 	return nil
 }
 
-// freeUnused frees a closed index that no call uses.
+// freeUnused frees the index if it is closed and no call uses it.
 func (ix *Index) freeUnused() error {
 	if !ix.closed || ix.users > 0 {
 		return nil
@@ -159,7 +162,7 @@ func (ix *Index) freeUnused() error {
 	return err
 }
 
-// acquire keeps the index from being freed.
+// acquire keeps the index from being freed until release.
 func (ix *Index) acquire() error {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -177,15 +180,15 @@ func (ix *Index) release() error {
 	return ix.freeUnused()
 }
 
-// piece is a range of rows of the other side, and the rows of the build side that each matches.
+// piece is a range of rows of the other side, with the matching rows of the build side.
 type piece struct {
-	first int // its first row
+	first int // number of the first row
 	spans []span
 	rows  []uint32 // the rows that spans refer to
 }
 
 // visitPieces finds the matches of the other side piece by piece, in order, until body returns
-// false. body may write to the spans.
+// false. body may modify the spans.
 func (ix *Index) visitPieces(ctx context.Context, keys []column.Column, body func(piece) (more bool)) (err error) {
 	n, err := ix.plan.check(keys)
 	if err != nil {
@@ -221,8 +224,7 @@ func (ix *Index) visitPieces(ctx context.Context, keys []column.Column, body fun
 	return nil
 }
 
-// allocTemp allocates memory of a device for a short use. A small amount comes from Go's heap,
-// where it costs less than the work on it.
+// allocTemp allocates host memory for a short time. Small slices come from Go's heap.
 func allocTemp[T device.Elem](host device.Host, n int) (memory []T, free func() error, err error) {
 	const maxHeapElems = 1 << 13
 	if n <= maxHeapElems {

@@ -68,8 +68,8 @@ func TestNulls(t *testing.T) {
 	}
 }
 
-// Tables of both kinds that do not fit a cache, so that rows are distributed to parts, on several
-// cores. Sides have more than one piece, and small batches are not distributed.
+// Tables of both kinds exceed a cache, so that rows are distributed to parts, on several cores.
+// Sides have more than one piece, and small batches are not distributed.
 func TestLarge(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 3)
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -108,7 +108,7 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// checkCounts compares the results of Count, and all of the first pairs.
+// checkCounts compares the results of Count, and the first pairs.
 func checkCounts(t *testing.T, ix *join.Index, left []int64, of map[int64][]uint32) {
 	t.Helper()
 	keys := []column.Column{column.Of(left)}
@@ -151,7 +151,7 @@ func checkCounts(t *testing.T, ix *join.Index, left []int64, of map[int64][]uint
 	}
 }
 
-// One key that both sides have very often: the pairs come in pieces, and memory does not grow.
+// One key is very frequent on both sides: the pairs come in pieces, and memory does not grow.
 func TestSkew(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	const rows = 1_000_000
@@ -292,7 +292,7 @@ func (c *cancelAfter) Err() error {
 	return nil
 }
 
-// Wherever a context ends, the call returns its error and frees all memory.
+// If a context ends anywhere, the call returns its error and frees all memory.
 func TestContextEndsMeanwhile(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	left, right := sides(600_000, 100_000, 80_000, math.MaxInt32)
@@ -323,7 +323,7 @@ func TestContextEndsMeanwhile(t *testing.T) {
 	}
 }
 
-// An iteration that is broken off frees its memory, and one in progress keeps a closed index.
+// A stopped iteration frees its memory. An iteration in progress keeps a closed index.
 func TestCloseAndBreak(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	before := devicetest.Live(dev)
@@ -417,8 +417,8 @@ func joinAll(t *testing.T, dev device.Device, right, left column.Column) error {
 	return errors.Join(err, ix.Close())
 }
 
-// failEvery calls run on devices that refuse memory once, later each time, until run succeeds. It
-// requires at least least failures.
+// failEvery calls run on a new device each time, until run succeeds. Each device refuses one
+// allocation, later than the device before. It requires at least minAllocs failures.
 func failEvery(t *testing.T, minAllocs int, open func() device.Device, run func(device.Device) error) {
 	t.Helper()
 	for n := 0; ; n++ {

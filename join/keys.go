@@ -13,11 +13,11 @@ import (
 // word is the key of a row in an index. Rows with equal words have equal keys.
 type word interface{ uint32 | uint64 }
 
-// plan describes how key columns of some types become words.
+// plan describes how key columns become words.
 type plan struct {
 	types  []column.Type
 	words  rowkey.Words
-	packed bool // the word holds the keys; otherwise their number of package intern
+	packed bool // the word holds the key; otherwise the number of the key in package intern
 	nulls  bool // null is a key
 }
 
@@ -37,8 +37,8 @@ func planOf(keys []column.Column, nullsMatch bool) (plan, error) {
 	return p, nil
 }
 
-// check reports columns that do not fit the plan, and returns their length. Columns of different
-// length panic.
+// check returns the number of rows, or an error for columns that do not fit the plan. Columns of
+// different length panic.
 func (p *plan) check(keys []column.Column) (n int, err error) {
 	if len(keys) != len(p.types) {
 		return 0, fmt.Errorf("%w: %d key columns, but the index has %d", op.ErrOptions, len(keys), len(p.types))
@@ -60,7 +60,7 @@ func (p *plan) check(keys []column.Column) (n int, err error) {
 	return n, nil
 }
 
-// maxRows excludes NoRow.
+// maxRows is less than NoRow.
 const maxRows = math.MaxUint32 - 1
 
 // signed reports whether the word is one signed integer.
@@ -73,11 +73,11 @@ type source[K word] struct {
 	plan  *plan
 	n     int
 	cols  []column.Column
-	words []K  // the words of all rows, if memory holds them already
-	nulls bool // some row may have a null, and its word is undefined
+	words []K  // the words of all rows, if they are already in memory
+	nulls bool // rows may have a null, and their word is undefined
 }
 
-// sourceOf reads packed words of columns that have been checked.
+// sourceOf returns a source of packed words. The columns must have been checked.
 func sourceOf[K word](p *plan, keys []column.Column) *source[K] {
 	s := &source[K]{plan: p, n: keys[0].Len(), cols: keys}
 	for _, c := range keys {
@@ -100,8 +100,8 @@ type block[K word] struct {
 	buckets [blockRows]uint32
 }
 
-// read returns the words of rows lo to hi-1, at most blockRows, and which rows have a null; nil
-// if none has.
+// read returns the words of rows lo to hi-1, at most blockRows. null marks the rows with a null,
+// and is nil if the source has no such rows.
 func (s *source[K]) read(b *block[K], lo, hi int) (words []K, null []bool) {
 	if s.nulls {
 		null = b.null[:hi-lo]

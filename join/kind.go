@@ -5,10 +5,10 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Kind is the rows that a [Join] yields.
+// Kind selects the rows that a [Join] yields.
 type Kind uint8
 
-// The kinds. The left side is the one that is probed.
+// The kinds. The left side is the probed side.
 const (
 	Inner Kind = iota // each pair of rows with equal keys
 	// Left selects the pairs of Inner, and each left row without a match, with nulls on the right.

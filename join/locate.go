@@ -8,14 +8,14 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// pieceRows is the maximum number of rows to look up at a time. Each piece reads the whole of a
-// large table once, part by part, so pieces are large. They need 40 MiB.
+// pieceRows is the maximum number of rows to look up at a time. Each piece reads all of a large
+// table, part by part, so pieces are large. Their memory is 40 MiB.
 const pieceRows = 1 << 21
 
-// Rows are distributed to parts if the table does not fit a core's cache, and if there are enough
-// rows to read most of its lines.
+// Rows are distributed to parts if the table exceeds a core's cache, and if the rows are enough to
+// read most of its cache lines.
 const (
-	dirBytes    = 1 << 18 // of the buckets; rows and keys take four times as much
+	dirBytes    = 1 << 18 // bytes of the buckets; rows and keys take four times as much
 	rowsPerPart = 1 << 10
 )
 
@@ -23,17 +23,17 @@ const (
 type finder[K word] struct {
 	*table[K]
 	src   *source[K]
-	parts parts // to distribute rows to; none: rows are looked up in their order
+	parts parts // parts to distribute rows to; n is 0 if rows are looked up in order
 	dist  partitioned[K]
 	keys  device.Slice[K]
 	rows  device.Slice[uint32]
 }
 
-// newFinder allocates the memory of pieces.
+// newFinder returns a finder, with memory for one piece.
 func newFinder[K word](t *table[K], src *source[K]) (f *finder[K], err error) {
 	f = &finder[K]{table: t, src: src}
 	piece := min(src.n, pieceRows)
-	// Parts are four times as large as those of the build, because lookups write only spans.
+	// Parts are four times as large as in the build, because lookups write only spans.
 	if parts := partsOf(t.buckets, t.parts.shift+2); 4*int(t.buckets) > dirBytes && piece >= rowsPerPart*parts.n {
 		if f.keys, err = device.Make[K](t.host, piece); err != nil {
 			return nil, err
@@ -61,7 +61,7 @@ func (f *finder[K]) locate(ctx context.Context, lo, hi int, out []span) error {
 	return ctx.Err()
 }
 
-// locateInOrder finds rows in their order.
+// locateInOrder looks up rows in their order.
 func (f *finder[K]) locateInOrder(lo, hi int, out []span) {
 	b := f.block()
 	defer f.blocks.Put(b)
@@ -78,7 +78,7 @@ func (f *finder[K]) locateInOrder(lo, hi int, out []span) {
 	}
 }
 
-// findPrefetching looks up words and prefetches for the next ones: first buckets, then keys.
+// findPrefetching looks up words, and prefetches buckets and keys of later words.
 func (f *finder[K]) findPrefetching(words []K, buckets []uint32, out []span) {
 	next := func(lo int) []uint32 {
 		return buckets[min(lo, len(buckets)):min(lo+cpu.Group, len(buckets))]
@@ -94,7 +94,7 @@ func (f *finder[K]) findPrefetching(words []K, buckets []uint32, out []span) {
 	}
 }
 
-// locateByPart distributes rows to parts of the table and looks up one part after the other.
+// locateByPart distributes rows to parts of the table, and looks up one part after the other.
 func (f *finder[K]) locateByPart(ctx context.Context, lo, hi int, out []span) error {
 	if err := f.distribute(ctx, f.src, lo, hi, f.parts, &f.dist); err != nil {
 		return err

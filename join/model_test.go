@@ -16,10 +16,10 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// model is an index in plain Go: the rows of each key, as text.
+// model is an index in plain Go: the rows of each key, which is a text.
 type model map[string][]uint32
 
-// keyOf returns the key of a row as text, and whether it has one.
+// keyOf returns the key of a row as text, and whether the row has a key.
 func keyOf(keys []column.Column, row int, nullsMatch bool) (key string, ok bool) {
 	var b strings.Builder
 	for _, c := range keys {
@@ -95,7 +95,7 @@ func collect(t interface{ Fatal(...any) }, pieces func(func(join.Pairs, error) b
 	return pairs
 }
 
-// compare calls all methods of an index, and compares.
+// compare calls all methods of an index, and compares their results with the model.
 func compare(t interface {
 	Fatal(...any)
 	Fatalf(string, ...any)
@@ -125,7 +125,7 @@ func compare(t interface {
 	}
 }
 
-// drawColumn draws n values of a type from a few, including hard cases.
+// drawColumn draws n values of a type from a small set, including edge cases.
 func drawColumn(t *rapid.T, typ column.Type, n int) column.Column {
 	pick := func(choices int) []int {
 		return rapid.SliceOfN(rapid.IntRange(0, choices-1), n, n).Draw(t, typ.String())

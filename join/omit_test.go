@@ -13,8 +13,7 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// Each call by which the host orders streams, or waits for them, is needed: without it, joins are
-// wrong.
+// Each call that orders streams or waits for them is necessary. If one is omitted, joins are wrong.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -38,7 +37,7 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	}, tries...)
 }
 
-// joinSide has n keys, each of them several times.
+// joinSide returns n keys, each of them several times.
 func joinSide(n int) []int32 {
 	keys := make([]int32, n)
 	for i := range keys {
@@ -67,7 +66,7 @@ func joinColumns(t testing.TB, dev device.Device) {
 	}
 }
 
-// joinEnding builds indexes with contexts that end. Memory that is freed then is not in use.
+// joinEnding builds indexes with contexts that end. Memory freed then must not be in use.
 func joinEnding(t testing.TB, dev device.Device) {
 	right := []column.Column{column.Of(joinSide(100))}
 	for looks := int64(0); ; looks++ {

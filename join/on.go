@@ -17,9 +17,9 @@ import (
 	"github.com/weftgo/weft/internal/observe"
 )
 
-// IndexOn is an [Index] over one column of integers in device memory, without nulls. Columns on the
-// device look it up without a copy to the host, and so do keys of the host. Its methods may be
-// called from many goroutines.
+// IndexOn is an [Index] over one column of integers in device memory, without nulls. Lookups read
+// columns on the device without copies, or host keys. All methods may be called from many
+// goroutines.
 type IndexOn[K weft.Key] struct {
 	n       int
 	dev     device.Device
@@ -28,10 +28,10 @@ type IndexOn[K weft.Key] struct {
 	tracked *observe.Tracked
 
 	mu      sync.Mutex
-	streams []*device.Stream // of calls with host keys; idle
+	streams []*device.Stream // idle streams for calls with host keys
 
 	piece, chunk int    // bytes of keys and number of pairs to copy at a time; 0: the defaults
-	first        uint32 // offset of the rows in the pairs of host keys
+	first        uint32 // number of the first row, added to rows in pairs of host keys
 }
 
 // deviceIndex is an index on one kind of device.
@@ -50,9 +50,10 @@ type deviceMatches[K weft.Key] interface {
 	free() error
 }
 
-// NewOn makes an index over a column on the device of a stream, after all work submitted to the
-// stream, and waits for it. The index does not need the column. Close it before the device. Errors:
-// [weft.ErrOptions] for more rows than row numbers, [device.ErrMemory], and that of the context.
+// NewOn makes an index over a column on the device of stream s, after all work submitted to s. It
+// waits until the index is complete. The index then does not need the column. Close the index
+// before the device. If the column has more rows than row numbers, NewOn returns [weft.ErrOptions].
+// Other errors are [device.ErrMemory] and the error of the context.
 func NewOn[K weft.Key](ctx context.Context, s *device.Stream, keys device.Slice[K]) (*IndexOn[K], error) {
 	if s == nil {
 		return nil, fmt.Errorf("join: NewOn: %w: no stream", device.ErrInvalid)
@@ -77,11 +78,11 @@ func NewOn[K weft.Key](ctx context.Context, s *device.Stream, keys device.Slice[
 // Len returns the number of rows of the build side.
 func (ix *IndexOn[K]) Len() int { return ix.n }
 
-// Distinct returns the number of different keys of the build side.
+// Distinct returns the number of distinct keys of the build side.
 func (ix *IndexOn[K]) Distinct() int { return ix.impl.distinct() }
 
-// Close frees the index. Streams must have completed all work submitted for its matches. Their
-// methods return [weft.ErrClosed] from then on. Idempotent.
+// Close frees the index. Streams must have completed all work submitted for its matches, whose
+// methods then return [weft.ErrClosed]. Close is idempotent.
 func (ix *IndexOn[K]) Close() error {
 	if !ix.closed.Swap(true) {
 		ix.tracked.Closed()
@@ -96,7 +97,7 @@ func (ix *IndexOn[K]) Close() error {
 	return err
 }
 
-// sameDevice returns an error for memory on another device than the index.
+// sameDevice returns an error if memory is on another device than the index.
 func sameDevice[T device.Elem](dev device.Device, subject string, memory device.Slice[T]) error {
 	if memory.Len() > 0 && memory.Device() != dev {
 		return fmt.Errorf("%w: %s on another device, %s", device.ErrInvalid, subject, memory.Device().Properties().Name)
@@ -104,8 +105,8 @@ func sameDevice[T device.Elem](dev device.Device, subject string, memory device.
 	return nil
 }
 
-// MatchesOn holds the matches of one batch after another. Its methods submit work to one stream, or
-// to several that the caller orders, and never wait. Only one goroutine may use it at a time.
+// MatchesOn finds the matches of one batch after another. Its methods submit work and never wait.
+// They use one stream, or several that the caller orders. Only one goroutine may use it at a time.
 type MatchesOn[K weft.Key] struct {
 	ix     *IndexOn[K]
 	impl   deviceMatches[K]
@@ -113,8 +114,9 @@ type MatchesOn[K weft.Key] struct {
 	closed bool
 }
 
-// Matches allocates the matches of batches of up to n rows: some 20 bytes for each. Errors:
-// [device.ErrInvalid], [device.ErrMemory].
+// Matches allocates matches for batches of up to n rows, with some 20 bytes per row. If n is
+// negative or too large, it returns [device.ErrInvalid]. Other errors are [weft.ErrClosed] and
+// [device.ErrMemory].
 func (ix *IndexOn[K]) Matches(n int) (*MatchesOn[K], error) {
 	if n < 0 || n > maxRows {
 		return nil, fmt.Errorf("join: Matches: %w: room for %d rows", device.ErrInvalid, n)
@@ -129,15 +131,16 @@ func (ix *IndexOn[K]) Matches(n int) (*MatchesOn[K], error) {
 	return &MatchesOn[K]{ix: ix, impl: on, cap: n}, nil
 }
 
-// FindOn looks up a batch for the methods that return its pairs: those of an inner join, in the
-// order of [Index.Inner]. If total is given, the number of pairs is added to its first element.
-// Keys beyond the capacity are [device.ErrInvalid]. So are a nil stream, streams and memory of
-// other devices, and an empty total.
+// FindOn looks up a batch. [MatchesOn.PairsOn] and [MatchesOn.CountOn] then apply to the pairs of
+// an inner join, in the order of [Index.Inner]. If total is given, FindOn adds the number of pairs
+// to its first element. FindOn returns [device.ErrInvalid] for keys beyond the capacity, a nil
+// stream, streams and memory of other devices, and an empty total.
 func (m *MatchesOn[K]) FindOn(s *device.Stream, keys device.Slice[K], total ...device.Slice[uint64]) error {
 	return m.find(s, "FindOn", keys, false, total)
 }
 
-// FindLeftOn is FindOn for the pairs of a left join: [NoRow] is the match of rows without one.
+// FindLeftOn looks up a batch as [MatchesOn.FindOn] does, for the pairs of a left join. A row
+// without a match gets a pair with [NoRow].
 func (m *MatchesOn[K]) FindLeftOn(s *device.Stream, keys device.Slice[K], total ...device.Slice[uint64]) error {
 	return m.find(s, "FindLeftOn", keys, true, total)
 }
@@ -170,7 +173,7 @@ func (m *MatchesOn[K]) find(s *device.Stream, method string, keys device.Slice[K
 	})
 }
 
-// run runs f, unless the index or the matches are closed.
+// run calls f, unless the index or the matches are closed, or s is not a stream of the device.
 func (m *MatchesOn[K]) run(method string, s *device.Stream, f func() error) (err error) {
 	switch {
 	case m.closed || m.ix.closed.Load():
@@ -188,8 +191,8 @@ func (m *MatchesOn[K]) run(method string, s *device.Stream, f func() error) (err
 	return nil
 }
 
-// CountOn writes the number of pairs of each row of the batch to counts, which must have that
-// length, or CountOn panics.
+// CountOn writes the number of pairs of each row of the batch to counts. It panics if counts has
+// another length than the batch.
 func (m *MatchesOn[K]) CountOn(s *device.Stream, counts device.Slice[uint32]) error {
 	return m.run("CountOn", s, func() error {
 		if counts.Len() != m.n {
@@ -202,9 +205,9 @@ func (m *MatchesOn[K]) CountOn(s *device.Stream, counts device.Slice[uint32]) er
 	})
 }
 
-// PairsOn writes pairs of the batch from number first on to left and right. It writes pairs until
-// the columns are full or no pairs are left, so several calls write many pairs in pieces. Columns
-// of different length panic.
+// PairsOn writes the pairs of the batch, from pair number first on, to left and right. It stops
+// when the columns are full or no pairs are left, so several calls can write many pairs in pieces.
+// It panics if the columns differ in length.
 func (m *MatchesOn[K]) PairsOn(s *device.Stream, first uint64, left, right device.Slice[uint32]) error {
 	if left.Len() != right.Len() {
 		panic(fmt.Sprintf("join: PairsOn: room for %d rows of the left side and %d of the right", left.Len(), right.Len()))
@@ -218,13 +221,13 @@ func (m *MatchesOn[K]) PairsOn(s *device.Stream, first uint64, left, right devic
 	})
 }
 
-// Close frees the memory. Streams must have completed all submitted work. Idempotent.
+// Close frees the memory. Streams must have completed all submitted work. Close is idempotent.
 func (m *MatchesOn[K]) Close() error {
 	m.closed = true
 	return m.impl.free()
 }
 
-// gpuIndex is an index on a GPU.
+// gpuIndex implements deviceIndex on a GPU.
 type gpuIndex[K weft.Key] struct{ *gpuTable[K] }
 
 func newGPUIndex[K weft.Key](ctx context.Context, s *device.Stream, keys device.Slice[K]) (deviceIndex[K], error) {
@@ -267,7 +270,7 @@ func (m gpuMatches[K]) write(s *device.Stream, n int, first uint64, left, right 
 
 func (m gpuMatches[K]) free() error { return m.Free() }
 
-// hostIndex is an index on a CPU, where streams run work at once.
+// hostIndex implements deviceIndex on a CPU, whose streams run work at once.
 type hostIndex[K weft.Key] struct{ *Index }
 
 func newHostIndex[K weft.Key](ctx context.Context, host device.Host, keys device.Slice[K]) (deviceIndex[K], error) {
@@ -292,7 +295,7 @@ func (x hostIndex[K]) matches(n int) (deviceMatches[K], error) {
 type hostMatches[K weft.Key] struct {
 	ix    *Index
 	spans device.Slice[uint64]
-	sum   uint64 // of the pairs
+	sum   uint64 // number of pairs
 	pairs expansion
 }
 

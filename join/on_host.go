@@ -15,25 +15,25 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// chunkPairs are copied back at a time: 32 MiB, .6 ms of the link of an H200.
+// chunkPairs is the number of pairs copied back at a time: 32 MiB, .6 ms on the link of an H200.
 const chunkPairs = 1 << 22
 
-// Inner yields the pairs of host keys, those of the left side, with the rows of the index, in the
-// order of [Index.Inner]. On a GPU keys are copied in pieces of 64 MiB, while kernels work on the
-// pieces before and pairs of others are copied back. So there may be more keys than device memory
-// holds. Page-locked keys (device.Device.Register, AllocHost) are copied from where they lie; all
-// cores of the host copy others to page-locked memory first. The memory of pairs is used again for
-// the next.
+// Inner yields the pairs of host keys, which are the left side, and rows of the index. Pairs are in
+// the order of [Index.Inner]. On a GPU, keys are copied in pieces of 64 MiB. Meanwhile, kernels
+// work on earlier pieces, and earlier pairs are copied back. The keys may thus exceed device
+// memory. Page-locked keys (device.Device.Register, AllocHost) are copied from where they lie.
+// Other keys are first copied to page-locked memory by all cores of the host. The next pairs reuse
+// the memory of the pairs before.
 //
-// An error comes with the last, empty pairs: that of the context, [weft.ErrOptions] for more than
-// 2^32 - 2 keys, [weft.ErrClosed], [device.ErrMemory]. A call takes three pieces of device memory,
-// some 20 bytes for each row of one, and 16 bytes for each of 2^22 pairs. Close waits for no call.
+// An error comes last, with empty pairs. For more than 2^32 - 2 keys, it is [weft.ErrOptions].
+// Other errors are [weft.ErrClosed], [device.ErrMemory] and the error of the context. A call takes
+// device memory for three pieces, some 20 bytes for each row of a piece, and 16 bytes for each of
+// 2^22 pairs. [IndexOn.Close] does not wait for calls in progress.
 func (ix *IndexOn[K]) Inner(ctx context.Context, keys []K) iter.Seq2[Pairs, error] {
 	return ix.pairs(ctx, "Inner", keys, false)
 }
 
-// Left yields the pairs of [IndexOn.Inner], and one with [NoRow] for each left row that matches
-// none.
+// Left yields the pairs of [IndexOn.Inner], and one with [NoRow] for each left row without a match.
 func (ix *IndexOn[K]) Left(ctx context.Context, keys []K) iter.Seq2[Pairs, error] {
 	return ix.pairs(ctx, "Left", keys, true)
 }
@@ -88,8 +88,8 @@ func (ix *IndexOn[K]) yieldPairs(
 	return p.flush(&p.outs[(p.chunks+1)%2])
 }
 
-// acquireStream returns a stream for a call. The map of an index keeps references to streams, so
-// they stay until Close.
+// acquireStream returns a stream for a call. Streams stay until Close, because the map of the index
+// keeps references to them.
 func (ix *IndexOn[K]) acquireStream() (*device.Stream, error) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -101,7 +101,7 @@ func (ix *IndexOn[K]) acquireStream() (*device.Stream, error) {
 	return ix.dev.NewStream()
 }
 
-// releaseStream returns a stream for later calls.
+// releaseStream keeps a stream for later calls.
 func (ix *IndexOn[K]) releaseStream(s *device.Stream) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -121,17 +121,17 @@ type probe[K weft.Key] struct {
 	matches    *MatchesOn[K]
 	total      device.Slice[uint64]
 	outs       [2]pairsOut // the kernel writes one while the other is copied or read
-	chunks     int         // submitted
+	chunks     int         // number of submitted chunks
 	cores      *cpu.Device
 }
 
-// pairsOut is a chunk of pairs on its way back.
+// pairsOut is a chunk of pairs on its way to the host.
 type pairsOut struct {
 	left, right     device.Slice[uint32]
-	host            []byte // page-locked, of both
+	host            []byte // page-locked memory for left and right
 	written, copied *device.Event
-	first           uint32 // the offset of left row numbers
-	n               int    // pairs that have not been yielded
+	first           uint32 // first left row of the piece
+	n               int    // number of pairs to yield
 }
 
 func (p *probe[K]) open(left []column.Column) (err error) {
@@ -203,7 +203,7 @@ func (o *pairsOut) free(dev device.Device) error {
 	return err
 }
 
-// reserve reserves memory for n pairs. The memory must not be in use.
+// reserve reserves memory for n pairs. The earlier memory must not be in use.
 func (o *pairsOut) reserve(dev device.Device, n int) (err error) {
 	if o.left.Len() >= n {
 		return nil
@@ -221,7 +221,7 @@ func (o *pairsOut) reserve(dev device.Device, n int) (err error) {
 	return err
 }
 
-// submitPiece submits the lookup of a piece, and yields the pairs that have come back meanwhile.
+// submitPiece submits the lookup of a piece, and yields pairs that have arrived meanwhile.
 func (p *probe[K]) submitPiece(piece *feed.Piece) error {
 	s := p.work
 	var key K
@@ -256,8 +256,8 @@ func (p *probe[K]) submitPiece(piece *feed.Piece) error {
 	return nil
 }
 
-// submitChunk writes n pairs of a piece from number lo on, and copies them back. The pairs that
-// used the same buffer have been yielded. Then it yields the pairs of the call before.
+// submitChunk submits a kernel that writes n pairs of a piece from number lo on, and their copy to
+// the host. Earlier pairs in the same buffer have been yielded. It then yields the chunk before.
 func (p *probe[K]) submitChunk(piece *feed.Piece, lo uint64, n int) error {
 	s, o := p.work, &p.outs[p.chunks%2]
 	if err := o.reserve(p.ix.dev, n); err != nil {
@@ -287,7 +287,7 @@ func (p *probe[K]) submitChunk(piece *feed.Piece, lo uint64, n int) error {
 	return p.flush(&p.outs[p.chunks%2])
 }
 
-// flush waits for pairs and yields them.
+// flush waits until the pairs of o have arrived, and yields them.
 func (p *probe[K]) flush(o *pairsOut) error {
 	if o.n == 0 {
 		return nil
@@ -299,7 +299,7 @@ func (p *probe[K]) flush(o *pairsOut) error {
 	pairs := Pairs{rows[:o.n:o.n], rows[o.n:]}
 	o.n = 0
 	p.addOffset(pairs.Left, o.first)
-	p.addOffset(pairs.Right, p.ix.first) // ix.first is 0 where rows may be NoRow
+	p.addOffset(pairs.Right, p.ix.first) // ix.first is 0 if rows may be NoRow
 	if !p.yield(pairs) {
 		return errStopped
 	}

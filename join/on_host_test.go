@@ -34,7 +34,7 @@ func lock[K weft.Key](t testing.TB, dev device.Device, keys []K) []K {
 	return unsafe.Slice((*K)(unsafe.Pointer(unsafe.SliceData(memory))), len(keys))
 }
 
-// randomKeys returns keys with few different values, and some with many bits.
+// randomKeys returns keys with a small number of distinct values. Some have many bits.
 func randomKeys[K weft.Key](rng *rand.Rand, n int) []K {
 	keys := make([]K, n)
 	for i := range keys {
@@ -45,7 +45,7 @@ func randomKeys[K weft.Key](rng *rand.Rand, n int) []K {
 	return keys
 }
 
-// Host keys have the pairs of an Index, in its order, whatever the sizes of pieces.
+// Host keys have the same pairs as in an Index, in the same order, for all sizes of pieces.
 func TestHostKeys(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device) {
 		testHostKeys[int32](t, dev)
@@ -90,7 +90,7 @@ func testHostKeys[K weft.Key](t *testing.T, dev device.Device) {
 	}
 }
 
-// Sides of the host have the same pairs if memory is too small for one index.
+// Host keys have the same pairs if memory is too small for one index.
 func TestInnerOn(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device) {
 		rng := rand.New(rand.NewPCG(5, 5))
@@ -148,7 +148,7 @@ func innerInParts(t *testing.T, dev device.Device, left, right []int64, want [][
 
 func comparePairs(a, b [2]uint32) int { return slices.Compare(a[:], b[:]) }
 
-// Invalid options are errors, as is any operation that fails.
+// Invalid options are errors. If any operation fails, InnerOn returns an error.
 func TestInnerOnFails(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device) {
 		for _, o := range []join.Options{{Piece: -1}, {TempDir: "/"}, {Memory: 1}} {
@@ -194,7 +194,7 @@ func TestInnerOnFails(t *testing.T) {
 	})
 }
 
-// A stopped loop and a canceled context leave no memory, and any failure ends the pairs.
+// A stopped loop and a canceled context leave no memory in use. Any failure ends the iteration.
 func TestHostKeysEnd(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device) {
 		s := devicetest.NewStream(t, dev)

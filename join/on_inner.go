@@ -16,23 +16,24 @@ import (
 )
 
 const (
-	// MinMemoryOn is the least Options.Memory of [InnerOn] on a GPU.
+	// MinMemoryOn is the least Options.Memory of [InnerOn] on a GPU, in bytes.
 	MinMemoryOn = 64 << 20
-	// minBuildRows is the minimum number of right rows that are worth a copy of the left rows.
+	// minBuildRows is the minimum number of right rows per index. Fewer do not pay for a copy of
+	// the left rows.
 	minBuildRows = 1 << 12
 )
 
 // InnerOn joins keys in host memory, using a device, and yields the matching pairs. Both sides may
 // have any number of rows. On a GPU it builds an index of the right rows and streams the left rows
-// through it, as [IndexOn.Inner] does. If device memory cannot hold the index, it indexes some
+// through it, as [IndexOn.Inner] does. If device memory cannot hold the index, InnerOn indexes some
 // right rows at a time, and streams the left rows once for each index. Pairs then come index by
-// index, each in the order of [IndexOn.Inner]. For an outer join whose index does not fit, use a
-// [Join], which spills to a file.
+// index, and in the order of [IndexOn.Inner] for each index. For an outer join whose index does not
+// fit, use a [Join], which spills to a file.
 //
-// Options.Memory bounds the device memory of the call, at least MinMemoryOn; by default all that is
-// free may be used. Options.Piece is the number of pairs that come at a time; the default is 2^22
-// on a GPU, less with little memory. Errors are those of [NewOn] and [IndexOn.Inner]. If
-// Options.TempDir is set, the error is [weft.ErrOptions], because InnerOn does not spill.
+// Options.Memory bounds the device memory of the call, and is at least MinMemoryOn. By default the
+// call may use all free memory. Options.Piece is the maximum number of pairs yielded at a time. Its
+// default on a GPU is 2^22, or less with little memory. InnerOn does not spill, so it returns
+// [weft.ErrOptions] if Options.TempDir is set. See [NewOn] and [IndexOn.Inner] for other errors.
 func InnerOn[K weft.Key](
 	ctx context.Context, dev device.Device, left, right []K, opts *Options,
 ) iter.Seq2[Pairs, error] {
@@ -53,8 +54,8 @@ type innerOn[K weft.Key] struct {
 	left, right  []K
 	memory       int64
 	piece, chunk int // bytes of left keys and number of pairs to copy at a time
-	minRows      int // right rows
-	nIndexes     int // number of indexes
+	minRows      int // minimum right rows per index
+	nIndexes     int // number of indexes built
 }
 
 func newInnerOn[K weft.Key](
@@ -80,7 +81,7 @@ func newInnerOn[K weft.Key](
 		return nil, fmt.Errorf("%w: %d and %d rows; row numbers end at %d", op.ErrOptions,
 			len(left), len(right), uint32(maxRows))
 	}
-	if o.Memory > 0 { // a sixth for pieces, their matches and pairs
+	if o.Memory > 0 { // a sixth is for pieces, their matches and pairs
 		j.piece = int(min(feed.PieceBytes, o.Memory/64))
 		j.chunk = int(min(chunkPairs, o.Memory/256))
 	}
@@ -145,7 +146,7 @@ func (j *innerOn[K]) runOnHost(ctx context.Context, host device.Host, yield func
 	return err
 }
 
-// build indexes some right rows, if that leaves enough memory for the left ones.
+// build indexes some right rows, if that leaves enough memory to stream the left rows.
 func (j *innerOn[K]) build(ctx context.Context, s *device.Stream, rows []K) (*IndexOn[K], error) {
 	reserved, err := device.Make[uint8](s.Device(), j.probeBytes())
 	if err != nil {
@@ -169,12 +170,12 @@ func (j *innerOn[K]) build(ctx context.Context, s *device.Stream, rows []K) (*In
 	return ix, nil
 }
 
-// probeBytes returns the device memory for streaming the left rows: pieces, matches of one, and
-// pairs.
+// probeBytes returns the device memory for streaming the left rows: pieces, the matches of one
+// piece, and pairs.
 func (j *innerOn[K]) probeBytes() int {
 	const (
-		matchBytes = 24 // of a row
-		pairBytes  = 16 // of two chunks
+		matchBytes = 24 // per row
+		pairBytes  = 16 // per pair, in two chunks
 		otherBytes = 1 << 16
 	)
 	rows := min(len(j.left), feed.Rows(j.piece, []column.Column{column.Of(j.left)}))

@@ -15,8 +15,8 @@ import (
 
 var linkRows = flag.Int("linkrows", 0, "rows of TestLink, 8 bytes each; 0 skips it")
 
-// How much of the link to a GPU a join of page-locked keys reaches, beside plain copies in the same
-// run. Build with go test -c, run with
+// TestLink measures how much of the rate of the link to a GPU a join of page-locked keys uses, and
+// plain copies. Build with go test -c, run with
 //
 //	WEFT_DEVICE=cuda ./join.test -test.run TestLink -test.v -linkrows 1000000000
 func TestLink(t *testing.T) {
@@ -51,7 +51,7 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// plainCopies returns the bytes a second of copies of keys to a device, the most of three times.
+// plainCopies returns the best rate, in bytes per second, of three copies of keys to a device.
 func plainCopies(t *testing.T, dev device.Device, keys []uint64) (limit float64) {
 	s, err := dev.NewStream()
 	if err != nil {

@@ -45,7 +45,7 @@ func TestHostColumnsOnGPU(t *testing.T) {
 		bits := column.OfBools(valid)
 		return []column.Column{column.Of(wide).WithValid(bits), column.Of(ids).WithValid(bits), column.Of(flags)}
 	}
-	// of 64 and 32 bits, packed, and too wide for packing
+	// keys of 64 and 32 bits, packed keys, and keys too wide for packing
 	for _, columns := range [][2]int{{0, 1}, {1, 2}, {1, 3}, {0, 3}} {
 		for _, match := range []bool{false, true} {
 			right, left := side(300)[columns[0]:columns[1]], side(200)[columns[0]:columns[1]]
@@ -206,7 +206,7 @@ func TestOnRefuses(t *testing.T) {
 		if _, err := join.NewOn(t.Context(), nil, single); !errors.Is(err, device.ErrInvalid) {
 			t.Errorf("an index on no stream: %v", err)
 		}
-		// Before a batch is found, and after one that failed, no pairs are available.
+		// Before a batch is found, and after a failed one, no pairs are available.
 		left, right := devicetest.Upload(t, s, []uint32{9}), devicetest.Upload(t, s, []uint32{9})
 		none, err := ix.Matches(1)
 		if err != nil {

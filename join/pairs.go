@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// NoRow is the row of the build side in the pair of a row without a match.
+// NoRow stands for the row of the build side in the pair of a left row without a match.
 const NoRow = math.MaxUint32
 
 // Pairs holds pairs of rows with equal keys: row Left[i] of the probed side matches row Right[i] of
@@ -24,14 +24,15 @@ type Pairs struct{ Left, Right []uint32 }
 // Len returns the number of pairs.
 func (p Pairs) Len() int { return len(p.Left) }
 
-// Inner yields all pairs of rows with equal keys, where keys are those of the left side. Pairs come
-// in the order of the left rows, and those of one left row in the order of the right rows. A piece
-// has at most Options.Piece pairs, even if one key has more rows. The next piece reuses its memory.
+// Inner yields all pairs of rows with equal keys. keys are the keys of the left side. Pairs come in
+// the order of the left rows, and pairs of the same left row come in the order of the right rows.
+// Each piece has at most Options.Piece pairs, even if more rows have the same key. The next piece
+// reuses the memory of the piece before.
 //
-// An error comes with the last, empty piece: that of the context, [weft.ErrOptions] for columns
-// with other types than those of the index, [weft.ErrClosed], [device.ErrMemory]. Columns of
-// different length panic. Besides the pieces, Inner takes at most 20 bytes for each left row, and
-// at most 40 MiB.
+// An error comes last, with an empty piece. If the types of columns differ from the index, it is
+// [weft.ErrOptions]. Other errors are [weft.ErrClosed], [device.ErrMemory] and the error of the
+// context. Inner panics if columns differ in length. Besides the pieces, Inner takes at most 20
+// bytes per left row, and at most 40 MiB.
 func (ix *Index) Inner(ctx context.Context, keys []column.Column) iter.Seq2[Pairs, error] {
 	return ix.pairs(ctx, "Inner", keys, false)
 }
@@ -55,7 +56,7 @@ func (ix *Index) pairs(ctx context.Context, method string, keys []column.Column,
 }
 
 func (ix *Index) yieldPairs(ctx context.Context, keys []column.Column, outer bool, yield func(Pairs) bool) (err error) {
-	var memory []uint32 // of a piece of pairs: all Left, then all Right
+	var memory []uint32 // a piece of pairs: all Left, then all Right
 	free := func() error { return nil }
 	defer func() { err = errors.Join(err, free()) }()
 	var ended error
@@ -92,11 +93,12 @@ type expansion struct {
 	prefix []uint64 // the number of pairs before each spanBlock spans, and the total
 }
 
-// spanBlock is the number of spans with one count. A writer that starts at some pair visits at most
-// that many spans to find its row.
+// spanBlock is the number of spans per element of prefix. A writer that starts at any pair visits
+// at most that many spans to find its row.
 const spanBlock = 1 << 10
 
-// count returns the number of pairs. If all is set, rows without a match get NoRow.
+// count returns the number of pairs. If outer is set, each row without a match first gets a pair
+// with NoRow.
 func (x *expansion) count(host device.Host, outer bool) (total uint64) {
 	blocks := (len(x.spans) + spanBlock - 1) / spanBlock
 	x.prefix = make([]uint64, blocks+1)
@@ -159,10 +161,10 @@ func (x *expansion) writeRange(lo uint64, left, right []uint32) {
 	}
 }
 
-// prefetchRows is the distance, in rows, between prefetching matches and writing them.
+// prefetchRows is the number of rows by which prefetching is ahead of writing.
 const prefetchRows = 32
 
-// prefetch prefetches the matches of rows lo to hi-1 that have several.
+// prefetch prefetches the matches of those rows from lo to hi-1 that have several.
 func (x *expansion) prefetch(lo, hi int) {
 	var places [prefetchRows]uint32
 	n := 0

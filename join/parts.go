@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// spillParts is the number of partitions of a side. One that exceeds memory is partitioned
-	// again, up to maxDepth times.
+	// spillParts is the number of partitions of a side. A partition that exceeds memory is
+	// partitioned again, up to maxDepth times.
 	spillParts = spill.MaxParts
 	maxDepth   = 5
 )
 
-// visitBatches passes the rows of a chain to f, several pages at a time, because cores share large
-// batches better. It reads them into store, which it allocates first if necessary.
+// visitBatches passes the rows of a chain to f. It collects several pages in store, because cores
+// share large batches better. It allocates store first if necessary.
 func (j *job) visitBatches(ctx context.Context, c *spill.Chain, store **spill.Store,
 	f func([]column.Column) error) error {
 	if c == nil {

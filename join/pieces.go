@@ -9,9 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// joinInPieces joins a partition with right rows that neither fit memory nor can be partitioned. It
-// holds as many of them as fit, reads all left rows, and repeats this until it has held each right
-// row.
+// joinInPieces joins a partition whose right rows exceed memory, without partitioning it again. It
+// loads as many right rows as fit, reads all left rows, and repeats this for the next right rows.
 func (j *job) joinInPieces(ctx context.Context, build, probe *spill.Chain, emit emitter) (err error) {
 	p := &pieceJoin{job: j, probe: probe, emit: emit, store: j.rows}
 	defer func() { err = errors.Join(err, p.close()) }()
@@ -30,13 +29,12 @@ func (j *job) joinInPieces(ctx context.Context, build, probe *spill.Chain, emit 
 	}
 }
 
-// pieceJoin is a join in pieces. It writes left rows that are undecided after a piece for the next
-// one.
+// pieceJoin is a join in pieces. Left rows that are undecided after a piece go to a chain.
 type pieceJoin struct {
 	*job
 	emit      emitter
-	right     *spill.Reader   // nil once all right rows have been held
-	page      []column.Column // the page that did not fit the piece before
+	right     *spill.Reader   // nil after the last right row
+	page      []column.Column // page that did not fit the last piece
 	decoder   spill.Decoder
 	store     *spill.Store
 	flagged   *spill.Store // left rows of a left join, with the column that joinLeft adds
@@ -62,7 +60,7 @@ func (p *pieceJoin) close() error {
 	return errors.Join(err, p.index.close())
 }
 
-// loadRight holds right rows, one page at least.
+// loadRight loads the right rows of the next piece, at least one page.
 func (p *pieceJoin) loadRight(ctx context.Context) error {
 	p.store.Reset()
 	for p.right != nil {
@@ -123,7 +121,7 @@ func (p *pieceJoin) joinPass(ctx context.Context) (err error) {
 	return p.advance()
 }
 
-// advance makes the rows for the next piece the input of this one.
+// advance replaces probe by the rows written for the next piece.
 func (p *pieceJoin) advance() error {
 	var err error
 	if p.ownsProbe {
@@ -136,8 +134,7 @@ func (p *pieceJoin) advance() error {
 	return err
 }
 
-// emitDecided yields the rows of a semi or anti join that are decided. The others have no match
-// yet.
+// emitDecided yields the decided rows of a semi or anti join. The next piece gets the others.
 func (p *pieceJoin) emitDecided(ctx context.Context, b *leftBatch, all []column.Column) error {
 	rows, err := p.index.matches(ctx, b)
 	if err != nil {
@@ -157,8 +154,8 @@ func (p *pieceJoin) emitDecided(ctx context.Context, b *leftBatch, all []column.
 	return p.writeNext(spill.Take(p.dev, all, unmatched))
 }
 
-// joinLeft yields the pairs of a left join. After the last piece it yields the rows without a match
-// in any piece. After the first piece, rows have a column that marks those with a match.
+// joinLeft yields the pairs of a left join. In the last piece it also yields the rows that no piece
+// has matched. After the first piece, an additional column marks the rows with a match.
 func (p *pieceJoin) joinLeft(ctx context.Context, b *leftBatch, all []column.Column) error {
 	matched := make([]bool, b.n)
 	if p.ownsProbe {
@@ -187,7 +184,6 @@ func (p *pieceJoin) joinLeft(ctx context.Context, b *leftBatch, all []column.Col
 	return p.index.emitPairs(b, left, right, p.emit)
 }
 
-// writeNext writes left rows for the next piece.
 func (p *pieceJoin) writeNext(columns []column.Column) error {
 	if p.next == nil {
 		p.next = p.file.Chain()

@@ -8,9 +8,9 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Count writes the number of rows of the build side that match each row to counts, and returns the
-// number of all pairs. counts may be nil. Otherwise it must be as long as the key columns, or Count
-// panics. Errors are those of [Index.Inner], and then counts is undefined.
+// Count writes to counts the number of rows of the build side that match each row. It returns the
+// total number of pairs. If counts is not nil, it must have the length of the key columns, or Count
+// panics. After an error, counts is undefined. See [Index.Inner] for the errors.
 func (ix *Index) Count(ctx context.Context, keys []column.Column, counts []uint32) (total uint64, err error) {
 	err = ix.visitMatches(ctx, "Count", keys, len(counts), counts == nil, func(p piece) {
 		for i, s := range p.spans {
@@ -23,9 +23,9 @@ func (ix *Index) Count(ctx context.Context, keys []column.Column, counts []uint3
 	return total, err
 }
 
-// Contains returns the number of rows that match a row of the build side. If found is not nil, it
-// reports which rows match. It must then be as long as the key columns, or Contains panics. Errors
-// are those of [Index.Count].
+// Contains returns the number of rows that match a row of the build side. If found is not nil,
+// Contains sets found[i] to whether row i matches. It panics if found has another length than the
+// key columns. After an error, found is undefined. See [Index.Inner] for the errors.
 func (ix *Index) Contains(ctx context.Context, keys []column.Column, found []bool) (hits int, err error) {
 	err = ix.visitMatches(ctx, "Contains", keys, len(found), found == nil, func(p piece) {
 		for i, s := range p.spans {
@@ -40,14 +40,15 @@ func (ix *Index) Contains(ctx context.Context, keys []column.Column, found []boo
 	return hits, err
 }
 
-// Semi appends the numbers of the rows that match a row of the build side, in ascending order.
-// Errors are those of [Index.Inner], and then rows is unchanged.
+// Semi appends to rows the numbers of the rows that match a row of the build side, in ascending
+// order. After an error, it returns rows unchanged. See [Index.Inner] for the errors.
 func (ix *Index) Semi(ctx context.Context, keys []column.Column, rows []uint32) ([]uint32, error) {
 	return ix.appendRows(ctx, "Semi", keys, rows, true)
 }
 
-// Anti appends the numbers of the rows that match no row of the build side. Rows with nulls are
-// among them unless NullsMatch is set. Otherwise it is as [Index.Semi].
+// Anti appends to rows the numbers of the rows that match no row of the build side, in ascending
+// order. Rows with nulls are among them unless NullsMatch is set. After an error, it returns rows
+// unchanged. See [Index.Inner] for the errors.
 func (ix *Index) Anti(ctx context.Context, keys []column.Column, rows []uint32) ([]uint32, error) {
 	return ix.appendRows(ctx, "Anti", keys, rows, false)
 }
@@ -71,7 +72,7 @@ func (ix *Index) appendRows(ctx context.Context, method string, keys []column.Co
 	return all, nil
 }
 
-// visitMatches calls body for all pieces. Outputs, if any, are as long as the keys.
+// visitMatches calls body for all pieces. It panics if an output has another length than keys.
 func (ix *Index) visitMatches(ctx context.Context, method string, keys []column.Column, outputs int, noOutput bool, body func(piece)) error {
 	if len(keys) > 0 && !noOutput && outputs != keys[0].Len() {
 		panic(fmt.Sprintf("join: %s: %d results for %d rows", method, outputs, keys[0].Len()))

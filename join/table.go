@@ -12,52 +12,51 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// table finds the rows of a key in memory of the host. It sorts rows by bucket, then by key, each
-// key's rows in ascending order. So bounds are all it stores.
+// table finds the rows of a key in host memory. It sorts rows by bucket and then by key, and the
+// rows of a key in ascending order. It stores only where the rows of each bucket and key begin.
 //
-// A bucket is a share of the hashes. If keys lie close together, it is one key, and a lookup
+// A bucket is a range of hashes. If keys lie close together, a bucket is a single key, and a lookup
 // compares no keys. The number of buckets is about the number of rows.
 //
-// A map would find a key in one access of memory, and wait for it. Here build and lookup distribute
-// rows to parts that fit a core's cache, which is faster than prefetches in their own order. On a
-// GPU, which has other work while it waits, a map leads from keys to rows (internal/gpu/pairs).
+// A map would find a key in one memory access, but wait for it. Here, build and lookup distribute
+// rows to parts that fit a core's cache. This is faster than prefetching in the order of the rows.
+// A GPU has other work while it waits, so a map leads from keys to rows there (internal/gpu/pairs).
 type table[K word] struct {
 	host    device.Host
 	direct  bool
-	low     K      // direct: bucket b has the key low+b
-	seed    uint64 // otherwise the seed of the hash,
-	shift   uint   // with the bucket in its bits above this one
+	low     K      // direct: bucket b holds the key low+b
+	seed    uint64 // otherwise: seed of the hash
+	shift   uint   // otherwise: hash>>shift is the bucket
 	buckets uint32
 	parts   parts
 
-	// of each bucket, and one more: its first group; direct: its first row
+	// by bucket, plus one: its first group; direct: its first row
 	dir   device.Slice[uint32]
-	keys  device.Slice[K]      // of each group
-	begin device.Slice[uint32] // of each group, and two more: its first row; empty if each has one
-	rows  device.Slice[uint32] // sorted; those with nulls last; one more
+	keys  device.Slice[K]      // by group
+	begin device.Slice[uint32] // by group, plus two: its first row; empty if each group has one row
+	rows  device.Slice[uint32] // sorted; rows with nulls last; one more element
 
-	blocks sync.Pool // of *block[K]
+	blocks sync.Pool // of type *block[K]
 
-	groups int  // different keys
-	nKeyed int  // rows with a key
-	nulls  span // rows without one
+	groups int  // number of distinct keys
+	nKeyed int  // number of rows with a key
+	nulls  span // rows with nulls, if nulls match
 }
 
-// span is the rows of a key: rows[at:at+n]. If n is 1, at is the row itself.
+// span holds the rows of a key: rows[at:at+n]. If n is 1, at is the row itself.
 type span struct{ at, n uint32 }
 
-// parts is a division of the buckets into ranges. The part of the table for a range fits a core's
-// cache.
+// parts divides the buckets into ranges. The part of the table for a range fits a core's cache.
 type parts struct {
-	shift uint // bucket>>shift is a bucket's part
+	shift uint // bucket>>shift is the part of a bucket
 	n     int
 }
 
-// partBuckets is the logarithm of the number of buckets of a part. A build writes their memory, at
-// most 200 KiB, in random order.
+// partBuckets is the binary logarithm of the number of buckets in a part. A build writes the memory
+// of a part, at most 200 KiB, in random order.
 const partBuckets = 13
 
-// maxParts bounds the number of places that a core writes to in turn while it distributes rows.
+// maxParts bounds the number of locations that a core writes to in turn while it distributes rows.
 const maxParts = 1 << 11
 
 func partsOf(buckets uint32, shift uint) parts {
@@ -67,7 +66,7 @@ func partsOf(buckets uint32, shift uint) parts {
 	return parts{shift: shift, n: int(buckets>>shift) + 1}
 }
 
-// block returns memory to read rows to. The caller puts it back to blocks.
+// block returns memory to read rows to. The caller must put it back to t.blocks.
 func (t *table[K]) block() *block[K] {
 	if b, ok := t.blocks.Get().(*block[K]); ok {
 		return b
@@ -75,8 +74,8 @@ func (t *table[K]) block() *block[K] {
 	return new(block[K])
 }
 
-// bucketsOf computes the buckets of words. Words without a bucket in a direct table get the one
-// after the last, which is empty.
+// bucketsOf computes the buckets of words. In a direct table, words outside its range get the
+// bucket after the last one, which is empty.
 func (t *table[K]) bucketsOf(words []K, buckets []uint32) {
 	buckets = buckets[:len(words)]
 	switch {
@@ -96,7 +95,7 @@ func (t *table[K]) bucketsOf(words []K, buckets []uint32) {
 	}
 }
 
-// find looks up words with known buckets.
+// find looks up words whose buckets are known.
 func (t *table[K]) find(words []K, buckets []uint32, out []span) {
 	switch {
 	case t.nKeyed == 0:
@@ -113,7 +112,7 @@ func (t *table[K]) find(words []K, buckets []uint32, out []span) {
 	rows := t.rows.Host()
 	for i := range out {
 		s := out[i]
-		row := rows[s.at] // the row of a key without rows is read, but not used
+		row := rows[s.at] // read even if the key has no rows, but then not used
 		if s.n == 1 {
 			s.at = row
 		}
@@ -130,10 +129,10 @@ func (t *table[K]) findDirect(buckets []uint32, out []span) {
 	}
 }
 
-// findGroup returns the number of a key's group, or groups if it has none. Most buckets have at
-// most two keys, which are compared without a branch that a core could mispredict. The second may
-// belong to another bucket, and then it is another key. The first key follows the last key twice.
-// No other bucket contains it.
+// findGroup returns the index of the group of key k in bucket b, or missing if there is none. Most
+// buckets have at most two keys, which are compared without branches that could be mispredicted.
+// The second compared key may belong to another bucket, but then it differs from k. Two copies of
+// the first key follow the last key, and no other bucket contains the first key.
 func (t *table[K]) findGroup(dir []uint32, keys []K, missing uint32, k K, b uint32) uint32 {
 	at, end := dir[b], dir[b+1]
 	found := missing
@@ -176,13 +175,13 @@ func (t *table[K]) findGroups(words []K, buckets []uint32, out []span) {
 	}
 }
 
-// prefetch prefetches the buckets of words.
+// prefetch prefetches the directory entries of buckets.
 func (t *table[K]) prefetch(buckets []uint32) {
 	cpu.Prefetch(unsafe.Pointer(unsafe.SliceData(t.dir.Host())), buckets, 2)
 }
 
-// prefetchFirst prefetches the first key or row of at most cpu.Group buckets, which are in the
-// cache.
+// prefetchFirst prefetches the first key or row of at most cpu.Group buckets. The directory entries
+// of these buckets must be in the cache.
 func (t *table[K]) prefetchFirst(buckets []uint32) {
 	var places [cpu.Group]uint32
 	dir := t.dir.Host()
@@ -196,8 +195,8 @@ func (t *table[K]) prefetchFirst(buckets []uint32) {
 	}
 }
 
-// prefetchPart prefetches all of a part. One line after the other is several times as fast as the
-// order of the words.
+// prefetchPart prefetches a whole part. Reading one line after the other is several times as fast
+// as reading in the order of the words.
 func (t *table[K]) prefetchPart(p parts, part int) {
 	first := min(uint64(part)<<p.shift, uint64(t.buckets))
 	last := min(first+1<<p.shift, uint64(t.buckets))
@@ -213,7 +212,6 @@ func (t *table[K]) prefetchPart(p parts, part int) {
 	prefetchAll(t.rows.Host()[lo:hi])
 }
 
-// prefetchAll prefetches all lines of a slice.
 func prefetchAll[T uint32 | uint64](s []T) {
 	const line = 64
 	bytes := device.Bytes(s)

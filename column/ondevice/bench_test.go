@@ -12,7 +12,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Rows per second on the device that WEFT_DEVICE names, compared with a copy of its memory.
+// BenchmarkPartition measures rows per second on the device that WEFT_DEVICE names, and a copy of
+// its memory.
 func BenchmarkPartition(b *testing.B) {
 	dev := devicetest.Open(b)
 	n := 1 << 22

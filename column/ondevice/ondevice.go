@@ -1,6 +1,6 @@
-// Package ondevice hashes, partitions and gathers the rows of columns in the memory of a device.
-// Its functions are those of package column, for [column.On]. They are in a package of their own
-// because otherwise each program with columns would link their kernels.
+// Package ondevice hashes, partitions and gathers the rows of columns in device memory. It has the
+// functions of package column, for [column.On]. They have their own package, because otherwise each
+// program with columns would link their kernels.
 package ondevice
 
 import (
@@ -14,9 +14,9 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Hash writes the hash of each row of key columns, the same as [column.Hash], on the device of a
-// stream. It submits the work to the stream and does not wait. The columns and hashes have the same
-// length, or Hash panics.
+// Hash writes the hash of each row of key columns to hashes, on the device of stream s. The hash is
+// the same as in [column.Hash]. Hash submits the work to s and does not wait. It panics if the
+// columns and hashes differ in length.
 func Hash(s *device.Stream, keys []column.On, seed uint64, hashes device.Slice[uint64]) error {
 	for i, c := range keys {
 		if c.Len() != hashes.Len() {
@@ -42,7 +42,7 @@ func Hash(s *device.Stream, keys []column.On, seed uint64, hashes device.Slice[u
 	return nil
 }
 
-// Parts holds the rows of each partition, like [column.Parts], in memory of a device.
+// Parts holds the rows of each partition in device memory. See [column.Parts] for the fields.
 type Parts struct {
 	Rows    device.Slice[uint32]
 	Offsets device.Slice[uint32]
@@ -51,8 +51,8 @@ type Parts struct {
 	owned []device.Slice[uint32]
 }
 
-// Free frees the memory. Work that uses it must have completed. Idempotent, but only on one of
-// several copies.
+// Free frees the memory. Work that uses the memory must have completed. If p was copied, free only
+// one of the copies. Free is idempotent.
 func (p *Parts) Free() error {
 	var errs []error
 	for _, s := range p.owned {
@@ -62,14 +62,14 @@ func (p *Parts) Free() error {
 	return errors.Join(errs...)
 }
 
-// Partition distributes rows of columns on the device of a stream: the same rows in the same order
-// as [column.Partition], and the same errors. It waits until the stream has done the work. The
-// caller frees the result. [Take] gathers the rows of a column.
+// Partition distributes rows of columns on the device of stream s. The rows of each partition,
+// their order and the errors are the same as in [column.Partition]. It waits until the stream has
+// done the work. The caller must free the result. [Take] gathers the rows of a column.
 //
-// While it runs, a call on a GPU needs 8 to 34 bytes of memory for each row besides its result: 8
-// for one column and up to 256 partitions, 8 more for more partitions, 8 more for several columns
-// and 8 more for nulls that are dealt. If the context ends, Partition returns its error after the
-// work that was submitted has completed. More rows than a GPU numbers, 2^32 - 2^16, are
+// A call on a GPU temporarily needs 8 to 34 bytes of memory per row besides its result. It needs 8
+// for one column and up to 256 partitions. More partitions, several columns, and nulls that are
+// dealt need 8 more each. If the context ends, Partition returns its error after the submitted work
+// has completed. A GPU numbers at most 2^32 - 2^16 rows. For more, Partition returns
 // device.ErrInvalid.
 func Partition(
 	ctx context.Context, s *device.Stream, keys []column.On, opts column.PartitionOptions,
@@ -147,9 +147,9 @@ func partitionGPU(
 	}, nil
 }
 
-// Take submits taking some rows of a column, in that order, to a stream, and does not wait. The
-// caller frees the result, which has a bitmap if the column has one. Rows must be rows of the
-// column. On a host others panic. On a GPU their values are undefined, and null if there is a
+// Take gathers the given rows of a column, in that order. It submits the work to stream s and does
+// not wait. The caller must free the result, which has a bitmap if the column has one. Rows outside
+// the column panic on a host. On a GPU their values are undefined, and null if the column has a
 // bitmap.
 func Take(s *device.Stream, c column.On, rows device.Slice[uint32]) (column.On, error) {
 	err := check(s, []column.On{c})
@@ -187,7 +187,7 @@ func takeGPU(s *device.Stream, c column.On, rows device.Slice[uint32]) (column.O
 	return taken, nil
 }
 
-// check returns an error for columns that are not on the device of a stream.
+// check returns an error for columns that are not on the device of stream s.
 func check(s *device.Stream, columns []column.On) error {
 	for i, c := range columns {
 		if c.Len() == 0 {
@@ -202,8 +202,7 @@ func check(s *device.Stream, columns []column.On) error {
 	return nil
 }
 
-// checkDevice returns an error for memory of another device than that of a stream. A nil device has
-// no memory.
+// checkDevice returns an error for memory on another device than stream s. A nil device has none.
 func checkDevice(s *device.Stream, name string, dev device.Device) error {
 	if dev == nil || dev == s.Device() {
 		return nil
@@ -227,7 +226,6 @@ func keysOf(columns []column.On, n int, seed uint64) parts.Keys {
 	return k
 }
 
-// kernelColumn returns a column in the form of kernels.
 func kernelColumn(c column.On) parts.Column {
 	bits, offset := c.Valid()
 	return parts.Column{

@@ -22,7 +22,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// devices returns the host and a GPU.
+// devices returns streams of the host and of a GPU.
 func devices(t *testing.T) map[string]*device.Stream {
 	all := map[string]device.Device{"cpu": devicetest.OpenCPU(t, 2)}
 	if !testing.Short() {
@@ -35,14 +35,14 @@ func devices(t *testing.T) map[string]*device.Stream {
 	return streams
 }
 
-// pair is a column of the host and the same one on a device.
+// pair is a host column and its copy on a device.
 type pair struct {
 	host column.Column
 	on   column.On
 }
 
-// drawPair draws n values of any type of fixed size. On the device they are part of a longer
-// column, and a bitmap begins at any bit of its memory.
+// drawPair draws n values of any type of fixed size. On the device they are a slice of a longer
+// column, with a bitmap at any offset.
 func drawPair(t *rapid.T, s *device.Stream, free *[]func() error, n int) pair {
 	before := rapid.IntRange(0, 5).Draw(t, "before")
 	bits := rapid.SliceOfN(rapid.Uint64(), n+before, n+before).Draw(t, "values")
@@ -67,7 +67,7 @@ func drawPair(t *rapid.T, s *device.Stream, free *[]func() error, n int) pair {
 	return p
 }
 
-// drawColumn makes a column of some type of bits. A half of the values of floats are special.
+// drawColumn makes a column of a random type from bits. Half of the floats are edge cases.
 func drawColumn(t *rapid.T, bits []uint64) column.Column {
 	special := []float64{
 		0, math.Copysign(0,
@@ -100,8 +100,7 @@ func as[T, F int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | f
 	return column.Of(to)
 }
 
-// Hashes, partitions and taken rows of columns are those of package column, for all types and
-// nulls.
+// Hashes, partitions and taken rows are the same as in package column, for all types and nulls.
 func TestSmokeSameAsHost(t *testing.T) {
 	host := devicetest.OpenCPU(t, 1)
 	for name, s := range devices(t) {
@@ -199,7 +198,7 @@ func download[T device.Elem](t *rapid.T, s *device.Stream, from device.Slice[T])
 	return to
 }
 
-// A row without columns has the hash of the seed.
+// A row without columns has the hash of the seed alone.
 func TestNoColumns(t *testing.T) {
 	host := devicetest.OpenCPU(t, 1)
 	want := make([]uint64, 40)
@@ -215,7 +214,7 @@ func TestNoColumns(t *testing.T) {
 	}
 }
 
-// The largest number of partitions, of several blocks of rows.
+// The maximum number of partitions, with several blocks of rows.
 func TestManyParts(t *testing.T) {
 	host := devicetest.OpenCPU(t, 1)
 	const n = 20_000
@@ -257,7 +256,7 @@ func TestManyParts(t *testing.T) {
 	}
 }
 
-// Memory that runs out, and each other call that fails, leaves no memory in use.
+// If memory runs out, or any other call fails, no memory stays in use.
 func TestFailures(t *testing.T) {
 	c := column.Of([]int32{1, 2, 3}).WithValid(column.OfBools([]bool{true, false, true}))
 	opts := column.PartitionOptions{Parts: 300, Nulls: column.DealNulls}

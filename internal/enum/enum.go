@@ -1,4 +1,4 @@
-// Package enum implements String, MarshalText and UnmarshalText of enumerations in options. So
+// Package enum implements String, MarshalText and UnmarshalText of enumerations in options, so that
 // flag.TextVar and configuration files accept their values by name.
 package enum
 
@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// Names holds the names of the values 0, 1, 2 … of a type. A number with the name "" is no value.
+// Names holds the names of the values 0, 1, 2 … of a type. A number whose name is "" is not a
+// value.
 type Names[T ~int | ~uint8 | ~uint32] struct {
-	Type  string // for messages, with its package: "linear.Tombstones"
+	Type  string // type name in messages, with its package: "linear.Tombstones"
 	Names []string
-	Err   error // what errors of Read wrap
+	Err   error // wrapped by errors of Text and Read
 }
 
-// String returns the name of a value, or "linear.Tombstones(7)" for a number that is no value.
+// String returns the name of a value, or "linear.Tombstones(7)" for a number that is not a value.
 func (n *Names[T]) String(v T) string {
 	if name, ok := n.name(v); ok {
 		return name
@@ -30,8 +31,8 @@ func (n *Names[T]) name(v T) (name string, ok bool) {
 	return name, name != ""
 }
 
-// Text implements MarshalText: it returns the name of a value, or an error for a number that is no
-// value.
+// Text implements MarshalText. It returns the name of a value, or an error for a number that is not
+// a value.
 func (n *Names[T]) Text(v T) ([]byte, error) {
 	name, ok := n.name(v)
 	if !ok {
@@ -40,7 +41,7 @@ func (n *Names[T]) Text(v T) ([]byte, error) {
 	return []byte(name), nil
 }
 
-// Read implements UnmarshalText: it reads a name, in upper or lower case. Other text is an error
+// Read implements UnmarshalText. It accepts a name in upper or lower case. Other text is an error
 // and does not change the value.
 func (n *Names[T]) Read(to *T, text []byte) error {
 	var names []string

@@ -19,7 +19,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// reads is a type of weft that flags can have: of a value, P of its pointer.
+// reads is a type of weft that flags can have. P is its pointer type.
 type reads[T any] interface {
 	*T
 	encoding.TextUnmarshaler
@@ -31,8 +31,8 @@ type prints interface {
 	encoding.TextMarshaler
 }
 
-// Options print and parse: each value by flag.TextVar, under the name that it has; another name
-// is an error that says which there are.
+// Options print and parse: flag.TextVar accepts each value by its name. Another name is an error
+// that lists the valid names.
 func TestTypes(t *testing.T) {
 	check(t, weft.OpGet, weft.OpPut, weft.OpPutNew, weft.OpDelete, weft.OpDeleteAll, weft.OpSum, weft.OpMin, weft.OpMax, weft.OpAnd, weft.OpOr, weft.OpUpdate)
 	check(t, weft.Sum, weft.Min, weft.Max, weft.And, weft.Or)

@@ -15,11 +15,12 @@ import (
 )
 
 const (
-	// maxRuns is the number of runs that are merged at a time. Each has a buffer of the file.
+	// maxRuns is the maximum number of runs that are merged at a time. Each run has a buffer of the
+	// file.
 	maxRuns = 64
 
-	// A page of a run has runRows rows at most, and as many as have between minPage and maxPage
-	// bytes, by the limit of memory.
+	// A page of a run has at most runRows rows. The limit of memory also bounds its bytes, by a
+	// bound between minPage and maxPage.
 	runRows          = 1 << 11
 	minPage, maxPage = 4 << 10, 64 << 10
 )
@@ -45,10 +46,10 @@ func (s *Sorter) write(run *spill.Chain, rows []column.Column) error {
 	return nil
 }
 
-// merge merges runs until few enough are left, and calls f with the rows of these.
+// merge merges runs until at most fanIn are left, and calls f with the merged rows of these.
 func (s *Sorter) merge(ctx context.Context, f func([]column.Column) error) error {
 	for len(s.runs) > s.fanIn() {
-		// Neighbours are merged, so that rows that are equal stay in order.
+		// Only adjacent runs are merged, so that equal rows stay in order.
 		for i := 0; i < len(s.runs)-1 && len(s.runs) > s.fanIn(); i++ {
 			n := min(s.fanIn(), len(s.runs)-s.fanIn()+1, len(s.runs)-i)
 			if err := s.mergeNeighbors(ctx, i, n); err != nil {
@@ -60,16 +61,16 @@ func (s *Sorter) merge(ctx context.Context, f func([]column.Column) error) error
 }
 
 // fanIn returns the number of runs that are merged at a time: maxRuns, or fewer if pages of long
-// rows exceed a quarter of the memory. Each run has a page in a buffer, its copy, and a part of
-// what is returned.
+// rows would exceed a quarter of the memory. Each run has a page in a buffer, a copy of the page,
+// and a part of the result.
 func (s *Sorter) fanIn() int {
 	return int(max(2, min(maxRuns, s.opts.Memory/4/(3*int64(s.longest)+1))))
 }
 
-// mergeNeighbors replaces n runs from number i on by one.
+// mergeNeighbors replaces the n runs from run i on by one.
 func (s *Sorter) mergeNeighbors(ctx context.Context, i, n int) error {
 	run := s.file.Chain()
-	s.runs = append(s.runs, run) // for Close, if anything fails
+	s.runs = append(s.runs, run) // so that Close frees it after an error
 	err := s.mergeRuns(ctx, s.runs[i:i+n], func(p []column.Column) error { return s.write(run, p) })
 	if err == nil {
 		err = run.Flush()
@@ -83,19 +84,19 @@ func (s *Sorter) mergeNeighbors(ctx context.Context, i, n int) error {
 	return err
 }
 
-// cursor is a place in a run.
+// cursor is a position in a run.
 type cursor struct {
 	s          *Sorter
 	pages      *spill.Reader
-	at, n      int // row of the page; n 0: the run has ended
-	pageIndex  int // its index in merger.pages
+	at, n      int // row of the page and number of its rows; n is 0 at the end of the run
+	pageIndex  int // index of page in merger.pages
 	page       []column.Column
-	rowBytes   int64           // bytes of a row of the page
+	rowBytes   int64           // mean bytes of a row of the page
 	keyColumns []column.Column // values of the keys
-	codes      [][]uint64      // of these
+	codes      [][]uint64      // codes of keyColumns
 }
 
-// next goes to the next row, and reports whether it is in another page.
+// next moves to the next row, and reports whether it is in another page.
 func (c *cursor) next() (newPage bool, err error) {
 	if c.at++; c.at < c.n {
 		return false, nil
@@ -106,7 +107,8 @@ func (c *cursor) next() (newPage bool, err error) {
 		return false, nil
 	}
 	if err == nil {
-		c.page, err = spill.DecodePage(bytes.Clone(page)) // columns stay until rows are taken
+		// a copy, because columns stay until rows are taken
+		c.page, err = spill.DecodePage(bytes.Clone(page))
 	}
 	if err != nil {
 		return false, err
@@ -120,7 +122,8 @@ func (c *cursor) next() (newPage bool, err error) {
 	return true, nil
 }
 
-// less reports whether the row of a cursor comes before that of another, if the cursor's run does.
+// less reports whether the row of c comes before the row of o. earlier says whether c's run comes
+// first, which decides if the rows are equal.
 func (c *cursor) less(o *cursor, earlier bool) bool {
 	if c.n == 0 || o.n == 0 {
 		return c.n > 0
@@ -144,9 +147,9 @@ func (c *cursor) less(o *cursor, earlier bool) bool {
 	return earlier
 }
 
-// tree is a tree of losers: node n has the children 2n and 2n+1, and node len+i is cursor i. A
-// node has the loser of a comparison of the least cursors of its children, and node 0 the least of
-// all. A cursor that moves is compared once at each level.
+// tree is a tree of losers. Node n has the children 2n and 2n+1, and node len+i is cursor i. The
+// least cursors of two children are compared, and their parent stores the loser. Node 0 stores the
+// least of all cursors. After a cursor moves, it is compared once per level.
 type tree struct {
 	cursors []*cursor
 	nodes   []int
@@ -181,25 +184,26 @@ func (t *tree) fix(i int) {
 // merger collects rows of several runs.
 type merger struct {
 	s         *Sorter
-	pages     [][]column.Column // that rows are taken from
+	pages     [][]column.Column // pages from which rows are taken
 	rows      []place
-	bytes     int64 // of rows
-	remaining int   // rows of the result
+	bytes     int64 // bytes of the collected rows
+	remaining int   // rows of the result yet to collect
 }
 
 // place is a row of a page.
 type place struct{ page, row uint32 }
 
-// addPage adds the page of a cursor to those that rows are taken from.
+// addPage adds the page of a cursor to m.pages.
 func (m *merger) addPage(c *cursor) {
 	c.pageIndex = len(m.pages)
 	m.pages = append(m.pages, c.page)
 }
 
-// drain returns the rows that were collected, and removes them.
+// drain returns the collected rows, and removes them.
 func (m *merger) drain() ([]column.Column, error) {
 	var pages [][]column.Column
-	begin := make([]int, len(m.pages)) // of each page that has such rows, and 1 more; 0: none has
+	// by page: its first row in the joined pages plus 1; 0: no row is taken
+	begin := make([]int, len(m.pages))
 	total := 0
 	rows := make([]uint32, len(m.rows))
 	for i, p := range m.rows {
@@ -218,7 +222,7 @@ func (m *merger) drain() ([]column.Column, error) {
 	return spill.Take(m.s.dev, columns, rows), nil
 }
 
-// mergeRuns calls f with the rows of runs in order, some at a time.
+// mergeRuns merges runs, and calls f with their rows in order, page by page.
 func (s *Sorter) mergeRuns(ctx context.Context, runs []*spill.Chain,
 	f func([]column.Column) error) error {
 	m := &merger{s: s, remaining: s.opts.Top}

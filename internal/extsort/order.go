@@ -16,21 +16,21 @@ import (
 	"github.com/weftgo/weft/internal/rowkey"
 )
 
-// Key is a column that rows are ordered by.
+// Key is a column by which rows are sorted.
 //
-// Nulls come last in both directions. So does NaN among floats, before the nulls. -0 equals 0.
-// Byte strings are compared byte by byte, and false comes before true.
+// Nulls come last in both directions. NaN comes after other floats and before nulls, also in both
+// directions. -0 equals 0. Byte strings are compared byte by byte, and false comes before true.
 type Key struct {
 	Column     int
 	Descending bool
 
-	// Transform, if set, returns the column to compare instead of its argument. It has the length
-	// of the argument. It is called for pages of any rows, and the order of two values must not
-	// depend on the other values of their page. Calls are not concurrent.
+	// Transform, if set, returns the column to compare instead of its argument, with the same
+	// length. It is called for arbitrary pages of rows, so the order of two values must not depend
+	// on other values of the page. Calls are not concurrent.
 	Transform func(column.Column) column.Column
 }
 
-// of returns the values to compare of the rows of columns.
+// of returns the values to compare.
 func (k Key) of(columns []column.Column) column.Column {
 	c := columns[k.Column]
 	if k.Transform != nil {
@@ -39,9 +39,9 @@ func (k Key) of(columns []column.Column) column.Column {
 	return c
 }
 
-// Order returns the numbers of the rows of columns in the order of keys. Rows that are equal there
-// stay in their order. Order uses all cores and 60 bytes for each row. Columns of 2^32 rows or more
-// are an error that wraps device.ErrInvalid.
+// Order returns the row numbers of columns in the order of keys. Rows with equal keys keep their
+// order. Order uses all cores and 60 bytes per row. With 2^32 rows or more, it returns an error
+// that wraps device.ErrInvalid.
 func Order(ctx context.Context, dev device.Host, columns []column.Column, keys []Key) ([]uint32,
 	error) {
 	n := 0
@@ -59,7 +59,7 @@ func Order(ctx context.Context, dev device.Host, columns []column.Column, keys [
 		return perm, ctx.Err()
 	}
 	var sorter cpu.Sorter[uint64]
-	if len(keys) > 1 { // the others do not matter where no two values of the first are equal
+	if len(keys) > 1 { // if the values of the first key are distinct, other keys do not matter
 		c := keys[0].of(columns)
 		if c.Type() != column.Bytes && !c.HasNulls() {
 			first, err := sortRows(ctx, dev, &sorter, c, keys[0].Descending, perm)
@@ -68,7 +68,7 @@ func Order(ctx context.Context, dev device.Host, columns []column.Column, keys [
 			}
 		}
 	}
-	// The last key comes first: each sort leaves rows that are equal there in their order.
+	// Sort by the last key first, because each sort keeps the order of rows with equal values.
 	for _, k := range slices.Backward(keys) {
 		var err error
 		if perm, err = sortRows(ctx, dev, &sorter, k.of(columns), k.Descending, perm); err != nil {
@@ -78,7 +78,7 @@ func Order(ctx context.Context, dev device.Host, columns []column.Column, keys [
 	return perm, ctx.Err()
 }
 
-// sortRows returns rows in the order of a column, rows of equal values in the order they have.
+// sortRows returns rows sorted by column c. Rows with equal values keep their order.
 func sortRows(ctx context.Context, dev device.Host, sorter *cpu.Sorter[uint64], c column.Column,
 	descending bool, rows []uint32) ([]uint32, error) {
 	codes, from := make([]uint64, len(rows)), 0
@@ -110,14 +110,14 @@ func sortRows(ctx context.Context, dev device.Host, sorter *cpu.Sorter[uint64], 
 			sorted = append(sorted, row)
 		}
 	}
-	slices.Sort(nulls) // whatever their values are
+	slices.Sort(nulls) // the values of nulls do not matter
 	for _, at := range nulls {
 		sorted = append(sorted, rows[at])
 	}
 	return sorted, nil
 }
 
-// allDistinct reports whether no two rows, which are in order, have the same value.
+// allDistinct reports whether all values of c are distinct. rows must be sorted by c.
 func allDistinct(dev device.Host, c column.Column, rows []uint32) bool {
 	words := make([]uint64, len(rows))
 	var same atomic.Bool
@@ -132,9 +132,9 @@ func allDistinct(dev device.Host, c column.Column, rows []uint32) bool {
 	return !same.Load()
 }
 
-// encode writes words for the values of a column from lo on. Values are in order if their words
-// are. Words of nulls are arbitrary. Those of byte strings have 8 bytes from byte number from on,
-// before which the strings agree, and are equal for some strings that differ.
+// encode writes words for the values of a column from row lo on. If two words differ, they have the
+// order of their values. Words of nulls are undefined. The word of a byte string is 8 bytes from
+// byte number from on, before which all strings agree. Different strings may have equal words.
 func encode(c column.Column, descending bool, lo, from int, words []uint64) {
 	if c.Type() == column.Bytes {
 		for i := range words {
@@ -154,7 +154,7 @@ func encode(c column.Column, descending bool, lo, from int, words []uint64) {
 	}
 }
 
-// prefix returns 8 bytes of a byte string from number from on, zeros after its end.
+// prefix returns the 8 bytes of v from byte number from on, with zeros after its end.
 func prefix(v []byte, from int) uint64 {
 	var next [8]byte
 	if from < len(v) {
@@ -163,8 +163,7 @@ func prefix(v []byte, from int) uint64 {
 	return binary.BigEndian.Uint64(next[:])
 }
 
-// commonPrefix returns the number of bytes in which all byte strings of a column begin the same
-// way. Nulls do not count.
+// commonPrefix returns the length of the longest common prefix of all values that are not null.
 func commonPrefix(c column.Column) int {
 	var same []byte
 	found := false
@@ -184,7 +183,7 @@ func commonPrefix(c column.Column) int {
 	return len(same)
 }
 
-// ranker sorts byte strings of a column that are sorted by their first bytes.
+// ranker sorts byte strings that are already sorted by their first bytes.
 type ranker struct {
 	c          column.Column
 	rows       []uint32
@@ -193,7 +192,7 @@ type ranker struct {
 
 func (r *ranker) value(item cpu.Item[uint64]) []byte { return r.c.Bytes(int(r.rows[item.Row])) }
 
-// sort sorts items by keys of the bytes up to number from, on all cores.
+// sort sorts items whose keys are the bytes before byte number from, on all cores.
 func (r *ranker) sort(dev device.Host, items []cpu.Item[uint64], from int) {
 	runs := runsOf(items)
 	grain := max(1, len(runs)/(16*dev.Properties().Units))
@@ -207,8 +206,8 @@ func (r *ranker) sort(dev device.Host, items []cpu.Item[uint64], from int) {
 // shortRun is the maximum number of byte strings that are compared as a whole.
 const shortRun = 32
 
-// sortRun sorts byte strings that agree up to number from, where zeros stand for the bytes after
-// their ends.
+// sortRun sorts byte strings that agree in all bytes before byte number from. Bytes after the end
+// of a string count as zeros.
 func (r *ranker) sortRun(items []cpu.Item[uint64], from int) {
 	longest := 0
 	for _, item := range items {
@@ -239,7 +238,7 @@ func (r *ranker) sortRun(items []cpu.Item[uint64], from int) {
 	}
 }
 
-// signOf returns the factor of a comparison.
+// signOf returns the factor for the result of a comparison.
 func signOf(descending bool) int {
 	if descending {
 		return -1
@@ -247,7 +246,7 @@ func signOf(descending bool) int {
 	return 1
 }
 
-// runsOf returns the sequences of two and more items with equal keys.
+// runsOf returns the sequences of at least two items with equal keys.
 func runsOf(items []cpu.Item[uint64]) (runs [][]cpu.Item[uint64]) {
 	for lo := 0; lo < len(items); {
 		end := cpu.RunEnd(items, lo+1)

@@ -1,8 +1,8 @@
 // Package extsort sorts pages of columns that may exceed memory.
 //
-// A [Sorter] keeps pages until they reach its limit. It then sorts them and writes them as a run to
-// a temporary file, and it merges the runs at the end. Rows that never reach the limit are sorted
-// in memory by [Order], without a file.
+// A [Sorter] keeps pages until they reach its limit of memory. It then sorts them and writes them
+// as a run to a temporary file. At the end it merges the runs. Rows that stay below the limit are
+// sorted in memory by [Order], without a file.
 package extsort
 
 import (
@@ -17,64 +17,65 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// Options of [New].
+// Options are options of [New].
 type Options struct {
-	// Keys are the columns that rows are ordered by, the first one first. Rows that are equal in
-	// all of them come in the order of Add.
+	// Keys are the columns to sort by, most significant first. Rows that are equal in all keys keep
+	// the order of Add.
 	Keys []Key
 
-	// Top is the number of rows that Pages returns at most. The sorter drops others while they
-	// come. 0: all rows.
+	// Top is the maximum number of rows that Pages returns. The sorter drops others early. 0: all
+	// rows.
 	Top int
 
-	// Memory bounds, in bytes, the pages in memory and the work on them. A page that Add is called
-	// with, and one that Pages has returned, come on top. A single row is held however large it
-	// is. 0: no limit, and no file.
+	// Memory bounds, in bytes, the pages in memory and the work on them. The page passed to Add,
+	// and the page that Pages has returned, do not count. A single row may exceed the bound. 0: no
+	// bound, and no file.
 	Memory int64
 
 	// TempDir is the directory of the temporary file; see spill.Create.
 	TempDir string
 
-	// File, if set, holds the runs instead of a file in TempDir. It has buffers for 65 chains.
+	// File, if set, holds the runs instead of a file in TempDir. It must have buffers for 65
+	// chains.
 	File *spill.File
 
-	// Wrap is that of spill.Options.
+	// Wrap has the meaning of spill.Options.Wrap.
 	Wrap func(spill.Disk) spill.Disk
 }
 
 const (
-	// PageRows is the number of rows of the largest page that Pages returns.
+	// PageRows is the maximum number of rows of a page that Pages returns.
 	PageRows = 1 << 16
 
-	// topSlack rows in addition to 2*Top are kept before the last ones are dropped.
+	// topSlack is the number of rows kept in addition to 2*Top before rows are dropped.
 	topSlack = PageRows
 
-	// rowBytes is what Order needs for a row, and transformBytes for each key with Transform.
+	// Order needs rowBytes per row. Each key with Transform needs transformBytes more.
 	rowBytes, transformBytes = 64, 32
 )
 
-// Sorter sorts pages of columns. One goroutine uses it at a time.
+// Sorter sorts pages of columns. Only one goroutine may use it at a time.
 type Sorter struct {
 	dev  device.Host
 	opts Options
 
-	pages [][]column.Column // not in a run
-	rows  int               // of pages
+	pages [][]column.Column // pages that are not in a run
+	rows  int               // rows of pages
 	cost  int64             // bytes that pages take while they are sorted
 
 	file *spill.File
 	runs []*spill.Chain
 	buf  []byte
-	err  error // why no call can go on
+	err  error // the error of all later calls
 
-	longest int // bytes of a page of the runs
+	longest int // bytes of the longest page in the runs
 }
 
-// New returns a sorter without rows. Close it.
+// New returns a sorter without rows. The caller must close it.
 func New(dev device.Host, o Options) *Sorter { return &Sorter{dev: dev, opts: o, file: o.File} }
 
-// Add adds the rows of a page with columns of one length and of the types of the first page. The
-// sorter keeps the columns, so they must not change. After an error every call returns it.
+// Add adds the rows of a page. Its columns have one length, and the types of the first page. The
+// sorter keeps the columns, so they must not change. After an error, all later calls return it.
 func (s *Sorter) Add(ctx context.Context, page []column.Column) error {
 	if s.err == nil && len(page) > 0 {
 		s.err = s.add(ctx, page)
@@ -131,7 +132,7 @@ func (s *Sorter) costOf(page []column.Column) int64 {
 	return cost
 }
 
-// size returns the bytes of a page in memory, about.
+// size returns the approximate bytes of a page in memory.
 func size(page ...column.Column) int64 {
 	n := spill.Bytes(page)
 	for _, c := range page {
@@ -142,7 +143,7 @@ func size(page ...column.Column) int64 {
 	return n
 }
 
-// shrink frees memory for more pages.
+// shrink frees memory for more pages: it drops rows beyond Top, or writes a run.
 func (s *Sorter) shrink(ctx context.Context) error {
 	if s.opts.Top > 0 && s.rows > s.opts.Top {
 		if err := s.compact(ctx); err != nil || s.cost <= s.opts.Memory/4 {
@@ -152,7 +153,7 @@ func (s *Sorter) shrink(ctx context.Context) error {
 	return s.spill(ctx)
 }
 
-// sorted joins the pages in memory, and returns their rows in order, the first Top of them.
+// sorted joins the pages in memory, and returns them with the row numbers in order, at most Top.
 func (s *Sorter) sorted(ctx context.Context) ([]column.Column, []uint32, error) {
 	columns, err := spill.Join(s.pages)
 	if err != nil {
@@ -202,7 +203,7 @@ func (s *Sorter) spill(ctx context.Context) error {
 	return run.Flush()
 }
 
-// takeInPages calls f with rows of columns, some at a time.
+// takeInPages calls f with the given rows of columns, page by page.
 func (s *Sorter) takeInPages(ctx context.Context, columns []column.Column, rows []uint32,
 	f func([]column.Column) error) error {
 	for len(rows) > 0 {
@@ -220,8 +221,8 @@ func (s *Sorter) takeInPages(ctx context.Context, columns []column.Column, rows 
 
 var errStopped = errors.New("the caller has seen enough")
 
-// Pages iterates over all rows in order, in pages of at most PageRows. An error is the last pair.
-// More rows may be added after the iteration, and it may be repeated.
+// Pages iterates over all rows in order, in pages of at most PageRows rows. The last pair holds the
+// error, if any. The iteration may be repeated, and rows may be added afterwards.
 func (s *Sorter) Pages(ctx context.Context) iter.Seq2[[]column.Column, error] {
 	return func(yield func([]column.Column, error) bool) {
 		if s.err != nil {
@@ -261,8 +262,8 @@ func (s *Sorter) emitPages(ctx context.Context, f func([]column.Column) error) e
 	return ctx.Err()
 }
 
-// Spilled returns the number of bytes that were written to the temporary file, which Options.File
-// counts itself.
+// Spilled returns the number of bytes written to the temporary file. For Options.File it returns 0,
+// because that file has its own statistics.
 func (s *Sorter) Spilled() int64 {
 	if s.file == nil || s.file == s.opts.File {
 		return 0
@@ -270,7 +271,7 @@ func (s *Sorter) Spilled() int64 {
 	return s.file.Stats().Written
 }
 
-// Close frees the memory and the temporary file. Later calls are errors. Idempotent.
+// Close frees the memory and the temporary file. Later calls return an error. Close is idempotent.
 func (s *Sorter) Close() error {
 	file, runs := s.file, s.runs
 	s.pages, s.runs, s.file, s.err = nil, nil, nil, errClosed

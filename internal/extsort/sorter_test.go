@@ -28,7 +28,7 @@ func must(t interface{ Fatal(...any) }, err error) {
 	}
 }
 
-// numbers returns few different numbers, the least and the largest among them.
+// numbers returns n numbers from a small set that contains the least and the largest.
 func numbers[T column.Fixed](n int, of func() T) column.Column {
 	values := make([]T, n)
 	for i := range values {
@@ -45,7 +45,7 @@ func ints[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](rng
 var floats = []float64{math.Inf(-1), -1e300, -1.5, -1, math.Copysign(0, -1), 0, 1e-300, 1, 1.5,
 	math.Inf(1), math.NaN(), math.Copysign(math.NaN(), -1), math.Float64frombits(1<<64 - 1)}
 
-// texts returns byte strings that agree at their beginning, contain zeros, and are short or long.
+// texts returns short and long byte strings with common prefixes and zeros.
 func texts(rng *rand.Rand, n int) column.Column {
 	all := make([]string, n)
 	for i := range all {
@@ -148,7 +148,7 @@ func compare(a, b any, descending bool) int {
 	return d
 }
 
-// lengths is a column to sort by: the lengths of byte strings, and null for some.
+// lengths returns a column to sort by: the lengths of byte strings, with some nulls.
 func lengths(c column.Column) column.Column {
 	n, valid := make([]int32, c.Len()), make([]bool, c.Len())
 	for i := range n {
@@ -158,14 +158,14 @@ func lengths(c column.Column) column.Column {
 	return column.Of(n).WithValid(column.OfBools(valid))
 }
 
-// trial is a sorter, and all that it was given.
+// trial is a sorter, with all rows that were added to it.
 type trial struct {
-	forms []int // the first column has the numbers of rows
+	forms []int // the first column numbers the rows
 	opts  Options
 	rows  [][]any
 }
 
-// add returns a page of random rows.
+// page returns a page of random rows.
 func (x *trial) page(rng *rand.Rand, n int) []column.Column {
 	numbers := make([]uint32, n)
 	for i := range numbers {
@@ -217,7 +217,7 @@ func (x *trial) wantRows() [][]any {
 	return rows
 }
 
-// check compares the pages of a sorter with what they must be.
+// check compares the pages of a sorter with the wanted rows.
 func (x *trial) check(ctx context.Context, s *Sorter) error {
 	var got [][]any
 	for page, err := range s.Pages(ctx) {
@@ -259,7 +259,7 @@ func drawTrial(rng *rand.Rand) *trial {
 	return x
 }
 
-// Under every limit rows come in the order of a stable sort, also when more are added later.
+// Under every limit rows have the order of a stable sort, even if more are added later.
 func TestSorter(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	spilled, merged := 0, 0
@@ -313,7 +313,7 @@ func TestSorter(t *testing.T) {
 	}
 }
 
-// The best few of many rows need no file, and most rows no memory.
+// A small Top of many rows needs no file, and no memory for most rows.
 func TestTop(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	s := New(dev, Options{Keys: []Key{{Column: 0, Descending: true}}, Top: 10, Memory: 32 << 20})
@@ -339,14 +339,14 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// The rows in memory never take more than half of the limit with what their sort needs.
+// The rows in memory, with the memory of their sort, never exceed half of the limit.
 func TestMemory(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	const memory = 1 << 20
 	s := New(dev, Options{Keys: []Key{{Column: 0}}, Memory: memory})
 	defer s.Close()
 	rng := rand.New(rand.NewPCG(3, 4))
-	for _, n := range []int{10, 100_000, 1, 5000} { // also pages that are larger
+	for _, n := range []int{10, 100_000, 1, 5000} { // also pages that exceed the limit
 		must(t, s.Add(t.Context(), []column.Column{texts(rng, n), column.Of(make([]int64, n))}))
 		if s.cost > memory/2 {
 			t.Errorf("%d bytes after %d rows", s.cost, n)
@@ -368,10 +368,10 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// A fault of the disk is an error or does no harm, and nothing is left.
+// A fault of the disk is an error or has no effect, and nothing is left.
 func TestFaults(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
-	dev.Parallel(2, 1, func(int, int) {}) // workers stay
+	dev.Parallel(2, 1, func(int, int) {}) // starts workers, which stay
 	goroutines, files := runtime.NumGoroutine(), openFiles(t)
 	var happened, found [spill.Faults]int
 	for seed := range uint64(600) {
@@ -418,8 +418,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// openFiles counts the open files of the process; 0 where the system does not list them. It leaves
-// out those without a path: the runtime opens two with its first timer.
+// openFiles returns the number of open files of the process, or 0 if the system does not list them.
+// Files without a path do not count, because the runtime opens two with its first timer.
 func openFiles(t *testing.T) (n int) {
 	const dir = "/proc/self/fd"
 	files, err := os.ReadDir(dir)
@@ -435,7 +435,7 @@ func openFiles(t *testing.T) (n int) {
 	return n
 }
 
-// A context that ends stops a sort, in memory and in the file; columns that differ are an error.
+// If a context ends, a sort stops, in memory and in the file. Columns of other types are an error.
 func TestStops(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	for _, memory := range []int64{0, 10_000} {

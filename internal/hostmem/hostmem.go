@@ -1,11 +1,11 @@
-// Package hostmem maps memory outside of the Go heap: the collector neither scans nor counts it,
-// and Unmap returns it to the system at once.
+// Package hostmem maps memory outside the Go heap. The collector neither scans nor counts it, and
+// Unmap returns it to the system at once.
 //
-// A mapping costs about 2 us and whole pages. Mappings of [HugePage] bytes and more begin at a
-// multiple of that and ask for huge pages, because random reads of a large table on small pages
-// miss the TLB nearly every time. Memory is zeroed; the system takes it at its first use.
+// A mapping costs about 2 us and takes whole pages. Mappings of at least [HugePage] bytes begin at
+// a multiple of HugePage and request huge pages. On small pages, random reads of a large table miss
+// the TLB nearly every time. Memory is zeroed. The system allocates it at its first use.
 //
-// Systems other than Unix and Windows get memory of the Go heap.
+// On systems other than Unix and Windows, memory comes from the Go heap.
 package hostmem
 
 import (
@@ -17,7 +17,7 @@ import (
 // HugePage is the size of a huge page on amd64 and on arm64 with 4 KiB pages.
 const HugePage = 2 << 20
 
-// errSize is the error of a size that no address space holds.
+// errSize is the error for a size that exceeds every address space.
 var errSize = errors.New("larger than the address space")
 
 // Round returns the bytes that a mapping of size bytes takes: whole pages.
@@ -26,7 +26,7 @@ func Round(size int) int {
 	return (size + page - 1) &^ (page - 1)
 }
 
-// Map maps size bytes of zeroed memory, which must be positive.
+// Map maps size bytes of zeroed memory. Size must be positive.
 func Map(size int) ([]byte, error) {
 	if size > math.MaxInt-2*HugePage {
 		return nil, errSize
@@ -34,8 +34,8 @@ func Map(size int) ([]byte, error) {
 	return mapMemory(size)
 }
 
-// Remap changes the size of a mapping and keeps its contents; it may move. Added bytes are zero
-// unless a smaller size came before. On an error b is as it was.
+// Remap changes the size of a mapping and keeps its contents. The address may change. Added bytes
+// are zero unless the mapping was larger before. After an error, b is unchanged.
 func Remap(b []byte, size int) ([]byte, error) {
 	if size > math.MaxInt-2*HugePage {
 		return nil, errSize
@@ -43,5 +43,5 @@ func Remap(b []byte, size int) ([]byte, error) {
 	return remap(b, size)
 }
 
-// Unmap returns a mapping to the system. Reads and writes of it are faults from then on.
+// Unmap returns a mapping to the system. The memory must not be used afterwards.
 func Unmap(b []byte) error { return unmap(b) }

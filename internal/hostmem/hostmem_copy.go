@@ -2,7 +2,7 @@
 
 package hostmem
 
-// Copies reports whether Remap holds both mappings for a moment, in order to copy.
+// Copies reports whether Remap copies, so that both mappings exist for a moment.
 const Copies = true
 
 func remap(b []byte, size int) ([]byte, error) {
@@ -14,5 +14,5 @@ func remap(b []byte, size int) ([]byte, error) {
 	return to, unmap(b)
 }
 
-// Discard does nothing here: Unmap returns the memory.
+// Discard does nothing here. Unmap returns the memory.
 func Discard([]byte) {}

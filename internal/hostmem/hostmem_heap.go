@@ -4,8 +4,8 @@ package hostmem
 
 import "unsafe"
 
-// mapMemory takes memory from the Go heap: a byte slice without pointers costs
-// the collector nothing but its accounting.
+// mapMemory takes memory from the Go heap. The collector does not scan a byte slice, it only counts
+// it.
 func mapMemory(size int) ([]byte, error) {
 	const align = 256
 	b := make([]byte, size+align)

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Copies reports whether Remap holds both mappings for a moment, in order to copy.
+// Copies reports whether Remap copies, so that both mappings exist for a moment.
 const Copies = false
 
 const access, private = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANON
@@ -25,8 +25,8 @@ func mapMemory(size int) ([]byte, error) {
 	return unsafe.Slice((*byte)(base), size), nil
 }
 
-// mapHuge maps memory that begins on a huge-page boundary: the mapping is made
-// too large by one huge page and trimmed on both sides.
+// mapHuge maps memory that begins at a multiple of HugePage. It maps one huge page too much and
+// trims both ends.
 func mapHuge(length uintptr, prot, flags int) (unsafe.Pointer, error) {
 	base, err := unix.MmapPtr(-1, 0, nil, length+HugePage, prot, flags)
 	if err != nil {
@@ -47,14 +47,14 @@ func mapHuge(length uintptr, prot, flags int) (unsafe.Pointer, error) {
 	return base, nil
 }
 
-// adviseHuge asks for huge pages. A kernel without transparent huge pages refuses the advice, and
-// the mapping keeps its small pages.
+// adviseHuge requests huge pages. A kernel without transparent huge pages refuses, and the mapping
+// keeps its small pages.
 func adviseHuge(base unsafe.Pointer, length uintptr) {
 	_ = unix.Madvise(unsafe.Slice((*byte)(base), length), unix.MADV_HUGEPAGE)
 }
 
-// Reserve takes addresses without access to them, on a huge-page boundary. They count as no
-// memory, whatever the system does about overcommitment.
+// Reserve reserves addresses without access, from a multiple of HugePage on. They do not count as
+// memory under any overcommit setting of the system.
 func Reserve(size int) ([]byte, error) {
 	if size > int(^uint(0)>>1)-2*HugePage {
 		return nil, errSize
@@ -66,8 +66,8 @@ func Reserve(size int) ([]byte, error) {
 	return unsafe.Slice((*byte)(base), size), nil
 }
 
-// remap lets the kernel move page tables instead of bytes. If the mapping cannot grow where it
-// lies, remap reserves aligned addresses first and moves the mapping onto them.
+// remap makes the kernel move page tables instead of bytes. If the mapping cannot grow in place,
+// remap reserves aligned addresses first and moves the mapping to them.
 func remap(b []byte, size int) ([]byte, error) {
 	from, old, length := pointer(b), uintptr(Round(len(b))), uintptr(Round(size))
 	huge := old < HugePage && length >= HugePage
@@ -87,8 +87,8 @@ func remap(b []byte, size int) ([]byte, error) {
 	}
 	base, err := unix.MremapPtr(from, old, pointer(to), length, flags)
 	if err != nil {
-		// The kernel may have released the addresses before it failed, and another goroutine may
-		// own them now. So they are not unmapped; they hold no memory.
+		// The kernel may have released the addresses before it failed, so that another goroutine
+		// may already own them. They are thus not unmapped. They hold no memory.
 		return nil, err
 	}
 	if huge {
@@ -101,8 +101,8 @@ func pointer(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b
 
 func unmap(b []byte) error { return unix.MunmapPtr(pointer(b), uintptr(Round(len(b)))) }
 
-// Discard returns the pages of a part of a mapping to the system: whole huge pages cost the least.
-// What they hold is lost, and may be zero from then on.
+// Discard returns the pages of a part of a mapping to the system. Whole huge pages cost least. The
+// contents are lost, and later reads may return zeros.
 func Discard(b []byte) {
-	_ = unix.Madvise(b, unix.MADV_DONTNEED) // advice: without it, Unmap returns them
+	_ = unix.Madvise(b, unix.MADV_DONTNEED) // if it fails, Unmap still returns the pages
 }

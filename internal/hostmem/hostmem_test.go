@@ -50,7 +50,7 @@ func TestRemap(t *testing.T) {
 	}
 }
 
-// A mapping that has no room after it moves.
+// If the addresses after a mapping are in use, it moves.
 func TestRemapMoves(t *testing.T) {
 	var all [][]byte
 	for i := range 40 {
@@ -91,7 +91,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// Pieces of a pool are zeroed, apart from each other, and there until Free.
+// Pieces of a pool are zeroed and disjoint, and stay until Free.
 func TestPool(t *testing.T) {
 	p := new(Pool)
 	for range 2 {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limit returns the memory of the machine. Resource limits of addresses are not enforced on all of
-// these systems.
+// limit returns the memory of the machine. Some of these systems do not enforce resource limits of
+// addresses.
 func limit() int64 {
 	name := map[string]string{"darwin": "hw.memsize", "netbsd": "hw.physmem64"}[runtime.GOOS]
 	if name == "" {

@@ -24,7 +24,7 @@ func limit() int64 {
 	return n
 }
 
-// clamp returns a limit, which 0 is too, as a number that is not 0.
+// clamp returns a limit as an int64 that is not 0, even if the limit is 0.
 func clamp(n uint64) int64 { return int64(min(max(n, 1), math.MaxInt64)) }
 
 // physical returns the memory of the machine.
@@ -40,7 +40,7 @@ func physical(root fs.FS) int64 {
 	return 0
 }
 
-// lines yields the fields of each line of a file; none if it cannot be read.
+// lines yields the fields of each line of a file. If the file cannot be read, it yields nothing.
 func lines(root fs.FS, name string) func(yield func([]string) bool) {
 	return func(yield func([]string) bool) {
 		text, _ := fs.ReadFile(root, name)
@@ -52,7 +52,7 @@ func lines(root fs.FS, name string) func(yield func([]string) bool) {
 	}
 }
 
-// cgroups returns the least limit of the memory cgroups of the process and of those above them, as
+// cgroups returns the least limit of the memory cgroups of the process and of their ancestors, as
 // far as they are mounted.
 func cgroups(root fs.FS) (n int64) {
 	v2, v1 := cgroupPaths(root)
@@ -74,8 +74,8 @@ func cgroups(root fs.FS) (n int64) {
 	return n
 }
 
-// cgroupPaths returns the cgroups of the process: that of version 2, and that of version 1 which
-// limits memory. "" stands for none.
+// cgroupPaths returns two cgroups of the process: the one of version 2, and the one of version 1
+// that limits memory. A missing cgroup is "".
 func cgroupPaths(root fs.FS) (v2, v1 string) {
 	text, _ := fs.ReadFile(root, "proc/self/cgroup")
 	for line := range strings.Lines(string(text)) {
@@ -92,14 +92,14 @@ func cgroupPaths(root fs.FS) (v2, v1 string) {
 	return v2, v1
 }
 
-// unescape replaces \040 and others of mountinfo.
+// unescape replaces the escape sequences of mountinfo, such as \040.
 func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// above returns the least limit of a cgroup and of those above it, up to the root of the mount. The
-// directory of the cgroup within is mounted. A cgroup that lies outside of it, as in containers
-// that share no namespace with the host, stands for the mounted one.
+// above returns the least limit of a cgroup and of its ancestors up to the root of the mount. The
+// mount shows the cgroup within. If the cgroup is not in within, as in containers without a cgroup
+// namespace, above starts at the mounted one.
 func above(root fs.FS, mount, within, cgroup string,
 	limit func(root fs.FS, dir string, top bool) int64) (n int64) {
 	below, inside := strings.CutPrefix(path.Clean(cgroup), strings.TrimSuffix(within, "/"))
@@ -116,14 +116,14 @@ func above(root fs.FS, mount, within, cgroup string,
 	}
 }
 
-// limitV2 returns the limits of a cgroup of version 2.
+// limitV2 returns the least limit of a cgroup of version 2.
 func limitV2(root fs.FS, dir string, _ bool) int64 {
 	return least(number(root, dir+"/memory.max"), number(root, dir+"/memory.high"))
 }
 
-// limitV1 returns the limit of a cgroup of version 1. Where it is that of the process, the kernel
-// also says what cgroups above it allow, those outside of the mount among them. Those above count
-// if they are hierarchical, as all are since Linux 5.11.
+// limitV1 returns the limit of a cgroup of version 1. For the process's own cgroup, the kernel also
+// reports the least limit of its ancestors, including those outside the mount. Another cgroup
+// counts only if it is hierarchical, as all are since Linux 5.11.
 func limitV1(root fs.FS, dir string, own bool) (n int64) {
 	if own {
 		for fields := range lines(root, dir+"/memory.stat") {
@@ -147,7 +147,7 @@ func number(root fs.FS, name string) int64 {
 	return parseLimit(strings.TrimSpace(string(text)))
 }
 
-// parseLimit reads a limit. The word max, and what is no number, is none.
+// parseLimit parses a limit. For "max", and for other text that is not a number, it returns 0.
 func parseLimit(text string) int64 {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {

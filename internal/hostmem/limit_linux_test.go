@@ -13,7 +13,7 @@ const (
 	unlimitedV1 = "9223372036854771712\n"
 )
 
-// The least limit counts, of all cgroups from that of the process up to the root of the mount.
+// The least limit of all cgroups counts, from the process's cgroup up to the root of the mount.
 func TestLimits(t *testing.T) {
 	for _, x := range []struct {
 		name string
@@ -89,7 +89,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// The memory of the machine is read from meminfo, and the limit of this process is not above it.
+// The memory of the machine is read from meminfo. The limit of this process does not exceed it.
 func TestPhysical(t *testing.T) {
 	for text, want := range map[string]int64{
 		"MemTotal:       24000 kB\nMemFree: 1 kB\n": 24000 << 10,

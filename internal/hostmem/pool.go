@@ -6,26 +6,25 @@ import (
 )
 
 const (
-	// minChunk and maxChunk bound the chunks of a pool in bytes. Each is twice as large as the one
-	// before it. A piece of more than maxChunk/8 is a chunk of its own.
+	// minChunk and maxChunk bound the chunks of a pool in bytes. Each chunk is twice as large as
+	// the one before. A piece of more than maxChunk/8 bytes has its own chunk.
 	minChunk = 16 << 10
 	maxChunk = 32 << 20
 )
 
-// Pool hands out pieces of memory outside of the Go heap, which Free returns all at once. The first
-// [HugePage] bytes are of the Go heap all the same, because small pages cost more to map than they
-// are worth. A Pool is safe for concurrent use. A nil Pool hands out memory of the Go heap, and its
-// Free does nothing.
+// Pool allocates pieces of memory outside the Go heap, which Free returns all at once. The first
+// [HugePage] bytes are on the Go heap, because mapping small pages costs more than it saves. A Pool
+// is safe for concurrent use. A nil Pool allocates on the Go heap, and its Free does nothing.
 type Pool struct {
 	mu     sync.Mutex
 	mapped [][]byte
 	total  int    // bytes of all chunks
-	chunk  int    // bytes of the latest chunk that is shared
-	rest   []byte // of that
+	chunk  int    // bytes of the latest shared chunk
+	rest   []byte // unused part of that chunk
 }
 
-// Make returns n zeroed bytes, at a multiple of 8. Memory that the system refuses comes from the Go
-// heap. If the heap has none, the process ends.
+// Make returns n zeroed bytes, at a multiple of 8. If the system refuses memory, the bytes come
+// from the Go heap. If the heap cannot grow either, the process ends.
 func (p *Pool) Make(n int) []byte {
 	if p == nil {
 		return make([]byte, n)
@@ -45,7 +44,7 @@ func (p *Pool) Make(n int) []byte {
 	return piece
 }
 
-// next returns a chunk of n bytes.
+// next returns a new chunk of n bytes.
 func (p *Pool) next(n int) []byte {
 	if p.total += n; p.total <= HugePage {
 		return make([]byte, n)
@@ -58,8 +57,8 @@ func (p *Pool) next(n int) []byte {
 	return b
 }
 
-// Free returns all pieces to the system: use of one is a fault of the process from then on. The
-// pool may be used again.
+// Free returns all pieces to the system. They must not be used afterwards. The pool may be used
+// again.
 func (p *Pool) Free() {
 	if p == nil {
 		return
@@ -72,7 +71,7 @@ func (p *Pool) Free() {
 	p.mapped, p.rest, p.chunk, p.total = nil, nil, 0, 0
 }
 
-// Slice returns n zeroed values of a pool's memory. The values must not hold pointers.
+// Slice returns n zeroed values in memory of a pool. The values must not contain pointers.
 func Slice[T any](p *Pool, n int) []T {
 	if p == nil {
 		return make([]T, n)

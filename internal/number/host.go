@@ -11,17 +11,17 @@ import (
 	"github.com/weftgo/weft/internal/hostmem"
 )
 
-// A host has an index of its own tables, which are parts by the high bits of the keys. Cores fill
-// different parts without synchronization, a part is small enough for their caches, and a full part
-// grows alone. The rows of a large batch are distributed to the parts, so that each part is visited
+// The index of a host has its own tables, called parts. The high bits of a key select its part.
+// Cores fill different parts without synchronization. A part fits a core's cache, and a full part
+// grows alone. The rows of a large batch are distributed to the parts, so each part is visited
 // once.
 
 const (
-	// directRows is the number of rows below which they are not distributed.
+	// directRows is the number of rows up to which they are not distributed.
 	directRows = 1 << 12
 	// dealtRows is the number of rows that a core counts and distributes at a time.
 	dealtRows = 1 << 15
-	// Tables with more keys than fewKeys have manyParts. Tables with more than manyKeys have
+	// Tables with more than fewKeys keys have manyParts parts, and with more than manyKeys
 	// mostParts.
 	fewKeys, manyKeys    = 1 << 15, 1 << 24
 	manyParts, mostParts = 1 << 8, 1 << 12
@@ -31,23 +31,23 @@ const (
 	minSlots = 8
 )
 
-// slot is a key and its number plus one; 0 is a free slot.
+// slot holds a key and its number plus one. A free slot has number 0.
 type slot struct{ number, low, high uint32 }
 
 func (s *slot) key() uint64 { return uint64(s.high)<<32 | uint64(s.low) }
 
 func (s *slot) is(key uint64) bool { return s.low == uint32(key) && s.high == uint32(key>>32) }
 
-// part is a table with linear probing.
+// part is a hash table with linear probing.
 type part struct {
 	slots []slot
 	n     int // slots in use
 	fresh int // new keys of a batch
-	moved int // fresh keys whose slots have changed since the part grew
+	moved int // new keys whose slots have changed because the part grew
 }
 
-// fresh is a key that is new in a batch: its row, among those of its part, and its slot. In the end
-// it is the key's number and its slot.
+// fresh is a key that is new in a batch. It holds the key's slot, and its row among the rows of its
+// part, which finish replaces by the key's number.
 type fresh struct{ row, slot uint32 }
 
 // inHost is the index of a host.
@@ -56,22 +56,22 @@ type inHost struct {
 	parts    []part
 	measured bool
 	mapped   *mapped
-	shift    uint // of keys: to the bits that choose among the slots of a part
+	shift    uint // shifts a key so that its top bits select a slot in a part
 	n        int
-	want     int // minimum slots of a part of the Go heap when it grows
+	want     int // minimum slots of a part on the Go heap when it grows
 	coming   int // rows after the next batch
 
-	counts []uint32 // by range of rows, by part; then their destinations
-	keys   []uint64 // of rows, in the order of the parts
+	counts []uint32 // by range of rows and part: counts, then destinations
+	keys   []uint64 // keys of rows, in the order of the parts
 	rows   []uint32
 	got    []uint32 // numbers, in the order of the parts
-	fresh  []fresh  // those of a part begin where its rows do
-	marks  []bool   // first rows
+	fresh  []fresh  // new keys; the new keys of a part begin where its rows do
+	marks  []bool   // by row: whether it is the first of a key
 	first  []uint32
 }
 
-// newInHost makes an index with room for some keys. A measured one has a fixed number of parts, and
-// is in the Go heap, so that estimates hold.
+// newInHost makes an index with capacity for a number of keys. If measured is set, it has a fixed
+// number of parts on the Go heap, so that estimates hold.
 func newInHost(parallel func(n, grain int, body func(lo, hi int)), capacity int, measured bool) *inHost {
 	n := partsFor(capacity)
 	if measured {
@@ -92,8 +92,8 @@ func newInHost(parallel func(n, grain int, body func(lo, hi int)), capacity int,
 	return x
 }
 
-// slotsForShare returns the slots of a part if keys keys are spread over parts. Some parts get more
-// than their share, by less than four standard deviations.
+// slotsForShare returns the slots of a part if keys spread over the given number of parts. It adds
+// four standard deviations, because some parts get more than their share.
 func slotsForShare(keys, parts int) int {
 	share := float64(keys) / float64(parts)
 	return slotsFor(int(share + 4*math.Sqrt(share)))
@@ -109,7 +109,7 @@ func partsFor(keys int) int {
 	return mostParts
 }
 
-// slotsFor returns the size of a part for n keys.
+// slotsFor returns the number of slots of a part for n keys.
 func slotsFor(n int) int { return max(minSlots, int(float64(n)/partLoad)+1) }
 
 // stretch returns the number of slots of a part after it has grown to n keys.
@@ -120,7 +120,7 @@ func stretch(slots, n int) int {
 	return slots
 }
 
-// enter returns the slot of a key, or a free one for it.
+// enter returns the slot of a key, or a free slot for it. The part grows if it is full.
 func (x *inHost) enter(p *part, key uint64) int {
 	at := seek(p.slots, key, x.home(key, len(p.slots)))
 	if p.slots[at].number == 0 {
@@ -132,17 +132,17 @@ func (x *inHost) enter(p *part, key uint64) int {
 	return at
 }
 
-// part returns the part of a key; high is zero if there is one part.
+// part returns the part of a key. It shifts twice, because 64-x.shift is 64 if there is one part.
 func (x *inHost) part(key uint64) *part { return &x.parts[key>>1>>(63-x.shift)] }
 
-// home returns the first slot to search for a key in a part of n slots. Homes are in the order of
-// the keys, so a part that grows is read and written from its beginning to its end.
+// home returns the first slot to search for a key in a part of n slots. Homes have the order of the
+// keys, so a part that grows is read and written sequentially.
 func (x *inHost) home(key uint64, n int) int {
 	high, _ := bits.Mul64(key<<x.shift, uint64(n))
 	return int(high)
 }
 
-// seek returns the slot of a key, or the free one for it.
+// seek returns the slot of a key, or the free slot for it. The search begins at slot at.
 func seek(slots []slot, key uint64, at int) int {
 	for {
 		if s := &slots[at]; s.number == 0 || s.is(key) {
@@ -154,7 +154,7 @@ func seek(slots []slot, key uint64, at int) int {
 	}
 }
 
-// settle enters the contents of another slot, with a key that slots does not have.
+// settle stores s in a free slot. No slot may have its key. The search begins at slot at.
 func settle(slots []slot, s slot, at int) {
 	for slots[at].number > 0 {
 		if at++; at == len(slots) {
@@ -180,7 +180,7 @@ func (x *inHost) Size(context.Context) (int64, error) {
 	for i := range x.parts {
 		n += len(x.parts[i].slots)
 	}
-	return bytesOf(n), nil // except for old memory of parts that grew out of the mapping
+	return bytesOf(n), nil // without old memory of parts that grew out of the mapping
 }
 
 func (x *inHost) Find(_ context.Context, keys []uint64, numbers []uint32, found []bool) error {
@@ -218,7 +218,7 @@ func (x *inHost) FindHere(keys []uint64, numbers []uint32, found []bool) (hits i
 	return hits
 }
 
-// place is the start of the search for a key.
+// place is where the search for a key begins.
 type place struct {
 	slots []slot
 	at    int
@@ -251,8 +251,8 @@ func (x *inHost) assignDealt(keys []uint64, numbers []uint32) {
 	x.marks = sized(x.marks, len(keys))
 	clear(x.marks)
 	x.got, x.fresh = sized(x.got, len(keys)), sized(x.fresh, len(keys))
-	// Hashes spread keys evenly, so the first parts predict the new keys of all others, within some
-	// hundredths. Each part then gets its room at once.
+	// Hashes spread keys evenly, so the first parts predict the number of new keys in the others to
+	// within a few percent. Each part then gets its capacity at once.
 	sample := max(1, len(x.parts)/manyParts)
 	fresh := x.work(0, sample)
 	x.expect(fresh*(len(x.parts)/sample), len(keys))
@@ -265,7 +265,7 @@ func view(flags []bool) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(flags))), len(flags))
 }
 
-// direct numbers the keys of few rows one by one.
+// direct numbers the keys of a small batch one by one.
 func (x *inHost) direct(keys []uint64, numbers []uint32) {
 	x.first = x.first[:0]
 	for i, key := range keys {
@@ -281,7 +281,7 @@ func (x *inHost) direct(keys []uint64, numbers []uint32) {
 	}
 }
 
-// deal puts keys and their rows in the order of the parts.
+// deal sorts keys and their rows by part.
 func (x *inHost) deal(keys []uint64) {
 	n, parts := len(keys), len(x.parts)
 	ranges := (n + dealtRows - 1) / dealtRows
@@ -312,7 +312,7 @@ func (x *inHost) deal(keys []uint64) {
 	})
 }
 
-// dealt returns the range of the rows of a part.
+// dealt returns the range of the rows of part k.
 func (x *inHost) dealt(k int) (from, to uint32) {
 	last := x.counts[len(x.counts)-len(x.parts):] // end of each part
 	if k > 0 {
@@ -321,7 +321,8 @@ func (x *inHost) dealt(k int) (from, to uint32) {
 	return from, last[k]
 }
 
-// work looks up the keys of some parts, and enters those that are new. It returns their number.
+// work looks up the keys of the parts from from to to-1, and enters the new ones. It returns the
+// number of new keys.
 func (x *inHost) work(from, to int) (fresh int) {
 	x.parallel(to-from, 1, func(lo, hi int) {
 		for k := from + lo; k < from+hi; k++ {
@@ -334,8 +335,8 @@ func (x *inHost) work(from, to int) (fresh int) {
 	return fresh
 }
 
-// fill looks up the keys of a part. For now, the number of a new key counts all keys before the
-// batch and the new keys before it in the part.
+// fill looks up the keys of part k, and enters the new ones. New keys get provisional numbers: the
+// number of keys before the batch, plus the number of earlier new keys of the part.
 func (x *inHost) fill(k int) {
 	p := &x.parts[k]
 	from, to := x.dealt(k)
@@ -376,7 +377,7 @@ func (x *inHost) fill(k int) {
 	p.n, p.fresh = p.n+n, n
 }
 
-// rank counts first rows, which gives new keys their numbers, and returns the numbers of all rows.
+// rank counts first rows, which gives new keys their numbers. It writes the numbers of all rows.
 func (x *inHost) rank(numbers []uint32, fresh int) {
 	base := uint32(x.n)
 	x.first = sized(x.first, fresh)
@@ -394,7 +395,7 @@ func (x *inHost) rank(numbers []uint32, fresh int) {
 				if n == last {
 					break
 				}
-				// For rows that are not first ones, the next row or finish overwrites this.
+				// If the row is not a first row, the next row or finish overwrites these values.
 				x.first[n], numbers[lo+i] = uint32(lo+i), base+n
 				n += uint32(m)
 			}
@@ -407,8 +408,8 @@ func (x *inHost) rank(numbers []uint32, fresh int) {
 	})
 }
 
-// finish gives the new keys of a part the numbers of their first rows, and all its rows the numbers
-// of their keys.
+// finish replaces the provisional numbers of a part's new keys, and writes the numbers of all its
+// rows.
 func (x *inHost) finish(k int, base uint32, numbers []uint32) {
 	p := &x.parts[k]
 	from, to := x.dealt(k)
@@ -442,7 +443,7 @@ func (x *inHost) finish(k int, base uint32, numbers []uint32) {
 // room returns the number of keys that a part takes before it has to grow.
 func (p *part) room() int { return max(0, int(math.Ceil(partLoad*float64(len(p.slots))))-p.n) }
 
-// grow rehashes a part to a number of slots.
+// grow rehashes a part to the given number of slots.
 func (x *inHost) grow(p *part, slots int) {
 	old := p.slots
 	p.slots = make([]slot, slots)
@@ -456,7 +457,7 @@ func (x *inHost) grow(p *part, slots int) {
 	}
 }
 
-// cut makes more parts.
+// cut splits the parts into n parts.
 func (x *inHost) cut(n int) {
 	if x.mapped != nil && x.mapped.memory != nil && x.move(n, slotsForShare(x.n, n)) {
 		return
@@ -489,10 +490,10 @@ func (x *inHost) cut(n int) {
 // hostEstimate counts the added keys of each part.
 type hostEstimate struct {
 	x     *inHost
-	slots []int // of the parts
+	slots []int // by part
 	more  []int
 	bytes int64
-	twice int64 // the largest part that grows, which exists twice meanwhile
+	twice int64 // bytes of the largest part that grows, as its old and new slots exist at once
 }
 
 func (x *inHost) Estimate(ctx context.Context) (Estimate, error) {
@@ -515,7 +516,7 @@ func (e *hostEstimate) With(key uint64) int64 {
 	return e.bytes + e.twice
 }
 
-// Reserve makes parts grow one after the other.
+// Reserve makes parts grow one after another.
 func (x *inHost) Reserve(_ context.Context, keys []uint64, found []bool, _ int) error {
 	more := make([]int, len(x.parts))
 	for i, key := range keys {

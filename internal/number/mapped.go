@@ -9,24 +9,24 @@ import (
 	"github.com/weftgo/weft/internal/hostmem"
 )
 
-// mapped is the memory of an index outside of the Go heap, in huge pages. All parts have the same
-// number of slots there. A part that needs more has slots of the Go heap until resize makes room
-// for all parts. The collector returns the memory of an index that is not closed.
+// mapped is the memory of an index outside the Go heap, in huge pages. All parts have the same
+// number of slots there. A part that needs more has its slots on the Go heap, until resize enlarges
+// the mapping for all parts. If an index is not closed, the collector frees the mapping.
 type mapped struct {
 	cleanup runtime.Cleanup
-	memory  []byte // nil: all parts are in the Go heap
-	per     int    // slots of a part
+	memory  []byte // nil: all parts are on the Go heap
+	per     int    // slots per part
 	grown   atomic.Bool
 }
 
 const (
-	// strayShare is the part of all parts that may be in the Go heap.
+	// At most 1/strayShare of all parts may be on the Go heap.
 	strayShare = 16
-	// moveBytes are moved before their memory is returned.
+	// moveBytes is the number of bytes to move before their old memory is returned.
 	moveBytes = 4 * hostmem.HugePage
 )
 
-// newMapped returns the mapping of an index, which has no memory yet. Callers keep the index
+// newMapped returns the mapping of an index, which has no memory yet. Callers must keep the index
 // reachable until its methods return.
 func newMapped(x *inHost) *mapped {
 	m := new(mapped)
@@ -49,8 +49,8 @@ func (m *mapped) free() error {
 	return hostmem.Unmap(m.memory)
 }
 
-// expect makes room for some keys more, of as many rows. Small parts of the Go heap have it when
-// they grow.
+// expect reserves memory for more new keys, which the given number of rows have, and for those of
+// later rows. Small parts on the Go heap get this memory when they grow.
 func (x *inHost) expect(more, rows int) {
 	if x.measured {
 		return
@@ -60,8 +60,8 @@ func (x *inHost) expect(more, rows int) {
 	x.resize(more, later)
 }
 
-// resize moves the index to a mapping with room for some keys more, if it is not in one or
-// overflows it, and then for later ones. Parts are never there twice: see move.
+// resize moves the index to a mapping for more keys, and later ones, if it is large enough for a
+// mapping or exceeds its mapping. See move for the memory of both.
 func (x *inHost) resize(more, later int) {
 	m, parts := x.mapped, len(x.parts)
 	if m == nil {
@@ -87,8 +87,9 @@ func (x *inHost) resize(more, later int) {
 	}
 }
 
-// move moves the index to n parts of some slots each, in a new mapping, and reports whether the
-// system has the memory. The old mapping is returned piece by piece.
+// move moves the index to a new mapping with n parts of the given number of slots. It returns false
+// if the system lacks the memory. It returns the old mapping piece by piece, so that old and new
+// slots never take memory as a whole.
 func (x *inHost) move(n, slots int) bool {
 	memory, err := hostmem.Map(int(bytesOf(n * slots)))
 	if err != nil {
@@ -125,7 +126,7 @@ func (x *inHost) move(n, slots int) bool {
 	return true
 }
 
-// enterAll enters the keys of the slots of a part with their numbers.
+// enterAll enters the keys in slots with their numbers.
 func (x *inHost) enterAll(slots []slot) {
 	var p *part
 	room := 0

@@ -41,8 +41,8 @@ func mappedAt(t *testing.T, host device.Host, n int) (x *inHost, at string) {
 	return x, fmt.Sprintf("%x", uintptr(unsafe.Pointer(unsafe.SliceData(x.mapped.memory))))
 }
 
-// Close returns the memory of an index, and the collector that of one that is not closed. A small
-// index has none.
+// Close frees the mapping of an index. If it is not closed, the collector does. Small indexes have
+// none.
 func TestMapped(t *testing.T) {
 	host, ok := devicetest.Open(t).(device.Host)
 	if !ok {

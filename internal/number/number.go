@@ -1,7 +1,7 @@
-// Package number numbers different 64-bit keys 0, 1, 2, … in the order of their first appearance,
-// the same on any number of cores. On a GPU it uses a map of package linear. On a host it uses its
-// own tables, which do in one pass what a map does in three. Rows of 64 bits are not compared, and
-// slots are prefetched. Parts grow one by one, so a limit of memory holds to the byte.
+// Package number numbers distinct 64-bit keys 0, 1, 2, … in the order of their first appearance.
+// The numbers are the same on any number of cores. On a GPU it uses a map of package linear. On a
+// host it uses its own tables, which need one pass where a map needs three. It compares no rows
+// beyond their 64 bits, and prefetches slots. Parts grow one by one, so a limit of memory is exact.
 package number
 
 import (
@@ -18,49 +18,52 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Index numbers different 64-bit keys. Its methods must not be called concurrently, except Find and
-// the methods that read sizes.
+// Index numbers distinct 64-bit keys. Only Find and the methods that read sizes may be called
+// concurrently.
 type Index interface {
-	// Assign writes the numbers of keys, and returns the first rows of new keys, in their order.
-	// These are valid until the next call. After an error, the first done rows have their numbers,
-	// and the keys of the others have not been added. After op.ErrCorrupt the state is undefined.
+	// Assign writes the numbers of keys, and returns the first row of each new key, in order. The
+	// result is valid until the next call. After an error, only the first done rows have numbers,
+	// and the keys of the other rows have not been added. After op.ErrCorrupt the state is
+	// undefined.
 	Assign(ctx context.Context, keys []uint64, numbers []uint32) (first []uint32, done int, err error)
-	// Find looks up keys. The number of a key that is not found is 0.
+	// Find looks up keys. A key that is not found has the number 0.
 	Find(ctx context.Context, keys []uint64, numbers []uint32, found []bool) error
 	// Len returns the number of keys.
 	Len() int
 	// Size returns the memory of the index in bytes.
 	Size(ctx context.Context) (int64, error)
-	// Estimate begins an estimate of the growth of Size with more keys.
+	// Estimate begins an estimate of how Size grows with more keys.
 	Estimate(ctx context.Context) (Estimate, error)
-	// Reserve makes room for the keys that are not found, n of them, before a call of Assign with
-	// them.
+	// Reserve reserves memory for the keys that are not found. n is their number. Assign must
+	// follow with these keys.
 	Reserve(ctx context.Context, keys []uint64, found []bool, n int) error
 	Close() error
 }
 
-// Finder is an index on a host.
+// Finder is implemented by the index of a host.
 type Finder interface {
-	// FindHere is Find on the core that calls it, for as many keys as its cache holds.
+	// FindHere is Find on the core that calls it. The keys should fit the core's cache.
 	FindHere(keys []uint64, numbers []uint32, found []bool) (hits int)
-	// Expect sets the number of rows after those of the next Assign. It assumes the same share of
-	// new keys: if the index grows, it gets room for up to twice its keys at that time.
+	// Expect sets the number of rows that follow the next Assign. They are assumed to have the same
+	// share of new keys. If the index grows, it reserves memory for at most twice its keys at that
+	// time.
 	Expect(rows int)
 }
 
-// Estimate is the growth of an index.
+// Estimate is an estimate of the growth of an index.
 type Estimate interface {
 	// With adds a key that the index does not have. It returns the maximum memory of the index in
-	// bytes, both while and after Reserve makes room for all keys added so far.
+	// bytes, both during and after a Reserve for all keys added so far.
 	With(key uint64) int64
 }
 
 // MaxKeys is the maximum number of keys of an index.
 const MaxKeys = math.MaxUint32
 
-// New makes an index on a device, with room for some keys. Estimates for one on a host hold if it
-// is measured, which is slower with many million keys. A large one that is not measured is in
-// mapped memory until Close, or until the collector finds it unused. The device must outlive it.
+// New makes an index on a device, with capacity for a number of keys. The device must outlive the
+// index. On a host, estimates hold only if measured is set, which is slower with many million keys.
+// If it is not set, a large index is in mapped memory, until Close or until the collector finds it
+// unused.
 func New(dev device.Device, capacity int, measured bool) (Index, error) {
 	if host, ok := dev.(device.Host); ok {
 		return newInHost(host.Parallel, capacity, measured), nil
@@ -72,7 +75,7 @@ func New(dev device.Device, capacity int, measured bool) (Index, error) {
 type onDevice struct {
 	m        *linear.Map[uint64, uint32]
 	parallel func(n, grain int, body func(lo, hi int))
-	latest   []uint32 // by range of rows: one more than the largest number before
+	latest   []uint32 // by range of rows: the largest number before it, plus one
 	first    []uint32
 }
 
@@ -115,9 +118,8 @@ func (x *onDevice) Assign(ctx context.Context, keys []uint64, numbers []uint32) 
 	return x.first, done, err
 }
 
-// firsts finds the first row of each number from base on, and returns one more than the largest
-// number. Numbers ascend in the order of first appearance. So a first row has a number larger than
-// all before it.
+// firsts finds the first row of each number from base on. It returns the largest number plus one.
+// Numbers ascend in the order of first appearance, so a first row's number exceeds all before it.
 func (x *onDevice) firsts(numbers []uint32, base uint32, fresh int) (top uint32) {
 	x.first = sized(x.first, fresh)
 	if fresh == 0 {
@@ -169,8 +171,8 @@ func (e *mapEstimate) With(uint64) int64 {
 	return int64(core.LinesBytes(uint32(have)) + core.LinesBytes(uint32(max(2*have, lines))))
 }
 
-// Extras holds the ids, ascending, of items without a number, because another item has their key.
-// Ids count these items, too.
+// Extras holds the ids, ascending, of items without a number, because another item has the same
+// key. Ids count all items, including these.
 type Extras []uint32
 
 // ID returns the id of the item with a number.

@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// mix spreads small numbers over all keys, and leaves some adjacent.
+// mix spreads small numbers over all keys, and keeps some adjacent.
 func mix(k int) uint64 { return uint64(k>>2)*0x9e3779b97f4a7c15 + uint64(k&3) }
 
 // model is a Go map from keys to their numbers.
@@ -32,8 +32,7 @@ func (m model) add(keys []uint64) (numbers, first []uint32) {
 	return numbers, first
 }
 
-// Batches of few and of many rows have the numbers of a Go map, also while a table is cut into
-// parts, and into more.
+// Small and large batches have the same numbers as in a Go map, while a table is cut into parts.
 func TestNumbers(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, capacity := range []int{0, 100, fewKeys + 1} {
@@ -78,7 +77,7 @@ func check(t *testing.T, x Index, m model, rng *rand.Rand, n, domain int) {
 	}
 }
 
-// The map of a GPU gives the same numbers.
+// The map of a GPU assigns the same numbers.
 func TestSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -108,8 +107,8 @@ func TestExtras(t *testing.T) {
 	}
 }
 
-// A host's index gets the estimated memory when Reserve grows its parts one at a time. Then it does
-// not grow further, and has the numbers of an index that grows freely.
+// A host's index takes the estimated memory if Reserve grows its parts one at a time. It then does
+// not grow further, and has the same numbers as an index that grows freely.
 func TestEstimate(t *testing.T) {
 	host, ok := devicetest.Open(t).(device.Host)
 	if !ok {

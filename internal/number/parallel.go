@@ -11,8 +11,8 @@ import (
 // grain is the number of rows that a core takes at a time.
 const grain = 4096
 
-// Parallel returns a function that runs a body on ranges of grain rows, on all cores: that of a
-// host device, or one like it for other devices.
+// Parallel returns a function that runs body on ranges of grain rows, on all cores. For a host it
+// is the method of the device.
 func Parallel(dev device.Device) func(n, grain int, body func(lo, hi int)) {
 	if host, ok := dev.(device.Host); ok {
 		return host.Parallel

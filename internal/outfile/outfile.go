@@ -1,7 +1,7 @@
 // Package outfile decides which files a run of the command may write.
 //
-// A run writes no file that it reads, and no file twice, under whatever names: hard links, symbolic
-// links and other spellings are the same file. It replaces an existing file only by one of the same
+// A run must not write a file that it reads, nor a file twice. Hard links, symbolic links and other
+// spellings of a name are the same file. A run replaces an existing file only by one of the same
 // kind: in "--parquet in1.csv in2.csv" the user forgot the file of --parquet, and in1.csv is kept.
 // Package atomicfile then writes the permitted files.
 package outfile
@@ -22,15 +22,14 @@ import (
 // Stdin is the name of standard input.
 const Stdin = "-"
 
-// Refused is the error of a command line with outputs that would destroy something. Nothing has
-// been written.
+// Refused is the error for outputs that would destroy something. Nothing has been written.
 type Refused struct{ text string }
 
 func (r *Refused) Error() string { return r.text }
 
 func refuse(format string, args ...any) error { return &Refused{fmt.Sprintf(format, args...)} }
 
-// Kind is what an output holds.
+// Kind is a kind of output file.
 type Kind struct {
 	Name string // with its article: "an SVG image"
 	// Is reports whether a file is of this kind.
@@ -43,10 +42,11 @@ var (
 	HTML = Kind{"an HTML page", begins(`<!doctype html\b`)}
 )
 
-// HeadSize is the number of bytes by which files are told apart.
+// HeadSize is the number of leading bytes that determine the kind of a file.
 const HeadSize = 4096
 
-// begins recognizes files that begin with a pattern, in any case and after white space.
+// begins returns a function that reports whether a file begins with a pattern, in any case, after
+// white space.
 func begins(pattern string) func(*os.File) bool {
 	shape := regexp.MustCompile(`(?i)^\s*` + pattern)
 	return func(f *os.File) bool {
@@ -55,15 +55,15 @@ func begins(pattern string) func(*os.File) bool {
 	}
 }
 
-// fileID is a file of the run.
+// fileID identifies a file of the run.
 type fileID struct {
-	name string      // as messages have it
-	path string      // after links
-	info fs.FileInfo // nil for a file that does not exist yet
+	name string      // name in messages
+	path string      // path after links are resolved
+	info fs.FileInfo // nil if the file does not exist yet
 }
 
-// sameFile reports whether two names lead to one file that keeps its content. Terminals, /dev/null,
-// pipes and sockets may be both ends of a run.
+// sameFile reports whether both are the same file, unless it is a terminal, /dev/null, a pipe or a
+// socket. These do not keep their content, so they may be both input and output.
 func (p *fileID) sameFile(o *fileID) bool {
 	switch {
 	case p.info != nil && o.info != nil:
@@ -79,11 +79,12 @@ func (p *fileID) sameFile(o *fileID) bool {
 // Plan holds the files of one run.
 type Plan struct {
 	read, written []fileID
-	stdout        *os.File // nil if the verb prints nothing, or not to a file
+	stdout        *os.File // nil if standard output is not an *os.File
 }
 
-// New plans a run that reads files, in which Stdin is standard input. It compares only streams that
-// are an *os.File. It refuses a standard output that is an input: a shell has opened it by >>.
+// New plans a run that reads the given files. The name Stdin is standard input. It compares streams
+// only if they are an *os.File. It refuses a standard output that is also an input, as with >> in a
+// shell.
 func New(inputs []string, stdin io.Reader, stdout io.Writer) (*Plan, error) {
 	p := &Plan{}
 	for _, name := range inputs {
@@ -94,7 +95,7 @@ func New(inputs []string, stdin io.Reader, stdout io.Writer) (*Plan, error) {
 			in.name = "standard input"
 			in.info, err = f.Stat()
 		}
-		if err == nil && in.info != nil { // who opens it reports what is missing
+		if err == nil && in.info != nil { // opening the file later reports why it is missing
 			p.read = append(p.read, in)
 		}
 	}
@@ -109,7 +110,7 @@ func New(inputs []string, stdin io.Reader, stdout io.Writer) (*Plan, error) {
 	return p, nil
 }
 
-// add adds an output, unless it is another file of the run.
+// add adds an output. It refuses one that is another file of the run.
 func (p *Plan) add(out fileID, role string) error {
 	for i := range p.read {
 		if in := &p.read[i]; in.sameFile(&out) {
@@ -125,9 +126,9 @@ func (p *Plan) add(out fileID, role string) error {
 	return nil
 }
 
-// Writes adds the file of a flag, or of an argument if flag is empty. It refuses an existing file
-// of another kind, and returns an error if the file cannot be written. prints says that the verb
-// prints to standard output as well.
+// Writes adds the output file of a flag, or of an argument if flag is empty. It refuses an existing
+// file of another kind, and returns an error if the file cannot be written. prints must be set if
+// the verb also prints to standard output.
 func (p *Plan) Writes(flag, name string, kind Kind, prints bool) error {
 	role := name
 	if flag != "" {
@@ -163,7 +164,7 @@ func (p *Plan) Writes(flag, name string, kind Kind, prints bool) error {
 		return err
 	}
 	if out.info != nil && !out.info.Mode().IsRegular() {
-		return nil // opening a pipe waits for its reader
+		return nil // opening a pipe would wait for its reader
 	}
 	if out.info != nil && out.info.Size() > 0 {
 		f, err := os.Open(path)
@@ -183,7 +184,7 @@ func (p *Plan) Writes(flag, name string, kind Kind, prints bool) error {
 	return nil
 }
 
-// descriptor adds an output that a shell has opened: whatever it holds was meant to be there.
+// descriptor adds an output that a shell has opened. Its content is intended and not checked.
 func (p *Plan) descriptor(out fileID, role string, prints bool) error {
 	if p.stdout != nil {
 		if info, err := p.stdout.Stat(); err == nil && os.SameFile(info, out.info) {

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// text is a kind of files.
+// text is a kind of file for tests.
 var text = Kind{Name: "a text", Is: func(f *os.File) bool {
 	b := make([]byte, 4)
 	n, _ := f.Read(b)
 	return string(b[:n]) == "text"
 }}
 
-// One plan compares outputs with inputs, with each other, and with what is there.
+// One plan compares outputs with inputs, with other outputs, and with existing files.
 func TestPlan(t *testing.T) {
 	dir := t.TempDir()
 	name := func(s string) string { return filepath.Join(dir, s) }

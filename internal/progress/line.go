@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Printable returns a text on one line. It escapes characters that cannot be printed, such as a
-// line feed in the name of a file, as Go does.
+// Printable returns a text as one line. It escapes unprintable characters, such as a line feed in a
+// file name, as Go string literals do.
 func Printable(line string) string {
 	var text strings.Builder
 	for rest := line; rest != ""; {
@@ -23,7 +23,7 @@ func Printable(line string) string {
 	return text.String()
 }
 
-// SI prints x to three digits with a decimal prefix: "29.6 M".
+// SI prints x with three digits and a decimal prefix: "29.6 M".
 func SI(x float64, unit string) string {
 	prefixes := []string{"", "k", "M", "G", "T", "P"}
 	i := 0
@@ -34,7 +34,7 @@ func SI(x float64, unit string) string {
 	return strings.TrimRight(fmt.Sprintf("%.3g %s%s", x, prefixes[i], unit), " ")
 }
 
-// Counted returns a number and what is counted: one thing has the name given.
+// Counted returns a number and the thing counted, in the plural unless n is 1.
 func Counted(n int64, thing string) string {
 	if n != 1 {
 		thing += "s"

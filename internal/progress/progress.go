@@ -1,5 +1,5 @@
-// Package progress shows how far a long job is, on a terminal and only there. It also has what
-// messages and waits for a terminal need: Printable and Interruptible.
+// Package progress shows the progress of a long job on a terminal. It shows nothing if the output
+// is not a terminal. Printable and Interruptible help with messages and with waits.
 package progress
 
 import (
@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// minTime is the age of a job at which its line appears. Shorter jobs show none.
+// minTime is the age of a job at which its line appears. Shorter jobs show no line.
 const minTime = time.Second
 
-// interval is the time from one drawing of the line to the next.
+// interval is the minimum time between two drawings of the line.
 const interval = 100 * time.Millisecond
 
-// maxColumns is the longest line: a longer one would wrap on a terminal of 80 columns, and what
-// wraps cannot be removed.
+// maxColumns is the maximum length of the line. A longer line would wrap on a terminal of 80
+// columns, and a wrapped line cannot be removed.
 const maxColumns = 79
 
-// Bar is the progress of one job: a line with share, count, rate and the time that is left. A nil
-// Bar shows nothing. Several goroutines may use one.
+// Bar shows the progress of a job: a line with share, count, rate and remaining time. A nil Bar
+// shows nothing. Several goroutines may use one Bar.
 type Bar struct {
 	w     io.Writer
 	label string
@@ -32,22 +32,22 @@ type Bar struct {
 	mu      sync.Mutex
 	n       int64
 	spilled int64     // bytes
-	drawn   time.Time // when the line was written last
+	drawn   time.Time // last time the line was drawn
 	width   int       // columns that the line takes on the terminal
 }
 
-// Bytes returns a bar that counts total bytes and writes to w. A total of 0 or less is unknown.
-// Bytes returns nil if w is no terminal.
+// Bytes returns a bar that counts bytes and writes to w. A total of 0 or less means that it is
+// unknown. If w is not a terminal, Bytes returns nil.
 func Bytes(w io.Writer, isTerminal bool, label string, total int64) *Bar {
 	return newBar(w, isTerminal, label, total, true)
 }
 
-// Count is Bytes with a number of other things.
+// Count returns a bar that counts things other than bytes. See [Bytes] for the parameters.
 func Count(w io.Writer, isTerminal bool, label string, total int64) *Bar {
 	return newBar(w, isTerminal, label, total, false)
 }
 
-// Show draws the name of a job of unknown length at once, and counts nothing.
+// Show draws the label of a job of unknown length at once. Its bar counts nothing.
 func Show(w io.Writer, isTerminal bool, label string) *Bar {
 	b := newBar(w, isTerminal, label, 0, false)
 	if b != nil {
@@ -63,7 +63,7 @@ func newBar(w io.Writer, isTerminal bool, label string, total int64, bytes bool)
 	return &Bar{w: w, label: label, total: max(total, 0), bytes: bytes, start: time.Now()}
 }
 
-// Add counts n more and redraws the line at most ten times a second.
+// Add adds n to the count, and redraws the line at most ten times a second.
 func (b *Bar) Add(n int) {
 	if b == nil {
 		return
@@ -79,7 +79,7 @@ func (b *Bar) Add(n int) {
 	b.draw(b.line(now.Sub(b.start)))
 }
 
-// Spilled sets the number of bytes that went to a temporary file, which the next line shows.
+// Spilled sets the number of bytes written to a temporary file, which the next line shows.
 func (b *Bar) Spilled(bytes int64) {
 	if b == nil {
 		return
@@ -89,7 +89,7 @@ func (b *Bar) Spilled(bytes int64) {
 	b.spilled = bytes
 }
 
-// Close removes the line from the terminal. Idempotent.
+// Close removes the line from the terminal. Close is idempotent.
 func (b *Bar) Close() {
 	if b == nil {
 		return
@@ -102,13 +102,13 @@ func (b *Bar) Close() {
 	}
 }
 
-// draw replaces the line by another. An error is no reason to stop the job.
+// draw replaces the line. It ignores errors, which are no reason to stop the job.
 func (b *Bar) draw(line string) {
 	_, _ = fmt.Fprintf(b.w, "\r%-*s", b.width, line)
 	b.width = len(line)
 }
 
-// line returns the line of a job that has run that long. The rate is that of the whole job.
+// line returns the line after the job has run for took. The rate is the mean over the whole job.
 func (b *Bar) line(took time.Duration) string {
 	var s strings.Builder
 	rate := float64(b.n) / took.Seconds()
@@ -128,7 +128,7 @@ func (b *Bar) line(took time.Duration) string {
 	return s.String()[:min(s.Len(), maxColumns)]
 }
 
-// amount writes a count, or bytes.
+// amount formats a count of things or bytes.
 func (b *Bar) amount(n int64) string {
 	if !b.bytes {
 		return fmt.Sprint(n)
@@ -136,7 +136,7 @@ func (b *Bar) amount(n int64) string {
 	return inBytes(n)
 }
 
-// inBytes writes bytes with three digits and a unit.
+// inBytes formats bytes with three digits and a unit.
 func inBytes(n int64) string {
 	x, unit := float64(n), 0
 	for ; x >= 999.5; unit++ {

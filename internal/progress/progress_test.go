@@ -46,7 +46,7 @@ func TestBar(t *testing.T) {
 	}
 }
 
-// What went to a temporary file is at the end of the line.
+// The bytes in a temporary file are at the end of the line.
 func TestSpilled(t *testing.T) {
 	var out bytes.Buffer
 	b := aged(Bytes(&out, true, "reading", 1000), 10*time.Second)
@@ -85,7 +85,7 @@ func TestAmount(t *testing.T) {
 	}
 }
 
-// A line never wraps, whatever it says, and takes back all that it drew.
+// A line never wraps, whatever its text, and Close removes all of it.
 func TestWidth(t *testing.T) {
 	var out bytes.Buffer
 	b := aged(Count(&out, true, strings.Repeat("x", 100), math.MaxInt64), 2*minTime)
@@ -131,7 +131,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// The rate is that of the whole job, also in the first line that is drawn.
+// The rate is the mean over the whole job, even in the first line drawn.
 func TestRate(t *testing.T) {
 	var out bytes.Buffer
 	b := Bytes(&out, true, "reading", 1<<30)

@@ -2,9 +2,9 @@ package progress
 
 import "context"
 
-// Interruptible runs f and waits for it, or until ctx ends; f goes on then,
-// and what it opens is left to the end of the program. For calls that may take
-// long and cannot be cancelled: GPU drivers, named pipes.
+// Interruptible runs f and waits until f returns or ctx ends. If ctx ends first, f continues, and
+// what it opens stays open until the program ends. Use it for calls that may take long and cannot
+// be canceled: GPU drivers, named pipes.
 func Interruptible[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		v   T

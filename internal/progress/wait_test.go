@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A call that goes on for ever is left when its context ends.
+// Interruptible does not wait for a call that never ends once its context has ended.
 func TestInterruptible(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	v, err := Interruptible(ctx, func() (int, error) { return 7, nil })
@@ -22,7 +22,7 @@ func TestInterruptible(t *testing.T) {
 	}
 }
 
-// Printable writes on one line what cannot be printed.
+// Printable escapes unprintable characters, on one line.
 func TestPrintable(t *testing.T) {
 	for text, want := range map[string]string{"é x": "é x", "a\nb": `a\nb`, "\xff\x00": `\xff\x00`, `"`: `"`, "": ""} {
 		if got := Printable(text); got != want {

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Valid returns an error unless a byte string is the encoding of some row.
+// Valid returns an error unless the byte string is the encoding of a row.
 func (c *Codec) Valid(row []byte) error {
 	strings := make([][]byte, len(c.strings))
 	if err := c.split(row, strings); err != nil {
@@ -32,7 +32,7 @@ func (c *Codec) Valid(row []byte) error {
 	return nil
 }
 
-// Decode returns the columns of n rows.
+// Decode returns the columns of n rows. row returns the encoding of row i.
 func (c *Codec) Decode(n int, row func(i int) []byte) ([]column.Column, error) {
 	cols := make([]column.Column, len(c.types))
 	for _, p := range c.numbers {

@@ -8,24 +8,25 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Words is a layout of rows of fixed size as words. It places values side by side, the first on
-// top, each with the bits of its type, booleans with one. Two words are equal if rows are the same
-// key, and words ascend as keys do. NaN comes after all numbers. If there is a bit for null above
-// the value, null comes after all values. Otherwise the word of a row with a null is undefined.
+// Words is a layout that packs rows of fixed size into words. It places values side by side, the
+// first on top. Each has the bits of its type, and a boolean has one bit. Two words are equal if
+// and only if their rows are the same key, and words ascend as keys do. NaN comes after all
+// numbers. If each value has a bit for null above it, null comes after all values. Otherwise the
+// word of a row with a null is undefined.
 type Words struct {
 	fields []field
 	size   uint
 	nulls  bool
 }
 
-// field is the place of a column in words.
+// field is the location of a column in words.
 type field struct {
 	typ         column.Type
 	bits, shift uint
 }
 
-// WordsOf lays out columns of some types, with bits for nulls or without. It returns false if one
-// has byte strings, or if they have more than 64 bits together.
+// WordsOf returns the layout for columns of the given types, with or without bits for nulls. It
+// returns false if a column has byte strings, or if the row exceeds 64 bits.
 func WordsOf(types []column.Type, nulls bool) (w Words, ok bool) {
 	w = Words{fields: make([]field, len(types)), nulls: nulls}
 	for i, t := range types {
@@ -56,17 +57,16 @@ func WordsOf(types []column.Type, nulls bool) (w Words, ok bool) {
 	return w, true
 }
 
-// Size returns the number of bits of words. The others are 0.
+// Size returns the number of bits used in words. Higher bits are 0.
 func (w *Words) Size() uint { return w.size }
 
-// Nulls reports whether there are bits for nulls.
+// Nulls reports whether the layout has bits for nulls.
 func (w *Words) Nulls() bool { return w.nulls }
 
 // Columns returns the number of columns of a row.
 func (w *Words) Columns() int { return len(w.fields) }
 
-// Pack writes the words of rows of columns, from row lo on. Words of 32 bits require a Size of at
-// most 32.
+// Pack writes the words of the rows from lo on. Words of 32 bits require a Size of at most 32.
 func Pack[K uint32 | uint64](w *Words, cols []column.Column, lo int, words []K) {
 	// the most frequent case
 	if len(w.fields) == 1 && w.fields[0].bits == 64 && w.fields[0].typ.Integer() {
@@ -96,15 +96,15 @@ func Pack[K uint32 | uint64](w *Words, cols []column.Column, lo int, words []K) 
 	}
 }
 
-// Ordered writes words in the order of the values of a column of fixed size, from row lo on. Those
-// of nulls are undefined.
+// Ordered writes words that have the order of the values of a column of fixed size, from row lo on.
+// Words of nulls are undefined.
 func Ordered(c column.Column, lo int, words []uint64) {
 	clear(words)
 	add(words, c, lo, 0)
 }
 
-// NaN returns the word that Ordered writes for NaN of a type of floats. It is greater than those of
-// all numbers. ok reports whether the type has floats.
+// NaN returns the word that Ordered writes for NaN, which is greater than the words of all numbers.
+// ok reports whether the type has floats.
 func NaN(t column.Type) (word uint64, ok bool) {
 	switch t {
 	case column.Float32:
@@ -115,7 +115,7 @@ func NaN(t column.Type) (word uint64, ok bool) {
 	return 0, false
 }
 
-// add puts the values of a column at their place in words, which has zeros there.
+// add writes the values of a column to bits shift and up of words, which must be zero.
 func add[K uint32 | uint64](words []K, c column.Column, lo int, shift uint) {
 	n := len(words)
 	switch c.Type() {
@@ -156,14 +156,14 @@ func addInts[K uint32 | uint64, U uint8 | uint16 | uint32 | uint64](words []K, f
 	}
 }
 
-// values returns the values of a column as a type of their size.
+// values returns the values of a column as another type of the same size.
 func values[T any](c column.Column) []T {
 	raw := c.Raw()
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(raw))), c.Len())
 }
 
-// Bits returns the value of column i in a word, or that it is null. It has zeros above the value,
-// one form for all NaN, and -0 as 0.
+// Bits returns the value of column i in a word, or null. The bits above the value are 0. All NaN
+// have one form, and -0 becomes 0.
 func (w *Words) Bits(word uint64, i int) (bits uint64, null bool) {
 	f := w.fields[i]
 	if w.nulls && word>>(f.shift+f.bits)&1 != 0 {
@@ -187,7 +187,7 @@ func (w *Words) Bits(word uint64, i int) (bits uint64, null bool) {
 	return v, false
 }
 
-// bits32 and bits64 are the same for all NaN, and for -0 and 0.
+// bits32 and bits64 return the same bits for all NaN, and for -0 and 0.
 func bits32(f float32) uint32 {
 	switch {
 	case f == 0:
@@ -208,7 +208,7 @@ func bits64(f float64) uint64 {
 	return math.Float64bits(f)
 }
 
-// ordered32 and ordered64 turn bits of floats into bits that ascend as the floats do.
+// ordered32 and ordered64 convert the bits of floats to bits that ascend as the floats do.
 func ordered32(b uint32) uint32 {
 	if b>>31 != 0 {
 		return ^b
@@ -223,9 +223,9 @@ func ordered64(b uint64) uint64 {
 	return b | 1<<63
 }
 
-// Words returns the layout of rows of the codec as words. It exists if rows have 64 bits, including
-// a bit for null of each column. It also exists for one column of 64 bits. Then the caller handles
-// nulls.
+// Words returns the layout of the codec's rows as words. It exists if rows have at most 64 bits,
+// including a bit for null per column. It also exists for one column of 64 bits, whose nulls the
+// caller must handle.
 func (c *Codec) Words() (w Words, ok bool) {
 	if w, ok = WordsOf(c.types, true); !ok && len(c.types) == 1 {
 		w, ok = WordsOf(c.types, false)
@@ -233,8 +233,8 @@ func (c *Codec) Words() (w Words, ok bool) {
 	return w, ok
 }
 
-// Unpack writes the row of a word, of Width bytes. null says that the only column is null, if the
-// word has no bit for it.
+// Unpack writes the encoding of a word's row to row, which has Width bytes. null reports whether
+// the only column is null, if the word has no bit for it.
 func (c *Codec) Unpack(w *Words, word uint64, null bool, row []byte) {
 	clear(row)
 	var b [8]byte

@@ -2,9 +2,9 @@
 // the same key have the same encoding. It also packs rows that fit into words ([Words]).
 //
 // Two rows are the same key if they agree in each column. Null agrees only with null, all NaN
-// agree, and -0 agrees with 0.
+// agree, and -0 agrees with 0. An encoding has these parts:
 //
-//	nulls     a bit for each column, the lowest of the first byte for the first: set for null
+//	nulls     a bit per column, from the lowest bit of the first byte on: set for null
 //	numbers   the values of all columns of fixed size, in their order, little-endian; zero for null
 //	lengths   of the byte strings of all columns but the last of them, as varints
 //	strings   the byte strings, in their order
@@ -23,7 +23,7 @@ import (
 // MaxColumns is the maximum number of columns of a row.
 const MaxColumns = 1 << 20
 
-// Codec encodes rows of columns of certain types.
+// Codec encodes rows of columns with certain types.
 type Codec struct {
 	types   []column.Type
 	numbers []part // columns of fixed size
@@ -34,7 +34,7 @@ type Codec struct {
 // part is a column of fixed size, and the offset of its values in a row.
 type part struct{ column, at int }
 
-// New returns a codec for columns of some types.
+// New returns a codec for columns of the given types.
 func New(types []column.Type) (*Codec, error) {
 	if len(types) == 0 || len(types) > MaxColumns {
 		return nil, fmt.Errorf("a row of %d columns: want 1 to %d", len(types), MaxColumns)
@@ -79,7 +79,7 @@ func (c *Codec) Check(cols []column.Column) error {
 	return nil
 }
 
-// Width returns the size of each row in bytes; 0: rows differ.
+// Width returns the size of each row in bytes, or 0 if rows have different sizes.
 func (c *Codec) Width() int {
 	if len(c.strings) > 0 {
 		return 0
@@ -87,7 +87,7 @@ func (c *Codec) Width() int {
 	return c.fixed
 }
 
-// Sizes adds the sizes of rows from lo on to sizes, one for each, and returns their sum.
+// Sizes writes the sizes of the rows from lo on to sizes, and returns their sum.
 func (c *Codec) Sizes(cols []column.Column, lo int, sizes []int64) (sum int64) {
 	for i := range sizes {
 		sizes[i] = int64(c.fixed)
@@ -117,8 +117,8 @@ func uvarintSize(x uint64) (n int) {
 	return n
 }
 
-// Encode writes rows from lo on to out. Row lo+i begins at offsets[i] and ends at offsets[i+1].
-// offsets may be nil if rows have one width.
+// Encode writes the n rows from lo on to out. Row lo+i begins at offsets[i] and ends at
+// offsets[i+1]. offsets may be nil if all rows have one width.
 func (c *Codec) Encode(cols []column.Column, lo, n int, out []byte, offsets []int64) {
 	at := func(i int) int {
 		if offsets == nil {
@@ -167,8 +167,8 @@ func encodeNumbers(col column.Column, lo, n int, to func(i int) []byte) {
 	}
 }
 
-// word returns a function that reads values of a type of fixed size from the memory of a column as
-// keys: one form for all NaN, and -0 as 0.
+// word returns a function that reads value i from the memory of a column, for a type of fixed size.
+// All NaN have one form, and -0 becomes 0.
 func word(t column.Type) func(raw []byte, i int) uint64 {
 	switch {
 	case t == column.Bool:
@@ -196,7 +196,7 @@ func word(t column.Type) func(raw []byte, i int) uint64 {
 
 var errRow = errors.New("no row of these columns")
 
-// split writes the byte strings of a row to strings, one for each column of them.
+// split writes the byte strings of a row to strings, one for each column of type Bytes.
 func (c *Codec) split(row []byte, strings [][]byte) error {
 	if len(row) < c.fixed || len(c.strings) == 0 && len(row) > c.fixed {
 		return errRow
@@ -224,5 +224,5 @@ func (c *Codec) split(row []byte, strings [][]byte) error {
 	return nil
 }
 
-// null reports whether a column of a row is null.
+// null reports whether column j of a row is null.
 func null(row []byte, j int) bool { return row[j/8]>>(j%8)&1 != 0 }

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// encoded returns the byte strings of rows.
+// encoded returns the encodings of rows.
 func encoded(c *Codec, cols []column.Column) []string {
 	n := cols[0].Len()
 	sizes, offsets := make([]int64, n), make([]int64, n+1)
@@ -27,7 +27,7 @@ func encoded(c *Codec, cols []column.Column) []string {
 	return rows
 }
 
-// text returns a row as text: the same for rows that are the same key.
+// text returns a row as text, which is the same for rows that are the same key.
 func text(cols []column.Column, i int) string {
 	s := ""
 	for _, c := range cols {
@@ -78,7 +78,7 @@ func draw[T any](t *rapid.T, n int, from *rapid.Generator[T]) []T {
 	return rapid.SliceOfN(from, n, n).Draw(t, "values")
 }
 
-// Rows have one encoding if they are the same key, and decode to equal values.
+// Rows have the same encoding if they are the same key, and decode to equal values.
 func TestRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 30).Draw(t, "rows")
@@ -122,7 +122,7 @@ func TestRows(t *testing.T) {
 	})
 }
 
-// checkPacked compares words of rows, if they have some, with their byte strings.
+// checkPacked compares the words of rows with their encodings, if rows fit words.
 func checkPacked(t *rapid.T, c *Codec, cols []column.Column, rows []string) {
 	w, ok := c.Words()
 	if !ok {
@@ -131,7 +131,7 @@ func checkPacked(t *rapid.T, c *Codec, cols []column.Column, rows []string) {
 	lo := rapid.IntRange(0, len(rows)).Draw(t, "lo")
 	words := make([]uint64, len(rows)-lo)
 	for i := range words {
-		words[i] = ^uint64(0) // its former contents
+		words[i] = ^uint64(0) // former contents
 	}
 	Pack(&w, cols, lo, words)
 	row := make([]byte, c.Width())
@@ -143,7 +143,7 @@ func checkPacked(t *rapid.T, c *Codec, cols []column.Column, rows []string) {
 	}
 }
 
-// Any bytes are refused or are the encoding of a row.
+// Any bytes are an error or the encoding of a row.
 func TestNoRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		types := rapid.SliceOfN(rapid.SampledFrom([]column.Type{column.Bytes, column.Bool, column.Float32, column.Int16}), 1, 9).Draw(t, "types")

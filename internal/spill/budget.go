@@ -11,10 +11,10 @@ import (
 )
 
 // Budget counts memory against a limit. All methods are safe for concurrent use. A nil Budget
-// counts nothing and refuses nothing.
+// counts nothing and has no limit.
 type Budget struct {
-	// Hook, if set, runs before each reservation, and its error refuses the reservation. Tests
-	// set it before the budget is used.
+	// Hook, if set, runs before each reservation. If it returns an error, the reservation fails
+	// with that error. Tests set Hook before the budget is used.
 	Hook func(n int64) error
 
 	limit, used, peak atomic.Int64
@@ -58,7 +58,7 @@ func (b *Budget) Reserve(n int64) error {
 	}
 }
 
-// Release takes back n bytes of Reserve. More than are in use panic.
+// Release subtracts n bytes that Reserve counted. It panics if n exceeds the bytes in use.
 func (b *Budget) Release(n int64) {
 	if b != nil && b.used.Add(-n) < 0 {
 		panic("spill: a budget got more bytes back than it had reserved")
@@ -81,7 +81,7 @@ func (b *Budget) Used() int64 {
 	return b.used.Load()
 }
 
-// Peak returns the most bytes that were in use at one time.
+// Peak returns the maximum number of bytes that were in use at one time.
 func (b *Budget) Peak() int64 {
 	if b == nil {
 		return 0
@@ -89,19 +89,19 @@ func (b *Budget) Peak() int64 {
 	return b.peak.Load()
 }
 
-// Memory is a slice outside of the Go heap, which a budget counts in whole pages. One goroutine
-// uses it at a time.
+// Memory is a slice outside the Go heap, which a budget counts in whole pages. One goroutine may
+// use it at a time.
 type Memory[T any] struct {
-	// Slice is the memory. Grow replaces it, and Free ends it: use of an older one is a fault of
-	// the process.
+	// Slice is the memory. Grow and Shrink may replace it, and Free ends it. Use of an earlier
+	// slice may crash the process.
 	Slice []T
 
 	budget *Budget
 	bytes  []byte
 }
 
-// Make maps n zeroed values, which must hold no pointers. The error wraps weft.ErrFull if the
-// budget is exhausted.
+// Make maps n zeroed values, which must not contain pointers. If the budget is exhausted, the error
+// wraps weft.ErrFull.
 func Make[T any](b *Budget, n int) (*Memory[T], error) {
 	if t := reflect.TypeFor[T](); hasPointers(t) {
 		panic(fmt.Sprintf("spill: memory outside of the Go heap for %v, which has pointers", t))
@@ -116,9 +116,9 @@ func Make[T any](b *Budget, n int) (*Memory[T], error) {
 	return m, nil
 }
 
-// Grow makes the slice n values long and keeps its contents; new values are zero. Linux moves the
-// memory without a copy. Elsewhere the budget counts both while they are copied. An n below the
-// length does nothing. On an error the slice is as it was.
+// Grow makes the slice n values long and keeps its contents. New values are zero. Linux moves the
+// memory without a copy. On other systems the budget counts both the old and the new memory during
+// the copy. If n is at most the length, Grow does nothing. After an error the slice is unchanged.
 func (m *Memory[T]) Grow(n int) error {
 	if n <= len(m.Slice) {
 		return nil
@@ -126,11 +126,11 @@ func (m *Memory[T]) Grow(n int) error {
 	return m.resize(n)
 }
 
-// Shrink makes the slice n values long, at least one, and returns the memory of the others. It does
-// nothing if the slice is not longer. Where the system cannot, the slice stays as it is.
+// Shrink makes the slice n values long, at least one, and returns the memory of the other values to
+// the system. It does nothing if the slice is not longer, or if the system cannot shrink it.
 func (m *Memory[T]) Shrink(n int) {
 	if n = max(n, 1); n < len(m.Slice) {
-		_ = m.resize(n) // which leaves all as it was
+		_ = m.resize(n) // after an error the slice is unchanged
 	}
 }
 
@@ -165,14 +165,14 @@ func (m *Memory[T]) resize(n int) error {
 	return nil
 }
 
-// Free returns the memory to the system. A second call does nothing.
+// Free returns the memory to the system. Free is idempotent.
 func (m *Memory[T]) Free() {
 	if m.bytes == nil {
 		return
 	}
 	n := int64(hostmem.Round(len(m.bytes)))
 	if err := hostmem.Unmap(m.bytes); err != nil {
-		panic(fmt.Sprintf("spill: unmap %d bytes: %v", n, err)) // the address is wrong, so more is
+		panic(fmt.Sprintf("spill: unmap %d bytes: %v", n, err)) // only a wrong address fails
 	}
 	m.bytes, m.Slice = nil, nil
 	m.budget.Release(n)
@@ -188,7 +188,7 @@ func sizeOf[T any](n int) (int, error) {
 	return max(n*size, 1), nil
 }
 
-// hasPointers reports whether values of a type lead to the Go heap.
+// hasPointers reports whether values of a type may contain pointers to the Go heap.
 func hasPointers(t reflect.Type) bool {
 	switch k := t.Kind(); {
 	case k == reflect.Array:

@@ -41,7 +41,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// Goroutines never hold more than the limit together, and what they return is free.
+// Goroutines together never hold more than the limit, and memory that they return is free again.
 func TestBudgetConcurrently(t *testing.T) {
 	b := NewBudget(1000)
 	var wg sync.WaitGroup
@@ -107,7 +107,7 @@ func TestMemory(t *testing.T) {
 	empty.Free()
 }
 
-// Whichever reservation fails, memory stays as it was, and everything is returned.
+// If any reservation fails, memory stays unchanged, and everything is returned.
 func TestMemoryFails(t *testing.T) {
 	injected := errors.New("injected")
 	run := func(b *Budget) error {

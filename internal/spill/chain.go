@@ -13,32 +13,31 @@ import (
 	"github.com/weftgo/weft/internal/seal"
 )
 
-// Chain is a sequence of pages in a File, as one partition of a job. It grows at its end and is
-// read from its beginning, any number of times. While readers are open, Append, Flush and Free are
-// errors.
+// Chain is a sequence of pages in a File, such as one partition of a job. Pages are appended at its
+// end, and read from its beginning any number of times. While a Reader is open, Append, Flush and
+// Free return an error.
 type Chain struct {
 	file   *File
 	number uint64
 
 	mu      sync.Mutex
-	err     error // of a write; the chain is of no more use
+	err     error // of a write, after which only Free works
 	blocks  []blockRef
-	buffer  *Memory[byte] // of the block that is not full yet; nil: none
-	used    int           // bytes of buffer
+	buffer  *Memory[byte] // the incomplete block; nil: none
+	used    int           // bytes used of buffer
 	pages   int64
-	payload int64 // bytes of pages with their lengths
+	payload int64 // bytes of all pages, with their lengths
 	readers int
 }
 
-// blockRef is a block of a chain.
 type blockRef struct {
 	number uint32
-	used   uint32 // bytes, the header among them
+	used   uint32 // bytes, including the header
 }
 
 var errReading = errors.New("spill: the chain is being read")
 
-// Chain returns a new chain, which takes no memory before its first page.
+// Chain returns a new chain. It takes no memory before its first page.
 func (f *File) Chain() *Chain {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -53,14 +52,14 @@ func (c *Chain) Len() int64 {
 	return c.pages
 }
 
-// Size returns the bytes of all pages in the chain, with a length of 8 bytes each.
+// Size returns the bytes of all pages in the chain, plus 8 bytes per page for its length.
 func (c *Chain) Size() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.payload
 }
 
-// begin locks the chain for a change of it, which end finishes.
+// begin locks the chain for a change, which end completes.
 func (c *Chain) begin() error {
 	if err := c.file.enter(); err != nil {
 		return err
@@ -78,9 +77,9 @@ func (c *Chain) end() {
 	c.file.leave()
 }
 
-// Append appends a page of any length, which is copied. If no buffer is left, the error wraps
-// weft.ErrFull and the chain is as it was. After an error of the disk the chain has failed: every
-// call but Free returns that error.
+// Append appends a copy of a page of any length. If no buffer is available, the error wraps
+// weft.ErrFull, and the chain is unchanged. After a disk error, every call but Free returns that
+// error.
 func (c *Chain) Append(page []byte) error {
 	if err := c.begin(); err != nil {
 		return err
@@ -109,7 +108,7 @@ func (c *Chain) Append(page []byte) error {
 	return nil
 }
 
-// write appends bytes and writes each block that becomes full.
+// write appends bytes, and writes each block that becomes full to the file.
 func (c *Chain) write(b []byte) error {
 	for len(b) > 0 {
 		n := copy(c.buffer.Slice[c.used:], b)
@@ -124,7 +123,7 @@ func (c *Chain) write(b []byte) error {
 	return nil
 }
 
-// writeBuffer writes the used part of the buffer as a block.
+// writeBuffer writes the used part of the buffer to the file, as a block.
 func (c *Chain) writeBuffer() error {
 	b := c.buffer.Slice[:c.used]
 	le := binary.LittleEndian
@@ -146,9 +145,8 @@ func (c *Chain) writeBuffer() error {
 	return nil
 }
 
-// Flush writes the block that is not full yet, and returns its buffer to the system. Call it when
-// no more pages come soon and memory is needed elsewhere. Without it, readers take the last block
-// from memory.
+// Flush writes the incomplete block to the file, and returns its buffer to the system. Call it if
+// memory is needed and no pages follow soon. Without Flush, readers get that block from memory.
 func (c *Chain) Flush() error {
 	if err := c.begin(); err != nil {
 		return err
@@ -167,8 +165,8 @@ func (c *Chain) Flush() error {
 	return nil
 }
 
-// Free removes all pages. Other chains take the blocks before the file grows. The chain is empty
-// then and may be used again, after a failure as well.
+// Free removes all pages. The file reuses their blocks before it grows. The chain is then empty and
+// may be used again, even after a disk error.
 func (c *Chain) Free() error {
 	if err := c.begin(); err != nil {
 		return err
@@ -180,7 +178,7 @@ func (c *Chain) Free() error {
 	blocks := c.blocks
 	c.blocks, c.buffer, c.err, c.pages, c.payload = nil, nil, nil, 0, 0
 	c.file.mu.Lock()
-	c.file.chains++ // blocks of before are of another chain
+	c.file.chains++ // earlier blocks belong to another chain
 	c.number = c.file.chains
 	c.file.mu.Unlock()
 	return c.file.freeBlocks(blocks)
@@ -205,18 +203,18 @@ func (c *Chain) Pages() iter.Seq2[[]byte, error] {
 	}
 }
 
-// Reader reads the pages of a chain. One goroutine uses it at a time.
+// Reader reads the pages of a chain. Only one goroutine may use it at a time.
 type Reader struct {
 	chain     *Chain
-	buffer    *Memory[byte] // nil: none yet, or closed
-	unread    []byte        // of the block
-	next      int           // block to read
-	remaining int64         // bytes of the chain
-	span      *Memory[byte] // the page, if it spans blocks
+	buffer    *Memory[byte] // nil before the first block, and after Close
+	unread    []byte        // unread bytes of the block
+	next      int           // index of the next block
+	remaining int64         // bytes of the chain yet to read
+	span      *Memory[byte] // memory for pages that span blocks
 	closed    bool
 }
 
-// Reader begins to read the chain. Close the reader to change the chain again.
+// Reader returns a reader at the first page. The chain cannot change until the reader is closed.
 func (c *Chain) Reader() (*Reader, error) {
 	if err := c.file.enter(); err != nil {
 		return nil, err
@@ -238,9 +236,9 @@ func (c *Chain) Reader() (*Reader, error) {
 	return r, nil
 }
 
-// Next returns the next page, which is valid until the next call; io.EOF after the last one. The
-// page begins at a multiple of 8 in memory. Damage is an error that wraps weft.ErrFormat. After any
-// error the reader returns no more pages.
+// Next returns the next page, or io.EOF after the last one. The page is valid until the next call,
+// and its address is a multiple of 8. If the page is damaged, the error wraps weft.ErrFormat. After
+// any error the reader returns no more pages.
 func (r *Reader) Next() (page []byte, err error) {
 	if err := r.chain.file.enter(); err != nil {
 		return nil, err
@@ -259,7 +257,7 @@ func (r *Reader) Next() (page []byte, err error) {
 	return page, nil
 }
 
-// page reads a length and that number of bytes.
+// page reads the length of a page, and its bytes.
 func (r *Reader) page() ([]byte, error) {
 	if len(r.unread) == 0 {
 		if err := r.fill(); err != nil {
@@ -311,7 +309,7 @@ func (r *Reader) growSpan(n int) error {
 	return err
 }
 
-// fill reads the next block, or takes the last one from the buffer of the chain.
+// fill reads the next block from the file, or the incomplete block from the chain's buffer.
 func (r *Reader) fill() error {
 	c := r.chain
 	c.mu.Lock()
@@ -340,7 +338,8 @@ func (r *Reader) fill() error {
 	return nil
 }
 
-// checkBlock returns an error if a block is damaged, of another chain, or at another place in it.
+// checkBlock returns an error if a block is damaged, belongs to another chain, or has a wrong
+// index.
 func (c *Chain) checkBlock(b []byte, at int, offset int64) error {
 	le := binary.LittleEndian
 	bad := func(format string, args ...any) error {
@@ -359,7 +358,7 @@ func (c *Chain) checkBlock(b []byte, at int, offset int64) error {
 	return nil
 }
 
-// Close ends reading. A second Close does nothing.
+// Close ends reading. Close is idempotent.
 func (r *Reader) Close() error {
 	if r.chain.file.enter() != nil {
 		return nil // Close of the file has released everything

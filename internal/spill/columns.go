@@ -7,7 +7,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Slice returns rows lo to hi-1 of a page, of the same memory.
+// Slice returns rows lo to hi-1 of a page, in the same memory.
 func Slice(page []column.Column, lo, hi int) []column.Column {
 	out := make([]column.Column, len(page))
 	for i, c := range page {
@@ -16,7 +16,7 @@ func Slice(page []column.Column, lo, hi int) []column.Column {
 	return out
 }
 
-// Take returns some rows of a page, in that order, in memory of their own as column.Take does.
+// Take returns the given rows of a page, in that order, with their own memory. See column.Take.
 func Take(dev device.Host, page []column.Column, rows []uint32) []column.Column {
 	out := make([]column.Column, len(page))
 	for i, c := range page {
@@ -26,7 +26,7 @@ func Take(dev device.Host, page []column.Column, rows []uint32) []column.Column 
 }
 
 // Join returns the rows of one or more pages with the same types, one page after another. It clears
-// several pages column by column, so that the collector may free each as soon as it is copied.
+// the columns of several pages while it copies them, so that the collector can free them early.
 func Join(pages [][]column.Column) ([]column.Column, error) {
 	if len(pages) == 1 {
 		return pages[0], nil
@@ -44,8 +44,8 @@ func Join(pages [][]column.Column) ([]column.Column, error) {
 	return all, nil
 }
 
-// ExpandDictionaries replaces dictionaries of more than maxValues values in a page. A column keeps
-// the whole dictionary for a few rows, and a page has a copy of it.
+// ExpandDictionaries replaces columns whose dictionary has more than maxValues values by their
+// values. Otherwise a page of few rows would contain a copy of the whole dictionary.
 func ExpandDictionaries(page []column.Column, maxValues int) ([]column.Column, error) {
 	copied := false
 	for i, c := range page {
@@ -63,7 +63,7 @@ func ExpandDictionaries(page []column.Column, maxValues int) ([]column.Column, e
 	return page, nil
 }
 
-// Bytes returns the memory of the values of a page: those of fixed size, and byte strings with an
+// Bytes returns the memory of the values of a page. Byte strings count with their length and an
 // offset of 8 bytes each.
 func Bytes(page []column.Column) int64 {
 	n := int64(0)
@@ -77,7 +77,7 @@ func Bytes(page []column.Column) int64 {
 	return n
 }
 
-// TextBytes returns the length of all values of a column of byte strings together, 0 of another.
+// TextBytes returns the total length of the byte strings in a column, or 0 for other types.
 func TextBytes(c column.Column) int64 {
 	small, large, _ := c.Offsets()
 	switch n := c.Len(); {

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Disk is the file that holds the blocks. An *os.File is one; tests put a [Faulty] around it.
+// Disk is the file that holds the blocks. *os.File implements it. Tests wrap it in a [Faulty].
 type Disk interface {
 	io.ReaderAt
 	io.WriterAt
@@ -18,8 +18,8 @@ type Disk interface {
 	io.Closer
 }
 
-// OpenTemp makes a temporary file in a directory, as Create does, and reports whether it takes
-// memory: no directory on a disk takes a file.
+// OpenTemp makes a temporary file in a directory, as Create does. If no directory on a disk accepts
+// a file, it makes a file in memory and sets inMemory.
 func OpenTemp(dir string) (f *os.File, inMemory bool, err error) {
 	if f, _, err = openDisk(dir, false); err != nil {
 		inMemory = true
@@ -28,7 +28,7 @@ func OpenTemp(dir string) (f *os.File, inMemory bool, err error) {
 	return f, inMemory, err
 }
 
-// openDisk makes a temporary file in a directory, and returns the directory.
+// openDisk makes a temporary file in dir or a default directory, and returns that directory.
 func openDisk(dir string, allowMemory bool) (*os.File, string, error) {
 	candidates := []string{dir}
 	if dir == "" {
@@ -52,7 +52,7 @@ func openDisk(dir string, allowMemory bool) (*os.File, string, error) {
 	return nil, "", err
 }
 
-// tempName returns a name in a directory that no file has.
+// tempName returns a random file name in a directory.
 func tempName(dir string) string {
 	return filepath.Join(dir, fmt.Sprintf(".weft-spill-%016x", rand.Uint64()))
 }

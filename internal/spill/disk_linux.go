@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// temporary makes a file that never has a name. File systems without such files get one that loses
-// its name at once.
+// temporary makes a file that never has a name. If the file system does not support this, the file
+// has a name, which is removed at once.
 func temporary(dir string) (*os.File, error) {
 	flags := unix.O_TMPFILE | unix.O_RDWR | unix.O_EXCL | unix.O_CLOEXEC
 	if fd, err := unix.Open(dir, flags, 0o600); err == nil {

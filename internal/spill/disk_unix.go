@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// defaultDirs returns the directories to try when none is given: $TMPDIR if it is set, because it
-// is a choice of the user; otherwise /var/tmp, which is on a disk more often than /tmp.
+// defaultDirs returns the directories to try if none is given. If $TMPDIR is set, the user has
+// chosen it. Otherwise /var/tmp comes first, because it is on a disk more often than /tmp.
 func defaultDirs() []string {
 	if dir := os.Getenv("TMPDIR"); dir != "" {
 		return []string{dir}
@@ -16,8 +16,8 @@ func defaultDirs() []string {
 	return []string{"/var/tmp", os.TempDir()}
 }
 
-// unnamed makes a file and removes its name at once. A process that is killed between the two
-// leaves an empty file.
+// unnamed makes a file and removes its name at once. If the process is killed in between, an empty
+// file remains.
 func unnamed(dir string) (*os.File, error) {
 	f, err := os.OpenFile(tempName(dir), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -10,7 +10,7 @@ func defaultDirs() []string { return []string{os.TempDir()} }
 
 func inMemory(string) bool { return false }
 
-// temporary makes a file that Windows deletes with its last handle, also when the process ends
+// temporary makes a file that Windows deletes with its last handle, even if the process ends
 // without Close.
 func temporary(dir string) (*os.File, error) {
 	path := tempName(dir)

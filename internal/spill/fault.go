@@ -5,28 +5,28 @@ import (
 	"syscall"
 )
 
-// Fault is something that goes wrong with a Disk.
+// Fault is a fault that a [Faulty] injects into a Disk.
 type Fault int
 
-// The faults. Errors are those of a device (EIO) or of a file system without space (ENOSPC).
+// The faults. Their errors are EIO, as from a device, and ENOSPC, as from a full file system.
 const (
 	WriteError    Fault = iota // ENOSPC, nothing written
 	WriteShort                 // ENOSPC, half of the bytes written
 	WriteSilent                // half of the bytes written, and no error
 	WriteDropped               // nothing written, and no error
-	WriteCorrupt               // one bit is wrong
+	WriteCorrupt               // one bit written wrong
 	WriteMisplace              // written over the block before
 	ReadError                  // EIO
 	ReadShort                  // half of the bytes read, and no error
-	ReadCorrupt                // one bit is wrong
+	ReadCorrupt                // one bit read wrong
 	TruncateError              // EIO
-	CloseError                 // EIO, but closed
+	CloseError                 // EIO, but the file is closed
 	Faults                     // the number of faults
 )
 
-// Faulty is a Disk that fails at operation number At, from 0 on. Only operations that the fault
-// concerns count: writes, reads, truncations or closes. Tests of this package and of its callers
-// use it.
+// Faulty is a Disk that fails at operation number At, from 0 on. Only the operations to which the
+// fault applies count: writes, reads, truncations or closes. It serves tests of this package and of
+// its callers.
 type Faulty struct {
 	Disk
 	Fault Fault
@@ -36,7 +36,8 @@ type Faulty struct {
 	count atomic.Int64
 }
 
-// countOp counts an operation and reports whether it fails, if the fault is between two.
+// countOp counts an operation to which the faults between two values apply. It reports whether the
+// operation fails.
 func (f *Faulty) countOp(from, to Fault) bool {
 	if f.Fault < from || f.Fault > to || f.count.Add(1)-1 != f.At {
 		return false
@@ -85,7 +86,7 @@ func (f *Faulty) ReadAt(b []byte, offset int64) (int, error) {
 	return n, err
 }
 
-// Truncate changes the size of the file.
+// Truncate implements Disk.
 func (f *Faulty) Truncate(size int64) error {
 	if f.countOp(TruncateError, TruncateError) {
 		return syscall.EIO

@@ -15,8 +15,8 @@ import (
 const (
 	blockHeader = 32
 
-	// minBlock and maxBlock bound the blocks that Create chooses. Direct reads and writes of a
-	// network disk (dd on a cloud VM with 2 cores) ran at these MB/s, by block:
+	// minBlock and maxBlock bound the block size that Create chooses. Direct reads and writes of a
+	// network disk (dd on a cloud VM with 2 cores) ran at these MB/s, by block size:
 	//
 	//	        16 KiB  64 KiB  256 KiB  1 MiB
 	//	read       237     743     1600   1400
@@ -27,66 +27,66 @@ const (
 	maxBlock = 1 << 20
 )
 
-// Options of [Create]. The zero value is useful.
+// Options are options of [Create]. The zero value is useful.
 type Options struct {
-	// Memory is the size in bytes of all buffers of the file together. Each chain that is being
+	// Memory is the total size of all buffers of the file, in bytes. Each chain that is being
 	// written holds one buffer, and so does each Reader. Default: 16 MiB.
 	Memory int64
 
 	// Chains is the number of chains and readers that hold buffers at the same time. Memory and
-	// Chains choose the size of a block: a power of two between 16 KiB and 1 MiB. Default: 64.
+	// Chains determine the size of a block: a power of two between 16 KiB and 1 MiB. Default: 64.
 	Chains int
 
-	// BlockSize overrides that choice. It must be a multiple of 8 between 40 and 1 GiB.
+	// BlockSize, if not 0, is the size of a block. It must be a multiple of 8 between 40 and 1 GiB.
 	BlockSize int
 
-	// Budget, if set, counts the buffers, and the pages of readers that span blocks.
+	// Budget, if set, counts the buffers, and the memory of readers for pages that span blocks.
 	Budget *Budget
 
-	// AllowMemory accepts a directory with files in memory, as in a tmpfs.
+	// AllowMemory accepts a directory whose files are in memory, as in a tmpfs.
 	AllowMemory bool
 
-	// Wrap, if set, replaces the file by another, as tests do that inject faults.
+	// Wrap, if set, replaces the file. Tests use it to inject faults.
 	Wrap func(Disk) Disk
 }
 
-// Stats are figures of a File.
+// Stats are statistics of a File.
 type Stats struct {
 	Written, Read int64 // bytes of blocks
-	Blocks, Peak  int64 // in use now, and the most at one time
+	Blocks, Peak  int64 // blocks in use now, and the maximum at one time
 	BlockSize     int
-	FileSize      int64 // bytes, free blocks among them
+	FileSize      int64 // bytes, including free blocks
 }
 
-// File is a temporary file of chains of pages. All methods of a File and its chains are safe for
-// concurrent use. Buffers are outside of the Go heap, so only Close returns them.
+// File is a temporary file that holds chains of pages. All methods of a File and its chains are
+// safe for concurrent use. Buffers are outside the Go heap, so only Close frees them.
 type File struct {
 	dir   string
 	disk  Disk
 	size  int // of a block
-	limit int // buffers
+	limit int // maximum number of block buffers
 
-	// life is held for reading while anything uses a buffer or the disk, and for writing by Close.
+	// life is held for reading while a buffer or the disk is in use, and for writing by Close.
 	life   sync.RWMutex
 	closed bool
 
 	written, read atomic.Int64
 
-	mu      sync.Mutex // all below
+	mu      sync.Mutex // protects all fields below
 	budget  *Budget
-	idle    []*Memory[byte]        // buffers of blocks
-	buffers map[*Memory[byte]]bool // all memory; true: a buffer of a block
-	held    int                    // buffers of blocks
-	chains  uint64                 // numbers given
-	end     uint32                 // blocks in the file
+	idle    []*Memory[byte]        // unused block buffers
+	buffers map[*Memory[byte]]bool // all memory; true: a block buffer
+	held    int                    // number of block buffers
+	chains  uint64                 // number of chains so far
+	end     uint32                 // number of blocks in the file
 	free    []uint32
 	peak    int64
 }
 
-// Create makes a temporary file in a directory; opts may be nil. The empty directory stands for
-// $TMPDIR, or, if that is not set, for /var/tmp and then os.TempDir(); on Windows for os.TempDir().
+// Create makes a temporary file in a directory. opts may be nil. If dir is empty, Create uses
+// $TMPDIR, or, if that is not set, /var/tmp and then os.TempDir(). On Windows it uses os.TempDir().
 //
-// A directory in memory is refused with weft.ErrOptions, because a file there frees no memory.
+// Create rejects a directory in memory with weft.ErrOptions, because a file there frees no memory.
 func Create(dir string, opts *Options) (*File, error) {
 	var o Options
 	if opts != nil {
@@ -129,7 +129,7 @@ func Create(dir string, opts *Options) (*File, error) {
 // Dir returns the directory of the file.
 func (f *File) Dir() string { return f.dir }
 
-// Stats returns figures of the moment.
+// Stats returns the current statistics.
 func (f *File) Stats() Stats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -140,9 +140,8 @@ func (f *File) Stats() Stats {
 	}
 }
 
-// Close releases the file and all buffers. It waits for calls that are under way; later ones return
-// weft.ErrClosed. Reading a page that a Reader has returned is a fault of the process from then on.
-// A second Close does nothing.
+// Close frees the file and all buffers. It waits for calls in progress. Later calls return
+// weft.ErrClosed. Pages of Readers must not be read afterwards. Close is idempotent.
 func (f *File) Close() error {
 	f.life.Lock()
 	defer f.life.Unlock()
@@ -172,7 +171,7 @@ func (f *File) enter() error {
 
 func (f *File) leave() { f.life.RUnlock() }
 
-// acquire returns a buffer of a block.
+// acquire returns a block buffer.
 func (f *File) acquire() (*Memory[byte], error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -189,7 +188,7 @@ func (f *File) acquire() (*Memory[byte], error) {
 	return f.allocate(f.size, true)
 }
 
-// allocate maps memory that Close frees. f.mu is held.
+// allocate maps memory, which Close frees if discard has not. The caller holds f.mu.
 func (f *File) allocate(size int, block bool) (*Memory[byte], error) {
 	b, err := Make[byte](f.budget, size)
 	if err != nil {
@@ -202,7 +201,7 @@ func (f *File) allocate(size int, block bool) (*Memory[byte], error) {
 	return b, nil
 }
 
-// discard unmaps memory of allocate. f.mu is held.
+// discard frees memory of allocate. The caller holds f.mu.
 func (f *File) discard(b *Memory[byte]) {
 	if f.buffers[b] {
 		f.held--
@@ -211,7 +210,7 @@ func (f *File) discard(b *Memory[byte]) {
 	b.Free()
 }
 
-// release returns a buffer to the pool, or, if it is of no more use, to the system.
+// release keeps a buffer for reuse, or returns it to the system.
 func (f *File) release(b *Memory[byte], reuse bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -222,7 +221,7 @@ func (f *File) release(b *Memory[byte], reuse bool) {
 	}
 }
 
-// Trim returns the buffers that are not in use to the system.
+// Trim returns unused buffers to the system.
 func (f *File) Trim() {
 	if f.enter() != nil {
 		return
@@ -255,11 +254,11 @@ func (f *File) allocBlock() (uint32, error) {
 	return block, nil
 }
 
-// freeBlocks returns blocks. A file without blocks in use becomes empty.
+// freeBlocks frees blocks. If no blocks remain in use, it truncates the file.
 func (f *File) freeBlocks(blocks []blockRef) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i := len(blocks) - 1; i >= 0; i-- { // the first is taken next
+	for i := len(blocks) - 1; i >= 0; i-- { // in reverse, so that the first is reused next
 		f.free = append(f.free, blocks[i].number)
 	}
 	if f.end == 0 || len(f.free) < int(f.end) {
@@ -272,7 +271,6 @@ func (f *File) freeBlocks(blocks []blockRef) error {
 	return nil
 }
 
-// writeBlock writes the used part of a block.
 func (f *File) writeBlock(number uint32, b []byte) error {
 	offset := int64(number) * int64(f.size)
 	n, err := f.disk.WriteAt(b, offset)
@@ -288,7 +286,6 @@ func (f *File) writeBlock(number uint32, b []byte) error {
 	return nil
 }
 
-// readBlock reads the used part of a block.
 func (f *File) readBlock(number uint32, b []byte) error {
 	offset := int64(number) * int64(f.size)
 	n, err := f.disk.ReadAt(b, offset)

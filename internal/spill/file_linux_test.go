@@ -37,7 +37,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// File systems without files that have no name get one that loses it.
+// If a file system does not support files without a name, the name is removed.
 func TestUnnamed(t *testing.T) {
 	dir := t.TempDir()
 	for name, temporary := range map[string]func(string) (*os.File, error){
@@ -65,7 +65,7 @@ func TestUnnamed(t *testing.T) {
 	}
 }
 
-// A directory in memory is refused, with its name and the remedy.
+// A directory in memory is an error that names the directory and the remedy.
 func TestInMemory(t *testing.T) {
 	const dir = "/dev/shm"
 	mounts, err := os.ReadFile("/proc/mounts")
@@ -93,7 +93,7 @@ func TestInMemory(t *testing.T) {
 	}
 }
 
-// The error of a file system that is really full is that of the test double.
+// A file system that is really full returns the same error as the test double.
 func TestNoSpace(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("none", dir, "tmpfs", 0, "size=256k"); err != nil {

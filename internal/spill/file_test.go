@@ -20,7 +20,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// create makes a file with small blocks, which must leave nothing in its directory.
+// create makes a file with small blocks, and checks that it leaves nothing in its directory.
 func create(t testing.TB, opts Options) *File {
 	t.Helper()
 	dir := t.TempDir()
@@ -36,7 +36,7 @@ func create(t testing.TB, opts Options) *File {
 	return f
 }
 
-// pageOf returns a page of random length, sometimes longer than blocks.
+// pageOf returns a page of random length, sometimes longer than a block.
 func pageOf(r *rand.Rand, maxLen int) []byte {
 	n := r.IntN(1 + []int{0, 8, maxLen / 4, maxLen}[r.IntN(4)])
 	b := make([]byte, n)
@@ -46,7 +46,7 @@ func pageOf(r *rand.Rand, maxLen int) []byte {
 	return b
 }
 
-// wantPages reads a chain: all pages, in order, at multiples of 8.
+// wantPages reads a chain and compares its pages with want. Pages must begin at multiples of 8.
 func wantPages(c *Chain, want [][]byte) error {
 	i := 0
 	for page, err := range c.Pages() {
@@ -66,7 +66,7 @@ func wantPages(c *Chain, want [][]byte) error {
 	return nil
 }
 
-// noticed are what errors wrap when a fault was noticed. Others mean that data was wrong.
+// noticed lists the errors of faults that were noticed. Any other error means wrong data.
 var noticed = []error{
 	op.ErrFormat, syscall.ENOSPC, syscall.EIO, io.ErrShortWrite, io.ErrUnexpectedEOF,
 }
@@ -76,7 +76,7 @@ func wrong(err error) bool {
 	return err != nil && !slices.ContainsFunc(noticed, is)
 }
 
-// wantError requires an error of a kind with some parts in its text.
+// wantError requires an error of a kind whose text contains all parts.
 func wantError(t *testing.T, err, kind error, parts ...string) {
 	t.Helper()
 	if !errors.Is(err, kind) {
@@ -89,8 +89,8 @@ func wantError(t *testing.T, err, kind error, parts ...string) {
 	}
 }
 
-// exercise runs random operations on chains of a file and compares with slices. It returns the
-// errors of the file, and fails the test if something is wrong without one.
+// exercise runs random operations on chains of a file, and compares them with slices. It returns
+// the errors of the file. If results are wrong without an error, the test fails.
 func exercise(t testing.TB, f *File, r *rand.Rand, steps int) (errs []error) {
 	t.Helper()
 	type chain struct {
@@ -197,7 +197,7 @@ func TestFileProperty(t *testing.T) {
 	}
 }
 
-// With each of thousands of faults the result is right or an error comes back, and nothing leaks.
+// With each of thousands of faults the result is right or there is an error, and nothing leaks.
 func TestFaults(t *testing.T) {
 	dir := t.TempDir()
 	goroutines, files := runtime.NumGoroutine(), openFiles(t)
@@ -249,8 +249,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// openFiles counts the open files of the process; 0 where the system does not list them. It leaves
-// out those without a path: the runtime opens two with its first timer.
+// openFiles returns the number of open files of the process, or 0 if the system does not list them.
+// Files without a path do not count, because the runtime opens two with its first timer.
 func openFiles(t *testing.T) (n int) {
 	const dir = "/proc/self/fd"
 	files, err := os.ReadDir(dir)
@@ -266,7 +266,7 @@ func openFiles(t *testing.T) (n int) {
 	return n
 }
 
-// Errors of a disk without space contain what a user needs.
+// Errors of a full disk contain what a user needs.
 func TestFullDisk(t *testing.T) {
 	fault := &Faulty{Fault: WriteError, At: 2}
 	f := create(t, Options{BlockSize: 64, Wrap: func(d Disk) Disk { fault.Disk = d; return fault }})
@@ -291,7 +291,7 @@ func TestFullDisk(t *testing.T) {
 	check(t, wantPages(c, [][]byte{[]byte("after")}))
 }
 
-// A file does not grow while blocks are free, and is empty when all are.
+// A file does not grow while it has free blocks, and is empty when all are free.
 func TestBlocksAreReused(t *testing.T) {
 	f := create(t, Options{BlockSize: 64})
 	var chains []*Chain
@@ -324,7 +324,7 @@ func TestBlocksAreReused(t *testing.T) {
 	}
 }
 
-// Buffers of chains and readers are bounded.
+// The number of buffers of chains and readers is bounded.
 func TestBuffersAreBounded(t *testing.T) {
 	b := NewBudget(0)
 	f := create(t, Options{Memory: 1 << 20, Chains: 16, Budget: b})
@@ -368,7 +368,7 @@ func TestBuffersAreBounded(t *testing.T) {
 	check(t, wantPages(chains[0], [][]byte{make([]byte, 100_000)}))
 }
 
-// A chain that is read does not change, and two readers do not disturb each other.
+// A chain that is being read cannot change. Two readers are independent.
 func TestReaders(t *testing.T) {
 	f := create(t, Options{BlockSize: 64})
 	c := f.Chain()
@@ -412,7 +412,7 @@ func TestReaders(t *testing.T) {
 	check(t, wantPages(c, append(pages, nil)))
 }
 
-// Goroutines append to chains of their own and read others, until the file is closed under them.
+// Goroutines append to their own chains and read others, until the file is closed.
 func TestFileConcurrently(t *testing.T) {
 	f := create(t, Options{BlockSize: 256, Memory: 1 << 20})
 	full := f.Chain()
@@ -447,7 +447,7 @@ func TestFileConcurrently(t *testing.T) {
 						var page []byte
 						if page, err = reader.Next(); err == nil {
 							i++
-							_ = page // unmapped by Close at any time
+							_ = page // Close may unmap it at any time
 						}
 					}
 					if errors.Is(err, op.ErrClosed) {
@@ -503,7 +503,7 @@ func TestCreateRefuses(t *testing.T) {
 	check(t, f.Close())
 }
 
-// Speed through the page cache: bytes that are written to 64 chains, and read again.
+// Speed through the page cache, of bytes written to 64 chains and read again.
 func BenchmarkFile(b *testing.B) {
 	for _, size := range []int{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20} {
 		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writeForever writes to a file in a directory, and prints a line once data is on its way.
+// writeForever writes to a file in a directory. It prints a line once it has written data.
 func writeForever(dir string) error {
 	f, err := Create(dir, &Options{Memory: 1 << 20, BlockSize: 16 << 10, AllowMemory: true})
 	if err != nil {

@@ -16,23 +16,23 @@ import (
 // DecodePage returns the columns of a page. The values equal those written bit for bit, including
 // NaN payloads and signs of zero. The form of a column, such as a dictionary, may differ.
 //
-// Bytes of strings, bitmaps, and numbers stored at full width alias data. Other values are copies
-// in the Go heap. So data must not change while the columns are in use. Data at an address that is
-// no multiple of 8 is copied first.
+// Byte strings, bitmaps, and numbers stored at full width alias data. Other values are copies in
+// the Go heap. The data must thus not change while the columns are in use. DecodePage copies data
+// whose address is not a multiple of 8.
 //
-// An error wraps weft.ErrFormat and contains the offset of the damage. Even for hostile data,
-// DecodePage allocates less than 32*len(data) bytes + 64 KiB.
+// If data is damaged, the error wraps weft.ErrFormat and contains the offset of the damage. Even
+// for hostile data, DecodePage allocates less than 32*len(data) bytes + 64 KiB.
 func DecodePage(data []byte) ([]column.Column, error) { return decode(data, nil) }
 
-// Decoder decodes pages into memory that it uses again. The zero value is ready. One goroutine uses
-// a Decoder at a time.
+// Decoder decodes pages into memory that it reuses. The zero value is ready. Only one goroutine may
+// use a Decoder at a time.
 type Decoder struct {
 	words  []uint64
-	needed int // words of the last page
+	needed int // words needed for the last page
 }
 
-// Decode is DecodePage, but the columns are only valid until the next call. For loops over many
-// pages it saves allocation, which takes longer than decoding.
+// Decode decodes a page as [DecodePage] does, but the columns are valid only until the next call.
+// In loops over many pages, Decode saves allocations, which take longer than decoding.
 func (d *Decoder) Decode(data []byte) ([]column.Column, error) {
 	if d.needed > len(d.words) {
 		d.words = make([]uint64, d.needed)
@@ -109,7 +109,7 @@ func damage(offset int, format string, args ...any) error {
 type decoder struct {
 	page     []byte
 	at       int
-	unbacked int64 // as in encoder
+	unbacked int64 // see encoder
 	from     *Decoder
 }
 
@@ -123,7 +123,7 @@ func (d *decoder) next(n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// addUnbacked counts n decoded bytes without bytes in the page, of a column at an offset.
+// addUnbacked counts n decoded bytes without bytes in the page, for a column at offset at.
 func (d *decoder) addUnbacked(at int, n int64) error {
 	if d.unbacked += n; d.unbacked > unbackedBytes+unbackedFactor*int64(at) {
 		return damage(at, "%d bytes of values that take none, after %d bytes", d.unbacked, at)
@@ -131,7 +131,7 @@ func (d *decoder) addUnbacked(at int, n int64) error {
 	return nil
 }
 
-// column reads one column of n rows, or the values of a dictionary.
+// column reads a column of n rows, or the values of a dictionary.
 func (d *decoder) column(n int, dict bool) (c column.Column, err error) {
 	at := d.at
 	b, err := d.next(columnHeader)
@@ -223,7 +223,7 @@ func decodeFrame[T number](d *decoder, h header, at, n int) (column.Column, erro
 	return column.Of(values), err
 }
 
-// readFrame returns n numbers of a minimum and differences. Sums wrap.
+// readFrame returns n numbers, which are stored as a minimum and differences. Sums wrap.
 func readFrame[T number](d *decoder, h header, at, n int) ([]T, error) {
 	size, lo := int(unsafe.Sizeof(*new(T))), T(h.min)
 	if uint64(lo) != h.min {
@@ -263,7 +263,6 @@ func readFrame[T number](d *decoder, h header, at, n int) ([]T, error) {
 	return to, nil
 }
 
-// bools reads a bit for each value.
 func (d *decoder) bools(n int) (column.Column, error) {
 	b, err := d.next((uint64(n) + 7) / 8)
 	if err != nil {
@@ -277,9 +276,9 @@ func (d *decoder) bools(n int) (column.Column, error) {
 	return column.Of(unsafe.Slice((*bool)(unsafe.Pointer(unsafe.SliceData(words))), n)), nil
 }
 
-// bytes reads byte strings, without a copy of their bytes.
+// bytes reads a column of byte strings, without copying their bytes.
 func (d *decoder) bytes(h header, at, n int) (c column.Column, err error) {
-	if h.width == 0 && h.min > 0 { // all of one length
+	if h.width == 0 && h.min > 0 { // all have one length
 		data, err := d.data()
 		if err != nil {
 			return c, err
@@ -317,7 +316,7 @@ func (d *decoder) data() ([]byte, error) {
 	return d.next(binary.LittleEndian.Uint64(n))
 }
 
-// bytesOf returns byte strings by their lengths, which must add up to the length of data.
+// bytesOf returns a column of byte strings with these lengths. Their sum must be len(data).
 func bytesOf[O int32 | int64](d *decoder, h header, at, n int, lengths, data []byte) (
 	c column.Column, err error,
 ) {
@@ -342,7 +341,8 @@ func bytesOf[O int32 | int64](d *decoder, h header, at, n int, lengths, data []b
 	return column.OfOffsets(offsets, data)
 }
 
-// addLengths sets the ends of byte strings and returns the last, or total+1 if they exceed total.
+// addLengths computes the end offsets of byte strings. It returns the last offset, or total+1 if
+// the lengths exceed total.
 func addLengths[O int32 | int64, L number](offsets []O, lengths []L, lo, total uint64) uint64 {
 	sum := uint64(0)
 	ends := offsets[1:][:len(lengths)]
@@ -357,7 +357,7 @@ func addLengths[O int32 | int64, L number](offsets []O, lengths []L, lo, total u
 	return sum
 }
 
-// dictionary reads codes, and the values that they stand for.
+// dictionary reads codes, and the dictionary.
 func (d *decoder) dictionary(h header, at, n int) (c column.Column, err error) {
 	if h.width > 4 {
 		return c, damage(at+2, "codes in %d bytes", h.width)

@@ -24,23 +24,23 @@ const (
 	encFrame = 0 // numbers: a minimum, and differences from it
 	encBits  = 1 // booleans
 	encBytes = 2 // lengths, and the bytes of all values
-	encDict  = 3 // codes, and a column of the values that they stand for
+	encDict  = 3 // codes, and the dictionary as a column
 
 	flagNulls = 1
 
-	// Values without bytes in the page, as those of a constant column, take at most unbackedBytes
-	// and unbackedFactor times the offset of their column when they are decoded.
+	// The values of a constant column take no bytes in the page. The decoded size of all such
+	// values is at most unbackedBytes plus unbackedFactor times the offset of their column.
 	unbackedBytes  = 64 << 10
 	unbackedFactor = 16
 )
 
-// MaxRows is the largest number of rows of a page.
+// MaxRows is the maximum number of rows of a page.
 const MaxRows = math.MaxInt32
 
-// AppendPage appends a page of columns to buf and returns it. A page has between 1 and MaxRows
-// rows and at least one column; other columns, or columns of different lengths, panic.
+// AppendPage appends a page of columns to buf and returns it. A page has between 1 and MaxRows rows
+// and at least one column. It panics for other numbers, and if columns differ in length.
 //
-// Every column type and form is accepted. Values of null slots are not written.
+// It accepts every type and form of columns. The values of nulls are not written.
 //
 // BenchmarkPage, with 65,536 rows on one core of a Xeon, in GB/s of columns:
 //
@@ -84,7 +84,7 @@ func AppendPage(buf []byte, columns []column.Column) []byte {
 type encoder struct {
 	buf      []byte
 	start    int
-	unbacked int64 // bytes of decoded values that have none in the page
+	unbacked int64 // decoded bytes of values that take no bytes in the page
 }
 
 // extend appends n bytes, which the caller sets, and zeros up to a multiple of 8 in the page.
@@ -95,8 +95,8 @@ func (e *encoder) extend(n int) []byte {
 	return e.buf[at : at+n : at+n]
 }
 
-// tryUnbacked reports whether n decoded bytes may come without bytes in the page, for a column with
-// its header at the end of the page so far. It counts them if they may.
+// tryUnbacked reports whether n decoded bytes may take no bytes in the page, for a column at offset
+// at. If so, it counts them.
 func (e *encoder) tryUnbacked(at int, n int) bool {
 	if e.unbacked+int64(n) > unbackedBytes+unbackedFactor*int64(at) {
 		return false
@@ -105,7 +105,7 @@ func (e *encoder) tryUnbacked(at int, n int) bool {
 	return true
 }
 
-// header is the header of a column, which is written when its values have been.
+// header is the header of a column. It is written after the values.
 type header struct {
 	typ      column.Type
 	encoding byte
@@ -115,7 +115,6 @@ type header struct {
 	min      uint64
 }
 
-// column appends one column.
 func (e *encoder) column(c column.Column) {
 	at := len(e.buf)
 	e.extend(columnHeader)
@@ -139,7 +138,7 @@ func (e *encoder) column(c column.Column) {
 		appendFrame(e, &h, offset, column.Values[uint32](c), valid)
 	case column.Uint64:
 		appendFrame(e, &h, offset, column.Values[uint64](c), valid)
-	case column.Float32: // their bits
+	case column.Float32: // as integers with the same bits
 		appendFrame(e, &h, offset, cast[uint32](c.Raw()), valid)
 	case column.Float64:
 		appendFrame(e, &h, offset, cast[uint64](c.Raw()), valid)
@@ -164,7 +163,8 @@ func (e *encoder) column(c column.Column) {
 	binary.LittleEndian.PutUint64(b[8:], h.min)
 }
 
-// bitmap appends the bitmap of the values that are not null and returns it; nil: none is null.
+// bitmap appends the bitmap of the values that are not null and returns it. Without nulls it
+// returns nil.
 func (e *encoder) bitmap(c column.Column) []byte {
 	if c.Nulls() == 0 {
 		return nil
@@ -184,10 +184,10 @@ func (e *encoder) bitmap(c column.Column) []byte {
 	return to
 }
 
-// isNull reports whether value i has no bit in a bitmap that bitmap has returned.
+// isNull reports whether value i is null in a bitmap that encoder.bitmap has returned.
 func isNull(valid []byte, i int) bool { return valid != nil && valid[i>>3]>>(i&7)&1 == 0 }
 
-// eachNull calls f with the number of each null before n.
+// eachNull calls f with the index of each null before n.
 func eachNull(valid []byte, n int, f func(i int)) {
 	for j, b := range valid {
 		for nulls := ^b; nulls != 0; nulls &= nulls - 1 {
@@ -198,12 +198,12 @@ func eachNull(valid []byte, n int, f func(i int)) {
 	}
 }
 
-// number is the types of values that are written as differences.
+// number lists the types of values that are written as differences.
 type number interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
 }
 
-// appendFrame appends numbers as differences from their minimum, in as few bytes as hold them.
+// appendFrame appends numbers as differences from their minimum, with the smallest width possible.
 func appendFrame[T number](e *encoder, h *header, offset int, values []T, valid []byte) {
 	size := int(unsafe.Sizeof(values[0]))
 	lo, hi := bounds(values, valid)
@@ -231,7 +231,7 @@ func bytesFor(x uint64) int {
 	return 1 << bits.Len(uint(n-1))
 }
 
-// bounds returns the smallest and the largest value that is not null; zeros if all are.
+// bounds returns the smallest and the largest value that is not null, or zeros if all are null.
 func bounds[T number](values []T, valid []byte) (lo, hi T) {
 	if valid == nil {
 		lo, hi = values[0], values[0]
@@ -257,7 +257,7 @@ func bounds[T number](values []T, valid []byte) (lo, hi T) {
 	return lo, hi
 }
 
-// writeFrame writes differences from lo. Values that keep all their bytes are copied as they are.
+// writeFrame writes differences from lo. At full width, it copies the values.
 func writeFrame[T number](to []byte, values []T, lo T, width int) {
 	switch {
 	case width == int(unsafe.Sizeof(lo)):
@@ -300,7 +300,7 @@ func (e *encoder) bools(values, valid []byte) {
 	}
 }
 
-// bytes appends lengths and values of byte strings. A null has no bytes.
+// bytes appends the lengths and the bytes of byte strings. A null has no bytes.
 func (e *encoder) bytes(h *header, offset int, c column.Column, valid []byte) {
 	h.encoding = encBytes
 	n := c.Len()
@@ -336,7 +336,8 @@ func (e *encoder) bytes(h *header, offset int, c column.Column, valid []byte) {
 	}
 }
 
-// valuesOf returns Bytes of a column, for loops: Bytes copies the whole Column for each value.
+// valuesOf returns a function that returns value i of a column. In loops it is faster than
+// Column.Bytes, which copies the whole Column at each call.
 func valuesOf(c column.Column) func(i int) []byte {
 	small, large, data := c.Offsets()
 	switch texts := c.Strings(); {
@@ -366,7 +367,7 @@ func (e *encoder) lengths(h *header, offset, n int, length func(i int) int) (tot
 	}
 	lo, hi := bounds(all, nil)
 	if lo == hi && lo > 0 {
-		h.min = lo // the width of all values, which need no memory
+		h.min = lo // all values have this width, so decoding needs no memory
 		return total
 	}
 	width := bytesFor(hi - lo)
@@ -381,15 +382,16 @@ func (e *encoder) lengths(h *header, offset, n int, length func(i int) int) (tot
 	return total
 }
 
-// data appends a length, and that number of bytes, which fill appends.
+// data appends the length n, and n bytes, which fill appends.
 func (e *encoder) data(n int, fill func(to []byte) []byte) {
 	binary.LittleEndian.PutUint64(e.extend(8), uint64(n))
 	to := e.extend(n)
 	fill(to[:0])
 }
 
-// dictionary appends codes, and the values of the dictionary that rows have, in the order of their
-// first rows. It appends nothing and returns false if the values themselves take fewer bytes.
+// dictionary appends codes, and the values of the dictionary that rows use, in the order of their
+// first rows. If the values without a dictionary take fewer bytes, it appends nothing and returns
+// false.
 func (e *encoder) dictionary(h *header, offset int, c column.Column, valid []byte) bool {
 	codes, dict := c.Codes()
 	number, value := numbering(dict.Len(), len(codes)), valuesOf(dict)
@@ -429,11 +431,11 @@ func (e *encoder) dictionary(h *header, offset int, c column.Column, valid []byt
 	return true
 }
 
-// numbering returns a function that numbers codes of a dictionary of n values in the order in
-// which it sees them first. It costs no more than a few words for each row.
+// numbering returns a function that numbers the codes of a dictionary of n values, in the order of
+// their first use. Its memory is at most a few words per row.
 func numbering(n, rows int) func(code, next uint32) (k uint32, seen bool) {
 	if n <= 8*rows {
-		all := make([]uint32, n) // 1 more than the number
+		all := make([]uint32, n) // the number plus 1; 0: none yet
 		return func(code, next uint32) (uint32, bool) {
 			if k := all[code]; k > 0 {
 				return k - 1, true
@@ -452,7 +454,7 @@ func numbering(n, rows int) func(code, next uint32) (k uint32, seen bool) {
 	}
 }
 
-// cast returns memory as values of another type. The memory must have its alignment.
+// cast returns memory as values of another type. Its address must be aligned for that type.
 func cast[T number](b []byte) []T {
 	size := int(unsafe.Sizeof(*new(T)))
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/size)

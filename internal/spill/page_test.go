@@ -21,7 +21,7 @@ import (
 	"github.com/weftgo/weft/internal/seal"
 )
 
-// aligned reports whether the memory of a column begins where values of its type may.
+// aligned reports whether the values of a column have the alignment of their type.
 func aligned(c column.Column) bool {
 	small, large, _ := c.Offsets()
 	codes, _ := c.Codes()
@@ -39,7 +39,7 @@ func aligned(c column.Column) bool {
 	return true
 }
 
-// equalValues reports a difference of two columns, by the bits of their values.
+// equalValues returns an error if the values of two columns differ in any bit.
 func equalValues(a, b column.Column) error {
 	if a.Type() != b.Type() || a.Len() != b.Len() {
 		return fmt.Errorf("%d of %v and %d of %v", a.Len(), a.Type(), b.Len(), b.Type())
@@ -80,7 +80,7 @@ func equalColumns(t testing.TB, got, want []column.Column) {
 	}
 }
 
-// numbers draws n values with a range between a constant and all bits.
+// numbers draws n values, from constants to values with all bits.
 func numbers[T number](r *rand.Rand, n int) []T {
 	base, shift := T(r.Uint64()), r.IntN(66)
 	if r.IntN(4) == 0 {
@@ -96,7 +96,7 @@ func numbers[T number](r *rand.Rand, n int) []T {
 	return values
 }
 
-// items draws n byte strings from some different ones.
+// items draws n byte strings from a set.
 func items(r *rand.Rand, n int) []string {
 	different := make([]string, 1+r.IntN(1+n))
 	longest := []int{0, 1, 10, 300, 70_000}[r.IntN(20)%5]
@@ -117,7 +117,7 @@ func items(r *rand.Rand, n int) []string {
 	return values
 }
 
-// forms are the ways to make a column: all types, and all forms of byte strings.
+// forms holds functions that make a column, for all types and all forms of byte strings.
 var forms = []func(r *rand.Rand, n int) (column.Column, error){
 	ofNumbers[int8],
 	ofNumbers[int16],
@@ -184,7 +184,7 @@ func ofWidth(r *rand.Rand, n int) (column.Column, error) {
 	return column.OfWidth(width, data)
 }
 
-// draw makes a column of n rows: a slice of a longer one, with a bitmap that begins at an offset.
+// draw makes a column of n rows: a slice of a longer one, with a bitmap at an offset.
 func draw(t testing.TB, r *rand.Rand, form, n int) column.Column {
 	before, after := r.IntN(5)*r.IntN(20), r.IntN(10)
 	c, err := forms[form](r, before+n+after)
@@ -204,7 +204,7 @@ func draw(t testing.TB, r *rand.Rand, form, n int) column.Column {
 	return c.Slice(before, before+n)
 }
 
-// Random columns of all types and forms come back, from pages at every alignment.
+// Random columns of all types and forms survive encoding, in pages at every alignment.
 func TestPageProperty(t *testing.T) {
 	var reused Decoder
 	for seed := range uint64(rounds(400)) {
@@ -246,7 +246,7 @@ func TestPageProperty(t *testing.T) {
 	}
 }
 
-// golden are columns that have every encoding, in every width.
+// golden returns columns that together have every encoding in every width.
 func golden(t testing.TB) []column.Column {
 	t.Helper()
 	offsets, err := column.OfOffsets([]int32{2, 2, 5, 6, 10}, []byte("..abcdefgh"))
@@ -298,7 +298,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// The format stays what it is: saved pages are read by later versions, and by other languages.
+// The format never changes, because later versions and other languages read saved pages.
 func TestPageGolden(t *testing.T) {
 	name := filepath.Join("testdata", "page_v1.bin")
 	page := AppendPage(nil, golden(t))
@@ -325,7 +325,7 @@ func TestPageGolden(t *testing.T) {
 			t.Errorf("number %d in pages is %v, want %s", i+1, typ, name)
 		}
 	}
-	// One page by hand, of two columns, as the package comment describes it.
+	// A page of two columns, written by hand from the package comment.
 	byHand := []byte("WPG\x01" + "-CRC" + "\x60\x00\x00\x00\x00\x00\x00\x00" +
 		"\x03\x00\x00\x00" + "\x02\x00\x00\x00" +
 		"\x02\x00\x01\x01\x00\x00\x00\x00" + "\xfe\xff\xff\xff\xff\xff\xff\xff" +
@@ -344,7 +344,7 @@ func TestPageGolden(t *testing.T) {
 	}
 }
 
-// Pages are as compact as the package comment promises.
+// Pages are as compact as the package comment says.
 func TestPageSizes(t *testing.T) {
 	n := 8000
 	ints, words := make([]int64, n), make([]string, n)
@@ -375,7 +375,7 @@ func TestPageSizes(t *testing.T) {
 	}
 }
 
-// reseal makes length and CRC of a page right, so that damage reaches what reads the rest.
+// reseal sets the length and CRC of a page, so that damage reaches the rest of the decoder.
 func reseal(page []byte) []byte {
 	page = page[:len(page)&^7]
 	if len(page) < pageHeader {
@@ -387,7 +387,7 @@ func reseal(page []byte) []byte {
 	return page
 }
 
-// decodeHostile decodes what may be anything, and reads all that comes of it.
+// decodeHostile decodes arbitrary bytes, and reads all resulting values.
 func decodeHostile(t *testing.T, page []byte) error {
 	t.Helper()
 	columns, err := DecodePage(page)
@@ -403,7 +403,7 @@ func decodeHostile(t *testing.T, page []byte) error {
 	return nil
 }
 
-// Pages that are hostile, with a CRC that is right, cost an error, and memory in proportion.
+// Hostile pages with a valid CRC are errors, and cost memory in proportion to their size.
 func TestPageHostile(t *testing.T) {
 	good := AppendPage(nil, golden(t))
 	unbacked := AppendPage(nil, []column.Column{
@@ -451,7 +451,7 @@ func TestPageHostile(t *testing.T) {
 	}
 }
 
-// Each check of the decoder has a page that only it refuses, and says where.
+// For each check of the decoder, a page fails only that check. The error has its offset.
 func TestPageChecks(t *testing.T) {
 	ints := column.Of([]int64{1, 2})
 	texts := column.OfStrings([]string{"abc", "d"})
@@ -503,7 +503,7 @@ func TestPageChecks(t *testing.T) {
 			t.Errorf("%s: %v, want %s", tt.name, err, want)
 		}
 	}
-	// Constant columns: only the first ones may do without bytes.
+	// Only the first constant columns take no bytes.
 	var constants []column.Column
 	for range 30 {
 		constants = append(constants, column.Of(slices.Repeat([]int64{7}, 4000)))
@@ -524,7 +524,7 @@ func FuzzDecodePage(f *testing.F) {
 	})
 }
 
-// Pages of no columns, of no rows and of columns that differ in length panic.
+// Pages without columns, without rows, or with columns of different lengths panic.
 func TestPagePanics(t *testing.T) {
 	for name, columns := range map[string][]column.Column{
 		"no columns": {}, "no rows": {column.Of([]int64{})}, "zero": {{}},
@@ -541,7 +541,7 @@ func TestPagePanics(t *testing.T) {
 	}
 }
 
-// Costs per byte of the columns, not of the page.
+// Rates count the bytes of the columns, not of the page.
 func BenchmarkPage(b *testing.B) {
 	const n = 1 << 16
 	r := rand.New(rand.NewPCG(1, 1))

@@ -7,16 +7,16 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// MaxParts is the number of partitions of Parts.
+// MaxParts is the number of partitions in Parts.
 const MaxParts = 64
 
-// Parts are rows in a file by partition, a chain for each.
+// Parts holds rows in a file, with a chain for each partition.
 type Parts struct {
-	Chains [MaxParts]*Chain // nil: no rows came
+	Chains [MaxParts]*Chain // nil if a partition has no rows
 	Rows   [MaxParts]int
 }
 
-// Write appends rows that come partition by partition, counts[p] of partition p, on all cores.
+// Write appends rows that are ordered by partition, on all cores. Partition p has counts[p] rows.
 func (x *Parts) Write(dev device.Host, f *File, page []column.Column, counts *[MaxParts]int) error {
 	page, err := ExpandDictionaries(page, page[0].Len()/(4*MaxParts))
 	if err != nil {
@@ -46,7 +46,7 @@ func (x *Parts) Write(dev device.Host, f *File, page []column.Column, counts *[M
 	return errors.Join(errs[:]...)
 }
 
-// Total returns the rows of all partitions.
+// Total returns the number of rows in all partitions.
 func (x *Parts) Total() int {
 	n := 0
 	for _, rows := range x.Rows {
@@ -55,7 +55,7 @@ func (x *Parts) Total() int {
 	return n
 }
 
-// Flush writes what is in buffers, and returns these.
+// Flush flushes all chains. See [Chain.Flush].
 func (x *Parts) Flush() error {
 	for _, c := range x.Chains {
 		if c != nil {

@@ -9,15 +9,15 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Store holds rows of several columns outside of the Go heap. It grows at its end; rows that
-// are dropped leave their memory to later ones. One goroutine uses a Store at a time.
+// Store holds rows of several columns outside the Go heap. It grows at its end. Later rows reuse
+// the memory of removed rows. Only one goroutine may use a Store at a time.
 type Store struct {
 	n       int
 	columns []storedColumn
 }
 
-// storedColumn has the values of fixed size in data, or the bytes of byte strings and their ends.
-// Value i of these is data[ends[i]:ends[i+1]].
+// storedColumn holds values of fixed size in data. Of byte strings it holds the bytes in data, and
+// their ends. Byte string i is data[ends[i]:ends[i+1]].
 type storedColumn struct {
 	typ   column.Type
 	data  *Memory[byte]
@@ -26,7 +26,7 @@ type storedColumn struct {
 	nulls bool
 }
 
-// NewStore returns a store without rows. A budget counts its memory.
+// NewStore returns a store without rows. Budget b counts its memory.
 func NewStore(b *Budget, types []column.Type) *Store {
 	s := &Store{columns: make([]storedColumn, len(types))}
 	for i, t := range types {
@@ -39,12 +39,12 @@ func NewStore(b *Budget, types []column.Type) *Store {
 func emptyMemory[T any](b *Budget) *Memory[T] {
 	m, err := Make[T](b, 0)
 	if err != nil {
-		panic(err) // nothing was asked for
+		panic(err) // cannot happen: no memory is reserved
 	}
 	return m
 }
 
-// Len returns the number of rows. A nil store has none.
+// Len returns the number of rows, 0 for a nil store.
 func (s *Store) Len() int {
 	if s == nil {
 		return 0
@@ -52,8 +52,8 @@ func (s *Store) Len() int {
 	return s.n
 }
 
-// Bytes returns the memory of the rows. Unused room at the end is untouched, except after rows were
-// dropped, and so takes none.
+// Bytes returns the memory of the rows. Unused capacity does not count: it takes no memory until it
+// is first written.
 func (s *Store) Bytes() int64 {
 	if s == nil {
 		return 0
@@ -79,7 +79,7 @@ func (c *storedColumn) used(n int) int64 {
 	return c.ends.Slice[n]
 }
 
-// minParallelRows is the minimum number of rows to copy the columns of on several cores.
+// minParallelRows is the minimum number of rows whose columns are copied on several cores.
 const minParallelRows = 1 << 12
 
 // Append copies rows to the end of the store.
@@ -104,8 +104,8 @@ func (s *Store) Append(dev device.Host, columns []column.Column) error {
 	return nil
 }
 
-// grow makes room for the values of a column from place at on. Memory grows by a quarter at least,
-// since each time the system may move it.
+// grow reserves memory for the values of a column from row at on. Memory grows by at least a
+// quarter, because the system may have to move it.
 func (c *storedColumn) grow(at int, from column.Column) error {
 	n := at + from.Len()
 	size := c.used(at)
@@ -134,7 +134,7 @@ func growTo[T any](m *Memory[T], n int) error {
 	return m.Grow(max(n, have+have/4, 1<<12))
 }
 
-// put writes the values of a column from place at on.
+// put writes the values of a column from row at on.
 func (c *storedColumn) put(at int, from column.Column) {
 	if c.typ == column.Bytes {
 		c.putBytes(at, from)
@@ -177,7 +177,7 @@ func (c *storedColumn) putBytes(at int, from column.Column) {
 	}
 }
 
-// putOffsets copies byte strings that lie one after another, from the first of ends on.
+// putOffsets copies consecutive byte strings to to[ends[0]:], and sets the following ends.
 func putOffsets[O int32 | int64](to []byte, ends []int64, offsets []O, data []byte) {
 	first, last := offsets[0], offsets[len(offsets)-1]
 	copy(to[ends[0]:], data[first:last])
@@ -187,7 +187,7 @@ func putOffsets[O int32 | int64](to []byte, ends []int64, offsets []O, data []by
 	}
 }
 
-// View returns the rows as columns, which later calls of append and free end.
+// View returns the rows as columns. They are valid until the next call that changes the store.
 func (s *Store) View() []column.Column {
 	columns := make([]column.Column, len(s.columns))
 	for i, c := range s.columns {
@@ -202,7 +202,7 @@ func (s *Store) View() []column.Column {
 			v, err = column.OfOffsets(c.ends.Slice[:s.n+1], c.data.Slice)
 		}
 		if err != nil {
-			panic(err) // the store has written them
+			panic(err) // cannot happen: the store has written them
 		}
 		if c.nulls && s.n > 0 {
 			v = v.WithValid(column.OfBits(c.valid.Slice, 0, s.n))
@@ -221,14 +221,14 @@ func (s *Store) ViewNotNull(n int) []column.Column {
 	return view.View()
 }
 
-// ForEachChunk passes the rows to f, some that take about size bytes at a time.
+// ForEachChunk calls f for consecutive chunks of rows, of about size bytes each.
 func (s *Store) ForEachChunk(size int64, f func([]column.Column) error) error {
 	view, n := s.View(), s.n
 	step := int(max(1, size/(s.Bytes()/int64(max(n, 1))+1)))
 	for lo := 0; lo < n; {
 		hi := min(lo+step, n)
 		chunk := Slice(view, lo, hi)
-		for hi-lo > 1 && Bytes(chunk) > 2*size { // long values lie here
+		for hi-lo > 1 && Bytes(chunk) > 2*size { // the chunk has long values
 			hi = lo + (hi-lo)/2
 			chunk = Slice(view, lo, hi)
 		}
@@ -240,7 +240,7 @@ func (s *Store) ForEachChunk(size int64, f func([]column.Column) error) error {
 	return nil
 }
 
-// Rewrite replaces each chunk of rows by those that f returns, which are no more.
+// Rewrite replaces each chunk of rows by the rows that f returns, which must not be more.
 func (s *Store) Rewrite(dev device.Host, size int64,
 	f func([]column.Column) ([]column.Column, error)) error {
 	kept := 0
@@ -261,7 +261,7 @@ func (s *Store) Rewrite(dev device.Host, size int64,
 	return err
 }
 
-// shrink returns memory if rows take less than half of it.
+// shrink frees memory if rows take less than half of it.
 func (c *storedColumn) shrink(rows int) {
 	if n := int(c.used(rows)); n < len(c.data.Slice)/2 {
 		c.data.Shrink(n)
@@ -271,8 +271,8 @@ func (c *storedColumn) shrink(rows int) {
 	}
 }
 
-// Reset drops all rows and keeps their memory, except byte strings that take less than half of it:
-// next time they may be in another column.
+// Reset removes all rows and keeps their memory for later rows. It shrinks memory of byte strings
+// if less than half is used, because later byte strings may be in another column.
 func (s *Store) Reset() {
 	if s == nil {
 		return
@@ -286,7 +286,7 @@ func (s *Store) Reset() {
 	s.n = 0
 }
 
-// Free drops all rows and returns the memory. A nil store has none.
+// Free removes all rows and frees their memory. It does nothing for a nil store.
 func (s *Store) Free() {
 	if s == nil {
 		return
@@ -299,7 +299,7 @@ func (s *Store) Free() {
 	s.n = 0
 }
 
-// ViewWithNull is View with a row of nulls after the others, which the next Append overwrites.
+// ViewWithNull returns View with an additional row of nulls, which the next Append overwrites.
 func (s *Store) ViewWithNull(dev device.Host) ([]column.Column, error) {
 	columns := make([]column.Column, len(s.columns))
 	for i, c := range s.columns {
@@ -312,7 +312,7 @@ func (s *Store) ViewWithNull(dev device.Host) ([]column.Column, error) {
 	return s.View(), nil
 }
 
-// emptyValue is a column of one value: zero, or no bytes.
+// emptyValue returns a column with a single value: zero, or an empty byte string.
 func emptyValue(t column.Type) column.Column {
 	if t == column.Bytes {
 		return column.OfStrings([]string{""})

@@ -17,7 +17,7 @@ func drawPage(t testing.TB, r *rand.Rand, n int) []column.Column {
 	return page
 }
 
-// A store has the rows that were appended, also after rows were dropped and chunks rewritten.
+// A store has the appended rows, even after rows were removed and chunks were rewritten.
 func TestStore(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	for seed := range uint64(30) {
@@ -59,7 +59,7 @@ func TestStore(t *testing.T) {
 					}
 				}
 			}
-			var odd []uint32 // rows that stay
+			var odd []uint32 // rows to keep
 			for i := range all[0].Len() {
 				if i%2 == 1 {
 					odd = append(odd, uint32(i))
@@ -84,7 +84,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// A Taker takes the rows that Take does, call after call.
+// A Taker returns the same rows as Take, call after call.
 func TestTaker(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	r := rand.New(rand.NewPCG(7, 8))

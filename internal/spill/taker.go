@@ -7,15 +7,15 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Taker takes rows of pages as Take does, but to memory that it uses again: new memory takes longer
-// to find and to zero than rows take to copy. The zero value is ready. One goroutine uses it at a
-// time.
+// Taker gathers rows of pages like Take, but reuses its memory, because allocating and zeroing new
+// memory takes longer than the copy. The zero value is ready. Only one goroutine may use a Taker at
+// a time.
 type Taker struct {
 	words [][]uint64 // by column
 }
 
-// Take returns some rows of a page, in that order. They are valid until the next call, in memory of
-// their own where a column has nulls or byte strings.
+// Take returns the given rows of a page, in that order. They are valid until the next call. Columns
+// with nulls or byte strings have their own memory.
 func (t *Taker) Take(dev device.Host, page []column.Column, rows []uint32) []column.Column {
 	for len(t.words) < len(page) {
 		t.words = append(t.words, nil)
@@ -31,7 +31,6 @@ func (t *Taker) Take(dev device.Host, page []column.Column, rows []uint32) []col
 	return out
 }
 
-// take takes rows of column i.
 func (t *Taker) take(dev device.Host, i int, c column.Column, rows []uint32) column.Column {
 	size := c.Type().Size()
 	if words := (len(rows)*size + 7) / 8; words > len(t.words[i]) {
@@ -51,12 +50,12 @@ func (t *Taker) take(dev device.Host, i int, c column.Column, rows []uint32) col
 	}
 	taken, err := column.OfRaw(c.Type(), to)
 	if err != nil {
-		panic(err) // the length is that of whole values
+		panic(err) // cannot happen: the length is a multiple of the value size
 	}
 	return taken
 }
 
-// takeGrain is the number of rows that a core takes at a time.
+// takeGrain is the number of rows that a core copies at a time.
 const takeGrain = 1 << 14
 
 func takeRows[T number](dev device.Host, to, from []T, rows []uint32) {
