@@ -14,14 +14,15 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Array converts a column to an array of type t. If t is nil, the type follows from the column:
-// numbers of its size, booleans, binary. The column must have the storage type of t. For a
-// dictionary type the result is an array of its values.
+// Array converts a column to an array of type t. If t is nil, the column determines the type:
+// numbers of the same size, booleans or binary. Otherwise the column must have the type that
+// [Storage] returns for t. For a dictionary type, the result is an array of the values, without
+// codes.
 //
 // The array is a view of the column's memory. These are copied: booleans, which become bits; the
 // bytes of Go strings; byte strings if t requires other offsets or another width than the column
-// has; and a bitmap that does not begin at a byte. Text is not validated: with a string type, the
-// caller asserts that the bytes are UTF-8.
+// has; and a validity bitmap that does not begin at a byte boundary. Text is not validated: with a
+// string type, the caller asserts that the bytes are UTF-8.
 func Array(c column.Column, t arrow.DataType) (arrow.Array, error) {
 	if t == nil {
 		t = typeOf(c)
@@ -51,7 +52,8 @@ func Array(c column.Column, t arrow.DataType) (arrow.Array, error) {
 	return arr, nil
 }
 
-// RecordBatch converts columns to a record batch of a schema. Errors name the field.
+// RecordBatch converts columns to a record batch: columns[i] becomes field i of the schema. Errors
+// name the field.
 func RecordBatch(columns []column.Column, schema *arrow.Schema) (arrow.RecordBatch, error) {
 	if len(columns) != schema.NumFields() {
 		return nil, fmt.Errorf("arrow: %d columns for a schema of %d fields", len(columns), schema.NumFields())
@@ -83,7 +85,7 @@ func RecordBatch(columns []column.Column, schema *arrow.Schema) (arrow.RecordBat
 	return array.NewRecordBatch(schema, arrays, int64(rows)), nil
 }
 
-// arrayOf returns an array of a type with the storage of the column.
+// arrayOf converts a column to an array of type t, which is neither an extension nor a dictionary.
 func arrayOf(c column.Column, t arrow.DataType) (arrow.Array, error) {
 	buffers := []*memory.Buffer{validity(c)}
 	switch id := t.ID(); {
@@ -112,7 +114,8 @@ func arrayOf(c column.Column, t arrow.DataType) (arrow.Array, error) {
 	return array.MakeFromData(data), nil
 }
 
-// validity returns the bitmap of a column, beginning at a byte, or nil if no value is null.
+// validity returns a bitmap of the values that are not null, or nil if no value is null. The bitmap
+// begins at a byte boundary.
 func validity(c column.Column) *memory.Buffer {
 	if c.Nulls() == 0 {
 		return nil
@@ -130,7 +133,8 @@ func validity(c column.Column) *memory.Buffer {
 	return memory.NewBufferBytes(shifted)
 }
 
-// offsetsOf returns 32-bit or 64-bit offsets as bytes, and the text that they index.
+// offsetsOf returns the column's 64-bit offsets if large is set, else 32-bit offsets, and the text
+// that they index.
 func offsetsOf(c column.Column, large bool) (at, text []byte, err error) {
 	o32, o64, text := c.Offsets()
 	switch {
@@ -170,7 +174,8 @@ func bytesOf[O int32 | int64](values []O) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*int(unsafe.Sizeof(values[0])))
 }
 
-// ofWidth returns the memory of values that all have one width, except nulls.
+// ofWidth returns the column's values as consecutive bytes. Any value of another width, except
+// null, is an error.
 func ofWidth(c column.Column, width int) ([]byte, error) {
 	if c.Width() == width && width > 0 {
 		return c.Raw(), nil
@@ -188,7 +193,6 @@ func ofWidth(c column.Column, width int) ([]byte, error) {
 	return raw, nil
 }
 
-// viewsOf copies a column to an array of views.
 func viewsOf(c column.Column, t arrow.DataType) arrow.Array {
 	builder := array.NewBuilder(memory.DefaultAllocator, t)
 	defer builder.Release()

@@ -12,11 +12,11 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Column converts an array to a column; the package comment lists what is copied. Arrays with
-// buffers shorter than they claim or with offsets outside of them are errors, and so are types that
-// columns do not support.
+// Column converts an array to a column. The package comment lists what is copied. A type that
+// columns do not support is an error. So is a buffer that is too short for the array's length, and
+// an offset outside its buffer.
 func Column(arr arrow.Array) (c column.Column, err error) {
-	defer recoverError(&err, "read an array") // dictionaries are built lazily, and may panic
+	defer recoverError(&err, "read an array") // dictionaries are built lazily, which may panic
 	if _, err := Storage(arr.DataType()); err != nil {
 		return c, err
 	}
@@ -33,7 +33,7 @@ func Column(arr arrow.Array) (c column.Column, err error) {
 	return c, nil
 }
 
-// Columns converts a record batch to columns. Errors name the field.
+// Columns converts each field of a record batch to a column. Errors name the field.
 func Columns(rec arrow.RecordBatch) ([]column.Column, error) {
 	columns := make([]column.Column, rec.NumCols())
 	for i := range columns {
@@ -45,7 +45,6 @@ func Columns(rec arrow.RecordBatch) ([]column.Column, error) {
 	return columns, nil
 }
 
-// values converts an array that is neither an extension nor a dictionary.
 func values(arr arrow.Array) (c column.Column, err error) {
 	n, data := arr.Len(), arr.Data()
 	if data.Offset() < 0 || n < 0 || data.Offset() > math.MaxInt/64-n {
@@ -74,7 +73,7 @@ func values(arr arrow.Array) (c column.Column, err error) {
 	return withValid(c, data)
 }
 
-// empty returns a column without values, for types that have columns.
+// empty returns a column without values. Columns must support t.
 func empty(t arrow.DataType) column.Column {
 	switch storage, _ := Storage(t); storage {
 	case column.Bool:
@@ -86,7 +85,8 @@ func empty(t arrow.DataType) column.Column {
 	}
 }
 
-// withValid adds the validity of an array to a column. It counts nulls if their number is unknown.
+// withValid adds the validity bitmap of an array to a column. It counts the nulls if data does not
+// state their number.
 func withValid(c column.Column, data arrow.ArrayData) (column.Column, error) {
 	bits, err := buffer(data, 0, (data.Offset()+c.Len()+7)/8)
 	if data.Buffers()[0] == nil || data.Buffers()[0].Len() == 0 {
@@ -105,7 +105,7 @@ func withValid(c column.Column, data arrow.ArrayData) (column.Column, error) {
 	return c.WithValid(valid), nil
 }
 
-// buffer returns the memory of a buffer, which must have at least size bytes.
+// buffer returns the bytes of buffer i. Fewer than size bytes are an error.
 func buffer(data arrow.ArrayData, i, size int) ([]byte, error) {
 	if i >= len(data.Buffers()) {
 		return nil, fmt.Errorf("%d buffers, want more than %d", len(data.Buffers()), i)
@@ -120,7 +120,7 @@ func buffer(data arrow.ArrayData, i, size int) ([]byte, error) {
 	return b, nil
 }
 
-// slice returns n values of a buffer from the array's offset on. It copies them if they are not
+// slice returns n values of buffer i, starting at the array's offset. It copies values that are not
 // aligned to their size.
 func slice[T any](data arrow.ArrayData, i, n int) ([]T, error) {
 	var zero T
@@ -164,10 +164,10 @@ func offsets[O int32 | int64](data arrow.ArrayData) (column.Column, error) {
 	return column.OfOffsets(at, text)
 }
 
-// inline is the length of the longest value that lies in its view.
+// inline is the length of the longest value that is stored inside its view.
 const inline = 12
 
-// views returns headers of strings that point to the bytes of the views.
+// views returns a column of strings that point to the bytes of the views.
 func views(data arrow.ArrayData) (column.Column, error) {
 	n := data.Len()
 	raw, err := slice[[4]uint32](data, 1, n) // length, four bytes, buffer, offset
@@ -195,7 +195,7 @@ func views(data arrow.ArrayData) (column.Column, error) {
 	return column.OfStrings(strings), nil
 }
 
-// fixed converts values that all have the size of their type.
+// fixed converts an array of values that all have the same size.
 func fixed(data arrow.ArrayData) (column.Column, error) {
 	t, n := data.DataType(), data.Len()
 	storage, _ := Storage(t)
@@ -204,7 +204,7 @@ func fixed(data arrow.ArrayData) (column.Column, error) {
 	}
 	width := t.(arrow.FixedWidthDataType).BitWidth() / 8
 	if width <= 0 {
-		return column.OfStrings(make([]string, n)), nil // of no bytes
+		return column.OfStrings(make([]string, n)), nil // values without bytes
 	}
 	if n > math.MaxInt/width-data.Offset() {
 		return column.Column{}, fmt.Errorf("values of %d bytes", width)
@@ -235,13 +235,11 @@ func ofFixed(t column.Type, data arrow.ArrayData) (c column.Column, err error) {
 	return ofNumbers(t, p, n), nil
 }
 
-// first returns a pointer to the values of an array.
 func first[T any](data arrow.ArrayData, n int) (unsafe.Pointer, error) {
 	values, err := slice[T](data, 1, n)
 	return unsafe.Pointer(unsafe.SliceData(values)), err
 }
 
-// ofNumbers returns a column of n numbers that begin at p.
 func ofNumbers(t column.Type, p unsafe.Pointer, n int) column.Column {
 	switch t {
 	case column.Int8:

@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// fromJSON parses an array of a type.
+// fromJSON parses text as an array of type typ.
 func fromJSON(t testing.TB, typ arrow.DataType, text string) arrow.Array {
 	t.Helper()
 	arr, _, err := array.FromJSON(memory.DefaultAllocator, typ, strings.NewReader(text))
@@ -35,13 +35,12 @@ func anys(c column.Column) []any {
 
 const long = "longer than a view"
 
-// scenarios are arrays of all types that columns support, with nulls, and the values of their
-// columns.
+// scenarios has arrays of all types that columns support, with nulls, and the expected values.
 var scenarios = []struct {
 	typ  arrow.DataType
 	text string
 	want []any
-	back arrow.DataType // the type after a round trip; nil: the same
+	back arrow.DataType // type after a round trip; nil if unchanged
 }{
 	{arrow.PrimitiveTypes.Int8, `[1,null,-3]`, []any{int8(1), nil, int8(-3)}, nil},
 	{arrow.PrimitiveTypes.Int16, `[1,null,-3]`, []any{int16(1), nil, int16(-3)}, nil},
@@ -115,7 +114,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// checkBack requires a column, and each part of it, to convert back to its array.
+// checkBack checks that a column and its slices convert back to the array.
 func checkBack(t *testing.T, c column.Column, arr arrow.Array, typ, back arrow.DataType) {
 	t.Helper()
 	for lo := range c.Len() + 1 {
@@ -186,7 +185,7 @@ func TestMisaligned(t *testing.T) {
 	}
 }
 
-// Arrays that claim more than their buffers hold are errors.
+// Arrays that claim more bytes than their buffers have are errors.
 func TestHostileArrays(t *testing.T) {
 	bytes := func(b ...byte) *memory.Buffer { return memory.NewBufferBytes(b) }
 	for name, tt := range map[string]struct {
@@ -200,7 +199,8 @@ func TestHostileArrays(t *testing.T) {
 	} {
 		data := array.NewData(tt.typ, tt.n, tt.buffers, nil, 0, tt.at)
 		func() {
-			defer func() { _ = recover() }() // by arrow-go, which checks some of it
+			// arrow-go checks some of these arrays itself, and panics
+			defer func() { _ = recover() }()
 			if c, err := Column(array.MakeFromData(data)); err == nil {
 				t.Errorf("%s: %v is no error", name, anys(c))
 			}
@@ -257,7 +257,7 @@ func TestDictionary(t *testing.T) {
 			t.Errorf("codes %s are no error", text)
 		}
 	}
-	// A null in the dictionary is a null of its rows.
+	// A row is null if its value in the dictionary is null.
 	nulls := array.NewDictionaryArray(typ, fromJSON(t, arrow.PrimitiveTypes.Int8, `[0,1]`), fromJSON(t, arrow.BinaryTypes.String, `[null,"y"]`))
 	if c, err := Column(nulls); err != nil || !slices.Equal(anys(c), []any{nil, "y"}) {
 		t.Errorf("%v, %v", anys(c), err)
@@ -313,7 +313,7 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
-// Columns without a requested type convert to their natural types.
+// Columns without a requested type convert to the default types.
 func TestNaturalTypes(t *testing.T) {
 	small, _ := column.OfOffsets([]int32{0, 1}, []byte("a"))
 	large, _ := column.OfOffsets([]int64{0, 1}, []byte("a"))

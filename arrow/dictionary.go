@@ -9,10 +9,12 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Dictionary returns the two parts of a dictionary array: a code per row, null where the row is,
-// and the values that the codes number from 0 on. Neither is copied. Codes outside the dictionary
-// are an error. Codes are cheaper to work on than values, but two arrays may give a value different
-// codes, and a dictionary may contain a value twice.
+// Dictionary returns the two parts of a dictionary array. codes holds a code per row, or null if
+// the row is null. values holds the value of code i at index i. Neither is copied. A code outside
+// the dictionary is an error.
+//
+// Codes are cheaper to process than values. However, two arrays may use different codes for one
+// value, and one dictionary may contain a value twice.
 func Dictionary(arr *array.Dictionary) (codes, values column.Column, err error) {
 	defer recoverError(&err, "read an array")
 	if codes, err = Column(arr.Indices()); err != nil {
@@ -25,8 +27,8 @@ func Dictionary(arr *array.Dictionary) (codes, values column.Column, err error) 
 	return codes, values, err
 }
 
-// decoded returns the values of a dictionary array. A row is null if its code is null, or the value
-// of its code.
+// decoded returns the value of each row. A row is null if its code is null or if the dictionary's
+// value is null.
 func decoded(arr *array.Dictionary) (column.Column, error) {
 	codes, err := Column(arr.Indices())
 	if err != nil {
@@ -54,7 +56,7 @@ func decoded(arr *array.Dictionary) (column.Column, error) {
 	return c.WithValid(column.OfBools(valid)), nil
 }
 
-// rows returns codes as indexes of the values of a dictionary, -1 for null.
+// rows returns codes as indexes of a dictionary's n values, and -1 for null.
 func rows(codes column.Column, n int) (at []int, err error) {
 	switch codes.Type() {
 	case column.Int8:
@@ -92,8 +94,8 @@ func rowsOf[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](c
 	return at, nil
 }
 
-// gather returns a column of the values at some rows. A row of -1 gets an arbitrary value. Byte
-// strings without nulls stay codes.
+// gather returns a column of the values that at indexes. Index -1 yields an arbitrary value. Byte
+// strings become codes if no value is null.
 func gather(values column.Column, at []int) (column.Column, error) {
 	switch t := values.Type(); {
 	case t == column.Bytes && values.Len() > 0 && !values.HasNulls() && !values.HasCodes():

@@ -11,19 +11,19 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// arrow-go trusts the metadata of a message and allocates what it says: one damaged number would
-// exhaust memory. Messages are therefore read here, and passed on only if the lists in them fit the
-// message.
+// arrow-go trusts the lengths in a message's metadata when it allocates memory, so one damaged
+// length would exhaust memory. This file therefore reads messages itself. It passes a message to
+// arrow-go only if the lists in its metadata fit into the message.
 
-// maxRatio bounds the compression ratio of data. No codec of Arrow exceeds it, except on zeros.
+// maxRatio bounds a single allocation relative to the size of the file. No codec of Arrow
+// compresses data further, except zeros.
 const maxRatio = 1 << 12
 
-// maxAlloc bounds a single allocation of a reader, in bytes.
 const maxAlloc = 1 << 32
 
-// OpenIPC reads the metadata of an Arrow file or stream of size bytes. The first bytes distinguish
-// the two. Damage is an error, here or when [NextBatch] reads a record batch. Numbers that exceed
-// the bytes of a message are refused before memory is allocated.
+// OpenIPC reads the metadata of an Arrow file or stream of size bytes. It distinguishes the two by
+// their first bytes. Damaged metadata is an error here, and a damaged record batch is an error of
+// [NextBatch]. A length that exceeds its message is an error before memory is allocated.
 func OpenIPC(r io.ReaderAt, size int64) (_ *ipc.Reader, err error) {
 	defer recoverError(&err, "open Arrow file")
 	m, err := newMessages(r, size)
@@ -38,8 +38,8 @@ func OpenIPC(r io.ReaderAt, size int64) (_ *ipc.Reader, err error) {
 	return rd, nil
 }
 
-// NextBatch returns the next record batch of a reader, or [io.EOF] after the last. Panics of
-// arrow-go on damaged files become errors. The batch is valid until the next call.
+// NextBatch returns the next record batch of a reader, or [io.EOF] after the last. If arrow-go
+// panics on a damaged file, NextBatch returns an error. The batch is valid until the next call.
 func NextBatch(r *ipc.Reader) (rec arrow.RecordBatch, err error) {
 	defer recoverError(&err, "read Arrow file")
 	if !r.Next() {
@@ -54,13 +54,15 @@ func NextBatch(r *ipc.Reader) (rec arrow.RecordBatch, err error) {
 	return r.RecordBatch(), nil
 }
 
-// maxRows bounds the rows of a batch: rows of nulls take no bytes in the file.
+// maxRows bounds the rows of a batch. A batch of nulls may claim any number of rows, because its
+// rows take no bytes in the file.
 const maxRows = 1 << 28
 
-// messages reads the messages of an Arrow stream, or of a file, between its header and its footer.
+// messages reads the messages of an Arrow stream, or those between the header and the footer of an
+// Arrow file.
 type messages struct {
 	r    *io.SectionReader
-	left int64 // number of bytes that may be messages
+	left int64 // unread bytes before the end of the stream or the footer
 }
 
 func newMessages(at io.ReaderAt, size int64) (*messages, error) {
@@ -81,7 +83,7 @@ func newMessages(at io.ReaderAt, size int64) (*messages, error) {
 	return &messages{io.NewSectionReader(at, 8, size-8), size - 18 - footer}, nil
 }
 
-// Message returns the next message, or io.EOF after the last.
+// Message implements [ipc.MessageReader].
 func (m *messages) Message() (_ *ipc.Message, err error) {
 	defer recoverError(&err, "read Arrow message")
 	size, err := m.word()
@@ -131,19 +133,19 @@ func (m *messages) bytes(n int64) ([]byte, error) {
 	return b, err
 }
 
-// Retain and Release implement [ipc.MessageReader]. They have nothing to free.
+// Retain and Release implement [ipc.MessageReader]. They do nothing.
 func (m *messages) Retain()  {}
 func (m *messages) Release() {}
 
-// flat is a FlatBuffers buffer. Out-of-range references panic.
+// flat reads a FlatBuffers buffer. An out-of-range reference panics.
 type flat struct {
 	b      []byte
-	fields int // remaining visits of fields: two references may share one
+	fields int // number of further visits to fields; bounds damaged references that form a cycle
 }
 
 func (f *flat) u32(at int) int { return int(binary.LittleEndian.Uint32(f.b[at:])) }
 
-// field returns the position of a field of a table, or 0 if it is missing.
+// field returns the position of field i of a table, or 0 if the field is missing.
 func (f *flat) field(table, i int) int {
 	v := table - int(int32(f.u32(table)))
 	if 4+2*i >= int(binary.LittleEndian.Uint16(f.b[v:])) {
@@ -155,7 +157,8 @@ func (f *flat) field(table, i int) int {
 	return 0
 }
 
-// list returns the first element and the length of a list that a field refers to.
+// list returns the position of the first element and the length of a list, which field i of a table
+// refers to. An element has size bytes. A list that exceeds the buffer panics.
 func (f *flat) list(table, i, size int) (first, n int) {
 	at := f.field(table, i)
 	if at == 0 {
@@ -169,7 +172,8 @@ func (f *flat) list(table, i, size int) (first, n int) {
 	return at + 4, n
 }
 
-// checkMessage returns the length of a message's body, if the lists of its metadata fit.
+// checkMessage returns the length of a message's body. It returns an error if a list in the
+// metadata exceeds the metadata.
 func checkMessage(meta []byte) (body int64, err error) {
 	defer recoverError(&err, "read Arrow message")
 	f := flat{meta, len(meta)}
@@ -197,7 +201,6 @@ func checkMessage(meta []byte) (body int64, err error) {
 	return body, nil
 }
 
-// checkFields checks the fields of a schema and their children.
 func (f *flat) checkFields(table, i, depth int) {
 	first, n := f.list(table, i, 4)
 	if f.fields -= n; f.fields < 0 || depth > 64 {
@@ -210,14 +213,13 @@ func (f *flat) checkFields(table, i, depth int) {
 	}
 }
 
-// checkRecords checks the buffer descriptions of a record batch.
 func (f *flat) checkRecords(table int) {
 	f.list(table, 1, 16)
 	f.list(table, 2, 16)
 	f.list(table, 4, 8)
 }
 
-// bounded refuses allocations that no valid file of a size needs.
+// bounded panics on an allocation of more than limit bytes.
 type bounded struct {
 	memory.Allocator
 	limit int
@@ -237,7 +239,6 @@ func (a bounded) Reallocate(n int, b []byte) []byte {
 	return a.Allocator.Reallocate(n, b)
 }
 
-// recoverError turns panics of a reader of untrusted bytes into errors.
 func recoverError(err *error, doing string) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("arrow: %s: %v", doing, p)

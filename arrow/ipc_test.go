@@ -82,7 +82,7 @@ func TestIPC(t *testing.T) {
 	}
 }
 
-// Damaged files are errors, or hold other values. Nothing panics, and no claimed number exhausts
+// A damaged file is an error or has other values. Nothing panics, and no damaged length exhausts
 // memory.
 func TestDamagedIPC(t *testing.T) {
 	file, stream := ipcFiles(t)

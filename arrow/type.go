@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// plain maps Arrow types with values that columns store unchanged.
+// plain maps Arrow types to the columns that store their values unchanged.
 var plain = map[arrow.Type]column.Type{
 	arrow.INT8: column.Int8, arrow.INT16: column.Int16, arrow.INT32: column.Int32, arrow.INT64: column.Int64,
 	arrow.UINT8: column.Uint8, arrow.UINT16: column.Uint16, arrow.UINT32: column.Uint32, arrow.UINT64: column.Uint64,
@@ -18,7 +18,8 @@ var plain = map[arrow.Type]column.Type{
 	arrow.NULL: column.Bytes,
 }
 
-// stored maps types that are integers or bytes with a meaning.
+// stored maps Arrow types that give integers or bytes another meaning, such as a date, to their
+// columns.
 var stored = map[arrow.Type]column.Type{
 	arrow.DATE32: column.Int32, arrow.DATE64: column.Int64, arrow.TIME32: column.Int32, arrow.TIME64: column.Int64,
 	arrow.TIMESTAMP: column.Int64, arrow.DURATION: column.Int64, arrow.INTERVAL_MONTHS: column.Int32,
@@ -27,7 +28,8 @@ var stored = map[arrow.Type]column.Type{
 	arrow.INTERVAL_DAY_TIME: column.Bytes, arrow.INTERVAL_MONTH_DAY_NANO: column.Bytes,
 }
 
-// Storage returns the column type of an Arrow type, or an error if it has none.
+// Storage returns the type of the columns that hold values of Arrow type t. It returns an error if
+// columns do not support t.
 func Storage(t arrow.DataType) (column.Type, error) {
 	if t != nil {
 		t = meaning(t)
@@ -41,9 +43,10 @@ func Storage(t arrow.DataType) (column.Type, error) {
 	return column.None, fmt.Errorf("arrow: columns cannot hold values of type %v", t)
 }
 
-// Numeric returns nil if the values of a type are plain integers or floats, so that sums and means
-// of its columns are those of the values. Otherwise it returns an error: a decimal's integers are
-// scaled, and dates have no sum. Counts, first and last values are meaningful for all types.
+// Numeric returns nil if columns hold the values of t themselves, as integers or floats. Sums and
+// means of such columns are sums and means of the values. For other types it returns an error: a
+// decimal is stored as a scaled integer, and a sum of dates means nothing. Counts, first and last
+// values are meaningful for all types.
 func Numeric(t arrow.DataType) error {
 	c, err := Storage(t)
 	if err != nil {
@@ -55,8 +58,8 @@ func Numeric(t arrow.DataType) error {
 	return fmt.Errorf("arrow: values of type %v cannot be added up: a column has them as %v", t, c)
 }
 
-// Ordered returns nil if the order of a type's columns is that of its values, so that minima and
-// maxima agree. Wide decimals and intervals are little-endian bytes, which have another order.
+// Ordered returns nil if columns sort like the values of t, so that minima and maxima are correct.
+// It returns an error for wide decimals and intervals, which columns store as little-endian bytes.
 func Ordered(t arrow.DataType) error {
 	c, err := Storage(t)
 	if err != nil {
@@ -68,7 +71,7 @@ func Ordered(t arrow.DataType) error {
 	return nil
 }
 
-// meaning unwraps a type: the storage of extensions, the values of dictionaries.
+// meaning unwraps a type to the storage of an extension and the values of a dictionary.
 func meaning(t arrow.DataType) arrow.DataType {
 	for {
 		switch of := t.(type) {
@@ -82,7 +85,6 @@ func meaning(t arrow.DataType) arrow.DataType {
 	}
 }
 
-// typeOf returns the natural array type of a column.
 func typeOf(c column.Column) arrow.DataType {
 	switch c.Type() {
 	case column.Bytes:
@@ -101,7 +103,6 @@ func typeOf(c column.Column) arrow.DataType {
 	return numbers[c.Type()]
 }
 
-// numbers maps number columns to array types.
 var numbers = map[column.Type]arrow.DataType{
 	column.Int8: arrow.PrimitiveTypes.Int8, column.Int16: arrow.PrimitiveTypes.Int16,
 	column.Int32: arrow.PrimitiveTypes.Int32, column.Int64: arrow.PrimitiveTypes.Int64,

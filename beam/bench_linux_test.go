@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/group"
 )
 
-// The rows of BenchmarkGroup: 10^7 in 10^5 groups, in blocks of 64 Ki rows.
+// BenchmarkGroup has 10^7 rows in 10^5 groups, in blocks of 64 Ki rows.
 const benchRows, benchGroups, benchBlock = 10_000_000, 100_000, 1 << 16
 
 func processorTime(b *testing.B) time.Duration {
@@ -26,8 +26,8 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// measure reports the processor time of f, in user and kernel mode: the mean and, because other
-// processes share the caches, the least.
+// measure reports the processor time of f in user and kernel mode. It reports the mean and the
+// minimum, because other processes share the caches.
 func measure(b *testing.B, f func()) {
 	var used time.Duration
 	least := time.Hour
@@ -42,7 +42,7 @@ func measure(b *testing.B, f func()) {
 }
 
 // BenchmarkGroup compares the processor time of a pipeline on Prism, which runs in this process,
-// with that of group.By.
+// with the processor time of group.By.
 func BenchmarkGroup(b *testing.B) {
 	keys, values := make([]int64, benchRows), make([]int64, benchRows)
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -12,13 +12,13 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// MaxBlock is the maximum size of blocks and partial states in bytes. A single row or group of any
-// size is in one piece. Flink refuses elements of more than 10 MB.
+// MaxBlock is the maximum size of blocks and partial states in bytes. A single row or group is
+// never split, so it may exceed MaxBlock. Flink refuses elements of more than 10 MB.
 const MaxBlock = 1 << 20
 
-// Encode cuts the rows of a record batch into blocks of at most [MaxBlock] bytes. A batch without
-// rows is one block with only a schema. An error names the column that package arrow does not
-// support.
+// Encode encodes a record batch as blocks of at most [MaxBlock] bytes. A batch without rows becomes
+// one block, which contains only the schema. If package arrow does not support a column, the error
+// names it.
 func Encode(rec goarrow.RecordBatch) ([][]byte, error) {
 	columns, err := arrow.Columns(rec)
 	if err != nil {
@@ -36,8 +36,8 @@ func Encode(rec goarrow.RecordBatch) ([][]byte, error) {
 	return blocks, nil
 }
 
-// EncodeColumns is Encode for columns of one length and their names. Byte strings become Arrow's
-// binary; those of a record batch may be text.
+// EncodeColumns encodes columns of equal length and their names as blocks. See [Encode]. Byte
+// strings get Arrow's binary type, which does not require text.
 func EncodeColumns(names []string, columns []column.Column) ([][]byte, error) {
 	if len(names) != len(columns) {
 		return nil, fmt.Errorf("beam: EncodeColumns: %w: %d names of %d columns", weft.ErrOptions,
@@ -58,7 +58,6 @@ func EncodeColumns(names []string, columns []column.Column) ([][]byte, error) {
 	return blocks, nil
 }
 
-// encodeColumns cuts columns into blocks of a schema.
 func encodeColumns(columns []column.Column, schema *goarrow.Schema) ([][]byte, error) {
 	rows := 0
 	if len(columns) > 0 {
@@ -78,8 +77,8 @@ func encodeColumns(columns []column.Column, schema *goarrow.Schema) ([][]byte, e
 	})
 }
 
-// cut encodes rows in pieces of at most MaxBlock bytes, where size is about that of all rows. It
-// halves a piece that is larger after all.
+// cut encodes rows in pieces of at most MaxBlock bytes. size estimates the bytes of all rows. A
+// piece that turns out larger is halved.
 func cut(rows int, size int64, encode func(lo, hi int, size int64) ([]byte, error)) (
 	pieces [][]byte, err error,
 ) {
@@ -111,7 +110,7 @@ func cut(rows int, size int64, encode func(lo, hi int, size int64) ([]byte, erro
 	return pieces, nil
 }
 
-// sizeOf returns the approximate size of columns in a block, in bytes.
+// sizeOf estimates the size of encoded columns in bytes.
 func sizeOf(columns []column.Column) (size int64) {
 	for _, c := range columns {
 		n := int64(c.Len())
@@ -141,7 +140,7 @@ func sizeOf(columns []column.Column) (size int64) {
 	return size
 }
 
-// encodeRecords returns a stream of one record batch, which takes about size bytes.
+// encodeRecords encodes a record batch as a stream of about size bytes.
 func encodeRecords(rec goarrow.RecordBatch, size int64) ([]byte, error) {
 	b := bytes.NewBuffer(make([]byte, 0, size+1024+256*rec.NumCols()))
 	w := ipc.NewWriter(b, ipc.WithSchema(rec.Schema()))

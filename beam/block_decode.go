@@ -16,9 +16,9 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Decode returns the record batch of a block. Its arrays are views of the block's memory, unless
+// Decode returns the record batch of a block. Its arrays are views of the block's memory unless
 // buffers are compressed, so the block must not change. A block without a record batch has no rows.
-// Bytes that are no block, and blocks of several record batches, are [weft.ErrFormat].
+// Invalid bytes, and blocks of several record batches, are [weft.ErrFormat].
 func Decode(block []byte) (rec goarrow.RecordBatch, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -32,7 +32,7 @@ func Decode(block []byte) (rec goarrow.RecordBatch, err error) {
 	if _, err := m.Message(); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	// OpenIPC refuses a damaged schema, for which arrow-go would allocate any amount of memory.
+	// OpenIPC returns an error for a damaged schema, for which arrow-go might exhaust memory.
 	schema := block[:len(block)-len(m.block)]
 	check, err := arrow.OpenIPC(bytes.NewReader(schema), int64(len(schema)))
 	if err != nil {
@@ -58,7 +58,7 @@ func Decode(block []byte) (rec goarrow.RecordBatch, err error) {
 	return rec, nil
 }
 
-// DecodeColumns is Decode to columns and their names.
+// DecodeColumns decodes a block into columns and their names. See [Decode].
 func DecodeColumns(block []byte) (names []string, columns []column.Column, err error) {
 	rec, err := Decode(block)
 	if err != nil {
@@ -73,16 +73,14 @@ func DecodeColumns(block []byte) (names []string, columns []column.Column, err e
 	return names, columns, nil
 }
 
-// emptyRecords returns a record batch without rows.
 func emptyRecords(schema *goarrow.Schema) (goarrow.RecordBatch, error) {
 	return arrow.RecordBatch(make([]column.Column, schema.NumFields()), withoutDictionaries(schema))
 }
 
-// messages implements ipc.MessageReader. Messages are slices of the block. The reader of arrow-go
-// copies them.
+// messages implements ipc.MessageReader. Messages are slices of the block, which arrow-go copies.
 type messages struct{ block []byte }
 
-// Message returns the next message. It returns io.EOF after the last.
+// Message implements ipc.MessageReader.
 func (m *messages) Message() (*ipc.Message, error) {
 	size, err := m.word()
 	if err == nil && size == 0xffffffff {
@@ -106,7 +104,7 @@ func (m *messages) Message() (*ipc.Message, error) {
 	return ipc.NewMessage(memory.NewBufferBytes(meta), memory.NewBufferBytes(body)), nil
 }
 
-// word returns the next four bytes. It returns io.EOF at the end of the block.
+// word returns the next four bytes, or io.EOF at the end of the block.
 func (m *messages) word() (uint32, error) {
 	if len(m.block) == 0 {
 		return 0, io.EOF
@@ -127,6 +125,6 @@ func (m *messages) next(n int64) ([]byte, error) {
 	return b, nil
 }
 
-// Retain and Release implement ipc.MessageReader. The memory is the Go heap's.
+// Retain and Release implement ipc.MessageReader. They do nothing.
 func (m *messages) Retain()  {}
 func (m *messages) Release() {}

@@ -19,7 +19,7 @@ import (
 	"github.com/weftgo/weft/group"
 )
 
-// Blocks have all rows, in their order, and at most MaxBlock bytes unless a row has more.
+// Blocks contain all rows in order. A block has at most MaxBlock bytes, unless it is a single row.
 func TestEncode(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{0, 1, 1000, 300_000} {
@@ -61,7 +61,7 @@ func checkBlocksOf(t *testing.T, columns ...column.Column) {
 	}
 }
 
-// Numbers of a decoded block are those of its memory, not copies.
+// The numbers of a decoded block lie in its memory and are not copied.
 func TestDecodeInPlace(t *testing.T) {
 	block := must(EncodeColumns([]string{"a"}, []column.Column{column.Of(
 		make([]int64, 1000))}))(t)[0]
@@ -111,7 +111,7 @@ func TestDecodeDamaged(t *testing.T) {
 	}
 }
 
-// Arrow's types come through, and dictionaries become their values.
+// Arrow's types are preserved, and dictionaries become their values.
 func TestTypes(t *testing.T) {
 	day := goarrow.FixedWidthTypes.Date32
 	at := &goarrow.TimestampType{Unit: goarrow.Microsecond, TimeZone: "UTC"}

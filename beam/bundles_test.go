@@ -20,9 +20,9 @@ type bundleFn interface {
 	FinishBundle(context.Context, func(int, []byte)) error
 }
 
-// bundles drives a DoFn as a runner may. Blocks come in any order and in any bundles, and several
-// instances of the DoFn work on them. Some bundles fail and run again, and the output of failed
-// ones is lost. It returns the emitted values for each key, in any order.
+// bundles runs a DoFn as a runner may do. Blocks come in any order and in any bundles, which
+// several instances of the DoFn process. Some bundles fail and run again, and the output of failed
+// bundles is lost. It returns the emitted values for each key, in any order.
 func bundles(
 	t testing.TB, rng *rand.Rand, blocks [][]byte, instance func() bundleFn,
 ) map[int][][]byte {
@@ -33,7 +33,7 @@ func bundles(
 	out := map[int][][]byte{}
 	for len(blocks) > 0 {
 		n := 1 + rng.IntN(len(blocks))
-		for range rng.IntN(3) { // that fail
+		for range rng.IntN(3) { // bundles that fail
 			runBundle(t, instances[rng.IntN(2)], blocks[:rng.IntN(n+1)], rng.IntN(2) == 0, func(int, []byte) {})
 		}
 		runBundle(t, instances[rng.IntN(2)], blocks[:n], true, func(key int, b []byte) {
@@ -85,7 +85,7 @@ func sortedKeys(m map[int][][]byte) (keys []int) {
 	return keys
 }
 
-// iterate returns an iterator as Beam passes it.
+// iterate returns an iterator of the kind that Beam passes to DoFns.
 func iterate(blocks [][]byte) func(*[]byte) bool {
 	return func(b *[]byte) bool {
 		if len(blocks) == 0 {
@@ -96,7 +96,7 @@ func iterate(blocks [][]byte) func(*[]byte) bool {
 	}
 }
 
-// carried returns a plan as workers receive it.
+// carried returns a plan after it was encoded and decoded, as workers receive it.
 func carried[T any](t testing.TB, plan T) (p T) {
 	t.Helper()
 	if err := json.Unmarshal(must(json.Marshal(plan))(t), &p); err != nil {
@@ -105,7 +105,7 @@ func carried[T any](t testing.TB, plan T) (p T) {
 	return p
 }
 
-// randomColumn returns n values of few different ones, some of them null.
+// randomColumn returns n values. Few are distinct and some are null.
 func randomColumn(rng *rand.Rand, n int, typ column.Type) (c column.Column) {
 	few := 1 + rng.IntN(20)
 	switch typ {
@@ -116,7 +116,7 @@ func randomColumn(rng *rand.Rand, n int, typ column.Type) (c column.Column) {
 			func() int64 { return int64(rng.IntN(few)-few/2) << 40 }))
 	case column.Uint64:
 		c = column.Of(randomValues(rng, n, func() uint64 { return uint64(rng.IntN(few)) }))
-	case column.Float64: // with exact sums
+	case column.Float64: // values with exact sums
 		special := []float64{math.NaN(), math.Copysign(0, -1), 0, math.Inf(1)}
 		c = column.Of(randomValues(rng, n, func() float64 {
 			if i := rng.IntN(40); i < len(special) {
@@ -147,7 +147,7 @@ func randomValues[T any](rng *rand.Rand, n int, value func() T) []T {
 var randomTypes = []column.Type{column.Int32, column.Int64, column.Uint64, column.Float64,
 	column.Bool, column.Bytes}
 
-// randomSides returns columns called prefix0, prefix1, …
+// randomSide returns columns with names prefix0, prefix1, …
 func randomSide(
 	rng *rand.Rand, n, columns int, prefix string,
 ) (names []string, cs []column.Column) {
@@ -158,7 +158,7 @@ func randomSide(
 	return names, cs
 }
 
-// randomBlocks shuffles rows, and cuts them into blocks, some without rows.
+// randomBlocks shuffles rows and encodes them as blocks, including blocks without rows.
 func randomBlocks(
 	t testing.TB, rng *rand.Rand, names []string, columns []column.Column,
 ) (blocks [][]byte) {
@@ -181,8 +181,8 @@ func randomBlocks(
 	return blocks
 }
 
-// randomAggregates returns aggregates that the types of values allow, and whether rows need an
-// order.
+// randomAggregates returns aggregates for columns of the given types, and whether they need an
+// order of rows.
 func randomAggregates(
 	rng *rand.Rand, values []column.Column,
 ) (aggs []group.Aggregate, ordered bool) {

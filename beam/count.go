@@ -14,7 +14,7 @@ func init() {
 	register.Emitter1[int64]()
 }
 
-// Count returns a collection of one int64: the number of rows of blocks.
+// Count returns a collection of one int64: the number of rows in all blocks.
 func Count(s sdk.Scope, blocks sdk.PCollection) (sdk.PCollection, error) {
 	if err := checkBlocks("blocks", blocks); err != nil {
 		return sdk.PCollection{}, fmt.Errorf("beam: Count: %w", err)
@@ -29,7 +29,7 @@ func add(a, b int64) int64 { return a + b }
 // countRows is the DoFn that counts the rows of a bundle.
 type countRows struct{ n int64 }
 
-// StartBundle begins at 0.
+// StartBundle resets the count.
 func (f *countRows) StartBundle(context.Context, func(int64)) error {
 	f.n = 0
 	return nil
@@ -46,7 +46,7 @@ func (f *countRows) ProcessElement(_ context.Context, block []byte, _ func(int64
 	return nil
 }
 
-// FinishBundle emits the number.
+// FinishBundle emits the count.
 func (f *countRows) FinishBundle(_ context.Context, emit func(int64)) error {
 	emit(f.n)
 	return nil

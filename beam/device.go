@@ -7,7 +7,8 @@ import (
 	"github.com/weftgo/weft/device/cpu"
 )
 
-// openHost opens the cores of this machine, once for all DoFns of the process. It stays open.
+// openHost returns the cores of this machine as a device. All DoFns of the process share the
+// device, which stays open.
 var openHost = sync.OnceValues(func() (device.Host, error) {
 	dev, err := cpu.Open(nil)
 	if err != nil {

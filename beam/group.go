@@ -10,12 +10,12 @@ import (
 	"github.com/weftgo/weft/group"
 )
 
-// groupPlan configures the DoFns that group. Beam carries it to workers as JSON.
+// groupPlan configures the DoFns of Group. Beam sends it to workers as JSON.
 type groupPlan struct {
 	Keys, Values        []string
-	AllKeys             bool   // the keys are all columns
-	Order               string // "": rows have no ordinals
-	Device              string // of bundles; "": the cores
+	AllKeys             bool   // all columns are keys
+	Order               string // order column; empty if rows have no ordinals
+	Device              string // device that groups bundles; empty: the cores
 	Aggs                []group.Aggregate
 	SkipNulls, WrapSums bool
 	Parts               int
@@ -23,21 +23,20 @@ type groupPlan struct {
 	TempDir             string
 }
 
-// options returns the options of the groups of a DoFn.
 func (p *groupPlan) options() *group.Options {
 	return &group.Options{SkipNulls: p.SkipNulls, WrapSums: p.WrapSums, Memory: p.Memory,
 		TempDir: p.TempDir}
 }
 
-// Group returns blocks with a row for each group of the rows of blocks: the key columns, and an
-// aggregate of value columns for each of aggs. The Column of an aggregate counts from 0 in values.
-// Columns are found by their names, and all blocks must have them with the same types. Aggregates
-// get names such as sum:v and min:v, and count without a column for group.Rows. Null, NaN and sums
-// are those of package group. Groups come in no order, each once. opts may be nil.
+// Group returns blocks with a row for each group of input rows. A row has the key columns and a
+// column for each aggregate. The Column of an aggregate is an index into values. Columns are found
+// by name, and all blocks must have them with the same types. Aggregates get names such as sum:v
+// and min:v, and group.Rows gets the name count. Package group defines the treatment of nulls, NaN
+// and sums. Each group occurs once, in no order. opts may be nil.
 //
-// Errors here are weft.ErrOptions: invalid aggregates, First and Last without Options.Order, no
-// keys and no values, and collections of other elements or with windows. Columns that blocks lack,
-// and sums that do not fit, fail the pipeline.
+// Group returns weft.ErrOptions for invalid aggregates, and for First and Last without
+// Options.Order. It does so for no keys and no values, too, and for collections that have windows
+// or elements other than blocks. Missing columns and overflowing sums fail the pipeline.
 func Group(
 	s sdk.Scope, blocks sdk.PCollection, keys, values []string, aggs []group.Aggregate,
 	opts *Options,
@@ -54,8 +53,8 @@ func Group(
 	return out, nil
 }
 
-// Distinct returns blocks of the different rows that the key columns of blocks have, by default all
-// columns, in no order. opts may be nil. Errors are those of [Group].
+// Distinct returns blocks of the distinct rows of the key columns, in no order. Without keys, all
+// columns are keys. opts may be nil. See [Group] for the errors.
 func Distinct(
 	s sdk.Scope, blocks sdk.PCollection, keys []string, opts *Options,
 ) (sdk.PCollection, error) {
@@ -67,7 +66,7 @@ func Distinct(
 	return out, nil
 }
 
-// apply checks the plan and adds its transforms.
+// apply checks the plan and adds its transforms to the pipeline.
 func (p *groupPlan) apply(
 	s sdk.Scope, blocks sdk.PCollection, opts *Options,
 ) (sdk.PCollection, error) {
@@ -96,7 +95,7 @@ func (p *groupPlan) apply(
 	return merged[0], nil
 }
 
-// set stores options, and checks all that can be checked without rows.
+// set stores options and checks everything that does not depend on rows.
 func (p *groupPlan) set(opts *Options) (err error) {
 	p.SkipNulls, p.WrapSums, p.TempDir = opts.SkipNulls, opts.WrapSums, opts.TempDir
 	p.Device = opts.Device
@@ -116,7 +115,7 @@ func (p *groupPlan) set(opts *Options) (err error) {
 				weft.ErrOptions, a.Func, p.Values[a.Column])
 		}
 	}
-	// group.New checks the rest, on any device.
+	// group.New checks the remaining options.
 	dev, err := cpu.Open(&cpu.Options{Workers: 1})
 	if err != nil {
 		return err

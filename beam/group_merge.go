@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/group"
 )
 
-// mergedGroups is the DoFn that merges the pieces of a partition, and emits its groups as blocks.
+// mergedGroups is the DoFn that merges the pieces of a partition and emits the groups as blocks.
 type mergedGroups struct{ Plan groupPlan }
 
 // ProcessElement merges the pieces of a partition.
@@ -65,7 +65,7 @@ func (f *mergedGroups) merge(
 	return nil
 }
 
-// mergePieces merges pieces, and returns the schema of the result.
+// mergePieces merges pieces into g and returns the schema of the result.
 func mergePieces(
 	ctx context.Context, g *group.Groups, next func(*[]byte) bool,
 ) (*goarrow.Schema, error) {

@@ -23,15 +23,15 @@ func init() {
 	register.Iter1[[]byte]()
 }
 
-// partialGroups is the DoFn that groups the rows of a bundle, and emits their state as pieces by
-// partition of the keys.
+// partialGroups is the DoFn that groups the rows of a bundle. It emits the groups in pieces, each
+// for one partition of the keys.
 type partialGroups struct {
 	Plan groupPlan
 
 	groups   *group.Groups
-	on       *group.GroupsOn // of the latest rows, on the device; nil: there is none
+	on       *group.GroupsOn // latest groups, on the device; nil if none
 	onRows   int
-	schema   *goarrow.Schema // of the result
+	schema   *goarrow.Schema // schema of the result
 	ordinals []uint64
 }
 
@@ -40,7 +40,7 @@ func (f *partialGroups) StartBundle(context.Context, func(int, []byte)) error {
 	return f.Teardown()
 }
 
-// ProcessElement adds the rows of a block.
+// ProcessElement adds the rows of a block to the groups.
 func (f *partialGroups) ProcessElement(
 	ctx context.Context, block []byte, emit func(int, []byte),
 ) error {
@@ -51,7 +51,7 @@ func (f *partialGroups) ProcessElement(
 	if err := f.add(ctx, rec); err != nil {
 		return fmt.Errorf("beam: group a block: %w", err)
 	}
-	if f.groups.Spilled() > 0 { // Other pieces of the partition need that memory, too.
+	if f.groups.Spilled() > 0 { // other pieces of the partition need the memory, too
 		return f.flush(ctx, emit)
 	}
 	return nil
@@ -103,29 +103,28 @@ func (f *partialGroups) add(ctx context.Context, rec goarrow.RecordBatch) error 
 	return f.groups.AddAt(ctx, ordinals, keyColumns, valueColumns)
 }
 
-// device returns the GPU that groups columns; nil: the cores do.
+// device returns the GPU that groups the columns, or nil if the cores group them.
 func (f *partialGroups) device(keys, values []column.Column) (device.Device, error) {
 	if f.Plan.Device == "" || f.Plan.Order != "" || !fixed(keys) || !fixed(values) {
 		return nil, nil
 	}
 	dev, err := lookupDevice(f.Plan.Device)
-	if _, host := dev.(device.Host); host { // which has no limit of memory
+	if _, host := dev.(device.Host); host { // grouping there has no memory limit
 		return nil, err
 	}
 	return dev, err
 }
 
-// fixed reports whether all columns have types of fixed size, which devices take.
+// fixed reports whether all columns have types of fixed size, which devices require.
 func fixed(columns []column.Column) bool {
 	return !slices.ContainsFunc(columns, func(c column.Column) bool {
 		return c.Type() == column.Bytes
 	})
 }
 
-// maxRowsOn is the number of rows, and of groups at most, on a device at a time.
+// maxRowsOn bounds the rows, and thereby the groups, that a device holds.
 const maxRowsOn = 1 << 24
 
-// addOn adds rows to the groups on the device.
 func (f *partialGroups) addOn(
 	ctx context.Context, dev device.Device, keys, values []column.Column, rows int,
 ) (err error) {
@@ -144,7 +143,7 @@ func (f *partialGroups) addOn(
 	return f.merge(ctx)
 }
 
-// merge moves the groups on the device to the others.
+// merge moves the groups on the device to f.groups.
 func (f *partialGroups) merge(ctx context.Context) error {
 	if f.on == nil {
 		return nil
@@ -154,7 +153,8 @@ func (f *partialGroups) merge(ctx context.Context) error {
 	return errors.Join(f.groups.MergeOn(ctx, on), on.Close())
 }
 
-// open makes groups for the first block of a bundle, and checks that others have its types.
+// open creates the groups for the first block of a bundle. For later blocks, it checks that they
+// have the same types.
 func (f *partialGroups) open(block *goarrow.Schema, keys, values []int) error {
 	schema, err := f.Plan.resultSchema(block, keys, values)
 	if err != nil {
@@ -175,7 +175,7 @@ func (f *partialGroups) open(block *goarrow.Schema, keys, values []int) error {
 	return err
 }
 
-// order returns the ordinals of rows: the values of the order column, in their order as uint64.
+// order returns the values of the order column as uint64 ordinals that sort like the values.
 func (f *partialGroups) order(rec goarrow.RecordBatch) ([]uint64, error) {
 	at, err := find(rec.Schema(), []string{f.Plan.Order})
 	if err != nil {
@@ -210,7 +210,7 @@ func (f *partialGroups) order(rec goarrow.RecordBatch) ([]uint64, error) {
 	return column.Values[uint64](c), nil
 }
 
-// ordinalsOf moves integers up by 2^63, so that negative ones come first.
+// ordinalsOf adds 2^63 to integers, so that negative ones sort first.
 func ordinalsOf[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32](
 	f *partialGroups, c column.Column,
 ) []uint64 {
@@ -221,12 +221,12 @@ func ordinalsOf[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32](
 	return f.ordinals
 }
 
-// FinishBundle emits the state of the groups of the bundle.
+// FinishBundle emits the groups of the bundle.
 func (f *partialGroups) FinishBundle(ctx context.Context, emit func(int, []byte)) error {
 	return f.flush(ctx, emit)
 }
 
-// flush emits the state of all groups so far and drops them.
+// flush emits all groups so far and drops them.
 func (f *partialGroups) flush(ctx context.Context, emit func(int, []byte)) error {
 	if f.groups == nil {
 		return nil
@@ -239,7 +239,7 @@ func (f *partialGroups) flush(ctx context.Context, emit func(int, []byte)) error
 		return err
 	}
 	schema = withLength(schema)
-	var emptyPiece []byte // the piece of partition 0, if it has no groups
+	var emptyPiece []byte // piece for partition 0 without groups
 	emitted := false
 	err = f.groups.SaveParts(ctx, f.Plan.Parts, 0, max(MaxBlock-len(schema), 1),
 		func(part, groups int, saved []byte) error {
@@ -256,7 +256,7 @@ func (f *partialGroups) flush(ctx context.Context, emit func(int, []byte)) error
 	if err != nil {
 		return fmt.Errorf("beam: %w", err)
 	}
-	if !emitted { // The result has a schema without any groups, too.
+	if !emitted { // the result needs a schema even without groups
 		emit(0, emptyPiece)
 	}
 	return f.Teardown()

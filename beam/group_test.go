@@ -15,7 +15,7 @@ func driveGroup(t testing.TB, rng *rand.Rand, plan groupPlan, blocks [][]byte) (
 	pieces := bundles(t, rng, blocks, func() bundleFn { return &partialGroups{Plan: carried(t, plan)} })
 	merge := &mergedGroups{Plan: carried(t, plan)}
 	for _, part := range sortedKeys(pieces) {
-		for range 1 + rng.IntN(2) { // the last time counts
+		for range 1 + rng.IntN(2) { // only the last run counts
 			var got [][]byte
 			err := merge.ProcessElement(t.Context(), part, iterate(pieces[part]),
 				func(b []byte) { got = append(got, b) })
@@ -29,7 +29,7 @@ func driveGroup(t testing.TB, rng *rand.Rand, plan groupPlan, blocks [][]byte) (
 	return out
 }
 
-// Any split, order and repetition of bundles gives the groups of group.By.
+// However bundles are split, ordered and repeated, the result has the groups of group.By.
 func TestGroupBundles(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -15,31 +15,31 @@ type JoinOptions struct {
 	// Kind selects the rows of the result. Default: join.Inner.
 	Kind join.Kind
 
-	// NullsMatch is as in join.Options.
+	// NullsMatch lets null keys match each other, as in join.Options.
 	NullsMatch bool
 
-	// Broadcast sends all right rows to each worker, which indexes them, and left rows stay where
-	// they are. Right rows and index must fit Memory, or the pipeline fails.
+	// Broadcast sends all right rows to each worker, which indexes them. Left rows stay on their
+	// workers. If right rows and their index exceed Memory, the pipeline fails.
 	Broadcast bool
 
-	// Device is the device for lookups of a Broadcast, in the syntax of auto.Open: "auto" is a GPU
-	// if the worker has one. Default: the cores of the worker. Beam's flag --resource_hints
+	// Device is the device for lookups of a Broadcast, in the syntax of auto.Open. "auto" selects a
+	// GPU if the worker has one. Default: the cores of the worker. Beam's flag --resource_hints
 	// requests workers with a GPU: accelerator=type:nvidia-tesla-t4;count:1.
 	Device string
 
 	// Parts is the number of partitions of the keys, and the maximum number of workers that join at
-	// the same time. A worker has a buffer of up to MaxBlock bytes for each. Default: DefaultParts.
+	// the same time. A worker buffers up to MaxBlock bytes per partition. Default: DefaultParts.
 	Parts int
 
 	// Memory bounds, in bytes, the right rows and their index in one DoFn. Partitions that exceed
-	// it go to a temporary file of the worker. At least join.MinMemory. Default: DefaultMemory.
+	// it go to a temporary file. At least join.MinMemory. Default: DefaultMemory.
 	Memory int64
 
-	// TempDir is the directory of temporary files on workers. Default: as of join.Options.
+	// TempDir is the directory of temporary files on workers. Default: as in join.Options.
 	TempDir string
 }
 
-// joinPlan configures the DoFns that join. Beam carries it to workers as JSON.
+// joinPlan configures the DoFns of Join. Beam sends it to workers as JSON.
 type joinPlan struct {
 	Left, Right []string // key columns
 	Kind        join.Kind
@@ -50,19 +50,19 @@ type joinPlan struct {
 	TempDir     string
 }
 
-// Join returns blocks of the rows of two collections of blocks with equal key columns. They have
-// all left columns, then, for Inner and Left, the right columns that are no keys. A right column
-// with the name of a left one gets the suffix _right. Null matches nothing, unless
-// JoinOptions.NullsMatch is set. Rows come in no order. opts may be nil.
+// Join joins the rows of two collections of blocks that have equal keys. The result has all left
+// columns. For Inner and Left, the right columns that are not keys follow. A right column with the
+// name of a left one gets the suffix _right. Null matches nothing, unless JoinOptions.NullsMatch is
+// set. Rows have no order. opts may be nil.
 //
-// By default a hash of the keys distributes both sides to partitions, and a CoGroupByKey brings
-// partitions together. All blocks of a side have the same columns. A collection without any block
-// has no columns: a Left join fails the pipeline if it has left rows and no right block. [Encode]
-// makes a block of no rows.
+// By default a hash of the keys distributes the rows of both sides to partitions, which a
+// CoGroupByKey collects. All blocks of a side must have the same columns. A Left join with left
+// rows but no right block fails the pipeline, because the right columns are then unknown. [Encode]
+// makes a block without rows.
 //
-// Errors here are weft.ErrOptions: key columns of different numbers or none, options outside their
-// range, and collections of other elements or with windows. Columns that blocks lack, and keys of
-// different types, fail the pipeline.
+// Join returns weft.ErrOptions for no keys, different numbers of keys, options out of range, and
+// collections that have windows or elements other than blocks. Missing columns and keys of
+// different types fail the pipeline.
 func Join(
 	s sdk.Scope, left, right sdk.PCollection, leftKeys, rightKeys []string, opts *JoinOptions,
 ) (sdk.PCollection, error) {
@@ -103,7 +103,7 @@ func planJoin(
 	if err != nil {
 		return out, err
 	}
-	j, err := join.NewJoin(dev, p.Kind, p.options()) // it checks options
+	j, err := join.NewJoin(dev, p.Kind, p.options()) // checks the options
 	if err != nil {
 		return out, err
 	}
@@ -123,13 +123,13 @@ func one(outs []sdk.PCollection, err error) (sdk.PCollection, error) {
 	return outs[0], nil
 }
 
-// options returns the options of the join of a partition.
 func (p *joinPlan) options() *join.Options {
 	return &join.Options{NullsMatch: p.NullsMatch, Memory: p.Memory, TempDir: p.TempDir}
 }
 
-// nulls returns the treatment of rows with nulls in a key column, which match nothing. They are
-// spread evenly, or left out if the result does not have them.
+// nulls returns how each side treats rows with a null key. Such rows match nothing, unless
+// NullsMatch is set. They are distributed evenly if the result contains them, and dropped
+// otherwise.
 func (p *joinPlan) nulls() (left, right column.Nulls) {
 	switch {
 	case p.NullsMatch:
@@ -140,7 +140,7 @@ func (p *joinPlan) nulls() (left, right column.Nulls) {
 	return column.DropNulls, column.DropNulls
 }
 
-// partitioned adds the transforms of a join by partitions.
+// partitioned adds the transforms of a join without Broadcast.
 func (p *joinPlan) partitioned(
 	s sdk.Scope, left, right sdk.PCollection,
 ) (out sdk.PCollection, err error) {

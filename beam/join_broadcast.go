@@ -22,13 +22,13 @@ func init() {
 		&broadcastJoin{})
 }
 
-// devices holds the devices that auto.Open has opened, by the choice. They stay open.
+// devices caches the devices that auto.Open has opened, by their choice. They stay open.
 var devices struct {
 	sync.Mutex
 	open map[string]device.Device
 }
 
-// lookupDevice returns the device of a choice; "": the cores.
+// lookupDevice returns the device for a choice. The empty choice means the cores.
 func lookupDevice(choice string) (device.Device, error) {
 	if choice == "" {
 		return openHost()
@@ -52,18 +52,18 @@ func lookupDevice(choice string) (device.Device, error) {
 	return dev, nil
 }
 
-// broadcastJoin is the DoFn that joins left blocks with a right side as a side input. It indexes
-// the right side once and keeps the index for all bundles.
+// broadcastJoin is the DoFn that joins left blocks with the right side, which is a side input. It
+// indexes the right side once and keeps the index for all bundles.
 type broadcastJoin struct {
 	Plan joinPlan
 
-	index   *join.Index     // nil: not built yet, or no right block
-	empty   bool            // no right block came
-	columns []column.Column // of the right side; of Left, a null follows the rows
+	index   *join.Index     // nil before it is built, and if the right side has no block
+	empty   bool            // the right side has no block
+	columns []column.Column // right columns; for Left joins, a null follows the last row
 	fields  []goarrow.Field
 }
 
-// ProcessElement joins the rows of a block.
+// ProcessElement joins the rows of a left block.
 func (f *broadcastJoin) ProcessElement(
 	ctx context.Context, block []byte, right func(*[]byte) bool, emit func([]byte),
 ) error {
@@ -98,9 +98,8 @@ func (f *broadcastJoin) ProcessElement(
 	return nil
 }
 
-// build indexes the right side.
 func (f *broadcastJoin) build(ctx context.Context, next func(*[]byte) bool) error {
-	var keys, columns [][]column.Column // by column, then block
+	var keys, columns [][]column.Column // indexed by column, then by block
 	var schema *goarrow.Schema
 	var size int64
 	var b []byte
@@ -162,7 +161,6 @@ func (f *broadcastJoin) tooLarge(size int64) error {
 		"Broadcast out, or set Memory higher", weft.ErrFull, size, f.Plan.Memory)
 }
 
-// concatAll returns the batches of each column as one.
 func concatAll(batches [][]column.Column) ([]column.Column, error) {
 	all := make([]column.Column, len(batches))
 	for i, b := range batches {
@@ -174,7 +172,6 @@ func concatAll(batches [][]column.Column) ([]column.Column, error) {
 	return all, nil
 }
 
-// nullOf returns a column of one null.
 func nullOf(t column.Type) column.Column {
 	c := column.OfStrings([]string{""})
 	if t != column.Bytes {
@@ -186,7 +183,7 @@ func nullOf(t column.Type) column.Column {
 	return c.WithValid(column.OfBools([]bool{false}))
 }
 
-// joined yields the rows of the result for a left block.
+// joined yields the joined rows of a left block.
 func (f *broadcastJoin) joined(
 	ctx context.Context, left *joinSide,
 ) iter.Seq2[[]column.Column, error] {
@@ -218,7 +215,7 @@ func (f *broadcastJoin) joined(
 	}
 }
 
-// matchLeft returns the left rows of a Semi or an Anti join.
+// matchLeft returns the rows of a left block that a Semi or Anti join selects.
 func (f *broadcastJoin) matchLeft(
 	ctx context.Context, dev device.Host, left *joinSide,
 ) ([]column.Column, error) {
@@ -233,7 +230,7 @@ func (f *broadcastJoin) matchLeft(
 	return f.take(dev, left, join.Pairs{Left: rows}), nil
 }
 
-// take returns the columns of pairs of rows.
+// take returns the result columns for pairs of rows.
 func (f *broadcastJoin) take(
 	dev device.Host, left *joinSide, pairs join.Pairs,
 ) (columns []column.Column) {
@@ -243,8 +240,8 @@ func (f *broadcastJoin) take(
 	if f.Plan.Kind == join.Semi || f.Plan.Kind == join.Anti {
 		return columns
 	}
-	for i, r := range pairs.Right { // the index overwrites this memory later
-		pairs.Right[i] = min(r, uint32(f.index.Len())) // NoRow becomes the null after the rows
+	for i, r := range pairs.Right { // the index overwrites this memory later anyway
+		pairs.Right[i] = min(r, uint32(f.index.Len())) // NoRow becomes the index of the null
 	}
 	for _, c := range f.columns {
 		columns = append(columns, column.Take(dev, c, pairs.Right))

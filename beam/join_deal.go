@@ -19,7 +19,8 @@ func init() {
 	register.Function2x2(sameSchema)
 }
 
-// dealtRows is the DoFn that distributes the rows of a side to partitions of their keys, as blocks.
+// dealtRows is the DoFn that distributes the rows of one side, as blocks, to partitions of the
+// keys.
 type dealtRows struct {
 	Side  string
 	Keys  names
@@ -27,11 +28,11 @@ type dealtRows struct {
 	Nulls column.Nulls
 
 	schema *goarrow.Schema
-	next   int // partition of the next row that DealNulls deals
+	next   int // partition of the next row that DealNulls distributes
 	parts  []dealtPart
 }
 
-// dealtPart is rows of one partition that wait until they fill a block.
+// dealtPart holds rows of one partition until they fill a block.
 type dealtPart struct {
 	batches [][]column.Column
 	size    int64
@@ -89,7 +90,6 @@ func (f *dealtRows) deal(rec goarrow.RecordBatch, emit func(int, []byte)) error 
 	return nil
 }
 
-// columnsOf returns columns by name.
 func columnsOf(
 	schema *goarrow.Schema, columns []column.Column, names []string,
 ) ([]column.Column, error) {
@@ -104,7 +104,7 @@ func columnsOf(
 	return selected, nil
 }
 
-// add adds rows to a partition, and emits its rows if they fill a block.
+// add adds rows to a partition. If they would overfill a block, it first emits the earlier rows.
 func (f *dealtRows) add(
 	dev device.Host, part int, columns []column.Column, rows []uint32, emit func(int, []byte),
 ) error {
@@ -126,7 +126,6 @@ func (f *dealtRows) add(
 	return nil
 }
 
-// flush emits the rows of a partition.
 func (f *dealtRows) flush(part int, emit func(int, []byte)) error {
 	p := &f.parts[part]
 	if len(p.batches) == 0 {
@@ -162,16 +161,16 @@ func (f *dealtRows) FinishBundle(_ context.Context, emit func(int, []byte)) erro
 	return nil
 }
 
-// blockSchemas is the DoFn that emits the schema of the blocks of a bundle.
+// blockSchemas is the DoFn that emits one schema per bundle of blocks.
 type blockSchemas struct{ schema []byte }
 
-// StartBundle drops the schema of the bundle before.
+// StartBundle drops the schema of the previous bundle.
 func (f *blockSchemas) StartBundle(context.Context, func([]byte)) error {
 	f.schema = nil
 	return nil
 }
 
-// ProcessElement emits the schema of the first block, and checks that others have the same.
+// ProcessElement emits the schema of the first block. Later blocks must have the same schema.
 func (f *blockSchemas) ProcessElement(_ context.Context, block []byte, emit func([]byte)) error {
 	rec, err := Decode(block)
 	if err != nil {
@@ -190,7 +189,7 @@ func (f *blockSchemas) ProcessElement(_ context.Context, block []byte, emit func
 	return err
 }
 
-// sameSchema returns the schema of two blocks that must be equal.
+// sameSchema returns a, or an error if the schemas differ.
 func sameSchema(a, b []byte) ([]byte, error) {
 	if !bytes.Equal(a, b) {
 		return nil, fmt.Errorf("beam: the right side: %w", schemasDiffer(a, b))

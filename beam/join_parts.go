@@ -21,11 +21,11 @@ func init() {
 		func(*[]byte) bool, func([]byte), error](&joinedParts{})
 }
 
-// joinedParts is the DoFn that joins the rows of a partition of both sides.
+// joinedParts is the DoFn that joins the left and right rows of a partition.
 type joinedParts struct{ Plan joinPlan }
 
-// ProcessElement joins a partition. The side input is the schema of the right side, or empty if no
-// block came.
+// ProcessElement joins a partition. The side input schema is the right side's schema. It is empty
+// if the right side has no block.
 func (f *joinedParts) ProcessElement(
 	ctx context.Context, part int, left, right, schema func(*[]byte) bool, emit func([]byte),
 ) error {
@@ -42,7 +42,7 @@ func (f *joinedParts) ProcessElement(
 	return nil
 }
 
-// joinEmptyRight joins left rows with a right side that has no block.
+// joinEmptyRight joins left rows if the right side has no block.
 func (p *joinPlan) joinEmptyRight(left func(*[]byte) bool, emit func([]byte)) error {
 	var b []byte
 	switch p.Kind {
@@ -102,15 +102,14 @@ func (p *joinPlan) join(
 	return out.write(j.Finish(ctx))
 }
 
-// joinSide is a block of one side.
 type joinSide struct {
 	schema  *goarrow.Schema
 	keys    []column.Column
-	columns []column.Column // that the join yields
-	fields  []goarrow.Field // of these
+	columns []column.Column // columns of the result
+	fields  []goarrow.Field // fields of columns
 }
 
-// decodeSide decodes a block, and leaves its keys out of its columns if wanted.
+// decodeSide decodes a block. If omitKeys is set, its columns exclude the keys.
 func decodeSide(block []byte, keys []string, omitKeys bool) (*joinSide, error) {
 	rec, err := Decode(block)
 	if err != nil {
@@ -132,16 +131,15 @@ func decodeSide(block []byte, keys []string, omitKeys bool) (*joinSide, error) {
 	return s, nil
 }
 
-// joinWriter emits joined rows as blocks.
 type joinWriter struct {
 	kind   join.Kind
 	right  []goarrow.Field
 	emit   func([]byte)
 	left   *goarrow.Schema
-	schema *goarrow.Schema // of joined rows
+	schema *goarrow.Schema // schema of joined rows
 }
 
-// open sets the schema by the first left block, and checks that others have the same.
+// open sets the schema on the first left block. Later blocks must have the same columns.
 func (w *joinWriter) open(side *joinSide) error {
 	if w.left != nil {
 		if !w.left.Equal(side.schema) {
@@ -158,7 +156,6 @@ func (w *joinWriter) open(side *joinSide) error {
 	return err
 }
 
-// write emits batches of joined rows.
 func (w *joinWriter) write(batches iter.Seq2[[]column.Column, error]) error {
 	for columns, err := range batches {
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// joinCase is two sides, and their join by join.Join.
+// joinCase has two sides and the rows that join.Join returns for them.
 type joinCase struct {
 	plan        joinPlan
 	left, right [][]byte
@@ -32,7 +32,7 @@ func randomJoin(t testing.TB, rng *rand.Rand) *joinCase {
 	leftNames, rightNames := []string{"k", "a"}[:keys], []string{"k", "b"}[:keys]
 	names, columns := randomSide(rng, n, rng.IntN(3), "v")
 	leftNames, leftColumns = append(leftNames, names...), append(leftColumns, columns...)
-	names, columns = randomSide(rng, m, rng.IntN(3), "v") // the names of those on the left
+	names, columns = randomSide(rng, m, rng.IntN(3), "v") // the same names as on the left side
 	rightNames, rightColumns = append(rightNames, names...), append(rightColumns, columns...)
 	c.plan = joinPlan{Left: leftNames[:keys], Right: rightNames[:keys],
 		Kind:       join.Kind(rng.IntN(4)),
@@ -109,7 +109,7 @@ func (c *joinCase) drive(t testing.TB, rng *rand.Rand) (out [][]byte) {
 	return out
 }
 
-// Any split, order and repetition of bundles gives the rows of join.Join.
+// However bundles are split, ordered and repeated, the result has the rows of join.Join.
 func TestJoinBundles(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

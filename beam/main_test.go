@@ -42,8 +42,8 @@ func init() {
 	register.DoFn1x1[int64, error](&expect{})
 }
 
-// sources and sinks are collections in memory of the process, by name. In process and in LOOPBACK,
-// workers share the memory.
+// sources and sinks are named collections in the memory of this process. Workers share this memory
+// if they run in this process or with LOOPBACK.
 var (
 	sources = map[string][][]byte{}
 	sinks   = make(chan []byte, 1<<16)
@@ -62,7 +62,7 @@ func source(s sdk.Scope, name string, blocks [][]byte) sdk.PCollection {
 	return sdk.ParDo(s, emitSource, sdk.Create(s, name))
 }
 
-// run runs a pipeline on a runner and returns the blocks of a collection of it.
+// run runs a pipeline on a runner and returns the blocks of the collection that build returns.
 func run(t testing.TB, runner string, build func(s sdk.Scope) sdk.PCollection) ([][]byte, error) {
 	t.Helper()
 	p, s := sdk.NewPipelineWithRoot()
@@ -85,7 +85,7 @@ func must[T any](v T, err error) func(t testing.TB) T {
 	}
 }
 
-// table decodes blocks to columns, and counts their rows.
+// table decodes blocks to columns and returns the number of rows.
 func table(
 	t testing.TB, blocks [][]byte,
 ) (schema *goarrow.Schema, columns []column.Column, rows int) {
@@ -114,7 +114,7 @@ func table(
 	return schema, columns, rows
 }
 
-// rowsOf returns rows as text, by all columns.
+// rowsOf returns each row of columns as text.
 func rowsOf(columns []column.Column) (rows []string) {
 	if len(columns) == 0 {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// Groups that exceed memory are emitted before the bundle ends, and go to a file when they are
-// merged. No piece is larger than MaxBlock.
+// Groups that exceed memory are emitted before the bundle ends. When they are merged, they go to a
+// file. No piece is larger than MaxBlock.
 func TestGroupMemory(t *testing.T) {
 	const rows, parts = 1_500_000, 2
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -87,7 +87,7 @@ func TestBroadcastNone(t *testing.T) {
 	}
 }
 
-// A broadcast of more than memory holds is an error that names the way out.
+// A broadcast that exceeds memory is an error that suggests a remedy.
 func TestBroadcastMemory(t *testing.T) {
 	right := must(EncodeColumns([]string{"k"}, []column.Column{column.Of(make([]int64, 1<<20))}))(t)
 	left := must(EncodeColumns([]string{"k"}, []column.Column{column.Of([]int64{1})}))(t)

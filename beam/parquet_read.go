@@ -24,17 +24,17 @@ func init() {
 	register.Emitter2[string, int]()
 }
 
-// allGroups is the row group of an element for a whole file.
+// allGroups stands for all row groups of a file, in place of the number of one.
 const allGroups = -1
 
-// ReadParquet returns blocks of columns of Parquet files, by default of all columns. glob is a
-// pattern of names for Beam's package filesystem. The program imports the packages of its file
-// systems. No matching file, and columns that files lack or that columns cannot hold, fail the
-// pipeline.
+// ReadParquet returns blocks of columns of Parquet files. Without columns it reads all columns.
+// glob is a pattern of names for Beam's package filesystem. The program must import the packages of
+// its file systems. The pipeline fails if no file matches, or if files lack a column or columns
+// cannot hold it.
 //
-// Any number of workers read row groups if the file system gives random access, as the local one
-// does. On others, such as object stores, a worker copies each whole file to a temporary one. All
-// files have the same types of columns.
+// If the file system has random access, as the local one does, any number of workers read the row
+// groups of a file. On others, such as object stores, one worker copies a whole file to a temporary
+// file. All files must have the same types of columns.
 func ReadParquet(s sdk.Scope, glob string, columns []string) (sdk.PCollection, error) {
 	out, err := planParquet(s.Scope("weft.ReadParquet"), glob, columns)
 	if err != nil {
@@ -62,7 +62,7 @@ func planParquet(s sdk.Scope, glob string, columns []string) (out sdk.PCollectio
 	return one(sdk.TryParDo(s, &parquetRows{Columns: columns}, shuffled))
 }
 
-// checkScheme returns the error of a name without a file system.
+// checkScheme returns an error if no file system is registered for a name.
 func checkScheme(name string) error {
 	fs, err := filesystem.New(context.Background(), name)
 	if err != nil {
@@ -71,13 +71,12 @@ func checkScheme(name string) error {
 	return fs.Close()
 }
 
-// parquetFile is an open file.
 type parquetFile struct {
 	*parquet.File
 	closer func() error
 }
 
-// openParquet opens a file, through a temporary copy if it has no random access.
+// openParquet opens a file. Without random access it reads a temporary copy.
 func openParquet(ctx context.Context, name string) (_ *parquetFile, err error) {
 	all := beamfile.Files{}
 	size, err := all.Size(ctx, name)
@@ -95,10 +94,10 @@ func openParquet(ctx context.Context, name string) (_ *parquetFile, err error) {
 	return &parquetFile{File: p, closer: f.Close}, nil
 }
 
-// parquetGroups is the DoFn that emits the row groups of the files of a pattern.
+// parquetGroups is the DoFn that emits the row groups of all files that match a pattern.
 type parquetGroups struct{}
 
-// ProcessElement emits the files of a pattern.
+// ProcessElement emits the row groups of the matching files.
 func (*parquetGroups) ProcessElement(
 	ctx context.Context, glob string, emit func(string, int),
 ) error {
@@ -122,14 +121,14 @@ func (*parquetGroups) ProcessElement(
 	return nil
 }
 
-// emitGroups emits the row groups of a file, or the file if it is not read by row groups.
+// emitGroups emits the row groups of a file, or allGroups if the file has no random access.
 func emitGroups(ctx context.Context, name string, emit func(string, int)) error {
 	random, err := beamfile.Random(ctx, name)
 	if err != nil {
 		return err
 	}
 	if !random {
-		emit(name, allGroups) // not copied only for its metadata
+		emit(name, allGroups) // reading only the metadata would copy the file
 		return nil
 	}
 	f, err := openParquet(ctx, name)
@@ -148,7 +147,7 @@ func emitGroups(ctx context.Context, name string, emit func(string, int)) error 
 // parquetRows is the DoFn that reads row groups.
 type parquetRows struct{ Columns names }
 
-// ProcessElement emits the rows of a row group, or of a file, as blocks.
+// ProcessElement emits the rows of one row group, or of all, as blocks.
 func (p *parquetRows) ProcessElement(
 	ctx context.Context, name string, group int, emit func([]byte),
 ) (err error) {
@@ -176,7 +175,7 @@ func (p *parquetRows) read(
 		batches = f.RowGroup(ctx, group, fields...)
 	case f.Rows() > 0:
 		batches = f.Columns(ctx, fields...)
-	default: // a block without rows has the schema
+	default: // a block without rows carries the schema
 		batches = func(yield func([]column.Column, error) bool) {
 			yield(make([]column.Column, len(fields)), nil)
 		}
@@ -196,13 +195,13 @@ func (p *parquetRows) read(
 	return nil
 }
 
-// fields returns the numbers of the columns to read, and the schema of their blocks.
+// fields returns the indexes of the columns to read, and the schema of their blocks.
 func (p *parquetRows) fields(
 	all []parquet.Field,
 ) (numbers []int, schema *goarrow.Schema, err error) {
 	fields := make([]goarrow.Field, len(all))
 	for i, f := range all {
-		fields[i] = goarrow.Field{Name: f.Name, Type: goarrow.Null} // find reads the name only
+		fields[i] = goarrow.Field{Name: f.Name, Type: goarrow.Null} // find reads only the name
 		numbers = append(numbers, i)
 	}
 	if len(p.Columns) > 0 {

@@ -21,7 +21,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// fileFields has all types of files.
+// fileFields has a field of each type of Parquet.
 var fileFields = []parquet.Field{
 	{Name: "number", Type: parquet.Type{Column: column.Int64}},
 	{Name: "small", Type: parquet.Type{Column: column.Uint8}},
@@ -79,7 +79,8 @@ func randomFile(t testing.TB, rng *rand.Rand, n int) ([]byte, []column.Column) {
 	return b.Bytes(), columns
 }
 
-// Files that are read and written have the same rows and types, by row groups and as a whole.
+// Files that are written and read have the same rows and types, whether they are read by row groups
+// or as a whole.
 func TestParquet(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	dir := t.TempDir()
@@ -123,7 +124,7 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-// fileRows returns the rows of a file, which must have the fields fileFields.
+// fileRows returns the rows of a file with the fields fileFields.
 func fileRows(t *testing.T, name string) (rows []string) {
 	t.Helper()
 	file := must(os.ReadFile(name))(t)

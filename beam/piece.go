@@ -7,12 +7,12 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// A piece is a part of the state of groups, all of one partition, as bytes:
+// A piece holds the state of some groups, all of one partition, as bytes:
 //
-//	schema  length (uint32) and bytes: the schema of the result, as Arrow has it
+//	schema  length (uint32) and bytes: the schema of the result, as an Arrow stream
 //	groups  as group.Groups.SaveParts emits them
 //
-// withLength returns bytes after their length.
+// withLength prepends the length of b to b.
 func withLength(b []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(b))), b...)
 }
@@ -26,7 +26,6 @@ func cutPiece(b []byte) (schema, groups []byte, err error) {
 	return b[4:n], b[n:], nil
 }
 
-// schemasDiffer returns the error of pieces of different schemas.
 func schemasDiffer(a, b []byte) error {
 	one, err := decodeSchema(a)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/group"
 )
 
-// piecesOf returns the pieces of a block, by partition.
+// piecesOf returns the pieces of a block for each partition.
 func piecesOf(t *testing.T, plan groupPlan, c ...column.Column) map[int][][]byte {
 	t.Helper()
 	if err := plan.set(&Options{Parts: 2}); err != nil {
@@ -24,8 +24,8 @@ func piecesOf(t *testing.T, plan groupPlan, c ...column.Column) map[int][][]byte
 	return pieces
 }
 
-// Pieces that are damaged, cut off, too long, or of other groups are errors. A bundle without
-// groups has one piece.
+// A piece that is damaged, truncated, too long, or from other groups is an error. A bundle without
+// groups emits one piece.
 func TestPieces(t *testing.T) {
 	plan := groupPlan{Keys: []string{"k"}, Values: []string{"v"},
 		Aggs: []group.Aggregate{{Func: group.Sum}}}

@@ -21,10 +21,12 @@ import (
 
 func TestPrism(t *testing.T) { testJobs(t, "prism") }
 
-// jobRows are rows of two columns, in 40 blocks.
+// jobRows is the number of rows of a job, which has 40 blocks of two columns. jobKeys is the number
+// of distinct keys.
 const jobRows, jobKeys = 100_000, 5_000
 
-// testJobs runs all jobs on a runner, and compares their results with those of the library.
+// testJobs runs all jobs on a runner and compares the results with those of packages group and
+// join.
 func testJobs(t *testing.T, runner string) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	k := column.Of(randomValues(rng, jobRows, func() int64 { return int64(rng.IntN(jobKeys)) }))
@@ -66,7 +68,7 @@ func testJobs(t *testing.T, runner string) {
 	}
 }
 
-// expect is a DoFn that fails for another number.
+// expect is a DoFn that fails unless the number is N.
 type expect struct{ N int64 }
 
 func (f *expect) ProcessElement(n int64) error {
@@ -76,7 +78,7 @@ func (f *expect) ProcessElement(n int64) error {
 	return nil
 }
 
-// reshuffled returns a collection of blocks in several bundles.
+// reshuffled returns a collection of blocks that is split into several bundles.
 func reshuffled(s sdk.Scope, blocks [][]byte) sdk.PCollection {
 	return sdk.Reshuffle(s, source(s, fmt.Sprint("source ", len(sources)), blocks))
 }
@@ -188,7 +190,7 @@ func TestConstruction(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// Columns that blocks lack fail the pipeline, with an error that names them.
+// A column that blocks lack fails the pipeline with an error that names the column.
 func TestFailures(t *testing.T) {
 	numbers := must(EncodeColumns([]string{"k", "v"}, []column.Column{column.Of([]int64{1, 1}),
 		column.Of([]int64{1 << 62, 1 << 62})}))(t)

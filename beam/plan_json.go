@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// Beam carries DoFns as JSON. JSON replaces bytes in strings that are no UTF-8. Names of columns
-// and of files, and texts for null, may have such bytes: plans travel as gob in JSON.
+// Beam encodes DoFns as JSON, which replaces bytes in strings that are not UTF-8. Names of columns
+// and files, and texts for null, may have such bytes. Plans are therefore encoded as gob, and the
+// gob as JSON.
 
 // MarshalJSON implements json.Marshaler.
 func (p readPlan) MarshalJSON() ([]byte, error) { return gobJSON(p) }
@@ -28,7 +29,6 @@ func (p joinPlan) MarshalJSON() ([]byte, error) { return gobJSON(p) }
 // UnmarshalJSON implements json.Unmarshaler.
 func (p *joinPlan) UnmarshalJSON(b []byte) error { return fromGobJSON(b, p) }
 
-// names are names of columns.
 type names []string
 
 // MarshalJSON implements json.Marshaler.
@@ -53,7 +53,7 @@ func fromGobJSON(b []byte, plan any) error {
 	return gob.NewDecoder(bytes.NewReader(bytesOf)).Decode(plan)
 }
 
-// printable returns an error with text in UTF-8. With other text Beam loses the error and the
+// printable returns an error with a UTF-8 text. Otherwise Beam would lose both the error and the
 // worker.
 func printable(err error) error {
 	if err == nil {
@@ -62,11 +62,11 @@ func printable(err error) error {
 	return &utf8Error{err}
 }
 
-// utf8Error is an error with bytes in its text that may be no UTF-8.
+// utf8Error is an error with a text that may contain invalid UTF-8.
 type utf8Error struct{ error }
 
 // Error implements error.
 func (e *utf8Error) Error() string { return strings.ToValidUTF8(e.error.Error(), "\ufffd") }
 
-// Unwrap returns the error.
+// Unwrap returns the wrapped error.
 func (e *utf8Error) Unwrap() error { return e.error }

@@ -27,10 +27,10 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// roleEnv makes the test binary a process of another role, which listens on a port.
+// roleEnv makes the test binary play another role, in which it listens on a port.
 const roleEnv = "WEFT_BEAM_ROLE"
 
-// played reports whether this process has a role, after it has played it.
+// played plays the role of this process, if it has one, and reports whether it has.
 func played() bool {
 	role, port, _ := strings.Cut(os.Getenv(roleEnv), " ")
 	if role == "" {
@@ -56,11 +56,11 @@ func played() bool {
 	return true
 }
 
-// child is a process of a role.
+// child is a process that plays a role.
 type child struct {
 	*exec.Cmd
 	address string
-	lines   *bufio.Scanner // of its output
+	lines   *bufio.Scanner // output of the process
 }
 
 func start(t *testing.T, role string) *child {
@@ -104,15 +104,15 @@ func set(t testing.TB, flags map[*string]string) {
 	}
 }
 
-// Prism as a process of its own, and the worker in this one.
+// Prism runs as a separate process, and the worker in this process.
 func TestPrismProcess(t *testing.T) {
 	set(t, map[*string]string{jobopts.Endpoint: start(t, "prism").address,
 		jobopts.EnvironmentType: "LOOPBACK"})
 	testJobs(t, "universal")
 }
 
-// Prism and the worker as processes of their own. The driver's build runs elsewhere, and rows are
-// in files.
+// Prism and the worker run as separate processes. The worker cannot use the memory of the driver,
+// so rows are in files.
 func TestWorkerProcess(t *testing.T) {
 	setWorker(t, start(t, "prism"), start(t, "worker"))
 	dir, n := t.TempDir(), 10_000
@@ -146,18 +146,19 @@ func TestWorkerProcess(t *testing.T) {
 	sameRows(t, got, rowsOf(append(want.Keys, want.Values...)))
 }
 
-// setWorker sets the flags of a job with a running worker.
+// setWorker sets the flags for a job on a running worker.
 func setWorker(t *testing.T, prism, worker *child) {
 	set(t, map[*string]string{
 		jobopts.Endpoint:          prism.address,
 		jobopts.EnvironmentType:   "EXTERNAL",
 		jobopts.EnvironmentConfig: worker.address,
-		jobopts.WorkerBinary:      os.DevNull, // the worker runs already
+		jobopts.WorkerBinary:      os.DevNull, // the worker is running already
 	})
 }
 
-// TestFlink runs on a job server of Flink, such as apache/beam_flink1.19_job_server, if the
-// environment has its address. It needs workers in this process, so Flink must run on this machine.
+// TestFlink runs jobs on a job server of Flink, such as apache/beam_flink1.19_job_server, if the
+// environment contains its address. It needs workers in this process, so Flink must run on this
+// machine.
 func TestFlink(t *testing.T) {
 	endpoint := os.Getenv("FLINK_ENDPOINT")
 	if endpoint == "" {
@@ -169,13 +170,13 @@ func TestFlink(t *testing.T) {
 
 func init() { register.Function2x0(hang) }
 
-// hang says that it has begun, and does not end.
+// hang prints that it has begun, and never returns.
 func hang(_ string, _ func([]byte)) {
 	fmt.Println("working")
 	time.Sleep(5 * time.Minute)
 }
 
-// A worker that is killed ends the pipeline in an error, and so does a killed Prism.
+// If the worker or Prism is killed, the pipeline ends with an error.
 func TestKilled(t *testing.T) {
 	for _, victim := range []string{"worker", "prism"} {
 		t.Run(victim, func(t *testing.T) {

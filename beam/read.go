@@ -21,29 +21,28 @@ func init() {
 	register.Emitter1[readRange]()
 }
 
-// files opens files on Beam's file systems.
+// files returns an opener of files on Beam's file systems.
 func files(tempDir string) tables.Files { return beamfile.Files{TempDir: tempDir} }
 
-// Read returns blocks of the rows of CSV, TSV, JSON, Parquet and Arrow files. patterns are names of
-// files, or patterns of them, for Beam's package filesystem. The program imports the packages of
-// its file systems. opts may be nil. All files have the same columns, but objects of JSON need not
-// have all.
+// Read returns blocks of the rows of CSV, TSV, JSON, Parquet and Arrow files. patterns are names or
+// patterns of files for Beam's package filesystem. The program must import the packages of its file
+// systems. opts may be nil. All files must have the same columns, but JSON objects may lack
+// members.
 //
-// Parquet files are read by row groups, and JSON with an object on each line by ranges of bytes, as
-// is CSV with Lines. One worker each reads other text, compressed files, and files on systems
-// without random access, such as object stores. There Parquet and Arrow go through a temporary
-// file.
+// Several workers can read one file. They share row groups of Parquet, and byte ranges of CSV with
+// Lines and of JSON with an object on each line. One worker reads any other text file, a compressed
+// file, or a file on a system without random access, such as an object store. On such a system
+// Parquet and Arrow files are copied to a temporary file.
 //
-// Types of text columns are determined here, when the pipeline is built, by the first MiB of each
+// When the pipeline is built, Read determines the types of text columns from the first MiB of each
 // of the first 100 files. A later value of another type fails the pipeline with an error that names
-// the file and the line. So does a member that objects of JSON have late, unless columns are named.
-// Text and Number set the type of a column.
+// the file and the line. So does a JSON member that first occurs later, unless Columns is set. Text
+// and Number set the type of a column.
 //
-// The metric weft/bad_lines counts lines of bad rows that SkipBad leaves out, and weft/rows_read
-// counts rows.
+// The metric weft/bad_lines counts the lines that SkipBad omits, and weft/rows_read counts rows.
 //
-// Errors here are weft.ErrOptions for invalid options and names, including a pattern that matches
-// no file, and errors of files.
+// Read returns weft.ErrOptions for invalid options and names, and for a pattern that matches no
+// file. It also returns errors of reading files.
 func Read(s sdk.Scope, patterns []string, opts *ReadOptions) (sdk.PCollection, error) {
 	out, err := planRead(s.Scope("weft.Read"), patterns, opts)
 	if err != nil {
@@ -92,21 +91,19 @@ func planRead(
 	return one(sdk.TryParDo(s, &rangeRows{Plan: plan}, shuffled))
 }
 
-// readFile is a file to read.
 type readFile struct {
-	Number int // from 0 on
+	Number int // index of the file, from 0
 	Name   string
 }
 
-// readRange is a part of a file.
 type readRange struct {
 	File          readFile
-	Number, Count int   // of the ranges of the file
-	Lo, Hi        int64 // as of table.Range
+	Number, Count int   // index of the range, and number of ranges of the file
+	Lo, Hi        int64 // bounds, as in table.Range
 }
 
-// fileRanges is the DoFn that cuts files.
-type fileRanges struct{ Plan readPlan } // only Options
+// fileRanges is the DoFn that splits files into ranges.
+type fileRanges struct{ Plan readPlan } // Options is set, and no other field
 
 // ProcessElement emits the ranges of a file.
 func (f *fileRanges) ProcessElement(

@@ -8,24 +8,25 @@ import (
 	tables "github.com/weftgo/weft/internal/table"
 )
 
-// Form is the interpretation of values of text files. Columns of Parquet and Arrow files keep their
+// Form is the interpretation of values in text files. Columns of Parquet and Arrow files keep their
 // types.
 type Form uint8
 
 const (
-	// Written reads integers as int64, true and false as bool, if all values of the column are
-	// written like values of these types, and otherwise values as text.
+	// Written reads a column as int64 or bool if all of its values are written as values of that
+	// type are. Otherwise it reads the values as text.
 	Written Form = iota
-	// Key is Written, but a minus before zero and the spelling of NaN make no difference.
+	// Key reads like Written, but ignores a minus before zero and the spelling of NaN.
 	Key
 	// Text reads values as text.
 	Text
-	// Number reads int64, uint64 or float64, if the type holds all integers exactly. Other text
-	// makes a bad row.
+	// Number reads a column as int64, uint64 or float64, whichever holds all integers exactly. A
+	// value that is not a number makes its row bad.
 	Number
-	// Extreme is Number, or Written if no value is a number. A mixture is an error.
+	// Extreme reads like Number, or like Written if no value is a number. A mixture is an error.
 	Extreme
-	// Present reads a column of bool that only shows which values are null.
+	// Present reads a column of bool, which only shows which values are null. Its values have no
+	// meaning.
 	Present
 )
 
@@ -35,56 +36,57 @@ var forms = [...]tables.Form{Written: tables.Written, Key: tables.Key, Text: tab
 
 // ReadColumn is a column to read.
 type ReadColumn struct {
-	// Name is the name of the column in the files, or its number from 1 on if that is no name
-	// there.
+	// Name is the name of the column in the files. If no column has this name, it is the number of
+	// a column, counted from 1.
 	Name string
-	// As is the name of the column in blocks, which no other column may have. Default: the name in
-	// the files.
+	// As is the name of the column in blocks. No other column may have it. Default: the name in the
+	// files.
 	As string
-	// Form is the interpretation of text.
+	// Form is the interpretation of text values.
 	Form Form
 }
 
 // ReadOptions configure [Read]. The zero value and nil are good defaults.
 type ReadOptions struct {
-	// Columns lists the columns to read. Default: all, as [Written].
+	// Columns lists the columns to read. Default: all columns, each as [Written].
 	Columns []ReadColumn
 
-	// All declares Columns complete. Another member of objects of JSON is an error then, as it is
-	// without Columns.
+	// All asserts that Columns lists all columns. Any other member of a JSON object is then an
+	// error, as it is if Columns is empty.
 	All bool
 
-	// Ordinals names a column of uint64 that Read adds: the order of rows, by file, then by row.
-	// No two rows have the same, so it can be Options.Order of Group.
+	// Ordinals names a column of uint64 that Read adds. Its distinct values order rows by file,
+	// then by row. The column can be the Order in the Options of Group.
 	Ordinals string
 
 	// Format is csv, tsv, json (an object on each line, or in arrays), parquet or arrow. Default:
-	// determined by the names of files and their first bytes.
+	// determined by file names and first bytes.
 	Format string
 
-	// Lines promises that no field of CSV has a line break, so that files are read in parts. A
-	// field with one is an error. It excludes LazyQuotes.
+	// Lines asserts that no field of CSV contains a line break, so that several workers can read
+	// one file. A field with a line break is an error. Lines excludes LazyQuotes.
 	Lines bool
 
-	Header     string   // of CSV: yes, no or auto, the default
-	Separator  byte     // between the fields of CSV; 0: determined by the first rows
-	Nulls      []string // texts for null in CSV, without quotes; none: the empty field
-	Text       []string // columns that are text, for any values
-	Number     []string // columns that are numbers, also if integers have to be rounded to float64
-	SkipBad    bool     // leave bad rows out and count their lines: see Read
-	LazyQuotes bool     // take quotes inside fields, and those not doubled in quotes, as text
+	Header     string   // first row of CSV has names: yes, no or auto; default: auto
+	Separator  byte     // separator of CSV fields; 0: determined by the first rows
+	Nulls      []string // unquoted CSV fields that mean null; default: the empty field
+	Text       []string // columns to read as text, whatever their values
+	Number     []string // columns to read as numbers, even if float64 rounds integers
+	SkipBad    bool     // omit bad rows and count their lines: see Read
+	LazyQuotes bool     // accept quotes within CSV fields, and quotes that are not doubled, as text
 
-	// RangeBytes is the size in bytes that text is cut to. Default: 64 MiB.
+	// RangeBytes is the size in bytes of the ranges into which text files are split. Default: 64
+	// MiB.
 	RangeBytes int64
 
-	// TempDir is the directory of temporary files on workers. Default: as of group.Options.
+	// TempDir is the directory of temporary files on workers. Default: as in group.Options.
 	TempDir string
 }
 
-// defaultRange is the default of RangeBytes, as of the command weft-mpi.
+// defaultRange is the default of RangeBytes. The command weft-mpi has the same.
 const defaultRange = 64 << 20
 
-// check sets defaults and checks what can be checked without files.
+// check sets defaults and checks everything that does not depend on files.
 func (o *ReadOptions) check() error {
 	if o.RangeBytes == 0 {
 		o.RangeBytes = defaultRange
@@ -107,11 +109,11 @@ func (o *ReadOptions) check() error {
 	return err
 }
 
-// table returns the options of package table, without the columns that have a form.
+// table returns the options for package table, without Text and Number.
 func (o *ReadOptions) table() (opts *tables.Options, err error) {
 	opts = &tables.Options{Separator: o.Separator, Nulls: o.Nulls, SkipBad: o.SkipBad,
 		LazyQuotes: o.LazyQuotes, Lines: o.Lines, Files: files(o.TempDir), TempDir: o.TempDir,
-		BlockSize: MaxBlock} // a block of text is about one of rows
+		BlockSize: MaxBlock} // a block of text makes about one block of rows
 	if o.Format != "" {
 		opts.Format, err = tables.ParseFormat(o.Format)
 	}

@@ -14,34 +14,32 @@ import (
 	tables "github.com/weftgo/weft/internal/table"
 )
 
-// readPlan is what workers need to read a range. Beam carries it to them.
+// readPlan contains all that workers need to read a range. Beam sends it to them.
 type readPlan struct {
 	Options ReadOptions
-	First   string // the first file
-	Sampled int    // the number of files with known columns
+	First   string // name of the first file
+	Sampled int    // number of files that determined the columns
 	Typed   bool
-	Fields  []readField // all columns that are known
-	Reads   []readInput // those to read
-	Schema  []byte      // of blocks, as encodeSchema writes it
+	Fields  []readField // all columns of these files
+	Reads   []readInput // columns to read
+	Schema  []byte      // schema of blocks, encoded by encodeSchema
 }
 
-// readField is a column of the files.
 type readField struct {
 	Name  string
-	Nth   int    // how many columns before it have the same name
-	Arrow string // its type; "": text
+	Nth   int    // number of preceding columns with the same name
+	Arrow string // Arrow type; empty for text
 	Force tables.Form
-	Looks uint64 // of table.Looks
+	Looks uint64 // value that table.Looks returns
 }
 
-// readInput is a column to read.
 type readInput struct {
 	Field int
 	Form  tables.Form
-	Type  column.Type // of what is read
+	Type  column.Type // type of the column that is read
 }
 
-// look finds columns and their types in the first files.
+// look determines columns and their types from the first files.
 func (p *readPlan) look(ctx context.Context, names []string) error {
 	opts, err := p.Options.table()
 	if err != nil {
@@ -56,7 +54,7 @@ func (p *readPlan) look(ctx context.Context, names []string) error {
 	return errors.Join(p.set(ctx, t), t.Close())
 }
 
-// set takes the columns of a table over.
+// set fills the plan from the columns of a table.
 func (p *readPlan) set(ctx context.Context, t *tables.Table) error {
 	columns := p.Options.Columns
 	at := make([]int, len(columns))
@@ -107,7 +105,7 @@ func (p *readPlan) set(ctx context.Context, t *tables.Table) error {
 	return err
 }
 
-// unique refuses names of columns that options choose and that another column has.
+// unique returns an error if another column has a name that the options set.
 func (p *readPlan) unique(fields []goarrow.Field) error {
 	n := map[string]int{}
 	for _, f := range fields {
@@ -124,14 +122,14 @@ func (p *readPlan) unique(fields []goarrow.Field) error {
 	return nil
 }
 
-// textType returns the type of a column of text in blocks.
+// textType returns the type that a text column has in blocks.
 func textType(t column.Type) goarrow.DataType {
 	if t == column.Bytes {
 		return goarrow.BinaryTypes.String
 	}
 	arr, err := arrow.Array(tables.Empty(t), nil)
 	if err != nil {
-		panic(err) // table has no other types
+		panic(err) // package table returns no other types
 	}
 	defer arr.Release()
 	return arr.DataType()

@@ -21,7 +21,7 @@ var (
 	badLines = sdk.NewCounter("weft", "bad_lines")
 )
 
-// rangeRows is the DoFn that reads ranges.
+// rangeRows is the DoFn that reads the rows of ranges.
 type rangeRows struct {
 	Plan readPlan
 
@@ -29,12 +29,11 @@ type rangeRows struct {
 	file   openFile
 }
 
-// openFile is the file of the last range.
 type openFile struct {
 	*tables.Table
 	name  string
-	reads []tables.Read // of the columns that it has
-	input []int         // of the plan's, where it is among reads; -1: it has none
+	reads []tables.Read // columns to read that the file has
+	input []int         // index in reads of each column of the plan; -1 if the file lacks it
 }
 
 // ProcessElement emits the rows of a range as blocks.
@@ -62,7 +61,7 @@ func (f *rangeRows) ProcessElement(
 	if rows > 0 || r.Number > 0 {
 		return nil
 	}
-	// A block without rows has the schema.
+	// A block without rows carries the schema.
 	blocks, err := encodeColumns(make([]column.Column, f.schema.NumFields()), f.schema)
 	for _, block := range blocks {
 		emit(block)
@@ -70,8 +69,9 @@ func (f *rangeRows) ProcessElement(
 	return err
 }
 
-// countStrings counts columns of text that have strings of JSON, by the names of blocks, in metrics
-// weft/strings:NAME: JSON writes such text in quotes, although it may look like a number.
+// countStrings counts, for each text column, the ranges with JSON strings that look like numbers.
+// JSON output must quote such text. The metric is called weft/strings:NAME, with the name in
+// blocks.
 func (f *rangeRows) countStrings(ctx context.Context) {
 	number := &tables.Literals{}
 	number.Add(column.OfStrings([]string{"1"}))
@@ -85,7 +85,7 @@ func (f *rangeRows) countStrings(ctx context.Context) {
 	}
 }
 
-// explain says which options help where an error of package table names flags of weft.
+// explain extends an error of package table that mentions flags. It adds the field of ReadOptions.
 func explain(err error) error {
 	if errors.As(err, new(*tables.Widening)) {
 		return fmt.Errorf("%w; types come from the first files, and ReadOptions.Text and Number, "+
@@ -97,7 +97,6 @@ func explain(err error) error {
 	return err
 }
 
-// emit emits a batch of a range as blocks.
 func (f *rangeRows) emit(r readRange, b *tables.Batch, emit func([]byte)) error {
 	columns := make([]column.Column, 0, len(f.Plan.Reads)+1)
 	for i, in := range f.file.input {
@@ -125,20 +124,18 @@ func (f *rangeRows) emit(r readRange, b *tables.Batch, emit func([]byte)) error 
 	return err
 }
 
-// nulls returns a column of nulls.
 func nulls(t column.Type, n int) (column.Column, error) {
 	return column.Concat(slices.Repeat([]column.Column{nullOf(t)}, n)...)
 }
 
-// Ordinals have 24 bits for the file, and 40 for its ranges and their rows.
+// The upper 24 bits of an ordinal are the file, and the other 40 the range and its row.
 const (
 	fileBits = 24
 	rowBits  = 64 - fileBits
 )
 
-// ordinals returns the order of the rows of a batch.
 func (r *readRange) ordinals(b *tables.Batch) (c column.Column, err error) {
-	shift := rowBits - bits.Len(uint(r.Count-1)) // those of a range
+	shift := rowBits - bits.Len(uint(r.Count-1)) // bits for rows of a range
 	if b.At+uint64(b.Rows) > 1<<shift || r.File.Number >= 1<<fileBits {
 		return c, fmt.Errorf("%w: more than %d rows in one of %d ranges, or more than %d files, "+
 			"which ordinals do not have; leave them out", weft.ErrOptions, uint64(1)<<shift,
@@ -162,7 +159,7 @@ func (f *rangeRows) Teardown() error {
 	return t.Close()
 }
 
-// open opens a file, unless it is the last one, and finds the columns of the plan.
+// open opens a file, unless it is already open, and finds the columns of the plan in it.
 func (f *rangeRows) open(ctx context.Context, file readFile) (err error) {
 	if f.file.name == file.Name && f.file.Table != nil {
 		return nil
@@ -185,7 +182,7 @@ func (f *rangeRows) open(ctx context.Context, file readFile) (err error) {
 	}
 	f.file = openFile{Table: t, name: file.Name}
 	if file.Number >= f.Plan.Sampled && !f.Plan.same(t) {
-		// Package table compares the columns of files. Those that JSON may lack are none.
+		// Package table compares the columns of both files, except members that JSON may lack.
 		opened, err := tables.Open(ctx, []string{f.Plan.First, file.Name}, nil, opts)
 		if err == nil {
 			err = opened.Close()
@@ -197,7 +194,7 @@ func (f *rangeRows) open(ctx context.Context, file readFile) (err error) {
 	return f.adopt()
 }
 
-// same reports whether a table has the fields of the plan.
+// same reports whether a table has the columns of the plan.
 func (p *readPlan) same(t *tables.Table) bool {
 	return t.Typed() == p.Typed && slices.EqualFunc(t.Fields(), p.Fields,
 		func(f tables.Field, known readField) bool {
@@ -205,7 +202,7 @@ func (p *readPlan) same(t *tables.Table) bool {
 		})
 }
 
-// adopt finds the columns of the plan in a file, and gives them its types.
+// adopt finds the columns of the plan in a file, and sets their types to the types in the plan.
 func (f *rangeRows) adopt() error {
 	p, o := &f.Plan, &f.file
 	at, err := f.columns()
@@ -227,7 +224,7 @@ func (f *rangeRows) adopt() error {
 	if err := o.Adopt(looks); err != nil {
 		return err
 	}
-	of := map[tables.Read]int{} // a form of a column is read once
+	of := map[tables.Read]int{} // a column is read once per form
 	for _, in := range p.Reads {
 		c := at[in.Field]
 		if c < 0 {
@@ -249,8 +246,9 @@ func (f *rangeRows) adopt() error {
 	return nil
 }
 
-// columns returns for each field of the plan its column in the file, -1 if it is not read and the
-// file may lack it. Members of JSON may come in rows that have not been looked at.
+// columns returns the index in the file of each field of the plan. It is -1 if the field is not
+// read and the file lacks it. A member of JSON may first occur in rows that were not examined, so a
+// missing column is added.
 func (f *rangeRows) columns() ([]int, error) {
 	p, o := &f.Plan, &f.file
 	at, found := p.find(o.Fields())
@@ -278,7 +276,8 @@ func (f *rangeRows) columns() ([]int, error) {
 	return at, nil
 }
 
-// find returns the columns of fields of the plan, and whether a column is one.
+// find returns the index in fields for each field of the plan, or -1. found reports for each of
+// fields whether the plan has it.
 func (p *readPlan) find(fields []tables.Field) (at []int, found []bool) {
 	at, found = slices.Repeat([]int{-1}, len(p.Fields)), make([]bool, len(fields))
 	type key struct {

@@ -23,7 +23,7 @@ import (
 	"github.com/weftgo/weft/group"
 )
 
-// textRows writes columns as text, a row each.
+// textRows returns columns as text, with one row per line.
 func textRows(names []string, columns []column.Column, row func(values []any) string) string {
 	var b strings.Builder
 	for i := range columns[0].Len() {
@@ -40,7 +40,7 @@ func textRows(names []string, columns []column.Column, row func(values []any) st
 	return b.String()
 }
 
-// fileOf writes rows as a file of a format.
+// fileOf returns rows as a file of the given format.
 func fileOf(t testing.TB, format string, names []string, columns []column.Column) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -78,7 +78,7 @@ func fileOf(t testing.TB, format string, names []string, columns []column.Column
 			var members []string
 			for i, v := range values {
 				switch v.(type) {
-				case nil: // has no member
+				case nil: // the member is missing
 				case string:
 					members = append(members, fmt.Sprintf("%q: %q", names[i], v))
 				default:
@@ -118,7 +118,7 @@ func fileOf(t testing.TB, format string, names []string, columns []column.Column
 	return b.Bytes()
 }
 
-// readTable is some rows of three columns: integers, text and integers, with nulls.
+// readTable returns rows of three columns with nulls: integers, text and integers.
 func readTable(rng *rand.Rand, rows int) []column.Column {
 	selected := func() column.Bitmap {
 		return column.OfBools(randomValues(rng, rows, func() bool { return rng.IntN(9) > 0 }))
@@ -134,8 +134,8 @@ func readTable(rng *rand.Rand, rows int) []column.Column {
 	}
 }
 
-// Files of each format, on file systems with random access and without, give the groups of
-// group.By, First and Last by the order of rows included.
+// Files of each format, on file systems with and without random access, give the groups of
+// group.By. First and Last follow the order of rows.
 func TestRead(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -182,8 +182,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Text is cut into ranges if its rows are lines, and Parquet at its row groups, unless the file
-// system has no random access.
+// Text files are split into ranges if their rows are lines, and Parquet files into row groups.
+// Files without random access are not split.
 func TestFileRanges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	dir := t.TempDir()
@@ -213,7 +213,7 @@ func TestFileRanges(t *testing.T) {
 	}
 }
 
-// Columns are read in any order and form, and by other names.
+// Columns can be read in any order and form, and under other names.
 func TestReadColumns(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.csv")
 	if err := os.WriteFile(name, []byte("zip,price,n\n007,1.5,-0\n12,2,\n"), 0o600); err != nil {
@@ -242,7 +242,7 @@ func TestReadColumns(t *testing.T) {
 	sameRows(t, rowsOf(columns), []string{"1.5|1.5|0|7|007|", "2|2|<nil>|12|12|"})
 }
 
-// Names of columns and of files, and text for null, keep bytes that are no UTF-8.
+// Names of columns and files, and texts for null, may contain bytes that are not UTF-8.
 func TestReadLatin1(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "Stra\xdfe.csv")
@@ -265,7 +265,7 @@ func TestReadLatin1(t *testing.T) {
 	}
 }
 
-// A column that a file has not is an error, unless the file is JSON.
+// A column that a file lacks is an error, unless the file is JSON.
 func TestReadMissing(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"x.csv": "a\n1\n", "x.json": "{\"a\": 1}\n"} {
@@ -286,11 +286,11 @@ func TestReadMissing(t *testing.T) {
 	}
 }
 
-// A member that comes late in one file is read there, and one that no beginning has is an error,
-// unless columns are named.
+// A member that is known from another file may occur late. A member that occurs late in all files
+// is an error, unless columns are named.
 func TestReadUnknownMembers(t *testing.T) {
 	dir := t.TempDir()
-	head := strings.Repeat("{\"a\": 1}\n", 200_000) // more than what is looked at
+	head := strings.Repeat("{\"a\": 1}\n", 200_000) // more than Read examines
 	for name, text := range map[string]string{"0.json": head + "{\"a\": 2, \"b\": 5}\n",
 		"1.json": "{\"b\": 6}\n", "2.json": head + "{\"c\": 1}\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -316,7 +316,7 @@ func TestReadUnknownMembers(t *testing.T) {
 	}
 }
 
-// Files beyond those that types come from have the same columns.
+// Files that do not determine types must have the same columns.
 func TestReadManyFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(i int, text string) {
@@ -324,7 +324,7 @@ func TestReadManyFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const sampled = 100 // of package beamfile
+	const sampled = 100 // as in package beamfile
 	for i := range sampled + 1 {
 		write(i, "a,b\n1,2\n")
 	}
@@ -347,7 +347,7 @@ func TestReadManyFiles(t *testing.T) {
 	}
 }
 
-// What is wrong with files fails the pipeline, and says where and what helps.
+// An error in a file fails the pipeline. It names the place and a remedy.
 func TestReadErrors(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

@@ -14,10 +14,10 @@ import (
 	"github.com/weftgo/weft/group"
 )
 
-// rightSuffix follows the name of a right column if a left one has the same.
+// rightSuffix is appended to the name of a right column if a left column has the same name.
 const rightSuffix = "_right"
 
-// find returns the numbers of fields by their names.
+// find returns the index of the field with each name.
 func find(schema *goarrow.Schema, names []string) ([]int, error) {
 	at := make([]int, len(names))
 	for i, name := range names {
@@ -40,7 +40,7 @@ func find(schema *goarrow.Schema, names []string) ([]int, error) {
 	return at, nil
 }
 
-// pick returns some columns of a record batch.
+// pick returns the columns at the given indexes of a record batch.
 func pick(rec goarrow.RecordBatch, at []int) ([]column.Column, error) {
 	columns := make([]column.Column, len(at))
 	for i, j := range at {
@@ -53,8 +53,8 @@ func pick(rec goarrow.RecordBatch, at []int) ([]column.Column, error) {
 	return columns, nil
 }
 
-// plain returns a field without what a block adds to it: dictionaries, which become their values,
-// metadata, and the promise that nothing is null.
+// plain removes from a field what may differ between blocks: dictionaries, which become their
+// values, metadata, and whether nulls are allowed.
 func plain(f goarrow.Field) goarrow.Field {
 	t := f.Type
 	if d, ok := t.(*goarrow.DictionaryType); ok {
@@ -71,8 +71,8 @@ func withoutDictionaries(schema *goarrow.Schema) *goarrow.Schema {
 	return goarrow.NewSchema(fields, nil)
 }
 
-// resultSchema returns the schema of groups: their keys, then aggregates by the names that the
-// command weft gives them.
+// resultSchema returns the schema of the groups: keys, then aggregates. Their names are those of
+// the command weft.
 func (p *groupPlan) resultSchema(
 	block *goarrow.Schema, keys, values []int,
 ) (*goarrow.Schema, error) {
@@ -97,7 +97,7 @@ func (p *groupPlan) resultSchema(
 	return goarrow.NewSchema(fields, nil), nil
 }
 
-// typeOf returns the type of an aggregate of values.
+// typeOf returns the type of an aggregate of values of a type.
 func typeOf(f group.Func, values goarrow.DataType) (goarrow.DataType, error) {
 	storage, err := arrow.Storage(values)
 	if err != nil {
@@ -123,8 +123,6 @@ func typeOf(f group.Func, values goarrow.DataType) (goarrow.DataType, error) {
 	return values, nil
 }
 
-// joinSchema returns the schema of joined rows: all left columns, then the right columns beside the
-// keys.
 func joinSchema(left *goarrow.Schema, right []goarrow.Field) (*goarrow.Schema, error) {
 	fields := slices.Clone(left.Fields())
 	for _, f := range right {
@@ -142,7 +140,6 @@ func joinSchema(left *goarrow.Schema, right []goarrow.Field) (*goarrow.Schema, e
 	return goarrow.NewSchema(fields, nil), nil
 }
 
-// encodeSchema returns a stream without record batches.
 func encodeSchema(schema *goarrow.Schema) ([]byte, error) {
 	var b bytes.Buffer
 	if err := ipc.NewWriter(&b, ipc.WithSchema(schema)).Close(); err != nil {
@@ -160,7 +157,6 @@ func decodeSchema(b []byte) (*goarrow.Schema, error) {
 	return rec.Schema(), nil
 }
 
-// differ returns the error of blocks that cannot be combined.
 func differ(a, b *goarrow.Schema) error {
 	return fmt.Errorf("%w: blocks of one collection differ: one has %v, another %v",
 		weft.ErrOptions,

@@ -22,29 +22,27 @@ func init() {
 	register.DoFn3x1[context.Context, int, func(*[]byte) bool, error](&fileWriter{})
 }
 
-// WriteParquet writes blocks to a number of Parquet files, with names
-// PREFIX-00000-of-00003.parquet, and so on. The prefix is a name for Beam's package filesystem.
-// Existing files of these names are replaced. A file may be cut short after a failed write, until
-// the runner has tried again: files are complete if the pipeline has ended without an error.
-// Without blocks no file is written.
+// WriteParquet writes blocks to the given number of Parquet files, which have names such as
+// PREFIX-00000-of-00003.parquet. The prefix is a name for Beam's package filesystem. Existing files
+// with these names are replaced. After a failed write, a file may be truncated until the runner
+// retries. All files are complete once the pipeline has ended without an error. Without blocks no
+// file is written.
 //
-// A block goes to the file that its bytes say, so a bundle that runs twice writes the same files
-// twice, if the blocks are the same. Blocks go through a GroupByKey, so all of them cross the
-// network once.
+// The bytes of a block select its file, so a bundle that runs twice writes the same blocks to the
+// same files. Blocks go through a GroupByKey, so all of them cross the network once.
 func WriteParquet(s sdk.Scope, prefix string, files int, blocks sdk.PCollection) error {
 	return writeFiles(s.Scope("weft.WriteParquet"), "parquet", prefix, files, blocks)
 }
 
-// WriteCSV writes blocks to a number of CSV files, which are called PREFIX-00000-of-00003.csv, and
-// so on, with the names of columns first. Null is an empty field, and empty text is quoted. A null
-// in a single column would be an empty line, which [Read] skips: it fails the pipeline, and so do
-// types without text, such as lists. What holds of files, bundles and blocks is said at
-// [WriteParquet].
+// WriteCSV writes blocks to the given number of CSV files, which have names such as
+// PREFIX-00000-of-00003.csv. The first line has the names of columns. Null is an empty field, and
+// empty text is quoted. Types without text, such as lists, fail the pipeline. So does a null in a
+// file of one column, because [Read] skips empty lines. See [WriteParquet] for files and bundles.
 func WriteCSV(s sdk.Scope, prefix string, files int, blocks sdk.PCollection) error {
 	return writeFiles(s.Scope("weft.WriteCSV"), "csv", prefix, files, blocks)
 }
 
-// verbs are the transforms that write formats.
+// verbs maps formats to the names of their transforms, for errors.
 var verbs = map[string]string{
 	"parquet": "WriteParquet", "csv": "WriteCSV", "json": "WriteJSON",
 }
@@ -66,19 +64,19 @@ func writeFiles(s sdk.Scope, format, prefix string, files int, blocks sdk.PColle
 	return nil
 }
 
-// dealtBlocks is the DoFn that deals blocks out to files.
+// dealtBlocks is the DoFn that assigns blocks to files.
 type dealtBlocks struct {
 	Files int
 
-	dealt bool // a block of the bundle
+	dealt bool // a block of this bundle was assigned
 }
 
-// StartBundle begins anew.
+// StartBundle begins a bundle without blocks.
 func (f *dealtBlocks) StartBundle(func(int, []byte)) { f.dealt = false }
 
-// ProcessElement deals a block out by its bytes: a block that is made again, even after some files
-// are written, goes to the same file. The first of a bundle brings each file a block without rows,
-// so that all files exist.
+// ProcessElement assigns a block to a file by a checksum of its bytes, so a repeated block goes to
+// the same file. On the first block of a bundle, it also sends an empty block to each file, so that
+// all files exist.
 func (f *dealtBlocks) ProcessElement(block []byte, emit func(int, []byte)) error {
 	if !f.dealt {
 		rec, err := Decode(block)
@@ -100,12 +98,12 @@ func (f *dealtBlocks) ProcessElement(block []byte, emit func(int, []byte)) error
 
 // fileWriter is the DoFn that writes files.
 type fileWriter struct {
-	Prefix []byte // JSON keeps it
+	Prefix []byte // bytes, because JSON changes strings that are not UTF-8
 	Files  int
 	Format string // parquet, csv or json
 }
 
-// ProcessElement writes a file of blocks.
+// ProcessElement writes the blocks of a file.
 func (f *fileWriter) ProcessElement(
 	ctx context.Context, file int, next func(*[]byte) bool,
 ) error {
@@ -151,7 +149,6 @@ func (f *fileWriter) write(ctx context.Context, name string, next func(*[]byte) 
 	return errors.Join(err, to.Close())
 }
 
-// begin begins a file.
 func (f *fileWriter) begin(to io.Writer, schema *goarrow.Schema) (tables.Writer, error) {
 	fields, err := tableFields(schema)
 	if err != nil {
@@ -167,7 +164,7 @@ func (f *fileWriter) begin(to io.Writer, schema *goarrow.Schema) (tables.Writer,
 	return tables.NewParquet(to, fields, noLimit)
 }
 
-// tableFields returns fields of package table for a schema.
+// tableFields converts a schema to fields of package table.
 func tableFields(schema *goarrow.Schema) ([]tables.Field, error) {
 	fields := make([]tables.Field, schema.NumFields())
 	for i, f := range schema.Fields() {

@@ -7,21 +7,21 @@ import (
 	sdk "github.com/apache/beam/sdks/v2/go/pkg/beam"
 )
 
-// WriteJSON writes blocks to a number of JSON files with an object on each line, which are called
-// PREFIX-00000-of-00003.json, and so on. A column is a member, null is null. What JSON has no
-// number for, such as NaN and dates, is a string, and bytes that are no UTF-8 are an object with a
-// member base64. Types without text, such as lists, fail the pipeline. What holds of files, bundles
-// and blocks is said at [WriteParquet].
+// WriteJSON writes blocks to the given number of JSON files, which have names such as
+// PREFIX-00000-of-00003.json. Each line is an object with a member for each column. Values that are
+// not JSON numbers, such as NaN and dates, are strings. Bytes that are not UTF-8 are an object with
+// a member base64. Types without text, such as lists, fail the pipeline. See [WriteParquet] for
+// files and bundles.
 func WriteJSON(s sdk.Scope, prefix string, files int, blocks sdk.PCollection) error {
 	return writeFiles(s.Scope("weft.WriteJSON"), "json", prefix, files, blocks)
 }
 
-// jsonLines makes lines of rows of the document that package table writes: {"rows":[ is its first
-// line, each other line a row and a comma, and the last begins with ]. Values have no line breaks.
+// jsonLines converts the document that package table writes to one object per line. The first line
+// of the document is {"rows":[ and the last begins with ]. Each other line is a row and a comma.
 type jsonLines struct {
 	to    io.Writer
-	line  []byte // the beginning of a line, until its end comes
-	begun bool   // after the first line
+	line  []byte // start of an incomplete line
+	begun bool   // the first line has passed
 }
 
 // Write implements io.Writer.

@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// CSV that is written reads as the rows it was made of: nulls, empty text and quotes included.
+// CSV that is written and read has the same rows, including nulls, empty text and quotes.
 func TestWriteCSV(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	columns := readTable(rng, 20_000)
@@ -72,7 +72,7 @@ func TestWriteCSV(t *testing.T) {
 	}
 }
 
-// JSON that is written reads as the rows it was made of, an object on each line.
+// JSON that is written and read has the same rows, and an object on each line.
 func TestWriteJSON(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	columns := readTable(rng, 20_000)
@@ -106,7 +106,7 @@ func TestWriteJSON(t *testing.T) {
 	sameRows(t, rowsOf(got), rowsOf(columns))
 }
 
-// A bundle that runs again, in another order, deals its blocks out to the same files.
+// A bundle that runs again in another order assigns its blocks to the same files.
 func TestDealtBlocks(t *testing.T) {
 	var blocks [][]byte
 	for i := range 50 {

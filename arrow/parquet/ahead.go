@@ -9,16 +9,16 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// prefetchBytes bounds the row groups that are decoded ahead of the returned one, by their size in
-// the file.
+// prefetchBytes limits decoding ahead: no further row group is started once the started ones total
+// this size, according to their metadata.
 const prefetchBytes = 256 << 20
 
-// minGroup is the memory that a row group takes of a limit while it is decoded: windows, pages, a
-// dictionary and batches.
+// minGroup is the estimated memory of a row group during decoding: windows, pages, a dictionary and
+// batches. A memory limit admits one row group per minGroup bytes.
 const minGroup = 32 << 20
 
-// prefetcher decodes columns of row groups on all cores: those of the next row groups, and separate
-// columns of one row group if it has fewer row groups than cores.
+// prefetcher decodes row groups concurrently, ahead of the one that is returned. If the file has
+// fewer row groups than cores, it also decodes the columns of a row group concurrently.
 type prefetcher struct {
 	f      *File
 	ctx    context.Context
@@ -27,21 +27,19 @@ type prefetcher struct {
 
 	read      func(group int, fields []int, most int) iter.Seq2[Batch, error]
 	fields    []int
-	parts     [][]int // fields that are decoded together
-	maxGroups int     // maximum number of row groups at a time
+	parts     [][]int // fields that one goroutine decodes together
+	maxGroups int     // maximum number of started row groups
 	started   []*decoding
-	next      int   // row group
-	bytes     int64 // of started row groups
+	next      int   // row group to start next
+	bytes     int64 // total size of started row groups
 }
 
-// decoding is a row group that is being decoded, with a channel of batches for each part of the
-// fields.
+// decoding is a row group that is being decoded. Each part of the fields has its own channel.
 type decoding struct {
 	batches []chan prefetchedBatch
 	bytes   int64
 }
 
-// prefetchedBatch is a batch or an error.
 type prefetchedBatch struct {
 	Batch
 	err error
@@ -63,13 +61,12 @@ func (f *File) newPrefetcher(ctx context.Context, fields []int, cores int) *pref
 	return a
 }
 
-// stop ends all decoding, and waits until no goroutine reads the file.
 func (a *prefetcher) stop() {
 	a.cancel()
 	a.work.Wait()
 }
 
-// start starts row groups, at least the one to return next.
+// start starts decoding row groups up to the limits, but always at least one.
 func (a *prefetcher) start() {
 	for a.next < a.f.RowGroups() && len(a.started) < a.maxGroups && (len(a.started) == 0 ||
 		a.bytes < prefetchBytes) {
@@ -87,7 +84,7 @@ func (a *prefetcher) start() {
 	}
 }
 
-// whole turns columns with all rows into batches.
+// whole converts columns without omitted rows to batches.
 func whole(columns iter.Seq2[[]column.Column, error]) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		for c, err := range columns {
@@ -102,7 +99,6 @@ func whole(columns iter.Seq2[[]column.Column, error]) iter.Seq2[Batch, error] {
 	}
 }
 
-// decode sends batches on demand.
 func (a *prefetcher) decode(batches iter.Seq2[Batch, error], out chan<- prefetchedBatch) {
 	defer close(out)
 	for batch, err := range batches {
@@ -114,7 +110,7 @@ func (a *prefetcher) decode(batches iter.Seq2[Batch, error], out chan<- prefetch
 	}
 }
 
-// group returns the batches of the next row group, whose number errors name.
+// group returns the batches of the next row group. number is its index, for errors.
 func (a *prefetcher) group(number int) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		a.start()
@@ -132,7 +128,8 @@ func (a *prefetcher) group(number int) iter.Seq2[Batch, error] {
 	}
 }
 
-// batch returns a batch of all parts of a row group, without rows after the last.
+// batch combines the next batch of each part of a row group. After the last batch it returns one
+// without rows.
 func (a *prefetcher) batch(d *decoding, number int) (batch Batch, err error) {
 	ended := 0
 	for _, part := range d.batches {

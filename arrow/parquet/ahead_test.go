@@ -13,8 +13,8 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// groupsFile returns a file with row groups of some sizes: row numbers, and the same as text. Every
-// third text is null.
+// groupsFile returns a file with row groups of the given sizes. It has row numbers, and the same
+// numbers as text. Every third text is null.
 func groupsFile(t testing.TB, groups ...int) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -39,12 +39,12 @@ func groupsFile(t testing.TB, groups ...int) []byte {
 	return b.Bytes()
 }
 
-// guarded is a file that detects reads after closing, fails after a number of reads, and counts
-// bytes.
+// guarded is a file that detects reads after Close, fails after a number of reads, and counts the
+// bytes read.
 type guarded struct {
 	io.ReaderAt
 	closed atomic.Bool
-	reads  atomic.Int64 // remaining
+	reads  atomic.Int64 // remaining reads
 	bytes  atomic.Int64
 }
 
@@ -73,17 +73,18 @@ func open(t testing.TB, b []byte, reads int64) (*File, *guarded) {
 	return f, g
 }
 
-// Any number of cores reads the same batches in the same order, and nothing after the end.
+// With any number of cores, the batches and their order are the same, and nothing is read after the
+// end.
 func TestAhead(t *testing.T) {
 	groups := []int{3, 2*batchRows + 5, 1, batchRows, 7, 9, 11}
 	b := groupsFile(t, groups...)
 	most := []int{1, 3, 40}
-	if testing.Short() { // and under the race detector
+	if testing.Short() { // also skipped under the race detector
 		most = []int{3}
 	}
 	for _, cores := range most {
 		for _, fields := range [][]int{{0, 1}, {1, 0, 1}, {0}, {}} {
-			for _, most := range []int{0, 1, 3, 1 << 30} { // batches, and no more
+			for _, most := range []int{0, 1, 3, 1 << 30} { // number of batches to read
 				f, file := open(t, b, 1<<40)
 				row, batches := 0, 0
 				for batch, err := range f.columns(t.Context(), cores, fields) {
@@ -122,8 +123,7 @@ func checkRows(t *testing.T, c column.Column, field, row, n int) {
 	}
 }
 
-// Failing reads and expired contexts, at any point, end the iteration with their error and nothing
-// after it.
+// A failed read or an expired context, at any point, ends the iteration with its error.
 func TestAheadErrors(t *testing.T) {
 	b := groupsFile(t, 5, 6, batchRows+1, 7)
 	for _, cores := range []int{2, 16} {
@@ -176,7 +176,8 @@ func last(t *testing.T, batches func(func([]column.Column, error) bool)) (err er
 	return err
 }
 
-// All columns of a wide file take one pass over its bytes, and one column takes only its own bytes.
+// Reading all columns of a wide file reads each byte once. Reading one column reads only its own
+// bytes.
 func TestWide(t *testing.T) {
 	const wide, rows = 2000, 50
 	fields, columns, all := make([]Field, wide), make([]column.Column, wide), make([]int, wide)
@@ -231,7 +232,7 @@ func BenchmarkColumns(b *testing.B) {
 	}
 }
 
-// Under a limit of memory the values are the same, in smaller batches.
+// A memory limit yields the same values in smaller batches.
 func TestLimit(t *testing.T) {
 	b := groupsFile(t, batchRows, 7, 3*minBatchRows)
 	rows := func(limit int64) (values []any, most int) {

@@ -14,22 +14,22 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// chunk reads the values of a field in one row group, page by page.
+// chunk reads the values of one field in one row group, page by page.
 type chunk struct {
 	*leaf
 	f       *File
 	codec   format.CompressionCodec
-	start   int64 // of its pages in the file
-	at, end int64 // the range of bytes in the file with unread pages
-	exact   int64 // end according to the metadata
+	start   int64 // position of the first page in the file
+	at, end int64 // range of unread bytes in the file
+	exact   int64 // end of the pages according to the metadata; end may be larger
 
-	window    []byte // bytes of the file from windowAt on
+	window    []byte // bytes of the file from position windowAt on
 	windowAt  int64
-	readAhead int64 // bytes to read at once
+	readAhead int64 // number of bytes to read at once
 
 	group    int
-	row      int64 // number of rows before the next one
-	rows     int64 // of the row group
+	row      int64 // number of rows before the next row
+	rows     int64 // number of rows of the row group
 	location pageLocations
 
 	dict dictionary
@@ -37,7 +37,7 @@ type chunk struct {
 	*buffers
 }
 
-// buffers is memory that chunks reuse one after the other.
+// buffers is memory that one chunk after another reuses.
 type buffers struct {
 	window, plain []byte
 	codes         []uint32
@@ -45,20 +45,20 @@ type buffers struct {
 
 var bufferPool = sync.Pool{New: func() any { return new(buffers) }}
 
-// page is the rest of a page.
+// page holds the unread part of a page.
 type page struct {
 	rows   int
-	levels hybrid // which rows are not null, for optional fields
+	levels hybrid // level of each row if the field is optional: 1, or 0 for null
 	from   source
-	codes  hybrid // of dictionary values, or booleans
+	codes  hybrid // codes of dictionary values, or booleans
 	fixed  []byte // stored values of one width, or bits
-	bit    int    // of the next boolean
+	bit    int    // index of the next boolean in fixed
 
-	offsets []int // of byte strings in data; nil: each has its length in front
+	offsets []int // offsets of byte strings in data; if nil, a length precedes each byte string
 	data    []byte
 }
 
-// source is the form in which a page stores its values.
+// source is the encoding of a page's values.
 type source uint8
 
 const (
@@ -69,25 +69,26 @@ const (
 	fromTexts
 )
 
-// plainDictionary is what older writers call plain dictionaries and their codes.
+// plainDictionary is the encoding that older writers set for dictionaries and for codes.
 const plainDictionary = format.Encoding(2)
 
 const (
-	// maxPage bounds the bytes of a page. Writers make pages of about a megabyte.
+	// maxPage bounds the uncompressed bytes of a page. Writers make pages of about a megabyte.
 	maxPage = 1 << 30
-	// maxPacked bounds the bytes of a compressed page, which may be larger.
+	// maxPacked bounds the compressed bytes of a page, which may exceed its uncompressed bytes.
 	maxPacked = maxPage + maxPage/4
-	// maxHeader bounds the header of a page, which may hold its minimum and maximum.
+	// maxHeader bounds the header of a page, which may contain the page's minimum and maximum.
 	maxHeader = 16 << 20
-	// sizeSlack is the number of bytes that may be missing from a chunk's size: parquet-mr before
-	// 1.2.9 omitted a header.
+	// sizeSlack is the number of bytes by which the metadata may understate a chunk's size:
+	// parquet-mr before 1.2.9 omitted a header.
 	sizeSlack = 100
 )
 
-// chunk opens the column chunk of a field, reading readAhead bytes of the file at once.
+// chunk opens the column chunk of a field in a row group. The chunk reads readAhead bytes of the
+// file at once.
 func (f *File) chunk(group int, l *leaf, readAhead int64) (*chunk, error) {
 	g := &f.meta.RowGroups[group]
-	if l.index >= len(g.Columns) { // the schema has more columns
+	if l.index >= len(g.Columns) { // the schema has more columns than the row group
 		return nil, fmt.Errorf("%w: %d columns", errThrift, len(g.Columns))
 	}
 	c := &g.Columns[l.index]
@@ -121,7 +122,6 @@ func (f *File) chunk(group int, l *leaf, readAhead int64) (*chunk, error) {
 		readAhead: readAhead, group: group, rows: g.NumRows, buffers: bufferPool.Get().(*buffers)}, nil
 }
 
-// release returns the memory of a finished chunk to the pool.
 func (c *chunk) release() {
 	if c.buffers != nil {
 		bufferPool.Put(c.buffers)
@@ -129,7 +129,8 @@ func (c *chunk) release() {
 	}
 }
 
-// ended reports surplus rows, in the page or in pages after it.
+// ended returns an error if rows follow the last row of the row group, in this page or in later
+// ones.
 func (c *chunk) ended() (err error) {
 	defer recoverError(&err)
 	if c.Type.Kind == Null {
@@ -139,7 +140,7 @@ func (c *chunk) ended() (err error) {
 	for !left && c.at < c.exact {
 		h, err := c.header()
 		if err != nil || int64(h.CompressedPageSize) < 0 || int64(h.CompressedPageSize) > c.end-c.at {
-			return nil // the rest of the chunk is not a page
+			return nil // the remaining bytes are not a page
 		}
 		left = h.DataPageHeader.Valid && h.DataPageHeader.V.NumValues > 0 ||
 			h.DataPageHeaderV2.Valid && h.DataPageHeaderV2.V.NumValues > 0
@@ -151,12 +152,12 @@ func (c *chunk) ended() (err error) {
 	return nil
 }
 
-// next returns the next n rows.
 func (c *chunk) next(n int) (column.Column, error) {
 	return c.ranges([]rowRange{{c.row, c.row + int64(n)}})
 }
 
-// ranges returns rows at or after the next one, in ascending order, and skips those between them.
+// ranges returns the rows of ranges, which ascend from the next row on. It skips the rows between
+// them.
 func (c *chunk) ranges(ranges []rowRange) (col column.Column, err error) {
 	defer recoverError(&err)
 	n := countRows(ranges)
@@ -176,7 +177,6 @@ func (c *chunk) ranges(ranges []rowRange) (col column.Column, err error) {
 	return b.column()
 }
 
-// append decodes rows up to end.
 func (c *chunk) append(b *builder, end int64) error {
 	for c.row < end {
 		if c.page.rows == 0 {
@@ -200,7 +200,7 @@ func (c *chunk) append(b *builder, end int64) error {
 	return nil
 }
 
-// levels determines which of the next m rows are null, and returns the number of others.
+// levels determines which of the next m rows are null, and returns the number of rows that are not.
 func (c *chunk) levels(b *builder, m int) (values int, err error) {
 	if !c.optional {
 		return m, nil
@@ -209,7 +209,7 @@ func (c *chunk) levels(b *builder, m int) (values int, err error) {
 	if err := h.begin(); err != nil {
 		return 0, err
 	}
-	if b.valid == nil && !h.plain && h.value == 1 && h.left >= m { // no nulls so far
+	if b.valid == nil && !h.plain && h.value == 1 && h.left >= m { // no nulls up to here
 		h.left -= m
 		return m, nil
 	}
@@ -217,8 +217,8 @@ func (c *chunk) levels(b *builder, m int) (values int, err error) {
 	return h.levels(b.valid, b.rows, m)
 }
 
-// peek returns at least n unread bytes of the chunk, or all remaining ones. They are valid until
-// the next call.
+// peek returns at least n unread bytes of the chunk, or all if fewer remain. The bytes are valid
+// until the next call.
 func (c *chunk) peek(n int64) ([]byte, error) {
 	n = min(n, c.end-c.at)
 	if lo := c.at - c.windowAt; lo >= 0 && lo+n <= int64(len(c.window)) {
@@ -237,7 +237,6 @@ func (c *chunk) peek(n int64) ([]byte, error) {
 	return c.window, nil
 }
 
-// header reads the header of the next page.
 func (c *chunk) header() (*format.PageHeader, error) {
 	for n := int64(512); ; n *= 2 {
 		b, err := c.peek(n)
@@ -256,8 +255,8 @@ func (c *chunk) header() (*format.PageHeader, error) {
 	}
 }
 
-// nextPage reads pages up to one with rows. It passes over a page with at most most rows without
-// decoding it, and returns the number of its rows.
+// nextPage reads pages until one has rows. It passes over a page of at most limit rows without
+// decoding it, and returns the number of rows passed over.
 func (c *chunk) nextPage(limit int64) (passed int64, err error) {
 	for c.page.rows == 0 && passed == 0 {
 		if c.at >= c.end {
@@ -270,7 +269,8 @@ func (c *chunk) nextPage(limit int64) (passed int64, err error) {
 	return passed, nil
 }
 
-// onePage reads a page, or passes over one with at most most rows.
+// onePage reads a page. It passes over a data page of at most limit rows, and returns the number of
+// rows passed over.
 func (c *chunk) onePage(limit int64) (passed int64, err error) {
 	h, err := c.header()
 	if err != nil {
@@ -282,7 +282,7 @@ func (c *chunk) onePage(limit int64) (passed int64, err error) {
 		return 0, fmt.Errorf("a page of %d bytes, %d uncompressed, where there are %d", size,
 			h.UncompressedPageSize, c.end-c.at)
 	}
-	rows := int64(0) // of a data page
+	rows := int64(0) // number of rows of a data page, 0 for other pages
 	switch h.Type {
 	case format.DataPage:
 		rows = int64(h.DataPageHeader.V.NumValues)
@@ -317,7 +317,7 @@ func (c *chunk) onePage(limit int64) (passed int64, err error) {
 	return 0, err
 }
 
-// unpacked returns the bytes of a page, in its buffer or the window, until the next page.
+// unpacked decompresses a page to size bytes. The result is valid until the next page is read.
 func (c *chunk) unpacked(b []byte, size int) ([]byte, error) {
 	if c.codec == format.Uncompressed {
 		if len(b) != size {
@@ -350,7 +350,7 @@ func (c *chunk) dictionary(h *format.PageHeader, b []byte) error {
 	return c.dict.fill(c.leaf, b, int(d.NumValues))
 }
 
-// page1 opens a data page. Its levels and values are compressed together.
+// page1 opens a data page of version 1, which compresses levels and values together.
 func (c *chunk) page1(h *format.PageHeader, b []byte) error {
 	b, err := c.unpacked(b, int(h.UncompressedPageSize))
 	if err != nil {
@@ -368,7 +368,7 @@ func (c *chunk) page1(h *format.PageHeader, b []byte) error {
 	return c.open(d.Encoding, b, int(d.NumValues))
 }
 
-// splitLength splits off bytes that have their length in front.
+// splitLength splits b after its first byte string, which a length of four bytes precedes.
 func splitLength(b []byte) (part, rest []byte, err error) {
 	if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
 		return nil, nil, errors.New("a page that ends early")
@@ -377,7 +377,7 @@ func splitLength(b []byte) (part, rest []byte, err error) {
 	return b[4:n], b[n:], nil
 }
 
-// page2 opens a data page of version 2. Only its values are compressed.
+// page2 opens a data page of version 2, which compresses only the values.
 func (c *chunk) page2(h *format.PageHeader, b []byte) error {
 	d := &h.DataPageHeaderV2.V
 	repeated, defined := int(d.RepetitionLevelsByteLength), int(d.DefinitionLevelsByteLength)
@@ -397,7 +397,7 @@ func (c *chunk) page2(h *format.PageHeader, b []byte) error {
 	return c.open(d.Encoding, values, int(d.NumValues))
 }
 
-// open begins a page of some rows with values in b.
+// open sets c.page to a page that stores the values of rows in b, with encoding e.
 func (c *chunk) open(e format.Encoding, b []byte, rows int) (err error) {
 	if rows < 0 {
 		return fmt.Errorf("a page of %d rows", rows)
@@ -413,7 +413,7 @@ func (c *chunk) open(e format.Encoding, b []byte, rows int) (err error) {
 			if p.codes = (hybrid{b: b[1:], bits: uint(b[0])}); b[0] > 32 {
 				return errRuns
 			}
-			if b[0] == 0 { // it may have no runs
+			if b[0] == 0 { // codes of no bits may have no runs
 				p.codes.left = rows
 			}
 		}

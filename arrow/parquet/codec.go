@@ -15,9 +15,9 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// decompress returns the size bytes that src decompresses to, in the memory of dst if they fit
-// there. Memory grows with the decompressed data and not with the size in a damaged header, unless
-// src could have that size.
+// decompress decompresses src to exactly size bytes, in the memory of dst if they fit. A damaged
+// header cannot cause a large allocation: memory grows with the decompressed data, unless src is
+// long enough for size.
 func decompress(codec format.CompressionCodec, dst, src []byte, size int) ([]byte, error) {
 	var err error
 	switch codec {
@@ -26,7 +26,7 @@ func decompress(codec format.CompressionCodec, dst, src []byte, size int) ([]byt
 		if n, err = snappy.DecodedLen(src); err == nil && n != size {
 			err = fmt.Errorf("a page of %d bytes, %d are announced", n, size)
 		}
-		if err == nil && size > 64*len(src) { // Snappy compresses 22-fold at most
+		if err == nil && size > 64*len(src) { // Snappy compresses at most 22-fold
 			err = fmt.Errorf("a page of %d bytes from %d", size, len(src))
 		}
 		if err == nil {
@@ -51,7 +51,7 @@ func decompress(codec format.CompressionCodec, dst, src []byte, size int) ([]byt
 			zstdReaders.Put(r)
 		}
 	case format.Lz4, format.Lz4Raw:
-		if size > 256*len(src) { // LZ4 compresses 255-fold at most
+		if size > 256*len(src) { // LZ4 compresses at most 255-fold
 			return nil, fmt.Errorf("a page of %d bytes from %d of lz4", size, len(src))
 		}
 		dst = grow(dst, size)[:size]
@@ -74,7 +74,7 @@ func decompress(codec format.CompressionCodec, dst, src []byte, size int) ([]byt
 	return grow(dst, size)[:size], nil
 }
 
-// zstdReaders are decoders that run on the calling goroutine.
+// zstdReaders holds decoders that run on the calling goroutine.
 var zstdReaders = sync.Pool{New: func() any {
 	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1),
 		zstd.WithDecoderMaxWindow(128<<20))
@@ -84,7 +84,7 @@ var zstdReaders = sync.Pool{New: func() any {
 	return r
 }}
 
-// grow returns memory with the contents of b and slack bytes after n.
+// grow returns a slice with the contents of b and a capacity of at least n+slack bytes.
 func grow(b []byte, n int) []byte {
 	if cap(b) >= n+slack {
 		return b
@@ -92,15 +92,16 @@ func grow(b []byte, n int) []byte {
 	return append(make([]byte, 0, n+slack), b...)
 }
 
-// readAll reads at most one byte more than size.
+// readAll reads r to its end, but at most size+1 bytes.
 func readAll(dst []byte, r io.Reader, size int) ([]byte, error) {
 	b := bytes.NewBuffer(grow(dst[:0], min(size, 1<<20))[:0])
 	_, err := b.ReadFrom(io.LimitReader(r, int64(size)+1))
 	return b.Bytes(), err
 }
 
-// hadoopLZ4 decompresses Hadoop's blocks, which begin with two lengths, and reports whether src has
-// this form. Files give it the same codec name as plain LZ4.
+// hadoopLZ4 decompresses blocks in Hadoop's format, in which two lengths precede each block. It
+// reports whether src has this format. The codec name in a file does not distinguish it from plain
+// LZ4.
 func hadoopLZ4(dst, src []byte) bool {
 	for len(src) > 0 {
 		if len(src) < 8 {

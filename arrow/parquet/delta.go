@@ -7,8 +7,9 @@ import (
 
 var errDelta = errors.New("damaged differences")
 
-// deltas decodes at most most numbers that are stored as differences (DELTA_BINARY_PACKED), and
-// returns the bytes after them. The memory of b must continue for slack bytes.
+// deltas decodes numbers that are stored as differences (DELTA_BINARY_PACKED), and returns the
+// bytes after them. More than maxValues numbers are an error. The capacity of b must exceed its
+// length by slack bytes.
 func deltas(b []byte, maxValues int) (values []int64, rest []byte, err error) {
 	end := b[:len(b)+slack]
 	at := 0
@@ -27,8 +28,8 @@ func deltas(b []byte, maxValues int) (values []int64, rest []byte, err error) {
 	}
 	block, minis, total := uvarint(), uvarint(), uvarint()
 	last := zigzag()
-	// A block has a byte for each of its parts. Memory for more than a thousand values per byte is
-	// refused.
+	// Each mini-block takes at least one byte. A total of more than 2^20 values is refused if it
+	// exceeds 1024 values per byte.
 	if err != nil || total > uint64(maxValues) || total > 1<<20 && total > 1024*uint64(len(b)) ||
 		minis == 0 || minis > block || block > 1<<24 || block%minis != 0 || block/minis%8 != 0 {
 		return nil, nil, errDelta
@@ -62,7 +63,7 @@ func deltas(b []byte, maxValues int) (values []int64, rest []byte, err error) {
 	return values, b[at:], nil
 }
 
-// bitsAt returns width bits of b from bit pos on.
+// bitsAt returns the width bits of b that begin at bit pos.
 func bitsAt(b []byte, pos int, width uint) uint64 {
 	at, shift := pos>>3, uint(pos&7)
 	w := binary.LittleEndian.Uint64(b[at:]) >> shift
@@ -94,7 +95,8 @@ func deltaTexts(b []byte, maxValues int) (offsets []int, data []byte, err error)
 	return offsets, data, nil
 }
 
-// frontTexts decodes byte strings that share a prefix with the one before (DELTA_BYTE_ARRAY).
+// frontTexts decodes byte strings that are stored without the prefix they share with the previous
+// one (DELTA_BYTE_ARRAY).
 func frontTexts(b []byte, maxValues int) (offsets []int, data []byte, err error) {
 	prefixes, rest, err := deltas(b, maxValues)
 	if err != nil {
@@ -118,7 +120,8 @@ func frontTexts(b []byte, maxValues int) (offsets []int, data []byte, err error)
 	return offsets, data, nil
 }
 
-// unsplit reassembles values of width bytes from one stream per byte position (BYTE_STREAM_SPLIT).
+// unsplit decodes values of width bytes. For each k, byte k of all values is stored consecutively
+// (BYTE_STREAM_SPLIT).
 func unsplit(b []byte, width int) []byte {
 	n := len(b) / width
 	out := make([]byte, n*width)

@@ -1,9 +1,10 @@
-// Package parquet reads columns of Parquet files for the jobs of weft, and writes their results. It
+// Package parquet reads columns of Parquet files for weft, and writes columns to Parquet files. It
 // does not depend on arrow-go: [parquet-go] decodes metadata, and this package decodes pages.
 //
 // [Open] reads the metadata of a file. [File.Columns] reads the requested fields, row group by row
-// group, on all cores. [File.Filtered] omits rows that a filter rejects, such as that of a join. It
-// skips row groups and pages by their statistics. [Writer] writes files that any reader accepts.
+// group, on all cores. [File.Filtered] omits rows that a filter rejects, such as the filter of a
+// join. It skips row groups and pages by their statistics. [Writer] writes files that any reader
+// accepts.
 //
 // # Types
 //
@@ -20,16 +21,17 @@
 //	UNKNOWN (always null)                         Bytes
 //
 // An INT96 with a finer resolution than microseconds is an error, and so is an integer that exceeds
-// the width stated in the file. Unknown logical types leave values unchanged. Decimals are an error
-// until columns support them, and groups, lists and maps always are. Both are errors only if the
-// field is requested: see [Field.Err].
+// the width stated in the file. Unknown logical types leave values unchanged. Decimals, groups,
+// lists and maps are not supported. They are errors only if the field is requested: see
+// [Field.Err].
 //
 // # Cost
 //
-// Text and byte strings that the file stores in dictionaries stay codes ([column.OfCodes]), so
-// packages intern and group process the values of a dictionary and not those of each row. Reading
-// takes time for the requested fields only, and memory for about two batches of each. All encodings
-// except BIT_PACKED levels, and all compressions except LZO, are supported.
+// Text and byte strings that the file stores in dictionaries become columns of codes
+// ([column.OfCodes]). Packages intern and group then process each value of a dictionary once, and
+// not once per row. Reading takes time for the requested fields only, and memory for about two
+// batches per field. All encodings except BIT_PACKED levels, and all compressions except LZO, are
+// supported.
 //
 // Damaged files are errors. Sizes are checked before memory is allocated, and pages by their
 // checksums if present.

@@ -13,15 +13,15 @@ import (
 	"github.com/weftgo/weft/internal/rowkey"
 )
 
-// extent holds the minimum and maximum of some values, as a column of two. It is empty if all are
-// null or NaN.
+// extent holds a minimum and a maximum, as a column of two values. The column is empty if all
+// values so far are null or NaN.
 type extent struct{ minMax column.Column }
 
-// maxBound bounds byte strings in statistics. A longer one drops all bounds of a chunk: a truncated
-// bound would have to stay a value of its type, and readers gain little by it.
+// maxBound bounds byte strings in statistics. A longer value drops all bounds of a chunk.
+// Truncating it instead would gain readers little, and a truncated bound must still be a value of
+// its type.
 const maxBound = 256
 
-// add widens an extent by the values of a column.
 func (e *extent) add(c column.Column) {
 	two := extremes(c)
 	if two.Len() == 0 {
@@ -37,7 +37,8 @@ func (e *extent) add(c column.Column) {
 	e.minMax = two
 }
 
-// extremes returns the minimum and maximum of a column, without nulls and NaNs.
+// extremes returns the minimum and maximum of a column, ignoring nulls and NaNs. It returns an
+// empty column if no values remain.
 func extremes(c column.Column) column.Column {
 	if c.Type() == column.Bytes {
 		return extremesOfBytes(c)
@@ -95,8 +96,8 @@ func extremesOfBytes(c column.Column) column.Column {
 	return column.OfStrings([]string{string(lo), string(hi)})
 }
 
-// stored returns the bounds in the form of statistics, if they can be represented. A zero among
-// floats stands for zeros of both signs.
+// stored returns the bounds as statistics store them. ok reports whether statistics can store them.
+// A bound of float zero becomes -0 as minimum and +0 as maximum, to include zeros of both signs.
 func (e *extent) stored(t Type) (lo, hi []byte, ok bool) {
 	c := e.minMax
 	if c.Len() == 0 || t.Kind == Decimal && t.Column == column.Bytes {
@@ -125,22 +126,22 @@ func (e *extent) stored(t Type) (lo, hi []byte, ok bool) {
 	return lo, hi, true
 }
 
-// isZero reports whether the bytes of a float are 0 or -0.
 func isZero(b []byte) bool {
 	last := len(b) - 1
 	return b[last]&0x7f == 0 && !slices.ContainsFunc(b[:last], func(x byte) bool { return x != 0 })
 }
 
-// pageIndex collects the page indexes of a chunk.
+// pageIndex collects the page indexes of a column chunk.
 type pageIndex struct {
-	offsets       format.OffsetIndex // relative to the pages of the chunk, until they are written
+	// positions relative to the first page, until the chunk is written
+	offsets       format.OffsetIndex
 	columns       format.ColumnIndex
-	extent        extent // of all pages
+	extent        extent // extent of all pages
 	rows          int64
-	missingBounds bool // some page has values but no bounds
+	missingBounds bool // a page has values but no bounds
 }
 
-// add adds a page of some rows, at an offset and with a size.
+// add adds a page of size bytes. at is its offset among the pages of the chunk.
 func (x *pageIndex) add(t Type, e *extent, at, size, rows, nulls int) {
 	lo, hi, ok := e.stored(t)
 	empty := rows == nulls
@@ -157,8 +158,8 @@ func (x *pageIndex) add(t Type, e *extent, at, size, rows, nulls int) {
 	c.NullCounts = append(c.NullCounts, int64(nulls))
 }
 
-// writeIndexes writes the page indexes of all chunks before the metadata, and stores their
-// positions there.
+// writeIndexes writes the page indexes of all chunks, and stores their positions in the metadata.
+// The metadata itself follows later.
 func (w *Writer) writeIndexes() error {
 	for i, x := range w.indexes {
 		c := &w.meta.RowGroups[i/len(w.fields)].Columns[i%len(w.fields)]

@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Statistics of a file, as bytes. Bounds omit NaN and nulls, zeros stand for zeros of both signs,
-// and bounds that a reader would misread are omitted.
+// TestExtents compares the statistics of a file as bytes. Bounds ignore NaN and nulls, and zeros
+// include both signs. Bounds that a reader would misinterpret are omitted.
 func TestExtents(t *testing.T) {
 	nan, zero := math.NaN(), math.Copysign(0, -1)
 	f8 := func(v float64) string { return string(le64(int64(math.Float64bits(v)))) }

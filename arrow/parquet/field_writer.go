@@ -14,43 +14,42 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// fieldWriter builds pages of the values of a field.
 type fieldWriter struct {
 	Field
 	physical format.Type
-	width    int  // of byte strings of one length
-	texts    bool // byte strings of any length, which may be in a dictionary
+	width    int  // length of all byte strings, if they have one length
+	texts    bool // the field has byte strings of any length, which may use a dictionary
 
-	// The next page.
+	// These fields describe the next page.
 	rows, nulls int
 	valid       []byte // one bit per row
-	values      []byte // in stored form
-	bit         int    // number of booleans in values, eight per byte
+	values      []byte // encoded values
+	bit         int    // number of booleans in values, which stores eight per byte
 	codes       []uint32
 	extent      extent
 
-	// The row group.
+	// These fields describe the row group.
 	index     pageIndex
 	dict      map[string]uint32
-	dictBytes []byte // in stored form
-	plain     bool   // too many values for a dictionary
-	coded     bool   // has pages of codes
+	dictBytes []byte // encoded values of the dictionary
+	plain     bool   // the dictionary is full, and values are stored directly
+	coded     bool   // some pages store codes
 	pages     []byte
-	raw       int64 // bytes of pages before compression
+	raw       int64 // size of the pages before compression
 	allNulls  int64
 }
 
 const (
-	// maxDict and maxDictBytes bound dictionaries: wider codes save little.
+	// maxDict and maxDictBytes bound the values of a dictionary, and their bytes. Codes for a
+	// larger dictionary would be so wide that they save little.
 	maxDict, maxDictBytes = 1 << 16, 1 << 20
 )
 
-// size returns the bytes that the field holds.
 func (f *fieldWriter) size() int {
 	return len(f.pages) + len(f.values) + 4*len(f.codes) + len(f.dictBytes)
 }
 
-// add adds a few values, in parts if they are long.
+// add adds the values of a column. It splits columns of long byte strings.
 func (f *fieldWriter) add(c column.Column) error {
 	if n := c.Len(); f.texts && n > 1 && textBytes(c) > pageBytes {
 		if err := f.add(c.Slice(0, n/2)); err != nil {
@@ -82,7 +81,6 @@ func (f *fieldWriter) add(c column.Column) error {
 	return nil
 }
 
-// textBytes returns the length of all values together.
 func textBytes(c column.Column) (n int) {
 	for i := range c.Len() {
 		if !c.Null(i) {
@@ -131,7 +129,6 @@ func (f *fieldWriter) addValues(c column.Column, nulls int) error {
 	return nil
 }
 
-// widened returns an integer of 8 or 16 bits as one of 32.
 func widened(t column.Type, v []byte) uint32 {
 	switch t {
 	case column.Int8:
@@ -167,7 +164,8 @@ func (f *fieldWriter) addTexts(c column.Column) error {
 	return nil
 }
 
-// code returns the code of a value, if the dictionary has it or has space for it.
+// code returns the code of a value, and adds the value to the dictionary if needed. ok is false if
+// the dictionary is full.
 func (f *fieldWriter) code(b []byte) (code uint32, ok bool) {
 	if code, ok = f.dict[string(b)]; ok {
 		return code, true
@@ -184,7 +182,7 @@ func (f *fieldWriter) code(b []byte) (code uint32, ok bool) {
 	return code, true
 }
 
-// endDictionary switches to plain values, including those of the next page.
+// endDictionary switches from codes to plain values, and converts the codes of the next page.
 func (f *fieldWriter) endDictionary() error {
 	f.plain = true
 	starts := make([]int, 0, len(f.dict))
@@ -201,7 +199,6 @@ func (f *fieldWriter) endDictionary() error {
 	return nil
 }
 
-// page ends a page.
 func (f *fieldWriter) page() error {
 	b := make([]byte, 4, 4+len(f.valid)+len(f.values)+5*len(f.codes)/2+16)
 	if f.nulls == 0 {
@@ -232,7 +229,7 @@ func (f *fieldWriter) page() error {
 	return err
 }
 
-// appendCodes appends codes of a width, bit-packed in groups of eight.
+// appendCodes appends codes of width bits each, bit-packed in groups of eight.
 func appendCodes(b []byte, codes []uint32, width uint) []byte {
 	b = append(b, byte(width))
 	b = binary.AppendUvarint(b, uint64((len(codes)+7)/8)<<1|1)
@@ -252,9 +249,10 @@ func appendCodes(b []byte, codes []uint32, width uint) []byte {
 	return append(b, make([]byte, end-len(b))...)
 }
 
-// appendPage compresses a page and prepends its header. raw is its uncompressed size.
+// appendPage appends the header and the compressed bytes of a page. raw is the size without
+// compression.
 func appendPage(to []byte, h *format.PageHeader, b []byte) (out []byte, raw int, err error) {
-	if len(b) > maxPage { // smaller pages fit in 32 bits even after snappy
+	if len(b) > maxPage { // a smaller page fits in 32 bits even if snappy enlarges it
 		return to, 0, fmt.Errorf("a page of %d bytes, of at most %d: a value is too long for this file", len(b), maxPage)
 	}
 	packed := snappy.Encode(nil, b)
@@ -264,7 +262,7 @@ func appendPage(to []byte, h *format.PageHeader, b []byte) (out []byte, raw int,
 	return append(append(to, head...), packed...), len(head) + len(b), err
 }
 
-// end writes the pages of a row group, and begins the next one.
+// end writes the pages of a row group, and resets f for the next row group.
 func (f *fieldWriter) end(w *Writer) (m format.ColumnMetaData, err error) {
 	if f.rows > 0 {
 		err = f.page()

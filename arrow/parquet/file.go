@@ -15,24 +15,24 @@ import (
 )
 
 // File is a Parquet file. Several goroutines may call its methods concurrently if the file's reader
-// allows it.
+// allows concurrent reads.
 type File struct {
 	r      io.ReaderAt
 	size   int64
 	meta   fileMeta
 	leaves []leaf
 	fields []Field
-	stats  func() (*statsMeta, error) // read on the first use by a filter
-	memory int64                      // limit in bytes; 0: none
+	stats  func() (*statsMeta, error) // reads the statistics when a filter first needs them
+	memory int64                      // limit in bytes; 0 means no limit
 }
 
 const (
 	magic = "PAR1"
-	tail  = 8 // bytes after the metadata: their length and magic
+	tail  = 8 // size of the metadata's length and the magic, which follow the metadata
 )
 
-// Open reads the metadata of a file of size bytes. The caller closes the reader. Bytes that are not
-// a Parquet file are an error. Damaged pages are reported when they are read.
+// Open reads the metadata of a file of size bytes. The caller closes the reader. Open returns an
+// error if r is not a Parquet file. Damaged pages are reported when they are read.
 func Open(r io.ReaderAt, size int64) (f *File, err error) {
 	defer recoverError(&err)
 	f = &File{r: r, size: size}
@@ -50,7 +50,8 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 			return nil, fmt.Errorf("parquet: open: row group %d has %d rows", i, rows)
 		}
 	}
-	// Some writers omit the number. A list of row groups that lost entries has another number.
+	// Some writers omit the number of rows. Otherwise a difference means that the list of row
+	// groups has lost entries.
 	if n := f.Rows(); n != f.meta.NumRows && f.meta.NumRows != 0 {
 		return nil, fmt.Errorf("parquet: open: %w: %d rows in %d row groups, of %d in the file",
 			errThrift, n, f.RowGroups(), f.meta.NumRows)
@@ -58,12 +59,13 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 	return f, nil
 }
 
-// Limit bounds the memory of each iteration over batches to about a number of bytes: batches get
-// smaller, and less is read ahead. A page is held whatever its size. Without a limit an iteration
-// takes about 100 MB. Call Limit before the first iteration; 0 means no limit.
+// Limit bounds the memory of each iteration over batches to approximately the given number of
+// bytes. Batches become smaller, and less data is read ahead. A page is always held completely,
+// even if it exceeds the limit. Without a limit an iteration takes about 100 MB. Call Limit before
+// the first iteration; 0 means no limit.
 func (f *File) Limit(bytes int64) { f.memory = bytes }
 
-// share returns a bound in bytes, or a part of the limit if that is less.
+// share returns bytes, or 1/part of the memory limit if that is less.
 func (f *File) share(bytes, part int64) int64 {
 	if f.memory == 0 {
 		return bytes
@@ -101,10 +103,10 @@ func (f *File) readMeta() error {
 	return err
 }
 
-// Fields returns the fields of the schema, including those that columns cannot hold.
+// Fields returns all fields of the schema, including fields that columns cannot hold.
 func (f *File) Fields() []Field { return f.fields }
 
-// Rows returns the number of rows of all row groups.
+// Rows returns the number of rows in all row groups.
 func (f *File) Rows() (n int64) {
 	for i := range f.meta.RowGroups {
 		n += f.meta.RowGroups[i].NumRows
@@ -115,27 +117,27 @@ func (f *File) Rows() (n int64) {
 // RowGroups returns the number of row groups.
 func (f *File) RowGroups() int { return len(f.meta.RowGroups) }
 
-// GroupRows returns the number of rows of a row group.
+// GroupRows returns the number of rows in a row group.
 func (f *File) GroupRows(group int) int64 { return f.meta.RowGroups[group].NumRows }
 
-// CreatedBy returns the name of the program that wrote the file, as stored in the file.
+// CreatedBy returns the name of the program that wrote the file, according to the file.
 func (f *File) CreatedBy() string { return f.meta.CreatedBy }
 
-// Columns reads fields by number, one row group after the other, in batches of at most 128 Ki rows.
-// A batch has a column for each field, in the order of fields. Other columns of the file are not
-// read. Batches do not share memory. Fields that columns cannot hold return their [Field.Err].
+// Columns reads the fields with the given numbers, one row group after the other, in batches of at
+// most 128 Ki rows. A batch has a column for each field, in the order of fields. Other columns of
+// the file are not read. Batches do not share memory. If columns cannot hold a field, the iteration
+// yields its [Field.Err].
 //
-// Text and byte strings that the file stores in a dictionary are columns of codes
+// Text and byte strings that the file stores in a dictionary become columns of codes
 // ([column.OfCodes]).
 //
-// All cores decode concurrently: row groups, and columns of one row group, each about two batches
-// ahead. Row groups that are decoded at the same time have less than 256 MiB together, or are two.
-// When the iteration ends, all decoding has ended.
+// All cores decode concurrently: several row groups, or several columns of one row group. Each is
+// decoded about two batches ahead. Another row group is started only while the ones in progress
+// total less than 256 MiB. All decoding has ended when the iteration ends.
 func (f *File) Columns(ctx context.Context, fields ...int) iter.Seq2[[]column.Column, error] {
 	return f.columns(ctx, runtime.GOMAXPROCS(0), fields)
 }
 
-// columns is Columns on some cores.
 func (f *File) columns(ctx context.Context, cores int, fields []int) iter.Seq2[[]column.Column,
 	error] {
 	return func(yield func([]column.Column, error) bool) {
@@ -158,7 +160,6 @@ func (f *File) columns(ctx context.Context, cores int, fields []int) iter.Seq2[[
 	}
 }
 
-// columnsOf returns the columns of batches.
 func columnsOf(batches iter.Seq2[Batch, error]) iter.Seq2[[]column.Column, error] {
 	return func(yield func([]column.Column, error) bool) {
 		for b, err := range batches {
@@ -169,24 +170,25 @@ func columnsOf(batches iter.Seq2[Batch, error]) iter.Seq2[[]column.Column, error
 	}
 }
 
-// RowGroup reads fields of one row group, like [File.Columns]. Several row groups may be read
-// concurrently.
+// RowGroup reads fields of one row group. See [File.Columns] for the batches. Several row groups
+// may be read concurrently.
 func (f *File) RowGroup(ctx context.Context, group int, fields ...int) iter.Seq2[[]column.Column,
 	error] {
 	return f.rowGroup(ctx, group, fields, f.batchRows(group, fields))
 }
 
 const (
-	// batchRows bounds the rows of a batch. Decoding that many rows costs more than a call.
+	// batchRows bounds the rows of a batch. At this size, decoding a batch takes longer than the
+	// call that returns it.
 	batchRows = 1 << 17
-	// batchBytes bounds the values of a batch, as counted by the metadata, unless minBatchRows
-	// exceed it.
+	// batchBytes bounds the bytes of a batch, estimated from the metadata. A batch has at least
+	// minBatchRows even if they exceed batchBytes.
 	batchBytes, minBatchRows = 64 << 20, 1 << 10
-	// windowBytes is the read-ahead of all fields of a row group together, with bounds for each.
+	// windowBytes is the number of bytes read ahead for all fields of a row group. Each field reads
+	// an equal part, between minWindow and maxWindow.
 	windowBytes, minWindow, maxWindow = 64 << 20, 32 << 10, 4 << 20
 )
 
-// batchRows returns the number of rows of a batch of some fields.
 func (f *File) batchRows(group int, fields []int) int {
 	if group < 0 || group >= f.RowGroups() {
 		return batchRows
@@ -200,13 +202,13 @@ func (f *File) batchRows(group int, fields []int) int {
 	if bytes == 0 {
 		return batchRows
 	}
-	// Each core holds about two batches, and the collector as many.
+	// Each core holds about two batches, and garbage that is not yet collected takes as much.
 	most := f.share(batchBytes, 16*int64(runtime.GOMAXPROCS(0)))
 	return int(min(max(float64(most)*float64(g.NumRows)/float64(bytes), minBatchRows),
 		batchRows))
 }
 
-// rowGroup is RowGroup in batches of at most some rows.
+// rowGroup implements RowGroup. most bounds the rows of a batch.
 func (f *File) rowGroup(ctx context.Context, group int, fields []int,
 	most int) iter.Seq2[[]column.Column, error] {
 	return func(yield func([]column.Column, error) bool) {
@@ -254,7 +256,8 @@ func (f *File) rowGroup(ctx context.Context, group int, fields []int,
 	}
 }
 
-// chunks opens the column chunks of fields, each once, and returns the chunk of each field.
+// chunks opens the column chunks of fields. A field that occurs twice is opened once. chunks[at[i]]
+// is the chunk of fields[i].
 func (f *File) chunks(group int, fields []int) (chunks []*chunk, at []int, err error) {
 	known := map[int]int{}
 	window := min(max(f.share(windowBytes, 8)/int64(max(len(fields), 1)), minWindow), maxWindow)
@@ -279,7 +282,6 @@ func (f *File) chunks(group int, fields []int) (chunks []*chunk, at []int, err e
 	return chunks, at, nil
 }
 
-// recoverError turns panics of decoders of untrusted bytes into errors.
 func recoverError(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("parquet: damaged file: %v", p)

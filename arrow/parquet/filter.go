@@ -11,43 +11,44 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Filter selects rows of a file by the values of some of its fields, the keys. It may pass unwanted
-// rows. [github.com/weftgo/weft/join.Filter] implements it. Its methods are called from several
-// goroutines.
+// Filter selects rows of a file by the values of some fields, the keys. It may pass unwanted rows.
+// [github.com/weftgo/weft/join.Filter] implements it. Several goroutines call its methods
+// concurrently.
 type Filter interface {
-	// MayContain reports whether rows may be wanted, given only their bounds: the value of key i
-	// lies between the two values of bounds, inclusive, or is NaN, or is null if nulls is set. A
-	// null bound is unknown. Empty bounds stand for rows that are all null.
+	// MayContain reports whether rows may be wanted, given only bounds of key i. In each of the
+	// rows, key i lies between the two values of bounds, inclusive, or is NaN, or is null if nulls
+	// is set. A null bound is unknown. Empty bounds mean that key i is null in all rows.
 	MayContain(i int, bounds column.Column, nulls bool) bool
-	// Select appends the numbers of rows that may be wanted, in ascending order.
+	// Select appends the indexes of rows of keys that may be wanted, in ascending order.
 	Select(keys []column.Column, rows []uint32) ([]uint32, error)
 }
 
 // Batch is a batch of rows that passed a filter.
 type Batch struct {
-	// Columns has a column for each field, in the order of fields; nil if no rows passed.
+	// Columns has a column for each field, in the order of fields. It is nil if no rows passed.
 	Columns []column.Column
-	// Rows is the number of rows of the file since the previous batch, including omitted ones.
+	// Rows is the number of rows in the file since the previous batch, including omitted rows.
 	Rows int64
 }
 
 // Filtered reads fields by number like [File.Columns], and omits rows that the filter rejects. keys
-// are the numbers of the fields that it selects by, which need not be among fields.
+// are the numbers of the fields that the filter examines. They need not be among fields.
 //
-// Row groups are skipped by their statistics, and pages by the page index, if the file has them. Of
-// the rest, keys are decoded first. Other fields decode only pages with rows that pass. A batch has
-// all of its rows if the filter passes more than three quarters of them. The rest of its row group
-// is then read without the filter. Skipped parts are not checked for damage.
+// Row groups are skipped by their statistics, and pages by the page index, if the file has them. In
+// the remaining pages, the keys are decoded first. Of other fields, only pages with passing rows
+// are decoded. If the filter passes more than three quarters of a batch, the batch has all of its
+// rows. The rest of that row group is then read without the filter. Skipped parts are not checked
+// for damage.
 //
-// Statistics are used only if their order is that of the columns. Those of INT96, intervals and
-// geometry are ignored, and so are those without a stated order, except of signed integers and
-// floats. Bounds that are NaN, or in descending order, are unknown. Any row may be NaN.
+// Statistics are used only if the file orders values as columns do. Statistics of INT96, intervals
+// and geometry are ignored. If the file states no order, statistics are used for signed integers
+// and floats only. A bound that is NaN is unknown, and so are two bounds in descending order.
+// Bounds do not exclude NaN.
 func (f *File) Filtered(ctx context.Context, filter Filter, keys []int,
 	fields ...int) iter.Seq2[Batch, error] {
 	return f.filtered(ctx, runtime.GOMAXPROCS(0), filter, keys, fields)
 }
 
-// filtered is Filtered on some cores.
 func (f *File) filtered(ctx context.Context, cores int, filter Filter, keys,
 	fields []int) iter.Seq2[Batch, error] {
 	all := append(append([]int(nil), keys...), fields...)
@@ -74,15 +75,15 @@ func (f *File) filtered(ctx context.Context, cores int, filter Filter, keys,
 	}
 }
 
-// query holds the arguments of Filtered.
 type query struct {
 	f            *File
 	filter       Filter
 	keys, fields []int
-	parts        int // goroutines that decode fields of a row group concurrently
+	parts        int // number of goroutines that decode the fields of one row group
 }
 
-// group reads a row group. Its last batch has no columns if its last rows are omitted.
+// group returns the batches of a row group. If its last rows are omitted, the last batch has no
+// columns.
 func (q *query) group(ctx context.Context, group int) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		r, err := q.open(group)
@@ -123,16 +124,16 @@ type groupReader struct {
 	*query
 	number int
 	rows   int64
-	chunks []*chunk // chunks of keys first
+	chunks []*chunk // chunks of keys come first
 	nKeys  int
-	at     []int // the chunk of each key and then of each field
+	at     []int // index in chunks of each key, then of each field
 	left   []rowRange
-	most   int64 // rows of a batch
-	all    bool  // the filter passes most rows
+	most   int64 // maximum number of rows per batch
+	all    bool  // the filter passes most rows and is no longer applied
 	found  []uint32
 }
 
-// open determines the rows of a row group that may match, by statistics and page indexes.
+// open determines which rows of a row group may match, by statistics and page indexes.
 func (q *query) open(group int) (*groupReader, error) {
 	all := append(append([]int(nil), q.keys...), q.fields...)
 	r := &groupReader{query: q, number: group, rows: q.f.meta.RowGroups[group].NumRows,
@@ -164,7 +165,7 @@ func (r *groupReader) release() {
 	}
 }
 
-// piece takes the rows of the next batch from the remaining ones.
+// piece removes the rows of the next batch from r.left and returns them.
 func (r *groupReader) piece() (piece []rowRange) {
 	for n := int64(0); n < r.most && len(r.left) > 0; {
 		lo := r.left[0].lo
@@ -177,7 +178,8 @@ func (r *groupReader) piece() (piece []rowRange) {
 	return piece
 }
 
-// read returns the fields of the rows of a piece that the filter passes, or nil if none pass.
+// read returns a column for each field with the rows of a piece that the filter passes. It returns
+// nil if no row passes.
 func (r *groupReader) read(piece []rowRange) ([]column.Column, error) {
 	n := countRows(piece)
 	got := make([]column.Column, len(r.chunks))
@@ -217,15 +219,16 @@ func (r *groupReader) read(piece []rowRange) ([]column.Column, error) {
 	return columns, nil
 }
 
-// maxGap is the largest gap between two matching rows that is decoded anyway. By estimate, skipping
-// fewer rows costs more.
+// maxGap bounds the gap between two matching rows that is decoded and then discarded. Skipping
+// fewer rows is estimated to cost more than decoding them.
 const maxGap = 64
 
-// decodeFound decodes the matching rows of a piece, for all chunks except those of keys.
+// decodeFound decodes the matching rows of a piece. The chunks of keys are already decoded.
 func (r *groupReader) decodeFound(got []column.Column, piece []rowRange) error {
 	var ranges []rowRange
-	rows := make([]uint32, len(r.found)) // in what is decoded
-	first, n, k := int64(0), int64(0), 0 // rows before the range: in the piece, and decoded
+	rows := make([]uint32, len(r.found)) // index of each matching row among the decoded rows
+	// first and n count the rows before the current range: in the piece, and decoded
+	first, n, k := int64(0), int64(0), 0
 	for i, row := range r.found {
 		for int64(row)-first >= piece[k].hi-piece[k].lo {
 			first += piece[k].hi - piece[k].lo
@@ -252,7 +255,7 @@ func (r *groupReader) decodeFound(got []column.Column, piece []rowRange) error {
 	return nil
 }
 
-// decode decodes rows of chunks lo to hi-1, concurrently if cores are available.
+// decode decodes rows of chunks lo to hi-1 into got, on at most r.parts goroutines.
 func (r *groupReader) decode(got []column.Column, lo, hi int, ranges []rowRange) error {
 	parts := max(min(r.parts, hi-lo), 1)
 	errs := make([]error, parts)

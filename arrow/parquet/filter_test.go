@@ -18,7 +18,7 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// keyFields are fields of all types that columns support.
+// keyFields has a field of each type that columns support.
 var keyFields = []Field{
 	{"i8", Type{Column: column.Int8}}, {"u8", Type{Column: column.Uint8}},
 	{"i16", Type{Column: column.Int16}}, {"u16", Type{Column: column.Uint16}},
@@ -33,7 +33,7 @@ var keyFields = []Field{
 	{"at", Type{Kind: Timestamp, Column: column.Int64, Unit: time.Microsecond, UTC: true}},
 }
 
-// drawKeys draws n values of a field near a number, so that parts of a file differ.
+// drawKeys draws n values near a number, so that the parts of a file have different values.
 func drawKeys(rng *rand.Rand, f Field, n, near int) column.Column {
 	v := make([]int64, n)
 	for i := range v {
@@ -103,7 +103,7 @@ func keysOf[T column.Fixed](v []int64, of func(int64) T) column.Column {
 	return column.Of(out)
 }
 
-// writeParts writes a file in pieces of some rows: pages, and some of them end row groups.
+// writeParts writes a file in pages. Some pages end a row group.
 func writeParts(t *testing.T, rng *rand.Rand, fields []Field, pages int,
 	spoil func(*Writer)) (b []byte, all []column.Column) {
 	t.Helper()
@@ -148,7 +148,7 @@ func writeParts(t *testing.T, rng *rand.Rand, fields []Field, pages int,
 	return out.Bytes(), all
 }
 
-// spoilers change statistics to those of other writers.
+// spoilers change statistics to what other writers write.
 var spoilers = map[string]func(*Writer){
 	"all":  nil,
 	"none": func(w *Writer) { dropStats(w); dropIndex(w, true, true) },
@@ -160,13 +160,13 @@ var spoilers = map[string]func(*Writer){
 		dropIndex(w, false, true)
 	},
 	"no order": func(w *Writer) { w.meta.ColumnOrders = nil },
-	"deprecated": func(w *Writer) { // with signed comparison, for every type
+	"deprecated": func(w *Writer) { // bounds of signed comparison, for every type
 		eachStats(w, func(s *format.Statistics) {
 			s.Min, s.Max, s.MinValue, s.MaxValue = s.MinValue, s.MaxValue, nil, nil
 		})
 		w.meta.ColumnOrders = nil
 	},
-	"cut": func(w *Writer) { // of byte strings
+	"cut": func(w *Writer) { // truncated bounds of byte strings
 		for i, x := range w.indexes {
 			if w.fields[i%len(w.fields)].texts {
 				s := &w.meta.RowGroups[i/len(w.fields)].Columns[i%len(w.fields)].MetaData.Statistics
@@ -182,7 +182,7 @@ var spoilers = map[string]func(*Writer){
 			w.indexes[i].columns.NullCounts = nil
 		}
 	},
-	"turned around": func(w *Writer) { // as by another comparison
+	"turned around": func(w *Writer) { // bounds of another comparison
 		eachStats(w, func(s *format.Statistics) { s.MinValue, s.MaxValue = s.MaxValue, s.MinValue })
 		for i := range w.indexes {
 			c := &w.indexes[i].columns
@@ -210,7 +210,7 @@ func dropStats(w *Writer) {
 	eachStats(w, func(s *format.Statistics) { s.MinValue, s.MaxValue = nil, nil })
 }
 
-// dropIndex drops offsets of pages, or their bounds.
+// dropIndex removes the offsets of pages, their bounds, or both.
 func dropIndex(w *Writer, offsets, bounds bool) {
 	for i := range w.indexes {
 		w.indexes[i].missingBounds = w.indexes[i].missingBounds || bounds
@@ -256,8 +256,8 @@ func TestFilteredJoin(t *testing.T) {
 	}
 }
 
-// checkFiltered checks that the rows a filter passes are rows of the file and include all matches.
-// It returns the number of omitted rows.
+// checkFiltered checks that the rows that a filter passes are rows of the file and include all
+// matches. It returns the number of omitted rows.
 func checkFiltered(t *testing.T, host *cpu.Device, f *File, all []column.Column, keys []int,
 	build []column.Column, nulls bool, cores int) (left int64) {
 	t.Helper()
@@ -311,7 +311,7 @@ func checkFiltered(t *testing.T, host *cpu.Device, f *File, all []column.Column,
 	return read - int64(len(passed))
 }
 
-// A filter of a few keys reads a few pages, with and without page indexes.
+// A filter with few keys reads few pages, with and without page indexes.
 func TestFilteredReadsLittle(t *testing.T) {
 	const n = 4 * pageRows
 	for _, indexed := range []bool{true, false} {
@@ -361,7 +361,7 @@ func TestFilteredReadsLittle(t *testing.T) {
 	}
 }
 
-// readFiltered reads all rows of a file that a filter of small numbers passes.
+// readFiltered reads the rows of a file that a filter passes.
 func readFiltered(t testing.TB, b []byte, filter Filter, fields ...int) (rows int, err error) {
 	f, err := Open(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
@@ -378,7 +378,7 @@ func readFiltered(t testing.TB, b []byte, filter Filter, fields ...int) (rows in
 	return rows, nil
 }
 
-// smallNumbers returns a filter of n numbers, from -3 on.
+// smallNumbers returns a filter that passes n numbers, starting with -3.
 func smallNumbers(t testing.TB, n int) *join.Filter {
 	filter := must(join.NewFilter([]column.Type{column.Int64}, nil))
 	keys := make([]int64, n)
@@ -391,8 +391,8 @@ func smallNumbers(t testing.TB, n int) *join.Filter {
 	return filter
 }
 
-// pagedFile returns a file of 20 pages of 50 rows in two row groups: numbers, and text in a
-// dictionary.
+// pagedFile returns a file with numbers, and text in a dictionary. It has 20 pages of 50 rows in
+// two row groups.
 func pagedFile(t testing.TB, spoil func(*Writer)) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -420,7 +420,7 @@ func pagedFile(t testing.TB, spoil func(*Writer)) []byte {
 	return out.Bytes()
 }
 
-// end ends a file, after spoil if that is not nil.
+// end calls spoil, if it is not nil, and completes the file.
 func end(t interface{ Fatal(...any) }, w *Writer, spoil func(*Writer)) {
 	w.flush()
 	if spoil != nil {
@@ -431,7 +431,7 @@ func end(t interface{ Fatal(...any) }, w *Writer, spoil func(*Writer)) {
 	}
 }
 
-// An index that does not fit the pages is an error where it is used. One that does not fit the
+// An index that contradicts the pages is an error when it is used. An index that does not fit the
 // chunk is ignored.
 func TestWrongIndex(t *testing.T) {
 	filter := smallNumbers(t, 110)
@@ -484,7 +484,7 @@ func TestWrongIndex(t *testing.T) {
 	}
 }
 
-// Damage in any byte is an error or other values. Nothing panics.
+// Damage of any byte is an error or results in other values. Nothing panics.
 func TestFilteredDamaged(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	filter, whole := smallNumbers(t, 200), pagedFile(t, nil)
@@ -492,7 +492,7 @@ func TestFilteredDamaged(t *testing.T) {
 		b := bytes.Clone(whole)
 		for range 1 + rng.IntN(3) {
 			at := rng.IntN(len(b))
-			if rng.IntN(2) == 0 { // the metadata
+			if rng.IntN(2) == 0 { // damage the metadata
 				at = len(b) - 1 - rng.IntN(len(b)/3)
 			}
 			b[at] ^= byte(1 << rng.IntN(8))
@@ -550,7 +550,7 @@ func TestFilteredErrors(t *testing.T) {
 	}
 }
 
-// Rows beyond those in the metadata are an error if the last rows are read.
+// Surplus rows are an error if the last rows of a row group are read.
 func TestFilteredSurplus(t *testing.T) {
 	f, _ := open(t, pagedFile(t, nil), 1<<40)
 	g := &f.meta.RowGroups[1]
@@ -567,7 +567,7 @@ func TestFilteredSurplus(t *testing.T) {
 	}
 }
 
-// The rows left by several keys are the intersection of those left by each.
+// With several keys, the remaining rows are the intersection of the rows that remain for each key.
 func TestRanges(t *testing.T) {
 	var a []rowRange
 	for _, r := range []rowRange{{0, 5}, {5, 7}, {9, 9}, {10, 20}, {30, 31}} {

@@ -5,25 +5,26 @@ import (
 	"errors"
 )
 
-// hybrid decodes Parquet's mixture of runs of one value and bit-packed values, which stores codes,
-// levels and booleans. The memory of its bytes must continue for slack bytes.
+// hybrid decodes Parquet's RLE/bit-packing hybrid encoding, which stores codes, levels and
+// booleans. It consists of runs of one repeated value and runs of bit-packed values. The capacity
+// of b must exceed its length by slack bytes.
 type hybrid struct {
 	b     []byte
 	bits  uint
-	at    int    // of the next run
-	left  int    // remaining values of the run
-	plain bool   // the run is bit-packed, from bit pos on
-	pos   int    //
-	value uint32 // of other runs
+	at    int  // position of the next run
+	left  int  // remaining values of the current run
+	plain bool // the current run is bit-packed; its next value begins at bit pos
+	pos   int
+	value uint32 // value of a run that is not bit-packed
 }
 
-// slack is the number of readable bytes after a value, so that whole words can be loaded at its
-// last byte.
+// slack is the number of bytes that must be readable after encoded values, so that a whole word can
+// be loaded at the last byte.
 const slack = 16
 
 var errRuns = errors.New("damaged runs")
 
-// begin starts the next run, unless the last one has values left.
+// begin reads the next run if the current one has no values left.
 func (h *hybrid) begin() error {
 	for h.left == 0 {
 		head, n := binary.Uvarint(h.b[h.at:])
@@ -43,11 +44,11 @@ func (h *hybrid) begin() error {
 			h.at += width
 			continue
 		}
-		groups := head >> 1 // of eight values
+		groups := head >> 1 // groups of eight values
 		if groups > uint64(len(h.b)-h.at)+1 && h.bits > 0 || groups > 1<<29 {
 			return errRuns
 		}
-		// Some writers omit bytes that the last group does not need.
+		// Some writers omit trailing bytes that the last group does not need.
 		h.pos, h.left = 8*h.at, 8*int(groups)
 		if have := 8 * (len(h.b) - h.at); h.bits > 0 && int(h.bits)*h.left > have {
 			if h.left = have / int(h.bits); h.left == 0 {
@@ -59,7 +60,6 @@ func (h *hybrid) begin() error {
 	return nil
 }
 
-// read decodes values.
 func (h *hybrid) read(dst []uint32) error {
 	for len(dst) > 0 {
 		if err := h.begin(); err != nil {
@@ -79,7 +79,6 @@ func (h *hybrid) read(dst []uint32) error {
 	return nil
 }
 
-// skip skips values.
 func (h *hybrid) skip(n int) error {
 	for n > 0 {
 		if err := h.begin(); err != nil {
@@ -95,7 +94,6 @@ func (h *hybrid) skip(n int) error {
 	return nil
 }
 
-// unpack decodes values of a bit-packed run.
 func (h *hybrid) unpack(dst []uint32) {
 	b, bits, pos := h.b[:len(h.b)+slack-8], h.bits, h.pos
 	mask := uint64(1)<<bits - 1
@@ -116,7 +114,8 @@ func (h *hybrid) unpack(dst []uint32) {
 	}
 }
 
-// levels decodes n one-bit levels into a zero bitmap from bit lo on, and counts the set ones.
+// levels decodes n one-bit levels into a zeroed bitmap, beginning at bit lo. It returns the number
+// of levels that are 1.
 func (h *hybrid) levels(bitmap []byte, lo, n int) (set int, err error) {
 	for n > 0 {
 		if err := h.begin(); err != nil {
@@ -143,7 +142,6 @@ func (h *hybrid) levels(bitmap []byte, lo, n int) (set int, err error) {
 	return set, nil
 }
 
-// fill sets n bits from bit lo on.
 func fill(bitmap []byte, lo, n int) {
 	for ; n > 0 && lo&7 != 0; lo, n = lo+1, n-1 {
 		bitmap[lo>>3] |= 1 << (lo & 7)

@@ -6,7 +6,7 @@ import (
 )
 
 // fileMeta is the part of a file's metadata that reading requires. Statistics and other parts are
-// skipped, and lists with entries that writers may omit do not fail.
+// skipped. A list that lacks entries, because its writer may omit them, is no error.
 type fileMeta struct {
 	Schema    thrift.Slice[format.SchemaElement] `thrift:"2,required"`
 	NumRows   int64                              `thrift:"3,required"`
@@ -14,21 +14,18 @@ type fileMeta struct {
 	CreatedBy string                             `thrift:"6,optional"`
 }
 
-// groupMeta describes a row group.
 type groupMeta struct {
 	Columns       thrift.Slice[chunkMeta] `thrift:"1,required"`
 	TotalByteSize int64                   `thrift:"2,required"`
 	NumRows       int64                   `thrift:"3,required"`
 }
 
-// chunkMeta describes the column chunk of a field.
 type chunkMeta struct {
 	FilePath  string                      `thrift:"1,optional"`
 	MetaData  pagesMeta                   `thrift:"3,optional"`
 	Encrypted format.ColumnCryptoMetaData `thrift:"8,optional"`
 }
 
-// pagesMeta locates the pages of a column chunk.
 type pagesMeta struct {
 	Type                  format.Type             `thrift:"1,required"`
 	Codec                 format.CompressionCodec `thrift:"4,required"`

@@ -20,8 +20,8 @@ import (
 
 func longText(i int) string { return fmt.Sprintf("a rather long text that is cut off %06d", i) }
 
-// arrowGoFile returns a file written by arrow-go: 20 row groups of 500 rows in small pages. Numbers
-// ascend, with NaNs in floats and nulls in all fields.
+// arrowGoFile returns a file that arrow-go wrote. It has 20 row groups of 500 rows in small pages.
+// Numbers ascend, floats contain NaNs, and all fields contain nulls.
 func arrowGoFile(t *testing.T, props ...goparquet.WriterProperty) []byte {
 	t.Helper()
 	types := []arrow.DataType{arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Uint64,
@@ -68,8 +68,8 @@ func arrowGoFile(t *testing.T, props ...goparquet.WriterProperty) []byte {
 	return out.Bytes()
 }
 
-// Files of another writer, with its statistics and indexes: all matching rows pass, and most others
-// are omitted.
+// In files of another writer, with its statistics and indexes, all matching rows pass and most
+// others are omitted.
 func TestFilteredArrowGo(t *testing.T) {
 	host, err := cpu.Open(&cpu.Options{Workers: 1})
 	if err != nil {
@@ -136,7 +136,7 @@ func TestFilteredArrowGo(t *testing.T) {
 	}
 }
 
-// matching counts the rows of a file that match, without a filter.
+// matching returns the number of matching rows in a file, without a filter.
 func matching(t *testing.T, f *parquet.File, host *cpu.Device, build column.Column,
 	field int) (n int) {
 	t.Helper()

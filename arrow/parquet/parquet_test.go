@@ -25,7 +25,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// testPage is a page of one column.
+// testPage describes a page of one column.
 type testPage struct {
 	encoding format.Encoding
 	valid    []bool // nil: no levels
@@ -33,11 +33,11 @@ type testPage struct {
 	values   []byte
 	v2       bool
 	dict     bool
-	damage   bool // damage it after the checksum
+	damage   bool // damage the page after its checksum is computed
 	unsummed bool
 }
 
-// testColumn is a column of a file of one row group.
+// testColumn describes a column in a file of one row group.
 type testColumn struct {
 	name     string
 	typ      format.Type
@@ -47,8 +47,8 @@ type testColumn struct {
 	pages    []testPage
 }
 
-// fileOf assembles a file with columns of some rows. Nested fields are added by further elements of
-// the schema.
+// fileOf assembles a file with the given columns. Additional elements of the schema make nested
+// fields.
 func fileOf(t testing.TB, codec format.CompressionCodec, rows int, columns ...testColumn) []byte {
 	t.Helper()
 	meta := format.FileMetaData{Version: 2, NumRows: int64(rows), CreatedBy: "test"}
@@ -240,14 +240,14 @@ func plainTexts(texts ...string) (b []byte) {
 	return b
 }
 
-// codesOf returns codes of a dictionary as parquet-go writes them.
+// codesOf returns dictionary codes as parquet-go encodes them.
 func codesOf(width int, codes ...int32) []byte {
 	return append([]byte{byte(width)}, must((&rle.Encoding{BitWidth: width}).EncodeInt32(nil,
 		codes))...)
 }
 
-// Every encoding decodes what an encoder of parquet-go wrote, in pages of both versions, with every
-// compression, with and without nulls.
+// For each encoding, compression and page version, with and without nulls, decoding returns what
+// parquet-go has encoded.
 func TestEncodings(t *testing.T) {
 	const n = 1000
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -295,7 +295,7 @@ func TestEncodings(t *testing.T) {
 		return bools[i]
 	}
 	dict := testPage{dict: true, rows: len(words), values: plainTexts(words...)}
-	wide := codesOf(17, codes...) // more bits than the dictionary needs
+	wide := codesOf(17, codes...) // more bits per code than needed
 	cases := []struct {
 		name   string
 		typ    format.Type
@@ -371,7 +371,7 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// Pages of codes and of plain text come in any order, and batches end anywhere among them.
+// Pages of codes and pages of plain text may come in any order, and batches may end at any row.
 func TestMixedPages(t *testing.T) {
 	dict := testPage{dict: true, rows: 3, values: plainTexts("x", "yy", "zzz")}
 	coded := testPage{encoding: format.RLEDictionary, rows: 4, valid: []bool{true, false, true,
@@ -482,14 +482,14 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// Fields next to nested ones are readable, and nested ones are errors if requested.
+// Fields next to nested fields are readable. A nested field is an error if it is requested.
 func TestNested(t *testing.T) {
 	c := func(name string, v int32) testColumn {
 		return testColumn{name: name, typ: format.Int32, pages: []testPage{{rows: 1,
 			values: le32(v)}}}
 	}
 	b := fileOf(t, format.Uncompressed, 1, c("a", 1), c("x", 2), c("y", 3), c("z", 4))
-	// The same chunks under another schema: a, a group of x and a group of y, and z.
+	// The same chunks get another schema: a, a group of x and a group of y, and z.
 	f := must(Open(bytes.NewReader(b), int64(len(b))))
 	group := func(name string, n int32) (e format.SchemaElement) {
 		e.Name = name
@@ -625,14 +625,14 @@ func damageable(t testing.TB, codec format.CompressionCodec) []byte {
 	flag := testColumn{name: "b", typ: format.Boolean, pages: []testPage{{encoding: format.RLE,
 		rows: 7, values: must((&rle.Encoding{BitWidth: 1}).EncodeBoolean(nil, []byte{0x55}))}}}
 	for _, c := range []testColumn{text, long, flag} {
-		for i := range c.pages { // so that decoders see the damage
+		for i := range c.pages { // without a checksum, so that decoders see the damage
 			c.pages[i].unsummed = true
 		}
 	}
 	return fileOf(t, codec, 7, text, long, flag)
 }
 
-// Damaged files are errors, or hold other values. Nothing panics or exhausts memory.
+// A damaged file is an error or has other values. Nothing panics or exhausts memory.
 func TestDamaged(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, codec := range []format.CompressionCodec{format.Uncompressed, format.Snappy,
@@ -665,15 +665,15 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// Lists with a large claimed length get no memory before their elements.
+// A list with a large claimed length gets no memory until its elements are checked.
 func TestClaims(t *testing.T) {
 	for _, b := range [][]byte{
 		{0x29, 0xfc, 0xff, 0xff, 0xff, 0xff,
 			0x07}, // a schema of 2^31-1 elements
 		{0x19, 0xf8, 0xff, 0xff, 0xff, 0xff,
-			0x07}, // and a list of as many strings
+			0x07}, // a list of 2^31-1 strings
 		{0x18, 0xff, 0xff, 0xff, 0xff, 0x07,
-			'a'}, // a string of as many bytes
+			'a'}, // a string of 2^31-1 bytes
 		bytes.Repeat([]byte{0x1c},
 			100), // nested structures
 		{0x1b, 0xff, 0xff, 0xff, 0xff, 0x07, 0x88}, // a map

@@ -2,7 +2,6 @@ package parquet
 
 import "errors"
 
-// rowRange is the rows lo to hi-1 of a row group.
 type rowRange struct{ lo, hi int64 }
 
 func countRows(ranges []rowRange) (n int) {
@@ -12,7 +11,7 @@ func countRows(ranges []rowRange) (n int) {
 	return n
 }
 
-// appendRange appends rows after those of ranges.
+// appendRange appends rows lo to hi-1 to ranges, which end before or at lo.
 func appendRange(ranges []rowRange, lo, hi int64) []rowRange {
 	if n := len(ranges); n > 0 && ranges[n-1].hi >= lo {
 		ranges[n-1].hi = max(ranges[n-1].hi, hi)
@@ -24,7 +23,7 @@ func appendRange(ranges []rowRange, lo, hi int64) []rowRange {
 	return ranges
 }
 
-// intersect returns the rows that are in both.
+// intersect returns the rows that are in both a and b.
 func intersect(a, b []rowRange) (out []rowRange) {
 	for len(a) > 0 && len(b) > 0 {
 		if lo, hi := max(a[0].lo, b[0].lo), min(a[0].hi, b[0].hi); lo < hi {
@@ -39,7 +38,7 @@ func intersect(a, b []rowRange) (out []rowRange) {
 	return out
 }
 
-// skip skips rows up to to, and decodes no page that has only skipped rows.
+// skip skips the rows before row to. It does not decode a page if all of its rows are skipped.
 func (c *chunk) skip(to int64) error {
 	for c.row < to {
 		if c.page.rows == 0 {
@@ -65,7 +64,7 @@ func (c *chunk) skip(to int64) error {
 	return nil
 }
 
-// skipRows skips rows within the page, which has more.
+// skipRows skips m rows of the page, which must have more than m rows.
 func (c *chunk) skipRows(m int) error {
 	values := m
 	if c.optional {
@@ -117,20 +116,21 @@ func (c *chunk) skipValues(n int) error {
 	return nil
 }
 
-// pageLocations locates the pages of a chunk, if its file has an index of them.
+// pageLocations locates the pages of a chunk, if the file has a page index.
 type pageLocations struct {
-	looked bool       // the index was looked for
-	pages  []location // in ascending order; nil: no index
-	stop   int64      // row up to which reading ahead pays
+	looked bool       // the file was searched for the index
+	pages  []location // in ascending order; nil without an index
+	stop   int64      // end of the wanted rows; later pages are not read ahead
 }
 
-// location is a data page: its first byte in the file and its first row in the row group.
+// location stands for a data page: at is the position in the file, and row the first row in the row
+// group.
 type location struct{ at, row int64 }
 
 var errIndex = errors.New("an index of pages that has another number of rows for a page")
 
-// check reports a page that contradicts the index. Its first row is row, and it has a number of
-// rows.
+// check returns an error if a page contradicts the index. The page has rows rows, the first of them
+// at row. The row group has all rows.
 func (l *pageLocations) check(row, rows, all int64) error {
 	if l.pages == nil || rows == 0 {
 		return nil
@@ -141,7 +141,6 @@ func (l *pageLocations) check(row, rows, all int64) error {
 	return nil
 }
 
-// page returns the number of the page that has a row.
 func (l *pageLocations) page(row int64) int {
 	lo, hi := 0, len(l.pages)
 	for hi-lo > 1 {
@@ -154,7 +153,7 @@ func (l *pageLocations) page(row int64) int {
 	return lo
 }
 
-// rows returns the rows of page k of a row group of n rows.
+// rows returns the rows lo to hi-1 that page k contains. The row group has n rows.
 func (l *pageLocations) rows(k int, n int64) (lo, hi int64) {
 	if k+1 < len(l.pages) {
 		n = l.pages[k+1].row
@@ -162,7 +161,7 @@ func (l *pageLocations) rows(k int, n int64) (lo, hi int64) {
 	return l.pages[k].row, n
 }
 
-// locate reads the locations of pages, if the file has them.
+// locate reads the page locations on its first call. They remain nil if the file has none.
 func (c *chunk) locate() {
 	if l := &c.location; !l.looked {
 		l.looked = true
@@ -170,8 +169,8 @@ func (c *chunk) locate() {
 	}
 }
 
-// jump goes to the page with a row, if the file has an index and it is not the next page. It reads
-// the dictionary first.
+// jump moves to the page that contains row to, if the file has an index and that page is a later
+// one. It first reads the dictionary.
 func (c *chunk) jump(to int64) error {
 	c.locate()
 	l := &c.location
@@ -193,7 +192,7 @@ func (c *chunk) jump(to int64) error {
 	return nil
 }
 
-// wanted returns the end of the bytes that are worth reading ahead.
+// wanted returns the position in the file at which reading ahead ends.
 func (c *chunk) wanted() int64 {
 	l := &c.location
 	if l.pages == nil || l.stop >= c.rows {

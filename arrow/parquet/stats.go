@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/rowkey"
 )
 
-// statsMeta is the part of a file's metadata with the statistics of its chunks.
+// statsMeta is the part of a file's metadata that contains the statistics of its chunks.
 type statsMeta struct {
 	RowGroups    thrift.Slice[groupStats]         `thrift:"4,required"`
 	ColumnOrders thrift.Slice[format.ColumnOrder] `thrift:"7,optional"`
@@ -21,7 +21,7 @@ type groupStats struct {
 	Columns thrift.Slice[chunkStats] `thrift:"1,required"`
 }
 
-// chunkStats describes the values of a column chunk, and locates its page index.
+// chunkStats contains the statistics of a column chunk, and the position of its page index.
 type chunkStats struct {
 	MetaData struct {
 		Statistics statistics `thrift:"12,optional"`
@@ -32,16 +32,18 @@ type chunkStats struct {
 	ColumnIndexLength int32 `thrift:"7,optional"`
 }
 
-// statistics are those of a chunk. A missing number of nulls differs from 0.
+// statistics describe the values of a chunk. NullCount may be missing, which differs from 0.
 type statistics struct {
-	Max       []byte             `thrift:"1,optional"` // by signed comparison, of older writers
+	// Max and Min are set by older writers, which compare values as signed
+	Max       []byte             `thrift:"1,optional"`
 	Min       []byte             `thrift:"2,optional"`
 	NullCount thrift.Null[int64] `thrift:"3,optional"`
 	MaxValue  []byte             `thrift:"5,optional"`
 	MinValue  []byte             `thrift:"6,optional"`
 }
 
-// readStats reads the metadata again: few callers need its statistics, which may be most of it.
+// readStats reads the metadata again, to decode the statistics. Open skips them, because they may
+// be most of the metadata and few callers need them.
 func (f *File) readStats(at, n int64) (*statsMeta, error) {
 	b := make([]byte, n)
 	if _, err := f.r.ReadAt(b, at); err != nil {
@@ -52,7 +54,9 @@ func (f *File) readStats(at, n int64) (*statsMeta, error) {
 	return s, err
 }
 
-// chunkStats returns the statistics of a column chunk, or nil.
+// chunkStats returns the statistics of a column chunk, or nil. typeOrder reports whether MinValue
+// and MaxValue follow the order of the type. The file must state this, and columns must have the
+// same order.
 func (f *File) chunkStats(group int, l *leaf) (c *chunkStats, typeOrder bool) {
 	s, err := f.stats()
 	if err != nil || group >= len(s.RowGroups) || l.index >= len(s.RowGroups[group].Columns) {
@@ -64,7 +68,8 @@ func (f *File) chunkStats(group int, l *leaf) (c *chunkStats, typeOrder bool) {
 	return &s.RowGroups[group].Columns[l.index], typeOrder && l.ordered
 }
 
-// mayContain reports whether a chunk may have rows that a filter selects, by its statistics.
+// mayContain reports whether a chunk may contain rows that a filter selects, according to the
+// chunk's statistics.
 func (c *chunkStats) mayContain(filter Filter, key int, l *leaf, rows int64, typeOrder bool) bool {
 	s := &c.MetaData.Statistics
 	nulls := l.optional && !(s.NullCount.Valid && s.NullCount.V == 0)
@@ -86,14 +91,14 @@ func (c *chunkStats) mayContain(filter Filter, key int, l *leaf, rows int64, typ
 // noBounds returns a column without values.
 func (l *leaf) noBounds() column.Column { return l.bounds(nil, nil).Slice(0, 0) }
 
-// bounds returns the minimum and maximum in statistics as a column, null for an unknown one. Byte
-// strings that the writer has truncated are still bounds.
+// bounds returns the minimum and maximum in statistics as a column of two values. A missing bound
+// is null. A byte string that the writer truncated is still a bound.
 func (l *leaf) bounds(lo, hi []byte) column.Column {
 	known := []bool{len(lo) > 0, len(hi) > 0}
 	var c column.Column
 	if t := l.Type.Column; t == column.Bytes {
 		c = column.OfStrings([]string{string(lo), string(hi)})
-		known[0] = true // the empty string is a lower bound of everything
+		known[0] = true // the empty string is a lower bound of all values
 	} else {
 		size, memory := t.Size(), make([]uint64, 2) // aligned for any size
 		b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(memory))), 2*size)
@@ -101,14 +106,14 @@ func (l *leaf) bounds(lo, hi []byte) column.Column {
 		known[1] = l.bound(b[size:], hi)
 		c = ofNumbers(t, b)
 	}
-	if known[0] && known[1] && !ascends(c) { // by a writer with another comparison
+	if known[0] && known[1] && !ascends(c) { // the writer compares values differently
 		known[0], known[1] = false, false
 	}
 	return c.WithValid(column.OfBools(known))
 }
 
-// bound decodes a bound, if present. NaN is not a bound, because some writers that compare with it
-// omit numbers.
+// bound decodes a bound into dst and reports whether it is valid. NaN is not a bound, because
+// writers that compare values with NaN may have ignored numbers.
 func (l *leaf) bound(dst, b []byte) bool {
 	if l.physical == format.Boolean {
 		return len(b) == 1 && copy(dst, b) == 1 && b[0] <= 1
@@ -137,10 +142,11 @@ func ascends(c column.Column) bool {
 	return w[0] <= w[1]
 }
 
-// maxIndex bounds the bytes of a page index, which may include bounds.
+// maxIndex bounds the bytes of a page index, which may contain a minimum and a maximum per page.
 const maxIndex = 64 << 20
 
-// index reads a page index into v.
+// index decodes a page index into v. It reports whether the file has a valid index of n bytes at
+// position at.
 func (f *File) index(at int64, n int32, v any) bool {
 	if at <= 0 || n <= 0 || n > maxIndex || at > f.size || int64(n) > f.size-at {
 		return false
@@ -153,8 +159,8 @@ func (f *File) index(at int64, n int32, v any) bool {
 	return err == nil
 }
 
-// locations returns the locations of the pages of a chunk, or nil if the file has no matching
-// index.
+// locations returns the locations of a chunk's pages. It returns nil if the file has no valid index
+// for them.
 func (f *File) locations(c *chunk) []location {
 	stats, _ := f.chunkStats(c.group, c.leaf)
 	var x format.OffsetIndex
@@ -173,7 +179,6 @@ func (f *File) locations(c *chunk) []location {
 	return pages
 }
 
-// columnIndex has the bounds of the pages of a chunk.
 type columnIndex struct {
 	NullPages  thrift.Slice[bool]   `thrift:"1,required"`
 	MinValues  thrift.Slice[[]byte] `thrift:"2,required"`
@@ -181,8 +186,8 @@ type columnIndex struct {
 	NullCounts thrift.Slice[int64]  `thrift:"5,optional"`
 }
 
-// matchingRanges returns the rows of a chunk that may match by its page index, or all if it has
-// none.
+// matchingRanges returns the rows of a chunk that may match, according to its page index. Without
+// an index it returns all rows.
 func (f *File) matchingRanges(filter Filter, key int, c *chunk) []rowRange {
 	all := []rowRange{{0, c.rows}}
 	stats, typeOrder := f.chunkStats(c.group, c.leaf)

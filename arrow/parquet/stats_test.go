@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Bounds of statistics, rule by rule.
+// TestBounds tests each rule about bounds in statistics.
 func TestBounds(t *testing.T) {
 	f8 := func(v float64) []byte { return le64(int64(math.Float64bits(v))) }
 	nan, zero := math.NaN(), math.Copysign(0, -1)
@@ -79,8 +79,8 @@ func (a *asked) Select(keys []column.Column, rows []uint32) ([]uint32, error) {
 	return rows, nil
 }
 
-// The statistics in use are those of min_value and max_value in the order of the type, the older
-// ones of signed numbers, and the number of nulls.
+// Reading uses min_value and max_value if the file states the order of the type, the older bounds
+// of signed numbers, and the number of nulls.
 func TestStatistics(t *testing.T) {
 	one, two, count := le32(1), le32(2), thrift.Null[int64]{Valid: true}
 	newer, older := statistics{MinValue: one, MaxValue: two}, statistics{Min: one, Max: two}
@@ -125,7 +125,7 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
-// Files order the values of some types as columns do.
+// For some types, files order values as columns do.
 func TestOrder(t *testing.T) {
 	element := func(p format.Type, v format.LogicalTypeValue, width int32) *format.SchemaElement {
 		e := &format.SchemaElement{}
@@ -163,7 +163,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Bounds without a stated order are unknown, and so are those of fields without one.
+// Bounds without a stated order are unknown, and so are bounds of types that have no order.
 func TestNoOrder(t *testing.T) {
 	for _, c := range []struct {
 		spoil   func(*Writer)

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Rows beyond those in the metadata are an error, because other readers would return them.
+// Surplus rows are an error, because other readers would return them.
 func TestSurplusRows(t *testing.T) {
 	const n = 2 * pageRows
 	var b bytes.Buffer

@@ -12,9 +12,9 @@ import (
 // errThrift reports bytes that are not a structure of Thrift's compact protocol.
 var errThrift = errors.New("damaged metadata")
 
-// unmarshal decodes the structure at the front of b and returns its length. [io.ErrUnexpectedEOF]
-// means that b is truncated. The decoder allocates lists with the length they claim, so walk first
-// checks that b has their elements.
+// unmarshal decodes the structure at the start of b into v and returns its length.
+// [io.ErrUnexpectedEOF] means that b is truncated. The decoder allocates lists of the length that b
+// states, so a walker first checks that b contains all elements.
 func unmarshal(b []byte, v any) (n int, err error) {
 	w := walker{b: b}
 	if w.structure(0); w.err != nil {
@@ -27,7 +27,7 @@ func unmarshal(b []byte, v any) (n int, err error) {
 	return w.at, nil
 }
 
-// walker skips values of the compact protocol.
+// walker skips values of the compact protocol. Missing bytes set err.
 type walker struct {
 	b   []byte
 	at  int
@@ -37,7 +37,7 @@ type walker struct {
 // maxNesting bounds the nesting of structures. Parquet's metadata has about eight levels.
 const maxNesting = 32
 
-// Types of the compact protocol, as used by fields and lists.
+// Types of the compact protocol, which precede fields and list elements.
 const (
 	thriftTrue   = 1
 	thriftFalse  = 2
@@ -60,16 +60,17 @@ func (w *walker) structure(depth int) {
 			return
 		}
 		if head>>4 == 0 {
-			w.uvarint() // the number of the field
+			w.uvarint() // number of the field
 		}
-		// Booleans are encoded in their types.
+		// The type of a boolean field is its value, and no bytes follow.
 		if t := head & 15; t != thriftTrue && t != thriftFalse {
 			w.value(t, depth)
 		}
 	}
 }
 
-// value skips a value other than a boolean field.
+// value skips a value of type t. Boolean fields have no value to skip, but boolean list elements
+// do.
 func (w *walker) value(t byte, depth int) {
 	switch {
 	case t == thriftTrue || t == thriftFalse || t == thriftByte:

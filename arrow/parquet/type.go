@@ -13,20 +13,20 @@ import (
 // Kind is the meaning of a field's values.
 type Kind uint8
 
-// The kinds. Columns hold all except the last three.
+// The kinds. Columns hold values of all kinds except the last three.
 const (
-	Number    Kind = iota // integers and floats
-	Bool                  //
-	Text                  // UTF-8, if the writer is correct
-	Binary                // byte strings of any length, JSON and BSON among them
-	Fixed                 // byte strings of Width bytes, UUIDs and intervals among them
-	Date                  // days since 1970-01-01
-	Time                  // since midnight, in Unit
-	Timestamp             // since 1970-01-01, in Unit
-	Null                  // every value is null
-	Decimal               // of Precision digits, Scale of them after the point
-	Nested                // groups, lists and maps
-	Unknown               // of a physical or logical type that is not supported
+	Number Kind = iota // integers and floats
+	Bool
+	Text      // UTF-8, if the writer is correct
+	Binary    // byte strings of any length, including JSON and BSON
+	Fixed     // byte strings of Width bytes, including UUIDs and intervals
+	Date      // days since 1970-01-01
+	Time      // time since midnight, in Unit
+	Timestamp // time since 1970-01-01, in Unit
+	Null      // every value is null
+	Decimal   // number of Precision digits, with Scale of them after the decimal point
+	Nested    // groups, lists and maps
+	Unknown   // physical or logical type that is not supported
 )
 
 var kinds = [...]string{"number", "bool", "text", "binary", "fixed", "date", "time", "timestamp",
@@ -42,13 +42,15 @@ func (k Kind) String() string {
 
 // Type is the type of a field.
 type Type struct {
-	Kind   Kind
-	Column column.Type // of the columns that hold the values; None for Decimal, Nested and Unknown
+	Kind Kind
+	// type of the columns that hold the values; None for Decimal, Nested and Unknown
+	Column column.Type
 
-	Unit             time.Duration // of Time and Timestamp: millisecond, microsecond or nanosecond
-	UTC              bool          // of Time and Timestamp: instants, not what a clock shows
-	Width            int           // of Fixed
-	Precision, Scale int           // of Decimal
+	Unit time.Duration // for Time and Timestamp: millisecond, microsecond or nanosecond
+	// for Time and Timestamp: values are instants, not local clock times
+	UTC              bool
+	Width            int // for Fixed: bytes per value
+	Precision, Scale int // for Decimal: digits, and digits after the decimal point
 }
 
 // String describes the type.
@@ -72,13 +74,14 @@ func (t Type) String() string {
 	return t.Kind.String()
 }
 
-// Field is a field of a file's schema.
+// Field is a field of a file's schema, which columns may be unable to hold.
 type Field struct {
 	Name string
 	Type Type
 }
 
-// Err returns the reason why columns cannot hold the field's values, or nil.
+// Err returns an error that states why columns cannot hold the field's values. It returns nil if
+// they can.
 func (f Field) Err() error {
 	switch f.Type.Kind {
 	case Decimal:
@@ -91,18 +94,17 @@ func (f Field) Err() error {
 	return nil
 }
 
-// leaf is a field in its stored form.
 type leaf struct {
 	Field
-	index    int // of its column chunk in each row group
+	index    int // index of its column chunk in each row group
 	physical format.Type
-	width    int // of a stored value in bytes; 0: variable, or bits
+	width    int // bytes per stored value; 0 for byte strings of variable length and for bits
 	optional bool
-	half     bool // two-byte floats
-	ordered  bool // bounds in statistics are in the order of the column's values
+	half     bool // values are floats of two bytes
+	ordered  bool // statistics order values as columns do
 }
 
-// schemaOf returns the fields of a schema, which is a tree in prefix order.
+// schemaOf returns the top-level fields of a schema. elements are its tree in prefix order.
 func schemaOf(elements []format.SchemaElement) ([]leaf, error) {
 	if len(elements) == 0 {
 		return nil, fmt.Errorf("%w: no schema", errThrift)
@@ -129,7 +131,7 @@ func schemaOf(elements []format.SchemaElement) ([]leaf, error) {
 			}
 		}
 		if next == first+1 && e.Type.Valid && e.RepetitionType.V != format.Repeated {
-			if err := l.describe(e); err != nil { // the file may have other fields
+			if err := l.describe(e); err != nil { // other fields of the file may be readable
 				l.Type = Type{Kind: Unknown}
 			}
 		}
@@ -142,7 +144,6 @@ func schemaOf(elements []format.SchemaElement) ([]leaf, error) {
 	return fields, nil
 }
 
-// describe sets the type of a field with one value per row.
 func (l *leaf) describe(e *format.SchemaElement) error {
 	l.physical, l.optional = e.Type.V, e.RepetitionType.V == format.Optional
 	t := &l.Type
@@ -180,9 +181,9 @@ func (l *leaf) describe(e *format.SchemaElement) error {
 	return nil
 }
 
-// inOrder reports whether the order that Parquet defines for a field is that of its column: numbers
-// by value, and byte strings by unsigned bytes. INT96, intervals and geometry have no order. A
-// logical type that does not match the stored type may imply another order.
+// inOrder reports whether Parquet orders the values of a field as columns do: numbers by value, and
+// byte strings by unsigned bytes. INT96, intervals and geometry have no order. A logical type that
+// does not match the stored type may imply another order.
 func (l *leaf) inOrder(e *format.SchemaElement) bool {
 	unsigned := false
 	switch v := e.LogicalType.Value.(type) {
@@ -210,8 +211,8 @@ func (l *leaf) inOrder(e *format.SchemaElement) bool {
 // maxWidth bounds byte strings that all have one length.
 const maxWidth = 1 << 20
 
-// setLogical applies the logical type of the schema to stored values. Types that do not match the
-// stored type, or are unknown, leave values unchanged.
+// setLogical sets the type of l according to the logical type in the schema. Logical types that are
+// unknown, or do not match the stored type, have no effect.
 func (l *leaf) setLogical(v format.LogicalTypeValue) {
 	switch v := v.(type) {
 	case *format.StringType, *format.EnumType:
@@ -237,7 +238,8 @@ func (l *leaf) setLogical(v format.LogicalTypeValue) {
 	}
 }
 
-// setConverted is logical for the converted types of older writers.
+// setConverted sets the type of l according to a converted type, which older writers use instead of
+// a logical type.
 func (l *leaf) setConverted(c deprecated.ConvertedType, precision, scale int) {
 	switch c {
 	case deprecated.UTF8, deprecated.Enum:
@@ -299,7 +301,6 @@ func (l *leaf) setInteger(bits int, signed bool) {
 	l.Type.Column = t
 }
 
-// unitOf returns the length of a unit, or 0 if it is unknown.
 func unitOf(u format.TimeUnit) time.Duration {
 	switch u.Value.(type) {
 	case *format.MilliSeconds:

@@ -14,7 +14,8 @@ import (
 
 var errShort = errors.New("a page with fewer values than rows")
 
-// size returns the size of a value in memory in bytes, or 0 for byte strings of variable length.
+// size returns the size of a value in memory in bytes. It returns 0 for byte strings of variable
+// length.
 func (l *leaf) size() int {
 	if l.Type.Column == column.Bytes {
 		return l.Type.Width
@@ -22,15 +23,15 @@ func (l *leaf) size() int {
 	return l.Type.Column.Size()
 }
 
-// dictionary holds the values of a chunk that pages reference by codes.
+// dictionary holds the values of a chunk that pages refer to by codes.
 type dictionary struct {
 	read  bool
 	n     int
-	fixed []byte        // in memory format
-	texts column.Column // byte strings
+	fixed []byte        // values of one size, as in memory
+	texts column.Column // byte strings of variable length
 }
 
-// fill reads n consecutive stored values. The bytes are copied.
+// fill copies n consecutive stored values into the dictionary.
 func (d *dictionary) fill(l *leaf, b []byte, n int) error {
 	d.read, d.n = true, n
 	switch {
@@ -54,7 +55,7 @@ func (d *dictionary) fill(l *leaf, b []byte, n int) error {
 		data = append(data, text...)
 		offsets, b = append(offsets, int32(len(data))), rest
 	}
-	if n == 0 { // rows of nulls only may have this code
+	if n == 0 { // the rows of an all-null column may have code 0
 		offsets = append(offsets, 0)
 	}
 	var err error
@@ -62,7 +63,7 @@ func (d *dictionary) fill(l *leaf, b []byte, n int) error {
 	return err
 }
 
-// convert converts stored values to memory format.
+// convert converts stored values in src to their representation in memory, in dst.
 func (l *leaf) convert(dst, src []byte) error {
 	switch size := l.size(); {
 	case l.physical == format.Int96:
@@ -79,13 +80,13 @@ func (l *leaf) convert(dst, src []byte) error {
 	return nil
 }
 
-// words returns memory as a slice of a type.
 func words[T any](b []byte) []T {
 	var zero T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(zero)))
 }
 
-// narrow converts stored 32-bit integers to 8 or 16 bits.
+// narrow converts stored 32-bit integers to 8 or 16 bits. A value outside the range of t is an
+// error.
 func narrow(t column.Type, dst, src []byte) error {
 	for i := range len(src) / 4 {
 		v := int32(binary.LittleEndian.Uint32(src[4*i:]))
@@ -109,9 +110,10 @@ func narrow(t column.Type, dst, src []byte) error {
 	return nil
 }
 
-// fromInt96 converts nanoseconds of a day and the day's Julian number to microseconds since 1970.
-// Spark adds the number of 1970-01-01 in 64 bits of microseconds, which overflow in the last 6,000
-// years of their range. The difference here restores these years.
+// fromInt96 converts INT96 timestamps to microseconds since 1970. An INT96 consists of the
+// nanoseconds of a day and the day's Julian number. Spark adds the Julian number of 1970-01-01 in
+// 64-bit microseconds, which overflow in the last 6,000 years of their range. The subtraction here
+// wraps around likewise and restores these years.
 func fromInt96(dst []int64, src []byte) error {
 	const epoch, day = 2440588, 86_400_000_000
 	for i := range dst {
@@ -129,7 +131,7 @@ func fromInt96(dst []int64, src []byte) error {
 	return nil
 }
 
-// fromHalf widens a 16-bit float, which a float32 represents exactly.
+// fromHalf converts a 16-bit float to a float32, which represents it exactly.
 func fromHalf(h uint16) float32 {
 	sign, exponent, fraction := uint32(h>>15)<<31, uint32(h>>10)&31, uint32(h)&1023
 	switch {
@@ -142,15 +144,15 @@ func fromHalf(h uint16) float32 {
 	return math.Float32frombits(sign | math.Float32bits(v))
 }
 
-// builder builds a column of n rows.
+// builder builds a column of n rows. Its field rows is the number of complete rows.
 type builder struct {
 	*leaf
 	n, rows int
-	valid   []byte // one bit per row; nil: no nulls so far
+	valid   []byte // one bit per row; nil if no row is null so far
 
 	fixed []byte // values of one size
 
-	// Byte strings are codes as long as all come from the dictionary.
+	// Byte strings stay codes while all rows come from the dictionary.
 	codes   []uint32
 	dict    *dictionary
 	offsets []int64
@@ -166,7 +168,6 @@ func newBuilder(l *leaf, n int) *builder {
 	return b
 }
 
-// makeValid allocates the bitmap of validity.
 func (b *builder) makeValid() {
 	if b.valid == nil {
 		b.valid = make([]byte, (b.n+7)/8)
@@ -176,7 +177,6 @@ func (b *builder) makeValid() {
 
 func (b *builder) null(row int) bool { return b.valid != nil && b.valid[row>>3]>>(row&7)&1 == 0 }
 
-// column returns the column of all rows.
 func (b *builder) column() (c column.Column, err error) {
 	switch t := b.Type.Column; {
 	case b.codes != nil:
@@ -203,7 +203,7 @@ func (b *builder) column() (c column.Column, err error) {
 	return c, nil
 }
 
-// ofNumbers returns memory as a column of values of fixed size.
+// ofNumbers returns b as a column of numbers or booleans.
 func ofNumbers(t column.Type, b []byte) column.Column {
 	switch t {
 	case column.Int8:
@@ -231,7 +231,7 @@ func ofNumbers(t column.Type, b []byte) column.Column {
 	}
 }
 
-// read decodes the next rows of the page. values is the number of rows that are not null.
+// read decodes the next rows of the page. values is the number of these rows that are not null.
 func (c *chunk) read(b *builder, rows, values int) error {
 	if b.fixed == nil {
 		return c.readTexts(b, rows, values)
@@ -286,7 +286,7 @@ func (c *chunk) readFixed(dst []byte, size, values int) error {
 	return errShort
 }
 
-// nextCodes decodes codes into memory that the next call reuses.
+// nextCodes decodes the next n codes into memory that the next call reuses.
 func (c *chunk) nextCodes(n int) ([]uint32, error) {
 	if cap(c.buffers.codes) < n {
 		c.buffers.codes = make([]uint32, n)
@@ -295,7 +295,7 @@ func (c *chunk) nextCodes(n int) ([]uint32, error) {
 	return codes, c.page.codes.read(codes)
 }
 
-// gather writes the values of codes.
+// gather writes the values of codes to dst. A value has size bytes.
 func (d *dictionary) gather(dst []byte, size int, codes []uint32) (err error) {
 	for _, code := range codes {
 		if uint64(code) >= uint64(d.n) {
@@ -326,8 +326,8 @@ func pick[T any](dst, values []T, codes []uint32) {
 	}
 }
 
-// expand moves the values from the front of some rows to the rows that are not null. The others
-// become zero.
+// expand distributes values, which lie at the front of the new rows, to the rows that are not null.
+// Null rows become zero.
 func (b *builder) expand(size, rows, values int) {
 	switch part := b.fixed[b.rows*size:][:rows*size]; size {
 	case 1:
@@ -427,7 +427,7 @@ func (b *builder) appendCode(d *dictionary, code uint32) error {
 	return nil
 }
 
-// toTexts switches to consecutive byte strings, beginning with the codes so far.
+// toTexts switches the builder from codes to offsets and data, and converts the codes so far.
 func (b *builder) toTexts() error {
 	if b.offsets != nil {
 		return nil

@@ -20,8 +20,8 @@ var inf = math.Inf(1)
 
 func bitsOf(v float64) uint64 { return math.Float64bits(v) }
 
-// Written files read back: all types, with nulls, in several row groups and pages, with text in and
-// outside of dictionaries.
+// Files that are written and read have the same values: all types, with nulls, in several row
+// groups and pages, with text in dictionaries and outside of them.
 func TestWriter(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	const n = 3 * pageRows / 2
@@ -140,7 +140,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// broken fails after a number of bytes.
+// broken is a writer that fails after a number of bytes.
 type broken struct{ left int }
 
 func (b *broken) Write(p []byte) (int, error) {
@@ -173,7 +173,7 @@ func TestWriterRefuses(t *testing.T) {
 	}
 	size := 0
 	for left := 1 << 20; left >= 0; left = min(left,
-		size) - 1 { // the whole file, and then shorter and shorter prefixes
+		size) - 1 { // the whole file, then shorter prefixes
 		to := &broken{left}
 		w, err := NewWriter(to, []Field{number}, "")
 		if err == nil {
@@ -190,7 +190,7 @@ func TestWriterRefuses(t *testing.T) {
 	}
 }
 
-// A page that is too large to be read, or for a 32-bit length, is not written.
+// A page that readers reject, or with a length that exceeds 32 bits, is not written.
 func TestPageTooLarge(t *testing.T) {
 	var h format.PageHeader
 	out, raw, err := appendPage(nil, &h, make([]byte, maxPage+1))

@@ -14,30 +14,32 @@ import (
 )
 
 // Writer writes a file. Values are compressed by Snappy, repeating byte strings are stored in
-// dictionaries, and each page has a checksum. Any field may have nulls. Statistics have the minimum
-// and maximum of each row group and page, unless they are longer than 256 bytes.
+// dictionaries, and each page has a checksum. Any field may contain nulls. Statistics contain the
+// minimum and maximum of each row group and page, unless a value among them is longer than 256
+// bytes.
 type Writer struct {
 	w      io.Writer
-	at     int64 // bytes written
+	at     int64 // number of bytes written
 	fields []fieldWriter
-	rows   int64 // of the row group
-	bytes  int   // that end a row group
+	rows   int64 // number of rows in the current row group
+	bytes  int   // number of bytes that end a row group
 	meta   format.FileMetaData
-	// indexes are those of all chunks, row group by row group.
+	// indexes has the page indexes of all chunks, row group by row group.
 	indexes []pageIndex
 	err     error
 }
 
 const (
-	// groupRows and groupBytes end a row group: readers decode row groups concurrently, in memory.
+	// groupRows and groupBytes end a row group. Readers hold several row groups in memory, because
+	// they decode row groups concurrently.
 	groupRows, groupBytes = 1 << 20, 128 << 20
 	// pageBytes and pageRows end a page.
 	pageBytes, pageRows = 1 << 20, 1 << 17
 )
 
-// NewWriter begins a file of some fields, in memory. w receives bytes when a row group is full.
-// createdBy names the program. Types need a Kind, a Column and the attributes of the kind. A
-// Decimal is stored as Int32, Int64 or Bytes of Width, big-endian.
+// NewWriter begins a file with the given fields. Row groups are built in memory, and each is
+// written to w when it is full. createdBy is the program's name. Types need a Kind, a Column and
+// the attributes of the kind. A Decimal is stored as Int32, Int64 or Bytes of Width, big-endian.
 func NewWriter(w io.Writer, fields []Field, createdBy string) (*Writer, error) {
 	out := &Writer{w: w, fields: make([]fieldWriter, len(fields)), bytes: groupBytes}
 	out.meta.Version, out.meta.CreatedBy = 2, createdBy
@@ -59,7 +61,7 @@ func NewWriter(w io.Writer, fields []Field, createdBy string) (*Writer, error) {
 	return out, out.err
 }
 
-// Write adds rows: a column for each field, of its type.
+// Write adds rows. columns has a column for each field, of the field's type.
 func (w *Writer) Write(columns []column.Column) error {
 	if len(columns) != len(w.fields) {
 		return fmt.Errorf("parquet: %d columns for %d fields", len(columns), len(w.fields))
@@ -93,10 +95,10 @@ func (w *Writer) Write(columns []column.Column) error {
 	return w.err
 }
 
-// Limit bounds the memory of the writer to about a number of bytes: row groups get smaller, down to
-// a page of each field.
+// Limit bounds the memory of the writer to approximately the given number of bytes. Row groups
+// become smaller, down to one page per field.
 func (w *Writer) Limit(bytes int64) {
-	// A row group exists as values, as encoded pages and as garbage that is not collected yet.
+	// A row group is held as values, as encoded pages, and as garbage that is not yet collected.
 	w.bytes = int(min(groupBytes, max(bytes/4, pageBytes)))
 }
 
@@ -125,7 +127,6 @@ func (w *Writer) write(b []byte) {
 	}
 }
 
-// flush writes a row group, unless it has no rows.
 func (w *Writer) flush() {
 	if w.rows == 0 {
 		return
@@ -146,7 +147,6 @@ func (w *Writer) flush() {
 	w.rows = 0
 }
 
-// element describes a field.
 func element(f Field) (e format.SchemaElement, err error) {
 	e.Name = f.Name
 	e.RepetitionType.Set(format.Optional)

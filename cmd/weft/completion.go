@@ -13,7 +13,7 @@ var (
 	graphFormats = []string{"auto", "mtx", "txt", "csv", "gr", "graph", "el", "wel"} // for output
 )
 
-// choices are the values that shells offer for flags, by verb.
+// choices maps verbs and their flags to the values that shells offer.
 var choices = map[string]map[string][]string{
 	"":              {"device": {"auto", "cpu", "cuda", "sim"}},
 	"count":         {"by": {"line", "word", "bytes:"}},

@@ -21,12 +21,12 @@ import (
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
-// countOptions are the flags and arguments of weft count.
+// countOptions holds the flags and arguments of weft count.
 type countOptions struct {
 	flags.Memory
 	by    distinct.Splitter
-	top   int      // 0: all
-	names []string // of files; stdinName is standard input
+	top   int      // 0 means all
+	names []string // names of files, or stdinName
 }
 
 const stdinName = "-"
@@ -84,7 +84,6 @@ with count and item. An item that is not valid UTF-8 is in item_base64 instead.`
 	return cmd
 }
 
-// runCount counts the items and prints the result.
 func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
 	if err := opts.Memory.Check("count"); err != nil {
 		return err
@@ -92,7 +91,7 @@ func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
 	if _, err := a.plan(opts.names...); err != nil {
 		return fmt.Errorf("count %w", err)
 	}
-	// Detect a missing file before hours of counting the others.
+	// Report a missing file now, and not after hours of counting the others.
 	size, err := checkFiles("count", opts.names)
 	if err != nil {
 		return err
@@ -148,7 +147,8 @@ func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
 	return err
 }
 
-// checkFiles fails if a file cannot be read. It returns the total size in bytes, or -1 if unknown.
+// checkFiles returns an error if a file cannot be read. Otherwise it returns the total size in
+// bytes, or -1 if unknown.
 func checkFiles(verb string, names []string) (size int64, err error) {
 	for _, name := range names {
 		if name == stdinName {
@@ -160,7 +160,7 @@ func checkFiles(verb string, names []string) (size int64, err error) {
 			err = syscall.EISDIR
 		}
 		if err == nil && info.Mode().IsRegular() {
-			// A pipe must not be opened twice.
+			// Regular files only, because a pipe must not be opened twice.
 			var f *os.File
 			if f, err = os.Open(name); err == nil {
 				err = f.Close()
@@ -191,12 +191,13 @@ func (c *countingReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// content decodes the text of a file, or passes its bytes through if records are counted.
+// content decompresses and decodes the text of a file. If records are counted, it returns r
+// unchanged.
 func (o *countOptions) content(r io.Reader) (io.Reader, error) {
 	if o.by != distinct.Lines && o.by != distinct.Words {
 		return r, nil
 	}
-	// Holds only memory, and may be in use when ctx ends, so it is not closed.
+	// plain is not closed, because it holds only memory, and may be in use when ctx ends.
 	plain, err := compress.Reader(r)
 	if err != nil {
 		return nil, err
@@ -204,11 +205,10 @@ func (o *countOptions) content(r io.Reader) (io.Reader, error) {
 	return compress.Text(bufio.NewReaderSize(plain, 1<<16))
 }
 
-// countFile counts the items of a file.
 func countFile(ctx context.Context, a *app, c *distinct.Counter, name string, content func(io.Reader) (io.Reader, error)) error {
 	raw := a.stdin
 	if name != stdinName {
-		// Opening a named pipe waits for its writer.
+		// os.Open waits for the writer of a named pipe.
 		f, err := progress.Interruptible(ctx, func() (*os.File, error) { return os.Open(name) })
 		if err != nil {
 			return err
@@ -216,7 +216,7 @@ func countFile(ctx context.Context, a *app, c *distinct.Counter, name string, co
 		defer f.Close()
 		raw = f
 	}
-	// Reading its first bytes waits, too.
+	// Reading the first bytes may wait, too.
 	r, err := progress.Interruptible(ctx, func() (io.Reader, error) { return content(raw) })
 	if err != nil {
 		return err
@@ -231,16 +231,16 @@ func displayName(name string) string {
 	return name
 }
 
-// summary is the output of weft count besides the items.
+// summary is the output of weft count, except the items.
 type summary struct {
 	By             string  `json:"by"`
 	Items          int     `json:"items"`
 	Distinct       int     `json:"distinct"`
 	Bytes          int     `json:"bytes"`
 	Spilled        int64   `json:"spilled_bytes"`
-	Seconds        float64 `json:"seconds"` // for reading and counting
+	Seconds        float64 `json:"seconds"` // time for reading and counting
 	ItemsPerSecond float64 `json:"items_per_second"`
-	Device         string  `json:"device"` // in the form of --device
+	Device         string  `json:"device"` // as --device takes it
 	DeviceName     string  `json:"device_name"`
 }
 

@@ -15,11 +15,11 @@ import (
 const (
 	// outputBuffer is the size of the output buffer in bytes.
 	outputBuffer = 64 << 10
-	// outputCheck is the number of items between two checks of the context.
+	// outputCheck is the number of items between checks of the context.
 	outputCheck = 4096
 )
 
-// writeText prints "COUNT ITEM" lines. Items are written byte for byte.
+// writeText prints "COUNT ITEM" lines. Items are not escaped.
 func writeText(ctx context.Context, w io.Writer, top *distinct.Ranking) error {
 	out := bufio.NewWriterSize(w, outputBuffer)
 	err := visitItems(ctx, top, func(_ int, item []byte, count uint64) error {
@@ -41,7 +41,7 @@ type jsonItem struct {
 	Base64 []byte  `json:"item_base64,omitempty"`
 }
 
-// writeJSON prints one object: the members of s, and "top" with one item per line.
+// writeJSON prints one object. It has the members of s, and "top" with one item per line.
 func writeJSON(ctx context.Context, w io.Writer, s summary, top *distinct.Ranking) error {
 	out := bufio.NewWriterSize(w, outputBuffer)
 	head, err := json.Marshal(s)
@@ -79,7 +79,7 @@ func writeJSON(ctx context.Context, w io.Writer, s summary, top *distinct.Rankin
 	return out.Flush()
 }
 
-// visitItems calls f for every item until it fails or ctx ends.
+// visitItems calls f for each item until f returns an error or ctx ends.
 func visitItems(ctx context.Context, top *distinct.Ranking,
 	f func(i int, item []byte, count uint64) error) error {
 	i := -1

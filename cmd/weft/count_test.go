@@ -111,7 +111,7 @@ func TestCountJSON(t *testing.T) {
 	}
 }
 
-// TestCountAgainstSort compares the result with that of standard tools.
+// TestCountAgainstSort compares the result with the result of standard tools.
 func TestCountAgainstSort(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var b strings.Builder
@@ -168,7 +168,7 @@ func TestCountNamedPipe(t *testing.T) {
 	}
 }
 
-// TestClosedPipe: a reader that stops early is not an error to report.
+// A reader that stops early is not an error to report.
 func TestClosedPipe(t *testing.T) {
 	var lines strings.Builder
 	for i := range 200_000 {
@@ -195,7 +195,7 @@ func TestClosedPipe(t *testing.T) {
 	}
 }
 
-// brokenWriter fails like a pipe without readers, or a full disk.
+// brokenWriter fails like a pipe without a reader, or a full disk.
 type brokenWriter struct{ err error }
 
 func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
@@ -255,7 +255,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// Lines and words are those of the text in any encoding. Records are bytes.
+// Lines and words are the same in any encoding of the text. Records are bytes.
 func TestCountText(t *testing.T) {
 	pack := func(text string) string {
 		var b bytes.Buffer
@@ -303,7 +303,7 @@ func TestCountText(t *testing.T) {
 	}
 }
 
-// Items that exceed --memory come from the temporary file, in the same order.
+// Items that exceed --memory go through the temporary file, with the same result.
 func TestCountBeyondMemory(t *testing.T) {
 	var text strings.Builder
 	for i := range 600_000 {

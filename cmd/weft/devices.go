@@ -38,7 +38,6 @@ cannot be used.`,
 	}
 }
 
-// runDevices prints the devices.
 func runDevices(a *app, entries []auto.Entry) error {
 	if a.json {
 		return writeDevicesJSON(a.stdout, entries)
@@ -46,8 +45,8 @@ func runDevices(a *app, entries []auto.Entry) error {
 	return writeDevicesTable(a.stdout, entries)
 }
 
-// chosen returns the index of the entry that "auto" opens, or -1: the GPU with the most free
-// memory, or else the CPU.
+// chosen returns the index of the entry that "auto" opens, or -1 if none can be opened. It is the
+// GPU with the most free memory, or the CPU if no GPU is usable.
 func chosen(entries []auto.Entry) int {
 	best := -1
 	for i, e := range entries {
@@ -108,7 +107,7 @@ func orDash(n int) string {
 	return fmt.Sprint(n)
 }
 
-// binaryUnits formats a number of bytes with four digits: "23.46 GiB".
+// binaryUnits formats a number of bytes with four digits, such as "23.46 GiB".
 func binaryUnits(n uint64) string {
 	prefixes := []string{"", "Ki", "Mi", "Gi", "Ti", "Pi"}
 	x, i := float64(n), 0

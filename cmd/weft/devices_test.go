@@ -99,7 +99,7 @@ func TestDevicesJSON(t *testing.T) {
 	}
 }
 
-// TestDevices: the CPU is always listed.
+// The CPU is always listed.
 func TestDevices(t *testing.T) {
 	stdout, stderr, status := runWeft(t, "", "devices")
 	if status != exitOK || !strings.Contains(stdout, " cpu ") || strings.Count(stdout, "*") != 1 {

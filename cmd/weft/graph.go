@@ -21,7 +21,7 @@ import (
 	"github.com/weftgo/weft/graph"
 	"github.com/weftgo/weft/graph/load"
 	"github.com/weftgo/weft/internal/progress"
-	_ "github.com/weftgo/weft/internal/table/compress" // gzip and zstd, for graph/load
+	_ "github.com/weftgo/weft/internal/table/compress" // registers gzip and zstd with graph/load
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
@@ -57,7 +57,7 @@ Exit status: 0 done; 1 the file cannot be read, is malformed, or lacks the verte
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		// Same as root.
+		// As in the root command.
 		SuggestionsMinimumDistance: 2,
 	}
 	all := cmd.PersistentFlags()
@@ -81,7 +81,7 @@ Exit status: 0 done; 1 the file cannot be read, is malformed, or lacks the verte
 	return cmd
 }
 
-// graphInput holds the flags that control how a file is read.
+// graphInput holds the flags that affect how a file is read.
 type graphInput struct {
 	format, header, ids, separator, columns string
 	maxVertices                             int
@@ -94,7 +94,7 @@ func (in *graphInput) addDirectionFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&in.undirected, "undirected", false, "edges have no direction")
 }
 
-// options returns the flags as options of package load.
+// options converts the flags to options of package load.
 func (in *graphInput) options() (o load.Options, err error) {
 	if in.directed && in.undirected {
 		return o, errors.New("--directed --undirected: want one of them")
@@ -133,7 +133,7 @@ func (in *graphInput) options() (o load.Options, err error) {
 	return o, nil
 }
 
-// oneGraph requires the name of one file.
+// oneGraph requires exactly one file name.
 func oneGraph(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0 || args[0] == "":
@@ -144,33 +144,33 @@ func oneGraph(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// graphSummary is the output that all verbs share.
+// graphSummary is the part of the output that all verbs share.
 type graphSummary struct {
 	File     string `json:"file"`
 	Format   string `json:"format"`
-	Header   bool   `json:"header"` // the first line is a header
+	Header   bool   `json:"header"` // the first line of the file is a header
 	Directed bool   `json:"directed"`
 	Vertices int    `json:"vertices"`
 	Edges    int    `json:"edges"`
-	// Device is the device of verbs that may compute on a GPU.
+	// Device is set by verbs that may compute on a GPU.
 	Device string `json:"device,omitempty"`
-	// Seconds to read the file, to build the graph, and for the verb itself.
+	// Seconds for reading the file, for building the graph, and for the verb itself.
 	LoadSeconds  float64 `json:"load_seconds"`
 	BuildSeconds float64 `json:"build_seconds"`
 	Seconds      float64 `json:"seconds"`
 }
 
-// graphJob is a verb running on a file.
+// graphJob is one run of a verb.
 type graphJob struct {
 	*app
 	graphSummary
 	ctx        context.Context
-	dev        device.Device // the CPU
-	computeDev device.Device // the device that computes
+	dev        device.Device // CPU
+	computeDev device.Device // device of the computation
 	file       *load.File
 }
 
-// runGraph reads a file and calls do.
+// runGraph reads a file and calls do. It returns an error if --device is not the CPU.
 func runGraph(cmd *cobra.Command, a *app, in *graphInput, name string, unweighted bool, do func(*graphJob) error) (err error) {
 	verb := "graph " + cmd.Name()
 	o, err := in.options()
@@ -206,7 +206,7 @@ func runGraph(cmd *cobra.Command, a *app, in *graphInput, name string, unweighte
 	return nil
 }
 
-// runGraphOn is runGraph for verbs that compute on --device after the CPU has read the file.
+// runGraphOn reads a file on the CPU and calls do. The computation runs on --device.
 func runGraphOn(cmd *cobra.Command, a *app, in *graphInput, name string, unweighted bool, do func(*graphJob) error) error {
 	deviceFlag := a.device
 	a.device = "cpu"
@@ -223,12 +223,11 @@ func runGraphOn(cmd *cobra.Command, a *app, in *graphInput, name string, unweigh
 	})
 }
 
-// read reads the file.
 func (j *graphJob) read(name string, o load.Options) error {
 	j.File = displayName(name)
 	source, size := j.stdin, int64(-1)
 	if name != stdinName {
-		// A pipe waits for its writer.
+		// os.Open waits for the writer of a named pipe.
 		f, err := progress.Interruptible(j.ctx, func() (*os.File, error) { return os.Open(name) })
 		if err == nil {
 			defer f.Close()
@@ -248,7 +247,8 @@ func (j *graphJob) read(name string, o load.Options) error {
 		o.Progress = bar.Add
 		j.file, err = read()
 	} else {
-		// Waiting for a pipe can be interrupted, but its reader then continues, so it has no bar.
+		// An interrupt ends the wait for a pipe, but not the goroutine that reads it, so the
+		// goroutine must not use the bar.
 		j.file, err = progress.Interruptible(j.ctx, read)
 	}
 	if err != nil {
@@ -259,7 +259,7 @@ func (j *graphJob) read(name string, o load.Options) error {
 	return nil
 }
 
-// sizeOf returns the size of a file, or -1 if it has none.
+// sizeOf returns the size of a regular file, or -1 for other files.
 func sizeOf(f *os.File) (int64, error) {
 	info, err := f.Stat()
 	switch {
@@ -273,8 +273,8 @@ func sizeOf(f *os.File) (int64, error) {
 	return info.Size(), nil
 }
 
-// build builds the graph of the file. Verbs that do not depend on the direction of edges pass
-// false.
+// build builds the graph of the file. directed is false for verbs that ignore the direction of
+// edges.
 func (j *graphJob) build(directed bool) (*graph.CSR, error) {
 	start := time.Now()
 	g, err := graph.Build(j.ctx, j.dev, j.file.Edges, &graph.Options{Directed: directed, MaxVertices: math.MaxUint32})
@@ -286,7 +286,7 @@ func (j *graphJob) build(directed bool) (*graph.CSR, error) {
 	return g, nil
 }
 
-// timeRun runs the computation of a verb and measures it.
+// timeRun runs a computation and stores its time.
 func (j *graphJob) timeRun(run func() error) error {
 	start := time.Now()
 	err := run()
@@ -294,8 +294,8 @@ func (j *graphJob) timeRun(run func() error) error {
 	return err
 }
 
-// source returns the vertex that a flag names. The default is the vertex with the most neighbors,
-// the smallest of several.
+// source returns the vertex with the given name. Without a name it returns the vertex with the most
+// neighbors, and the smallest of several.
 func (j *graphJob) source(name string, g *graph.CSR) (uint32, error) {
 	if g.Vertices() == 0 {
 		return 0, errors.New("the graph has no vertices")
@@ -316,12 +316,13 @@ func (j *graphJob) source(name string, g *graph.CSR) (uint32, error) {
 	return best, nil
 }
 
-// fact is a line of a verb's output.
+// fact is a line of output.
 type fact struct{ name, value string }
 
 func factf(name, format string, args ...any) fact { return fact{name, fmt.Sprintf(format, args...)} }
 
-// print prints a result as JSON, or as facts, after those of all verbs.
+// print prints result as JSON, or the facts as text. The facts about the file precede the given
+// ones.
 func (j *graphJob) print(result any, facts []fact) error {
 	if j.json {
 		encoder := json.NewEncoder(j.stdout)
@@ -346,19 +347,19 @@ func (j *graphJob) print(result any, facts []fact) error {
 	for _, f := range facts {
 		fmt.Fprintf(t, "%s\t%s\n", f.name, f.value)
 	}
-	t.Flush() // writes to memory
+	t.Flush() // writes to memory and cannot fail
 	_, err := io.WriteString(j.stdout, text.String())
 	return err
 }
 
-// graphValue is the value that a verb computes for a vertex.
+// graphValue is the value of a vertex.
 type graphValue struct {
 	Vertex string `json:"vertex"`
 	Value  any    `json:"value"`
 }
 
-// printValues prints a line for each vertex with a value: its id and the value, or an object with
-// both.
+// printValues prints a line for each vertex that has a value: its id and the value, or an object
+// with both.
 func (j *graphJob) printValues(value func(v uint32) (x any, ok bool)) error {
 	out := bufio.NewWriterSize(j.stdout, outputBuffer)
 	encoder := json.NewEncoder(out)

@@ -71,7 +71,7 @@ build_seconds (0), seconds (of writing), out, out_format, left_out (vertices).`,
 	return cmd
 }
 
-// outFormat returns the format of an output file.
+// outFormat returns the format of an output file, according to --to or the file name.
 func outFormat(a *app, to, out string) (load.Format, error) {
 	format, err := load.ParseFormat(to)
 	if err != nil {
@@ -89,7 +89,7 @@ func outFormat(a *app, to, out string) (load.Format, error) {
 	return format, nil
 }
 
-// graphKind recognizes graphs that convert writes, compressed or not.
+// graphKind recognizes files of a format that convert writes, compressed or not.
 func graphKind(out string, format load.Format) outfile.Kind {
 	prefixes := map[load.Format]string{
 		load.MatrixMarket: `%%MatrixMarket matrix coordinate `, load.EdgeList: `# Nodes: \d+ Edges: \d+\n`, load.CSV: `source,target(,weight)?\n`,
@@ -118,7 +118,7 @@ type graphConverted struct {
 	LeftOut   int    `json:"left_out"`
 }
 
-// countLeftOut counts the vertices that a format cannot represent.
+// countLeftOut returns the number of vertices that a format cannot represent.
 func countLeftOut(f *load.File, format load.Format) int {
 	last, hasEdge := -1, make([]bool, f.Vertices)
 	for _, ends := range [][]uint32{f.From, f.To} {
@@ -127,7 +127,7 @@ func countLeftOut(f *load.File, format load.Format) int {
 		}
 	}
 	switch format {
-	case load.EL, load.WEL: // numbers up to the last are vertices
+	case load.EL, load.WEL: // all numbers up to the last one are vertices
 		return f.Vertices - 1 - last
 	case load.EdgeList, load.CSV:
 		n := 0
@@ -166,7 +166,7 @@ func (j *graphJob) convert(out string, format load.Format, unweighted bool) erro
 
 const displayOutput = "standard output"
 
-// writeFailure is the error of a graph that could not be written.
+// writeFailure is the error if a graph could not be written.
 type writeFailure struct {
 	out string
 	err error
@@ -181,7 +181,7 @@ func writeError(out string, err error) error {
 
 func (e *writeFailure) Unwrap() error { return e.err }
 
-// Error omits the name of the package that failed.
+// Error returns the text without the name of the package that failed.
 func (e *writeFailure) Error() string {
 	text := flags.Reason(e.err).Error()
 	for _, prefix := range []string{"load: write: ", "load: write " + e.out + ": ", weft.ErrOptions.Error() + ": "} {

@@ -9,17 +9,17 @@ import (
 	"github.com/weftgo/weft/graph/algo"
 )
 
-// tracker is a result that is updated with each batch of a graph.
+// tracker keeps a result up to date while a graph changes.
 type tracker interface {
-	afterInsert(graph.Edges) error  // after an insertion: the new edges
-	beforeDelete(graph.Edges) error // before a deletion: all edges of it
-	afterDelete(graph.Edges) error  // after a deletion: the removed edges
-	// value returns the result, and its vertex, if it has one.
+	afterInsert(graph.Edges) error  // takes the new edges after an insertion
+	beforeDelete(graph.Edges) error // takes all edges of a deletion before it
+	afterDelete(graph.Edges) error  // takes the removed edges after a deletion
+	// value returns the result, and the name of a vertex if the result is about one.
 	value() (x float64, vertex string, err error)
 	close() error
 }
 
-// newTracker returns the result of the empty graph.
+// newTracker returns a tracker for an empty graph.
 func (r *replayer) newTracker() (tracker, error) {
 	empty, err := graph.Build(r.ctx, r.dev, graph.Edges{Vertices: r.file.Vertices}, &graph.Options{Directed: r.Directed, MaxVertices: max(1, r.file.Vertices)})
 	if err != nil {
@@ -37,7 +37,7 @@ func (r *replayer) newTracker() (tracker, error) {
 	return edgeTracker{r}, nil
 }
 
-// edgeTracker stores nothing: the graph has the number of edges.
+// edgeTracker reads the number of edges from the graph.
 type edgeTracker struct{ *replayer }
 
 func (k edgeTracker) afterInsert(graph.Edges) error { return nil }
@@ -50,7 +50,8 @@ func (k edgeTracker) close() error { return nil }
 
 func (k edgeTracker) value() (float64, string, error) { return float64(k.g.Edges()), "", nil }
 
-// componentTracker counts components, from scratch after deletions.
+// componentTracker counts components. After a deletion it recomputes them when the result is next
+// needed.
 type componentTracker struct {
 	*replayer
 	connected *algo.Connected
@@ -61,7 +62,7 @@ func (k *componentTracker) afterInsert(e graph.Edges) error {
 	if k.stale {
 		return nil
 	}
-	e.Vertices = k.file.Vertices // possibly more than the default
+	e.Vertices = k.file.Vertices // possibly more than the edges contain
 	return k.connected.Insert(k.ctx, e)
 }
 
@@ -85,11 +86,10 @@ func (k *componentTracker) value() (float64, string, error) {
 		}
 		k.stale = false
 	}
-	isolated := k.file.Vertices - k.connected.Vertices() // vertices that have had no edge yet
+	isolated := k.file.Vertices - k.connected.Vertices() // vertices that have had no edge so far
 	return float64(k.connected.Count() + isolated), "", nil
 }
 
-// triangleTracker counts triangles.
 type triangleTracker struct {
 	*replayer
 	triangles uint64
@@ -113,8 +113,8 @@ func (k *triangleTracker) close() error { return nil }
 
 func (k *triangleTracker) value() (float64, string, error) { return float64(k.triangles), "", nil }
 
-// rankTracker keeps PageRank on the graph's device. Edges that come and go between two results are
-// applied together.
+// rankTracker keeps PageRank on the graph's device. It collects the changed edges and applies them
+// when the result is needed.
 type rankTracker struct {
 	*replayer
 	stream         *device.Stream
@@ -175,7 +175,7 @@ func (k *rankTracker) value() (float64, string, error) {
 	return float64(ranks[best]) / algo.RankOne, k.file.Names.Name(uint32(best)), nil
 }
 
-// updateRanks copies edges to the device, and updates the ranks.
+// updateRanks copies the changed edges to the device and updates the ranks.
 func (k *rankTracker) updateRanks() (err error) {
 	var lists [2]graph.DeviceEdges
 	for i, e := range []graph.Edges{k.added, k.removed} {

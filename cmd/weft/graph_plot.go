@@ -12,14 +12,14 @@ import (
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
-// graphPlot is the flag of verbs that plot their output.
+// graphPlot is the flag --svg.
 type graphPlot struct{ file string }
 
 func (p *graphPlot) addFlag(cmd *cobra.Command, subject string) {
 	cmd.Flags().Var(flags.Name(&p.file), "svg", "also draw "+subject+", to `FILE` (an existing file is replaced if it is SVG)")
 }
 
-// check refuses a file that must not or cannot be written, before any work.
+// check returns an error if the file must not or cannot be written. It is called before any work.
 func (p *graphPlot) check(a *app, input string) error {
 	plan, err := a.plan(input)
 	if err == nil && p.file != "" {
@@ -28,7 +28,7 @@ func (p *graphPlot) check(a *app, input string) error {
 	return err
 }
 
-// draw draws a line, if the flag is set.
+// draw writes the plot if the flag is set.
 func (p *graphPlot) draw(line plot) error {
 	if p.file == "" {
 		return nil
@@ -42,8 +42,8 @@ func (p *graphPlot) draw(line plot) error {
 	return nil
 }
 
-// plot plots the degrees of a graph. Both axes are logarithmic, because the degrees of many
-// networks then form a line.
+// plot returns a plot of the degrees of a graph. Both axes are logarithmic, because the degrees of
+// many networks then form a line.
 func (s *graphStats) plot() plot {
 	line := plot{
 		title: "Degrees of " + progress.Printable(filepath.Base(s.File)), xLabel: "degree, and up to twice of it", yLabel: "vertices",
@@ -57,7 +57,7 @@ func (s *graphStats) plot() plot {
 	return line
 }
 
-// plot plots the samples of a replay.
+// plot returns a plot of the samples.
 func (r *graphReplay) plot() plot {
 	line := plot{
 		title: progress.Printable(filepath.Base(r.File)) + " in batches of " + fmt.Sprint(r.Batch), xLabel: "edges listed", yLabel: r.Result,

@@ -19,7 +19,7 @@ func TestGraphPlots(t *testing.T) {
 		args   []string
 		status int
 		stderr string
-		svg    []string // its texts
+		svg    []string // texts in the image
 	}{
 		{[]string{"stats", file}, exitOK, "", []string{"Degrees of path.el", "vertices"}},
 		{[]string{"replay", "--batch=1", "--result=triangles", file}, exitOK, "", []string{"path.el in batches of 1", "triangles"}},

@@ -21,10 +21,10 @@ type replayOptions struct {
 	plot                 graphPlot
 }
 
-// replayResults are the results that can be maintained while a graph changes.
+// replayResults lists the results that replay can keep up to date.
 var replayResults = []string{"components", "triangles", "pagerank", "edges"}
 
-// samplesShown is the approximate number of result lines, unless a flag sets the interval.
+// samplesShown is the approximate number of results, if --every does not set their interval.
 const samplesShown = 20
 
 func newGraphReplayCommand(a *app, in *graphInput) *cobra.Command {
@@ -92,7 +92,6 @@ func (o *replayOptions) check() error {
 	return nil
 }
 
-// graphSample is an intermediate result.
 type graphSample struct {
 	Listed           int     `json:"listed"`
 	Edges            int     `json:"edges"`
@@ -116,7 +115,6 @@ type graphReplay struct {
 	Samples          []graphSample `json:"samples"`
 }
 
-// replay replays the file on a device.
 func (j *graphJob) replay(o *replayOptions) (err error) {
 	j.Directed = j.Directed && (o.result == "pagerank" || o.result == "edges")
 	g, err := graph.New(j.computeDev, &graph.Options{Directed: j.Directed, MaxVertices: max(1, j.file.Vertices)})
@@ -138,7 +136,7 @@ func (j *graphJob) replay(o *replayOptions) (err error) {
 	return errors.Join(j.print(r.out, r.facts()), o.plot.draw(r.out.plot()))
 }
 
-// replayer is a graph with the edges still to come.
+// replayer replays a file into a graph.
 type replayer struct {
 	*graphJob
 	out     graphReplay
@@ -147,10 +145,10 @@ type replayer struct {
 	window  *window
 	tracker tracker
 
-	updates, seconds, results float64 // since the last sample
+	// since the last sample: updates, their seconds, and seconds for results
+	updates, seconds, results float64
 }
 
-// run inserts all edges.
 func (r *replayer) run() (err error) {
 	if r.tracker, err = r.newTracker(); err != nil {
 		return err
@@ -182,7 +180,7 @@ func (r *replayer) run() (err error) {
 	return nil
 }
 
-// batch inserts lines lo to hi-1, and deletes the edges that leave the window.
+// batch inserts the edges of lines lo to hi-1, and deletes the edges that leave the window.
 func (r *replayer) batch(lo, hi int) error {
 	in := graph.Edges{From: r.file.From[lo:hi], To: r.file.To[lo:hi]}
 	if err := r.update(in, r.g.Insert, r.tracker.afterInsert); err != nil {
@@ -198,7 +196,7 @@ func (r *replayer) batch(lo, hi int) error {
 	return r.update(out, r.g.Delete, r.tracker.afterDelete)
 }
 
-// update changes the graph, and passes the edges that changed it to the result.
+// update inserts or deletes edges, and passes the edges that changed the graph to track.
 func (r *replayer) update(e graph.Edges, change func(context.Context, []uint32, []uint32, []bool) (int, error), track func(graph.Edges) error) error {
 	start := time.Now()
 	done := make([]bool, len(e.From))
@@ -213,7 +211,7 @@ func (r *replayer) update(e graph.Edges, change func(context.Context, []uint32, 
 	return r.timeResult(e.Filter(done), track)
 }
 
-// timeResult passes edges to the result, and measures the time.
+// timeResult passes edges to track and measures its time.
 func (r *replayer) timeResult(e graph.Edges, track func(graph.Edges) error) error {
 	start := time.Now()
 	err := track(e)
@@ -222,7 +220,6 @@ func (r *replayer) timeResult(e graph.Edges, track func(graph.Edges) error) erro
 	return err
 }
 
-// sample records the result.
 func (r *replayer) sample(listed int) error {
 	start := time.Now()
 	value, vertex, err := r.tracker.value()
@@ -240,7 +237,6 @@ func (r *replayer) sample(listed int) error {
 	return nil
 }
 
-// facts returns the output as lines.
 func (r *replayer) facts() []fact {
 	facts := []fact{
 		factf("listed", "%s, in batches of %d, on %s", progress.Counted(int64(r.out.Listed), "edge"), r.out.Batch, r.out.Device),
@@ -259,7 +255,7 @@ func (r *replayer) facts() []fact {
 	return facts
 }
 
-// window determines which edges leave the last size lines.
+// window determines which edges the last size lines no longer list.
 type window struct {
 	graph.Edges
 	size     int
@@ -279,7 +275,7 @@ func (w *window) key(line int) [2]uint32 {
 	return [2]uint32{u, v}
 }
 
-// expired returns the edges that leave the window when lines lo to hi-1 arrive.
+// expired returns the edges that leave the window when lines lo to hi-1 enter it.
 func (w *window) expired(lo, hi int) (out graph.Edges) {
 	if w.size == 0 {
 		return out
@@ -288,7 +284,7 @@ func (w *window) expired(lo, hi int) (out graph.Edges) {
 		w.last[w.key(line)] = line
 	}
 	for line := max(0, lo-w.size); line < hi-w.size; line++ {
-		if k := w.key(line); w.last[k] == line { // and no later one has it
+		if k := w.key(line); w.last[k] == line { // no later line lists the edge
 			delete(w.last, k)
 			out.From, out.To = append(out.From, k[0]), append(out.To, k[1])
 		}

@@ -13,13 +13,13 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// The result after a replay equals that of the verbs on the remaining lines.
+// The result of a replay equals the result of the verb for the lines in the window.
 func TestGraphReplay(t *testing.T) {
 	conformance.SkipRaced(t, "graphs run on many cores in their own tests")
 	dir := t.TempDir()
 	r := rand.New(rand.NewPCG(1, 8))
 	var lines []string
-	for range 3000 { // some repeat, are reversed, or are self loops
+	for range 3000 { // some are repeated, reversed, or self loops
 		lines = append(lines, fmt.Sprintf("%d %d\n", r.IntN(60), r.IntN(60)))
 	}
 	write := func(name string, lines []string) string {
@@ -33,7 +33,7 @@ func TestGraphReplay(t *testing.T) {
 		if window > 0 && window < len(lines) {
 			left = lines[len(lines)-window:]
 		}
-		// Vertices that only earlier lines have remain without edges.
+		// Vertices that occur only before the window remain without edges.
 		for v := range 60 {
 			left = append(slices.Clip(left), fmt.Sprintf("%d %d\n", v, v))
 		}
@@ -64,7 +64,7 @@ func TestGraphReplay(t *testing.T) {
 	}
 }
 
-// Without --json, one line per result is printed, about twenty.
+// Without --json, about twenty results are printed, one per line.
 func TestGraphReplayText(t *testing.T) {
 	for _, tt := range []struct {
 		args []string

@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/progress"
 )
 
-// addValuesFlag adds the flag of verbs with a value per vertex.
+// addValuesFlag adds --values, for verbs that compute a value per vertex.
 func addValuesFlag(cmd *cobra.Command, values *bool, meaning string) {
 	cmd.Flags().BoolVar(values, "values", false, "print each vertex instead, with "+meaning)
 }
@@ -136,8 +136,8 @@ func (j *graphJob) sssp(name string, values bool) error {
 	return ssspOf(j, name, values, func(w float64) float64 { return w }, math.Inf(1))
 }
 
-// ssspOf runs the verb with weights and distances of one type. unreachable is the distance of such
-// vertices.
+// ssspOf implements sssp for one type of weights and distances. unreachable is the distance of
+// vertices without a path.
 func ssspOf[D algo.Distance](j *graphJob, name string, values bool, weight func(float64) D, unreachable D) error {
 	weights := make([]D, len(j.file.From))
 	for i := range weights {

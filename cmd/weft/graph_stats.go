@@ -40,7 +40,7 @@ list of objects with from, to and vertices.`,
 	return cmd
 }
 
-// graphDegrees counts the vertices with a degree in a range.
+// graphDegrees counts the vertices with degrees From to To.
 type graphDegrees struct {
 	From     int `json:"from"`
 	To       int `json:"to"`

@@ -35,7 +35,7 @@ func graphJSON(t *testing.T, args ...string) map[string]any {
 	return got
 }
 
-// Every verb runs on a graph with known results.
+// For a graph with known results, each verb prints them.
 func TestGraphJSON(t *testing.T) {
 	weighted := filepath.Join(t.TempDir(), "trips.csv")
 	must(t, os.WriteFile(weighted, []byte("from,to,km\nBern,Thun,18\nThun,Spiez,9.5\nBern,Spiez,40\nBasel,Basel,1\n"), 0o600))
@@ -75,7 +75,7 @@ func TestGraphJSON(t *testing.T) {
 	}
 }
 
-// The help lists exactly the members of the JSON.
+// The help lists exactly the members of the JSON output.
 func TestGraphJSONIsDocumented(t *testing.T) {
 	root := newRootCommand(&app{})
 	for verb, args := range map[string][]string{
@@ -94,7 +94,7 @@ func TestGraphJSONIsDocumented(t *testing.T) {
 
 // Without --json, verbs print text.
 func TestGraphText(t *testing.T) {
-	// An edge list of three strings, with a first line that could be a header.
+	// The edge list has three strings. Its first line could be a header.
 	const list = "4 2\na b\nb c\n"
 	for _, tt := range []struct {
 		args []string
@@ -137,13 +137,13 @@ func TestGraphConvert(t *testing.T) {
 		to := filepath.Join(dir, name)
 		args := []string{"convert", "--json", "--undirected", from, to}
 		if name == "a.el" {
-			args = append(args, "--unweighted") // .wel has weights
+			args = append(args, "--unweighted") // .wel files have weights
 		}
 		got := graphJSON(t, args...)
 		if got["out"] != to || got["out_format"] != strings.Split(name, ".")[1] {
 			t.Errorf("%s: %v", name, got)
 		}
-		if name == "a.gr.gz" { // has each edge twice, and so has its conversion
+		if name == "a.gr.gz" { // the file and its conversion have each edge twice
 			graphJSON(t, "convert", "--json", "--undirected", to, filepath.Join(dir, "b.graph"))
 			to = filepath.Join(dir, "b.graph")
 		}
@@ -154,7 +154,7 @@ func TestGraphConvert(t *testing.T) {
 	}
 }
 
-// Errors of a file or a command line are one line, with the line number of the file.
+// An error of a file or a command line is one line. It contains the line number of the file.
 func TestGraphErrors(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string) string {
@@ -217,7 +217,7 @@ func TestGraphErrors(t *testing.T) {
 	}
 }
 
-// The command reproduces the counts of real graphs.
+// The command prints the known counts of real graphs.
 func TestGraphGolden(t *testing.T) {
 	dir := filepath.Join("..", "..", "..", "shared", "data", "graphs")
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {

@@ -34,7 +34,7 @@ sizes, a list of objects with vertices and components, largest first.`,
 	return cmd
 }
 
-// graphSizes counts the components of a size.
+// graphSizes counts the components with the same number of vertices.
 type graphSizes struct {
 	Vertices   int `json:"vertices"`
 	Components int `json:"components"`
@@ -133,7 +133,6 @@ top, a list of objects with vertex and rank.`,
 	return cmd
 }
 
-// graphRank is the rank of a vertex.
 type graphRank struct {
 	Vertex string  `json:"vertex"`
 	Rank   float64 `json:"rank"`
@@ -202,7 +201,7 @@ with core and vertices, the number of vertices with that core number.`,
 	return cmd
 }
 
-// graphCore counts the vertices with a core number.
+// graphCore counts the vertices with the same core number.
 type graphCore struct {
 	Core     int `json:"core"`
 	Vertices int `json:"vertices"`

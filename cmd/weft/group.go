@@ -23,7 +23,7 @@ import (
 type groupOptions struct {
 	tableFlags
 	flags.Group
-	count bool // weft distinct: print only the number of groups
+	count bool // distinct: print only the number of rows
 	names []string
 }
 
@@ -99,13 +99,12 @@ file), seconds, device, device_name.`,
 	return cmd
 }
 
-// add adds the flags of both verbs.
 func (o *groupOptions) add(cmd *cobra.Command) {
 	o.AddSkipNulls(cmd.Flags())
 	o.tableFlags.add(cmd)
 }
 
-// requireFiles requires at least one file.
+// requireFiles requires at least one file name.
 func requireFiles(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return flags.Usage("%s: no file given; - is standard input", cmd.Name())
@@ -146,7 +145,7 @@ func (o *groupOptions) run(j *tableJob, t *table.Table) error {
 		return err
 	}
 	if _, err := o.Sorts(gr.Fields); err != nil {
-		// It may be a member that comes later.
+		// The column may be a JSON member that first occurs later.
 		grown, failed := t.Complete(j.ctx)
 		if grown {
 			return o.run(j, t)
@@ -170,7 +169,7 @@ func (j *tableJob) addGroups(t *table.Table, g *group.Groups, gr *flags.Grouping
 		keys, values := gr.Split(columns)
 		return g.Add(j.ctx, keys, values)
 	}
-	// Groups have types even without rows.
+	// Set the types of the groups, even if the table has no rows.
 	if err := add(gr.Empty(t)); err != nil {
 		return err
 	}
@@ -181,13 +180,12 @@ func (j *tableJob) addGroups(t *table.Table, g *group.Groups, gr *flags.Grouping
 	})
 }
 
-// groupSummary is the output of weft group --json besides the rows.
+// groupSummary is the part of the --json output that follows the rows.
 type groupSummary struct {
 	tableSummary
 	Groups int `json:"groups"`
 }
 
-// print prints groups in the requested order.
 func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *flags.Grouping) error {
 	pages, err := groupPages(j.ctx, g, gr)
 	if err != nil {
@@ -239,8 +237,8 @@ func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *f
 	return j.reportSummary(did)
 }
 
-// groupPages returns the columns of all groups. They come in one piece, which closes the groups. If
-// some are in the temporary file, they come in pieces that fit in memory one after another.
+// groupPages returns the columns of all groups. If no group is in the temporary file, they are one
+// page, and g is closed. Otherwise they are several pages, and memory holds one at a time.
 func groupPages(ctx context.Context, g *group.Groups, gr *flags.Grouping) (iter.Seq2[[]column.Column,
 	error], error) {
 	explain := func(err error) error {
@@ -252,7 +250,7 @@ func groupPages(ctx context.Context, g *group.Groups, gr *flags.Grouping) (iter.
 	if g.Spilled() == 0 {
 		r, err := g.Result(ctx)
 		if err == nil {
-			err = g.Close() // frees memory for more
+			err = g.Close() // frees memory for what follows
 		}
 		if err != nil {
 			return nil, explain(err)
@@ -273,7 +271,6 @@ func groupPages(ctx context.Context, g *group.Groups, gr *flags.Grouping) (iter.
 	}, nil
 }
 
-// printCount prints the number of groups.
 func (o *groupOptions) printCount(j *tableJob, n int) error {
 	var err error
 	if j.json {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A full disk is a failure, whatever a verb prints.
+// For all verbs, a full disk is an error.
 func TestFullDisk(t *testing.T) {
 	file, pairs := writeFile(t, "a\nb\n"), newPool(t, 10)
 	for _, args := range [][]string{
@@ -43,7 +43,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// wantOneLine requires one line of output that begins with weft: and contains some text.
+// wantOneLine requires that the output is one line that begins with weft: and contains text.
 func wantOneLine(t *testing.T, args []string, stderr, text string) {
 	t.Helper()
 	if !strings.HasPrefix(stderr, "weft: ") || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, text) {
@@ -75,7 +75,7 @@ func TestOddDeviceNames(t *testing.T) {
 	}
 }
 
-// Errors of a file are one line, whatever its name.
+// Errors of a file are one line, whatever the file's name.
 func TestOddFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, want := range map[string]string{
@@ -93,15 +93,15 @@ func TestOddFiles(t *testing.T) {
 	}
 }
 
-// limited returns a command that runs the program with a limit of address space in KiB.
+// limited returns a command that runs the program with limited address space, in KiB.
 func limited(t *testing.T, kib int, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-c", "ulimit -v " + strconv.Itoa(kib) + ` && exec "$0" "$@"`, os.Args[0]}, args...)...)
 	cmd.Env = append(os.Environ(), mainEnv+"=1")
 	return cmd
 }
 
-// Under a memory limit the output is a result, or one line with status 1, never the runtime's
-// trace. Which of the two varies, and so does the part that fails.
+// Under a memory limit, the program prints its result, or one line with status 1, but never a trace
+// of the runtime. The outcome varies, and so does the part that fails.
 func TestMemoryLimit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("counts millions of lines")
@@ -115,8 +115,8 @@ func TestMemoryLimit(t *testing.T) {
 	for kib := 1_500_000; kib <= 1_700_000; kib += 100_000 {
 		var out, errOut bytes.Buffer
 		cmd := limited(t, kib, "count", "--device=cpu", file)
-		// With one malloc arena per thread, starting at these limits sometimes fails before the
-		// program can print anything.
+		// With one malloc arena per thread, the program sometimes fails under these limits before
+		// it can print anything.
 		cmd.Env = append(cmd.Env, "MALLOC_ARENA_MAX=1")
 		cmd.Stdout, cmd.Stderr = &out, &errOut
 		_ = cmd.Run()
@@ -137,7 +137,7 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// A program under a generous limit behaves like one without.
+// Under a generous limit the program behaves as without a limit.
 func TestUnderLimit(t *testing.T) {
 	const enough = 8 << 20
 	var out, errOut bytes.Buffer
@@ -162,7 +162,7 @@ func TestUnderLimit(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// This is more than a pipe holds: when all is written, the program is reading.
+		// This exceeds the capacity of a pipe. When all of it is written, the program is reading.
 		if _, err := stdin.Write(make([]byte, 1<<20)); err != nil {
 			t.Fatal(err)
 		}

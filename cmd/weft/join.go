@@ -88,13 +88,13 @@ device_name.`,
 // side is one of the two tables.
 type side struct {
 	*table.Table
-	keys        []int // columns of the table
-	flags.Reads       // the columns to read
-	at          []int // indexes of keys in the columns that are read
+	keys        []int // indexes of columns of the table
+	flags.Reads       // columns to read
+	at          []int // indexes of the keys in Columns
 	convert     []column.Type
 }
 
-// keysOf returns the key columns of a batch, in the types that both sides share.
+// keysOf returns the keys of a batch, converted to the types that both sides share.
 func (s *side) keysOf(columns []column.Column) []column.Column {
 	keys := make([]column.Column, len(s.at))
 	for i, at := range s.at {
@@ -112,8 +112,8 @@ func (s *side) canWiden() bool {
 type joined struct {
 	table.Field
 	right  bool
-	column int // of the table
-	at     int // index in the columns that its side reads
+	column int // index in the table
+	at     int // index in the Columns of its side
 }
 
 func runJoin(ctx context.Context, a *app, o *joinOptions) error {
@@ -143,7 +143,7 @@ func runJoin(ctx context.Context, a *app, o *joinOptions) error {
 	})
 }
 
-// open opens both files. --text and --number apply to untyped columns of either file.
+// open opens both files. --text and --number apply to text columns of either file.
 func (o *joinOptions) open(j *tableJob) (left, right *side, err error) {
 	options := o.Options
 	options.Text, options.Number = nil, nil
@@ -185,7 +185,7 @@ func (o *joinOptions) open(j *tableJob) (left, right *side, err error) {
 	return left, right, nil
 }
 
-// force sets the form of columns, in each text file that has them.
+// force sets the form of columns in each text file that has them.
 func (o *joinOptions) force(j *tableJob, flag string, names []string, form table.Form, sides []*side) error {
 	for _, name := range names {
 		var failed error
@@ -211,8 +211,8 @@ func (o *joinOptions) force(j *tableJob, flag string, names []string, form table
 	return nil
 }
 
-// agree checks that key i of both sides can be compared. A form that a flag sets on one side
-// applies to both.
+// agree returns an error if key i of both sides cannot be compared. A form that a flag sets on one
+// side applies to both sides.
 func agree(left, right *side, i int) error {
 	l, r := left.keys[i], right.keys[i]
 	lf, rf := left.Fields()[l], right.Fields()[r]
@@ -241,7 +241,7 @@ func agree(left, right *side, i int) error {
 	}
 }
 
-// comparableText checks that a text key can be compared with a typed column.
+// comparableText returns an error if a text key cannot be compared with a typed column.
 func comparableText(s *side, c int, with table.Field, differ error) error {
 	form, number := s.Forced(c), arrow.Numeric(with.Arrow) == nil
 	switch {
@@ -255,7 +255,7 @@ func comparableText(s *side, c int, with table.Field, differ error) error {
 	return nil
 }
 
-// typeName returns the type of a column, for people.
+// typeName returns the type of a column for messages.
 func typeName(f table.Field) string {
 	if f.Arrow == nil {
 		return "text"
@@ -263,12 +263,12 @@ func typeName(f table.Field) string {
 	return f.Arrow.String()
 }
 
-// alike reports whether equal columns of two types mean equal values.
+// alike reports whether values of two types are equal exactly if their columns are.
 func alike(a, b goarrow.DataType) bool {
 	return plain(a) && plain(b) || goarrow.TypeEqual(a, b)
 }
 
-// plain reports whether the values of a type are stored in columns as they are.
+// plain reports whether columns store the values of a type unchanged.
 func plain(t goarrow.DataType) bool {
 	if d, ok := t.(*goarrow.DictionaryType); ok {
 		t = d.ValueType
@@ -276,9 +276,9 @@ func plain(t goarrow.DataType) bool {
 	return arrow.Numeric(t) == nil || goarrow.IsBaseBinary(t.ID()) || t.ID() == goarrow.STRING_VIEW || t.ID() == goarrow.BINARY_VIEW || t.ID() == goarrow.BOOL
 }
 
-// all returns the columns that a result may have: those of the left side, and those of the right
-// one except its keys, with unique names. twice has the numbers, from 1 on, of two columns of one
-// file with the same name.
+// all returns the possible columns of the result, with unique names. These are all left columns,
+// then the right columns without keys. duplicates has names that two columns of a file share, with
+// the numbers of these columns, counted from 1.
 func (o *joinOptions) all(left, right *side) (all []joined, duplicates map[string][2]int) {
 	duplicates = map[string][2]int{}
 	add := func(s *side, skip func(c int) bool, rename func(name string) string) {
@@ -314,7 +314,6 @@ func (o *joinOptions) all(left, right *side) (all []joined, duplicates map[strin
 	return all, duplicates
 }
 
-// unique makes the names of columns unique.
 func unique(all []joined) {
 	fields := fieldsOf(all)
 	table.Unique(fields)
@@ -331,8 +330,9 @@ func fieldsOf(all []joined) []table.Field {
 	return fields
 }
 
-// result returns the columns of the result. If all columns are requested, it first finds all
-// members of JSON on the left side, because a new one would come after output has begun.
+// result returns the columns of the result. If all columns are requested, it first reads the left
+// side to find all members of JSON. A member that was found later could not be added, because
+// output would have begun.
 func (o *joinOptions) result(j *tableJob, left, right *side) ([]joined, error) {
 	if len(o.columns) == 0 {
 		left.All()
@@ -347,7 +347,8 @@ func (o *joinOptions) result(j *tableJob, left, right *side) ([]joined, error) {
 	if missing == "" || err != nil {
 		return result, err
 	}
-	for _, s := range []*side{left, right} { // it may be a member that comes later
+	// the column may be a JSON member that first occurs later
+	for _, s := range []*side{left, right} {
 		if _, err := s.Complete(j.ctx); err != nil {
 			return nil, err
 		}
@@ -359,7 +360,8 @@ func (o *joinOptions) result(j *tableJob, left, right *side) ([]joined, error) {
 	return result, err
 }
 
-// choose returns columns by name or number; missing is one that does not exist.
+// choose returns the columns of --columns, which are names or numbers. missing is a column that
+// does not exist.
 func (o *joinOptions) choose(left, right *side) (result []joined, missing string, err error) {
 	all, duplicates := o.all(left, right)
 	index := flags.ByName(fieldsOf(all))
@@ -380,9 +382,9 @@ func (o *joinOptions) choose(left, right *side) (result []joined, missing string
 	return result, "", nil
 }
 
-// use determines the columns to read on both sides for a result.
+// use sets the columns that each side reads for the result.
 func (o *joinOptions) use(j *tableJob, left, right *side, result []joined) {
-	// As written, which represents every value: none comes late when half of the output is written.
+	// Text represents all values, so no later value changes the type after output has begun.
 	form := table.Text
 	if j.Parquet != "" {
 		form = table.Written
@@ -407,7 +409,7 @@ func (o *joinOptions) use(j *tableJob, left, right *side, result []joined) {
 }
 
 // compareAs sets the types in which keys are compared. The types of the right columns must be
-// known.
+// final.
 func compareAs(left, right *side) {
 	for i, c := range left.keys {
 		typ := table.Converts(right.TypeOf(right.Columns[right.at[i]]))
@@ -427,8 +429,8 @@ func compareAs(left, right *side) {
 	}
 }
 
-// readAs returns the read of a text key that is compared with a typed column. A value that the type
-// does not have is null and matches nothing.
+// readAs sets the type of a text key that is compared with a typed column. A value that the type
+// does not hold becomes null, which matches nothing.
 func readAs(read table.Read, with column.Type) table.Read {
 	read.As = table.Converts(with)
 	if read.As == column.Bytes {
@@ -437,8 +439,8 @@ func readAs(read table.Read, with column.Type) table.Read {
 	return read
 }
 
-// scanTypes reads columns of the left side before rows are written. It finds their types, and which
-// of the text columns are numbers in JSON.
+// scanTypes reads the left side before any output. It determines the types of its columns, and
+// which text columns are numbers in JSON.
 func (o *joinOptions) scanTypes(j *tableJob, left *side, result []joined) error {
 	found := make([]table.Literals, len(left.Columns))
 	for batch, err := range left.Batches(j.ctx, left.Columns) {
@@ -458,26 +460,26 @@ func (o *joinOptions) scanTypes(j *tableJob, left *side, result []joined) error 
 	return nil
 }
 
-// restarts reports whether the output can be written again from the start.
+// restarts reports whether the output can start again after an error.
 func (o *joinOptions) restarts(j *tableJob) bool {
 	return len(o.Sort) > 0 || j.Parquet != "" && j.WritesWhole()
 }
 
-// joinSummary is the output of weft join --json besides the rows.
+// joinSummary is the part of the --json output that follows the rows.
 type joinSummary struct {
 	tableSummary
 	Joined int `json:"joined"`
 }
 
-// join reads the right side, then the left one. It returns an error with the side that was being
-// read, or nil if output has been written, so that nothing can be read again.
+// join reads the right side, then the left side. On an error it returns the side that can be read
+// again, or nil if output has been written.
 func (o *joinOptions) join(j *tableJob, left, right *side) (from *side, err error) {
 	result, err := o.result(j, left, right)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := o.Sorts(fieldsOf(result)); err != nil {
-		// It may be a member that comes later.
+		// The column may be a JSON member that first occurs later.
 		grown, failed := right.Complete(j.ctx)
 		if grown {
 			return o.join(j, left, right)

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// joinBy builds the right side and probes with the left one.
+// joinBy builds a table of the right side and probes it with the left side.
 func (o *joinOptions) joinBy(j *tableJob, joiner *join.Join, left, right *side,
 	result []joined) (from *side, err error) {
 	filter, err := o.filter(right)
@@ -70,7 +70,7 @@ func (o *joinOptions) joinBy(j *tableJob, joiner *join.Join, left, right *side,
 	return left, err
 }
 
-// payload returns the columns of one side's batch that the result has, in its order.
+// payload returns the columns of a batch that are in the result, in the order of the result.
 func payload(batch []column.Column, result []joined, right bool) (columns []column.Column) {
 	for _, c := range result {
 		if c.right == right {
@@ -80,7 +80,8 @@ func payload(batch []column.Column, result []joined, right bool) (columns []colu
 	return columns
 }
 
-// filter returns a filter that drops left rows without a match, if the kind of join omits them.
+// filter returns a filter that drops left rows without a match. It returns nil if the kind of join
+// needs these rows.
 func (o *joinOptions) filter(right *side) (*join.Filter, error) {
 	if o.kind != "inner" && o.kind != "semi" {
 		return nil, nil
@@ -88,7 +89,7 @@ func (o *joinOptions) filter(right *side) (*join.Filter, error) {
 	return join.NewFilter(right.convert, nil)
 }
 
-// build reads the right side. It returns, for each column, the JSON forms of its values.
+// build reads the right side. It returns the JSON type of each column.
 func (o *joinOptions) build(j *tableJob, joiner *join.Join, filter *join.Filter, right *side,
 	result []joined) ([]table.Literals, error) {
 	found := make([]table.Literals, len(right.Columns))
@@ -101,7 +102,7 @@ func (o *joinOptions) build(j *tableJob, joiner *join.Join, filter *join.Filter,
 		}
 		return joiner.Build(j.ctx, keys, payload(columns, result, true))
 	}
-	// Columns have types even without rows.
+	// Set the types of columns, even if the side has no rows.
 	none := make([]column.Column, len(right.Columns))
 	for i, c := range right.Columns {
 		none[i] = table.Empty(right.TypeOf(c))
@@ -153,8 +154,8 @@ func (o *joinOptions) probe(j *tableJob, joiner *join.Join, left *side, result [
 	return err
 }
 
-// inOrder returns the columns of a join in the order of the result. A join returns those of the
-// left side first.
+// inOrder reorders the columns of a join, which has all left columns first, to the order of the
+// result.
 func inOrder(columns []column.Column, result []joined) []column.Column {
 	right := 0
 	for _, c := range result {
@@ -174,21 +175,21 @@ func inOrder(columns []column.Column, result []joined) []column.Column {
 	return ordered
 }
 
-// errRowLimit ends a join when the requested number of rows has been written.
+// errRowLimit ends a join once --top rows are written.
 var errRowLimit = errors.New("enough rows")
 
-// joinWriter writes rows of the result.
+// joinWriter writes or sorts the rows of the result.
 type joinWriter struct {
 	*joinOptions
 	out *flags.Rows
-	n   int // rows written
+	n   int // number of rows
 
 	job     *tableJob
-	sorter  *extsort.Sorter // of --sort
-	spilled int64           // bytes, by the join
+	sorter  *extsort.Sorter // sorter for --sort
+	spilled int64           // bytes that the join has spilled
 }
 
-// note updates the progress with the number of spilled bytes.
+// note updates the displayed number of spilled bytes.
 func (w *joinWriter) note() {
 	n := w.spilled
 	if w.sorter != nil {
@@ -197,7 +198,7 @@ func (w *joinWriter) note() {
 	w.job.spilled(n)
 }
 
-// write writes rows until the limit, or holds them for sorting.
+// write writes rows up to the limit of --top. With --sort it passes them to the sorter.
 func (w *joinWriter) write(columns []column.Column) error {
 	n := columns[0].Len()
 	sorted := w.sorter != nil
@@ -220,14 +221,13 @@ func (w *joinWriter) write(columns []column.Column) error {
 	return nil
 }
 
-// hold adds rows to the sorter.
 func (w *joinWriter) hold(columns []column.Column) error {
 	err := w.sorter.Add(w.job.ctx, columns)
 	w.note()
 	return err
 }
 
-// finish writes the rows of the sorter in order.
+// finish writes the sorted rows.
 func (w *joinWriter) finish() error {
 	if w.sorter == nil {
 		return nil

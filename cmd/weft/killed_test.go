@@ -15,8 +15,8 @@ import (
 
 var kills = flag.Int("kills", 12, "how often TestKilledJobs kills a job")
 
-// A job that is killed while it spills groups and rows leaves no temporary file, and no disk space
-// in use.
+// A job that is killed while it spills groups or rows leaves no temporary file and uses no disk
+// space.
 func TestKilledJobs(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("key,n\n")

@@ -15,11 +15,11 @@ import (
 )
 
 // If the system refuses memory to the Go runtime, the runtime ends the program with a trace and
-// status 2, and the program cannot prevent that. Under "ulimit -v" or "ulimit -d" the program
-// therefore runs as a child of itself. The parent only translates how the child ends.
+// status 2. The program cannot prevent that. Under "ulimit -v" or "ulimit -d", the program
+// therefore runs as a child of itself, and the parent only translates how the child ends.
 
-// childEnv marks a process as the child. Its standard error is childStderr; only the runtime writes
-// to the ordinary one.
+// childEnv marks a process as the child. The child writes messages to file descriptor childStderr,
+// and only the runtime writes to its ordinary standard error.
 const (
 	childEnv    = "WEFT_LIMITED_CHILD"
 	childStderr = 3
@@ -36,7 +36,7 @@ func standardError() *os.File {
 	return os.Stderr
 }
 
-// memoryLimited reports whether a limit bounds the memory of this process.
+// memoryLimited reports whether the memory of this process is limited.
 func memoryLimited() bool {
 	for _, resource := range []int{unix.RLIMIT_AS, unix.RLIMIT_DATA} {
 		var limit unix.Rlimit
@@ -47,19 +47,20 @@ func memoryLimited() bool {
 	return false
 }
 
-// runLimited runs the program as a child if memory is limited, and returns its exit status.
+// runLimited runs the program as a child and returns its exit status. If memory is not limited, ran
+// is false.
 func runLimited() (status int, ran bool) {
 	if os.Getenv(childEnv) != "" || !memoryLimited() {
 		return 0, false
 	}
-	// Use one malloc arena. By default each thread has one, of 64 MiB of addresses. malloc reads
-	// this when a program starts.
+	// Use one malloc arena. By default each thread has its own, which takes 64 MiB of addresses.
+	// malloc reads the variable only when a program starts.
 	if os.Getenv(arenas) == "" {
 		err := syscall.Exec(self, os.Args, append(os.Environ(), arenas+"=1"))
 		fmt.Fprintf(os.Stderr, "weft: start under a limit of memory: %v\n", err)
 		return exitFailed, true
 	}
-	// The child dies with the thread that started it.
+	// The child is killed when the thread that started it ends.
 	runtime.LockOSThread()
 	var trace head
 	child := exec.Command(self, os.Args[1:]...)
@@ -75,7 +76,7 @@ func runLimited() (status int, ran bool) {
 	}
 	go func() {
 		for s := range signals {
-			_ = child.Process.Signal(s) // it may have ended
+			_ = child.Process.Signal(s) // the child may have ended
 		}
 	}()
 	err := child.Wait()
@@ -86,7 +87,7 @@ func runLimited() (status int, ran bool) {
 	return trace.judge(child.ProcessState.Sys().(syscall.WaitStatus)), true
 }
 
-// head keeps the beginning of a trace.
+// head stores the beginning of a trace.
 type head struct{ bytes.Buffer }
 
 func (h *head) Write(b []byte) (int, error) {
@@ -94,19 +95,19 @@ func (h *head) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// refused matches the first lines of traces after the system refused the runtime memory, or a
-// thread for lack of memory for its stack.
+// refused matches the first lines of a trace if the runtime got no memory, or no thread for lack of
+// memory for its stack.
 var refused = regexp.MustCompile(`^(.*\n)?((fatal error|runtime): .*memory|runtime/cgo: pthread_create failed|runtime: failed to create new OS thread)`)
 
-// judge returns the exit status for a child, after a message if the limit ended it.
+// judge returns the exit status for a child. If the limit ended the child, it prints a message.
 func (h *head) judge(end syscall.WaitStatus) int {
 	if refused.Match(h.Bytes()) {
 		fmt.Fprintln(os.Stderr, "weft: out of memory: the address space or the data segment is limited; see ulimit -v and ulimit -d")
 		return exitFailed
 	}
-	os.Stderr.Write(h.Bytes()) // a defect of the program: print all of it
+	os.Stderr.Write(h.Bytes()) // a defect of the program: print the whole trace
 	if end.Signaled() {
-		return 128 + int(end.Signal()) // in the form of a shell
+		return 128 + int(end.Signal()) // as shells report it
 	}
 	return end.ExitStatus()
 }

@@ -6,5 +6,5 @@ import "os"
 
 func standardError() *os.File { return os.Stderr }
 
-// runLimited does nothing: only Linux has a practical limit of the memory of a process.
+// runLimited does nothing, because only Linux effectively limits the memory of a process.
 func runLimited() (status int, ran bool) { return 0, false }

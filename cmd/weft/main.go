@@ -1,6 +1,6 @@
-// Command weft runs the structures of package weft from the command line. It lists the devices of
-// the machine, counts distinct items of files, groups and joins tables, manages pools, and computes
-// on graphs. "weft help" explains its verbs.
+// Command weft uses the structures of package weft from the command line. It lists the devices of
+// the machine, counts distinct items of files, groups and joins tables, manages pools, and analyzes
+// graphs. "weft help" explains its verbs.
 //
 // # Exit status
 //
@@ -11,10 +11,10 @@
 //	141  the reader of the output has stopped
 //
 // "weft pool check" returns 1 if it has repaired the pool, 2 if the pool is corrupt, and 3 if it
-// could not decide, for whatever reason.
+// could not check the pool, for whatever reason.
 //
-// Under ulimit -v the Go runtime itself needs 1.5 GB of addresses to start. Below that it ends the
-// program before main, with status 2.
+// Under ulimit -v, the Go runtime needs 1.5 GB of addresses to start. With less it ends the program
+// before main, with status 2.
 package main
 
 import (
@@ -39,15 +39,16 @@ const (
 	exitFailed      = 1
 	exitUsage       = 2
 	exitInterrupted = 130
-	exitPipe        = 141 // as a shell reports a death by SIGPIPE
+	exitPipe        = 141 // status that a shell reports for SIGPIPE
 )
 
 func main() {
 	if status, ran := runLimited(); ran {
 		os.Exit(status)
 	}
-	// After the first interrupt the default is restored, so that a second one ends a program that
-	// does not stop. An interrupt that both a terminal and a parent pass on counts once.
+	// After the first interrupt the default handling is restored, so that a second one ends a
+	// program that does not stop. An interrupt may arrive twice, from the terminal and from a
+	// parent process, so the restoration is delayed.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	context.AfterFunc(ctx, func() { time.AfterFunc(200*time.Millisecond, stop) })
 	stderr := standardError()
@@ -59,7 +60,7 @@ func main() {
 	}))
 }
 
-// app holds what all verbs share: the streams of the program and the global flags.
+// app holds the state that all verbs share: the streams of the program and the global flags.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -69,7 +70,7 @@ type app struct {
 	json   bool   // --json
 }
 
-// output remembers whether a write failed, because cobra's help does not check.
+// output stores the first write error, because cobra's help ignores errors.
 type output struct {
 	w   io.Writer
 	err error

@@ -96,7 +96,7 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
-// Help has a line for each flag, and examples that run on files of the repository.
+// The help has a line for each flag, and its examples run on files of the repository.
 func TestHelp(t *testing.T) {
 	verbs := newRootCommand(&app{}).Commands()
 	for _, cmd := range verbs {
@@ -106,7 +106,7 @@ func TestHelp(t *testing.T) {
 	}
 	for _, cmd := range verbs {
 		if cmd.Name() == "completion" || cmd.Name() == "help" {
-			continue // cobra's own
+			continue // defined by cobra
 		}
 		if cmd.Short == "" || cmd.Long == "" {
 			t.Errorf("%s: help is incomplete", cmd.CommandPath())
@@ -162,7 +162,7 @@ func exampleArgs(line string) (args []string) {
 	return args
 }
 
-// Shells complete flags with few values, and the verb accepts each of them.
+// Shells complete flags that have few values, and the verb accepts each value.
 func TestCompletion(t *testing.T) {
 	for verb, flags := range choices {
 		for flag, values := range flags {
@@ -187,7 +187,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestInterrupt: the first SIGINT ends a count that waits for its input.
+// The first SIGINT ends a count that waits for its input.
 func TestInterrupt(t *testing.T) {
 	cmd := weftCommand(t, "count", "--device", "cpu", "-")
 	stdin, err := cmd.StdinPipe()
@@ -200,7 +200,7 @@ func TestInterrupt(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// This is more than a pipe holds: when all is written, the program is reading.
+	// This exceeds the capacity of a pipe. When all of it is written, the program is reading.
 	if _, err := stdin.Write(make([]byte, 1<<20)); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Groups that exceed --memory come from the temporary file, and are the same.
+// Groups that exceed --memory go through the temporary file, with the same result.
 func TestGroupsBeyondMemory(t *testing.T) {
 	const n = 300_000
 	var text strings.Builder
@@ -64,8 +64,8 @@ func TestGroupsBeyondMemory(t *testing.T) {
 // little is the minimum of --memory.
 var little = []string{"--memory", "16MiB"}
 
-// Rows that exceed --memory are sorted in the temporary file, for all verbs, in the same order as
-// without a limit. Equal rows keep their order. A small --top needs no file.
+// For all verbs, rows that exceed --memory are sorted in the temporary file. Their order is the
+// same as without a limit, and equal rows keep their order. A small --top needs no file.
 func TestSortBeyondMemory(t *testing.T) {
 	var left, right strings.Builder
 	left.WriteString("id,name,amount\n")
@@ -132,7 +132,7 @@ func TestSpilledBytes(t *testing.T) {
 	}
 }
 
-// Invalid limits and directories are usage errors of every verb, before anything is read.
+// For all verbs, invalid limits and directories are usage errors before anything is read.
 func TestMemoryUsage(t *testing.T) {
 	file := tableFile(t, "few.csv", "k\n1\n")
 	closed := filepath.Join(t.TempDir(), "closed")
@@ -165,7 +165,7 @@ func TestMemoryUsage(t *testing.T) {
 	}
 }
 
-// Errors of packages name the flags.
+// Errors of packages mention flags, not options.
 func TestFlagErrors(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
 	t.Setenv("TMPDIR", dir)

@@ -8,8 +8,8 @@ import (
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
-// plan returns the plan for the files of a run that reads inputs. Every verb that reads files makes
-// one before reading, because its standard output may be one of them.
+// plan returns a plan for the output files of a run that reads inputs. Every verb that reads files
+// calls it before reading, because its standard output may be one of the inputs.
 func (a *app) plan(inputs ...string) (*outfile.Plan, error) {
 	w := a.stdout
 	if checked, ok := w.(*output); ok {
@@ -18,7 +18,7 @@ func (a *app) plan(inputs ...string) (*outfile.Plan, error) {
 	return outfile.New(inputs, a.stdin, w)
 }
 
-// parquetKind is the kind of tables that verbs write.
+// parquetKind describes the Parquet files that verbs may replace.
 var parquetKind = outfile.Kind{Name: "a Parquet file that weft has written", Is: table.WrittenByWeft}
 
 // refusedUsage reports whether an error is a usage error.

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// outputFiles makes a folder of inputs under several names, and of earlier outputs.
+// outputFiles creates a folder with inputs under several names, and with outputs of earlier runs.
 func outputFiles(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -33,7 +33,7 @@ func outputFiles(t *testing.T) string {
 	return dir
 }
 
-// runIn runs a shell command line in a folder. weft is the program there.
+// runIn runs a shell command line in a folder. weft is the program under test.
 func runIn(t *testing.T, dir, line string) (stdout, stderr string, status int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", `weft() { "`+os.Args[0]+`" "$@"; }; `+line)
@@ -64,8 +64,8 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// An output that is an input, another output, or a file of another kind is a usage error, and
-// nothing changes.
+// It is a usage error, and nothing changes, if an output is an input, another output, or an
+// existing file of another kind.
 func TestOutputsRefused(t *testing.T) {
 	const group, distinct, join = "weft group --by k --agg sum:v ", "weft distinct ", "weft join --on k "
 	for _, tt := range []struct{ line, say string }{
@@ -124,7 +124,8 @@ func TestOutputsRefused(t *testing.T) {
 	}
 }
 
-// Printing about a pool does not overwrite it, and a pool is not created over an existing file.
+// Information about a pool is never written to the pool, and a pool never replaces an existing
+// file.
 func TestPoolOutputsRefused(t *testing.T) {
 	path := newPool(t, 10)
 	dir, name := filepath.Split(path)
@@ -144,11 +145,12 @@ func TestPoolOutputsRefused(t *testing.T) {
 	}
 }
 
-// Outputs are created. They replace earlier ones and empty files, through links and with their
-// modes, and leave nothing else.
+// Outputs are created, or replace earlier outputs and empty files. They keep links and modes, and
+// leave no other files.
 func TestOutputsWritten(t *testing.T) {
 	for _, tt := range []struct {
-		line, file, begins string // a line that makes a file with a certain beginning
+		// a command line, the file that it creates, and how the file begins
+		line, file, begins string
 	}{
 		{"weft group --by k --parquet FILE in.csv", "x", "PAR1"},
 		{"weft distinct --parquet FILE in.csv", "x", "PAR1"},
@@ -170,7 +172,7 @@ func TestOutputsWritten(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(dir, "empty-"+tt.file), nil, 0o604))
 		for _, to := range []string{tt.file, link, "empty-" + tt.file} {
 			line := strings.ReplaceAll(tt.line, "FILE", to)
-			for again := range 2 { // the second time over the output of the first
+			for again := range 2 { // the second run replaces the output of the first
 				if _, stderr, status := runIn(t, dir, "umask 027; "+line); status != exitOK {
 					t.Errorf("%s, time %d: exit status %d, says %q", line, again, status, stderr)
 				}
@@ -222,7 +224,7 @@ func TestOutputsDirect(t *testing.T) {
 	}
 }
 
-// A run that is interrupted or killed leaves the old file and no other.
+// If a run is interrupted or killed, the old file remains and no other file.
 func TestOutputsInterrupted(t *testing.T) {
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM, os.Kill} {
 		dir := outputFiles(t)
@@ -230,7 +232,8 @@ func TestOutputsInterrupted(t *testing.T) {
 			t.Fatal(stderr)
 		}
 		before := contents(t, dir)
-		// The left file is a pipe without an end: rows are written, and the program waits for more.
+		// The left input is a pipe that does not end. The program writes rows and then waits for
+		// more.
 		cmd := weftCommand(t, "join", "--on", "k", "--parquet", filepath.Join(dir, "x"), "-", filepath.Join(dir, "in.csv"))
 		stdin, err := cmd.StdinPipe()
 		must(t, err)
@@ -247,7 +250,7 @@ func TestOutputsInterrupted(t *testing.T) {
 	}
 }
 
-// Vertices that a format cannot represent are counted.
+// The vertices that a format cannot represent are counted.
 func TestGraphConvertLeavesOut(t *testing.T) {
 	dir := t.TempDir()
 	from := filepath.Join(dir, "from.mtx")

@@ -33,14 +33,14 @@ Pools need Linux. The CPU works on them unless --device names a GPU; dump uses t
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		// Same as root.
+		// As in the root command.
 		SuggestionsMinimumDistance: 2,
 	}
 	cmd.AddCommand(newPoolCreateCommand(a), newPoolInfoCommand(a), newPoolCheckCommand(a), newPoolDumpCommand(a))
 	return cmd
 }
 
-// onePool requires the name of one file, which must not be standard output as well.
+// onePool requires exactly one file name, which must not be standard output.
 func (a *app) onePool(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0 || args[0] == "":
@@ -54,7 +54,7 @@ func (a *app) onePool(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// openPoolDevice opens the device for a pool: the CPU, unless --device names another one.
+// openPoolDevice opens the device for a pool: the CPU, unless --device selects another one.
 func (a *app) openPoolDevice(ctx context.Context) (device.Device, error) {
 	if a.device == "auto" {
 		a.device = "cpu"
@@ -62,14 +62,14 @@ func (a *app) openPoolDevice(ctx context.Context) (device.Device, error) {
 	return a.openDevice(ctx)
 }
 
-// openedPool is the index of a pool with any lengths of keys and values.
+// openedPool is the index of a pool. Keys and values may have fixed or variable lengths.
 type openedPool interface {
 	Check(ctx context.Context) error
 	Len() int
 	Close() error
 }
 
-// openPool opens the index of a pool. The report is nil if it cannot be opened.
+// openPool opens the index of a pool. The report is nil if the pool cannot be opened.
 func openPool(ctx context.Context, path string, dev device.Device, o gphash.OpenOptions) (openedPool, *gphash.Report, error) {
 	info, err := pool.Inspect(path)
 	if err != nil {
@@ -81,7 +81,7 @@ func openPool(ctx context.Context, path string, dev device.Device, o gphash.Open
 	return gphash.Open(ctx, path, dev, o)
 }
 
-// poolFailure is the error of a verb on a file.
+// poolFailure is the error of a verb on a pool.
 type poolFailure struct {
 	verb, path string
 	err        error
@@ -91,8 +91,8 @@ func poolError(verb, path string, err error) error { return &poolFailure{verb, p
 
 func (e *poolFailure) Unwrap() error { return e.err }
 
-// Error omits the name of the package that failed. If the system gives a reason, it returns only
-// that.
+// Error returns the text without the name of the package that failed. For a file error it returns
+// only the reason that the system gave.
 func (e *poolFailure) Error() string {
 	text := e.err.Error()
 	if system := (*fs.PathError)(nil); errors.As(e.err, &system) {

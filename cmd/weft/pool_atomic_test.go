@@ -90,7 +90,7 @@ func TestPoolAtomic(t *testing.T) {
 	}
 }
 
-// The log is large enough for the tail, which cannot be created without it.
+// The log is large enough for the tail. A pool with a tail but without a log cannot be created.
 func TestPoolAtomicTail(t *testing.T) {
 	create := func(flags ...string) (string, string, int) {
 		path := filepath.Join(t.TempDir(), "pool")

@@ -18,14 +18,14 @@ import (
 	"github.com/weftgo/weft/internal/progress"
 )
 
-// Exit statuses of weft pool check besides 0.
+// Exit statuses of weft pool check, in addition to 0.
 const (
 	exitRepaired = 1
 	exitCorrupt  = 2
-	exitUnknown  = 3 // the state of the pool is unknown
+	exitUnknown  = 3 // the pool could not be checked
 )
 
-// verdict ends a check that has found damage.
+// verdict is the error of a check that has found damage.
 type verdict struct {
 	err    error
 	status int
@@ -34,8 +34,8 @@ type verdict struct {
 func (v *verdict) Error() string { return v.err.Error() }
 func (v *verdict) Unwrap() error { return v.err }
 
-// reportsVerdict reports whether the exit status of a verb describes the pool. Failures then need a
-// status of their own.
+// reportsVerdict reports whether the exit status of a verb describes the pool. Such verbs return
+// exitUnknown for other failures.
 func reportsVerdict(cmd *cobra.Command) bool { return cmd.Annotations["judges"] != "" }
 
 func newPoolCheckCommand(a *app) *cobra.Command {
@@ -110,7 +110,7 @@ func runPoolCheck(ctx context.Context, a *app, path string, o gphash.OpenOptions
 		return poolError("check", path, err)
 	}
 	c := newPoolCheck(path, &before)
-	if o.Durability == gphash.PMem { // otherwise it cannot be opened
+	if o.Durability == gphash.PMem { // otherwise opening fails
 		c.Durability = o.Durability.String()
 	}
 	c.Report, err = checkPool(ctx, a, path, o, &before)
@@ -145,7 +145,8 @@ func newPoolCheck(path string, before *pool.Info) *poolCheck {
 	return c
 }
 
-// checkPool opens a pool and reads all of it. The report is nil if the pool could not be opened.
+// checkPool opens a pool and reads all of its data. The report is nil if the pool could not be
+// opened.
 func checkPool(ctx context.Context, a *app, path string, o gphash.OpenOptions, before *pool.Info) (report *gphash.Report, err error) {
 	dev, err := a.openPoolDevice(ctx)
 	if err != nil {
@@ -163,10 +164,9 @@ func checkPool(ctx context.Context, a *app, path string, o gphash.OpenOptions, b
 	return report, errors.Join(err, x.Close())
 }
 
-// rounded rounds a time to a readable precision.
+// rounded rounds a time for display.
 func rounded(d time.Duration) time.Duration { return d.Round(max(d/1000, time.Microsecond)) }
 
-// write prints a line for each finding.
 func (c *poolCheck) write(w io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s: %s\n", progress.Printable(c.File), c.Verdict)

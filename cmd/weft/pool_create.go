@@ -71,7 +71,8 @@ func poolOptions(cmd *cobra.Command, o *gphash.Options, hash string) error {
 		}
 	}
 	for _, name := range []string{"capacity", "size", "slots", "hashes", "levels"} {
-		// Zero means the package's default, which is never meant here.
+		// An option of 0 selects the package's default, which a user who sets the flag does not
+		// want.
 		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "0" {
 			return flags.Usage("pool create --%s 0: must be positive", name)
 		}
@@ -109,10 +110,10 @@ func createPool(path string, dev device.Device, o gphash.Options) (io.Closer, er
 	return gphash.Create(path, dev, o)
 }
 
-// rowSize is a flag with the length of keys or of values. 0 is invalid.
+// rowSize is a flag value: the length of keys or values. 0 is invalid.
 type rowSize int
 
-// variable stands for any length.
+// variable stands for variable length.
 const variable = -1
 
 // String implements [pflag.Value].

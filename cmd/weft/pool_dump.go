@@ -106,7 +106,7 @@ func (d *dumper) dump(ctx context.Context, x openedPool, limit int) error {
 	return d.flush()
 }
 
-// poolPage is a page of pairs of a pool.
+// poolPage is a page of pairs.
 type poolPage struct {
 	n          int
 	key, value func(i int) []byte
@@ -134,7 +134,6 @@ func pagesOf(ctx context.Context, x openedPool) iter.Seq2[poolPage, error] {
 	}
 }
 
-// pair prints a line.
 func (d *dumper) pair(key, value []byte) error {
 	prefix, separator, suffix := "", "\t", "\n"
 	if d.json {

@@ -76,7 +76,7 @@ func TestPoolDump(t *testing.T) {
 	}
 }
 
-// Nothing is printed of a damaged pool.
+// For a damaged pool, nothing is printed.
 func TestPoolDumpCorrupt(t *testing.T) {
 	for _, path := range []string{damage(t, newPool(t, 900), 1, false), damage(t, newPool(t, 900), 1, true), truncate(t, newPool(t, 9))} {
 		stdout, stderr, status := runWeft(t, "", "pool", "dump", path)
@@ -87,7 +87,7 @@ func TestPoolDumpCorrupt(t *testing.T) {
 	}
 }
 
-// lines fails after some writes, like a pipe without a reader.
+// lines is a writer that fails after some writes, like a pipe without a reader.
 type lines struct {
 	left int
 	text []byte
@@ -104,7 +104,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A dump that ends early ends after a whole line, without an error.
+// If the reader stops early, the output ends with a whole line, and dump returns no error.
 func TestPoolDumpPipe(t *testing.T) {
 	path := newPool(t, 5000)
 	for _, format := range []string{"--json=false", "--json"} {

@@ -61,7 +61,7 @@ func runPoolInfo(a *app, path string) error {
 	return err
 }
 
-// poolFile is the output of weft pool info about a file.
+// poolFile is the output of weft pool info.
 type poolFile struct {
 	File       string      `json:"file"`
 	Bytes      int64       `json:"bytes"`
@@ -72,8 +72,8 @@ type poolFile struct {
 	Error      string      `json:"error,omitempty"`
 }
 
-// poolState is the content of the valid superblock. It omits the seed of the hash, which would
-// allow an attacker to make keys collide.
+// poolState is the content of the valid superblock. It omits the hash seed, which would allow an
+// attacker to choose colliding keys.
 type poolState struct {
 	UUID       string    `json:"uuid"`
 	Created    time.Time `json:"created,omitzero"`
@@ -91,9 +91,9 @@ type poolState struct {
 	UncleanOpens uint64 `json:"unclean_opens"`
 	Generation   uint64 `json:"generation"`
 	Epoch        uint64 `json:"epoch"`
-	// Resizing reports that keys move up from a level that is being drained.
+	// Resizing reports that keys are being moved from a level that is drained.
 	Resizing   bool        `json:"resizing"`
-	RedoLog    *poolArea   `json:"redo_log,omitempty"` // of atomic batches
+	RedoLog    *poolArea   `json:"redo_log,omitempty"` // log of atomic batches
 	LevelTable []poolLevel `json:"level_table"`
 }
 
@@ -117,7 +117,6 @@ type poolCopy struct {
 	Error      string `json:"error,omitempty"`
 }
 
-// describe converts the information in a file to the output.
 func describe(path string, info *pool.Info) *poolFile {
 	d := &poolFile{File: path, Bytes: info.Size, Allocated: info.Allocated, Durability: info.Durability.String()}
 	for i := range info.Copies {
@@ -172,7 +171,6 @@ func hashName(id uint32) string {
 	return fmt.Sprint(id)
 }
 
-// write prints a line for each fact.
 func (d *poolFile) write(w io.Writer) error {
 	var text strings.Builder
 	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -187,7 +185,7 @@ func (d *poolFile) write(w io.Writer) error {
 	for _, c := range d.Copies {
 		fact("copy "+c.Copy, "%s", c.String())
 	}
-	t.Flush() // writes to memory
+	t.Flush() // writes to memory and cannot fail
 	_, err := io.WriteString(w, text.String())
 	return err
 }
@@ -227,7 +225,7 @@ func (p *poolState) write(fact func(name, format string, args ...any)) {
 	}
 }
 
-// rowBytes formats the length of keys or of values. 0 means variable length.
+// rowBytes formats the length of keys or values. 0 means variable length.
 func rowBytes(n uint32) string {
 	if n == 0 {
 		return "of variable length"

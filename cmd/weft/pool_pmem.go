@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
-// durabilityFlags are --durability and --assert-pmem.
+// durabilityFlags holds --durability and --assert-pmem.
 type durabilityFlags struct {
 	durability string
 	assert     []string
@@ -54,10 +54,10 @@ func (d *durabilityFlags) options(verb string) (durability gphash.Durability, as
 	return 0, asserted, nil
 }
 
-// writeBack returns options that write all stores of opening a pool back out of the caches, if the
-// CPU opens it. The pool does not record whether an operator asserts that the memory is persistent.
-// If one does, the stores of recovery must be persistent before later ones. A device of persistent
-// memory writes back by itself.
+// writeBack changes options so that the CPU writes all stores of opening a pool back from its
+// caches. It does so because the pool does not record whether an operator asserts that the memory
+// is persistent. If so, the stores of recovery must be persistent before later ones. Nothing is
+// changed for a GPU, and for a device of persistent memory, which writes back by itself.
 func writeBack(path string, dev device.Device, o gphash.OpenOptions) (options gphash.OpenOptions, added bool) {
 	_, host := dev.(device.Host)
 	stat, err := os.Stat(path)
@@ -68,8 +68,9 @@ func writeBack(path string, dev device.Device, o gphash.OpenOptions) (options gp
 	return o, true
 }
 
-// openWrittenBack is openPool with write-back, for a pool in the state before. It does not write
-// back after a power loss, because that would assert that the memory has survived.
+// openWrittenBack opens a pool with the options of writeBack. before describes the pool. After a
+// power loss it does not change the options, because they would assert that the memory has
+// survived.
 func openWrittenBack(ctx context.Context, path string, dev device.Device, o gphash.OpenOptions, before *pool.Info) (openedPool, *gphash.Report, error) {
 	if grants := gphash.Durability(before.Durability); o.Durability > grants && o.Durability < gphash.PMem {
 		return nil, nil, fmt.Errorf("%w: asked for %v, the file system grants %v", gphash.ErrNotDurable, o.Durability, grants)

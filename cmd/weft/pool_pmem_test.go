@@ -15,8 +15,8 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// Each verb requires the operator's assertion again. Without it, the verb reports the durability of
-// the pool.
+// Each verb needs the operator's assertion again. Without it, the verb reports the durability that
+// the file system guarantees.
 func TestPoolPMem(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
 	vouched := "--assert-pmem=persistent"
@@ -28,7 +28,7 @@ func TestPoolPMem(t *testing.T) {
 	for _, tt := range []struct {
 		args   []string
 		status int
-		want   string // of the durability, or of the message
+		want   string // expected durability or message
 	}{
 		{nil, exitOK, "process"},
 		{[]string{"--durability=none"}, exitOK, "process"},
@@ -55,7 +55,7 @@ func TestPoolPMem(t *testing.T) {
 	}
 }
 
-// A check writes its stores back where that is possible, whoever has asserted persistence.
+// A check writes its stores back if possible, whether or not persistence is asserted.
 func TestPoolCheckWritesBack(t *testing.T) {
 	path := newPool(t, 1)
 	host, err := cpu.Open(nil)

@@ -27,7 +27,7 @@ const (
 	testValue = 24
 )
 
-// inPool runs f on the index of a pool, which it creates if missing.
+// inPool calls f with the index of a pool. It creates the pool if it does not exist.
 func inPool(t *testing.T, path string, f func(x *gphash.Index)) {
 	t.Helper()
 	dev, err := cpu.Open(nil)
@@ -65,7 +65,7 @@ func fillPool(t *testing.T, x *gphash.Index, n int) {
 	must(t, err)
 }
 
-// killedPool returns a pool of n pairs as a killed process leaves it.
+// killedPool returns a pool of n pairs in the state in which a killed process leaves it.
 func killedPool(t *testing.T, n int) string {
 	return killed(t, func(x *gphash.Index) {
 		fillPool(t, x, n+1)
@@ -75,7 +75,7 @@ func killedPool(t *testing.T, n int) string {
 	})
 }
 
-// killed returns the file that a killed process leaves after f: the state while the pool is open.
+// killed returns the file that a process leaves if it is killed after f, while the pool is open.
 func killed(t *testing.T, f func(x *gphash.Index)) string {
 	live, path := filepath.Join(t.TempDir(), "live"), filepath.Join(t.TempDir(), "killed")
 	inPool(t, live, func(x *gphash.Index) {
@@ -97,7 +97,7 @@ func change(t *testing.T, path string, f func(content []byte)) string {
 	return path
 }
 
-// damage corrupts n pairs of a pool, their keys or their values.
+// damage corrupts the keys or the values of n pairs in a pool.
 func damage(t *testing.T, path string, n int, values bool) string {
 	t.Helper()
 	info, err := pool.Inspect(path)
@@ -264,7 +264,7 @@ func TestPoolInfo(t *testing.T) {
 	for _, tt := range []struct {
 		name, path string
 		status     int
-		lines      []string // their fields
+		lines      []string // fields of the output lines
 		not        string
 	}{
 		{"whole", whole, exitOK, []string{"keys 16 bytes", "values 24 bytes", "geometry 8 slots, 2 hashes, 2 levels, siphash", "clean yes", "unclean opens 0",
@@ -298,7 +298,7 @@ func TestPoolInfo(t *testing.T) {
 	}
 }
 
-// A pool that is open elsewhere can be described, and nothing else.
+// While another process uses a pool, info works and all other verbs fail.
 func TestPoolOpen(t *testing.T) {
 	path := newPool(t, 10)
 	inPool(t, path, func(*gphash.Index) {
@@ -317,7 +317,7 @@ func TestPoolOpen(t *testing.T) {
 	})
 }
 
-// The exit status of a check is its finding.
+// The exit status of a check depends on what it finds.
 func TestPoolCheck(t *testing.T) {
 	unfinished := change(
 		t,
@@ -329,8 +329,8 @@ func TestPoolCheck(t *testing.T) {
 		flags      []string
 		status     int
 		want       poolCheck
-		text       string // part of the output
-		second     int    // the result of the next check
+		text       string // expected part of the output
+		second     int    // exit status of the next check
 	}{
 		{"whole", newPool(t, 10), nil, exitOK, poolCheck{Verdict: "ok", Clean: true, Report: &gphash.Report{Keys: 10, Compared: true}}, "10 keys in 1536 slots\n", exitOK},
 		{"killed", killedPool(t, 10), nil, exitOK, poolCheck{Verdict: "ok", Report: &gphash.Report{Keys: 10, Tombs: 1}}, "not closed by whoever had it last\n", exitOK},
@@ -374,7 +374,7 @@ func TestPoolCheck(t *testing.T) {
 	}
 }
 
-// sameCheck compares the output of a check of a pool of 1,536 slots.
+// sameCheck compares the output of a check. The pool has 1,536 slots.
 func sameCheck(t *testing.T, name, stdout string, want *poolCheck) {
 	t.Helper()
 	var got poolCheck
@@ -401,7 +401,7 @@ func sameCheck(t *testing.T, name, stdout string, want *poolCheck) {
 	}
 }
 
-// All verbs name the kind of a file that is not a pool.
+// For a file that is not a pool, the error of each verb names the kind of the file.
 func TestPoolOfAnotherKind(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -509,7 +509,7 @@ func TestPoolCheckWriteError(t *testing.T) {
 	}
 }
 
-// A pool in the middle of growing reports so, and continues.
+// A pool that is being resized reports it, and the resize continues.
 func TestPoolResize(t *testing.T) {
 	n := 1000
 	path := killed(t, func(x *gphash.Index) {
@@ -544,7 +544,7 @@ func TestPoolResize(t *testing.T) {
 	}
 }
 
-// A pool of byte strings is created, described, checked and dumped like any other.
+// All verbs support a pool of byte strings.
 func TestPoolOfStrings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
 	stdout, stderr, status := runWeft(
@@ -589,7 +589,7 @@ func TestPoolOfStrings(t *testing.T) {
 	}
 	change(t, path, func(content []byte) {
 		at := bytes.Index(content, []byte("long key"))
-		content[at+8] ^= 1 // of its value
+		content[at+8] ^= 1 // change a byte of the value
 	})
 	if stdout, stderr, status = runWeft(t, "", "pool", "check", path); status != exitCorrupt ||
 		!strings.Contains(stderr, "does not have its checksum") {

@@ -63,12 +63,12 @@ Exit status:
 		newVersionCommand(a),
 	)
 	if err := offer(root); err != nil {
-		panic(err) // a verb or a flag of the list does not exist
+		panic(err) // choices names an unknown verb or flag
 	}
 	return root
 }
 
-// unknownCommand rejects words that are not verbs of root.
+// unknownCommand returns an error if args is not empty. The error may suggest a verb.
 func unknownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -83,7 +83,7 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	return flags.UsageError{Err: err}
 }
 
-// noArguments rejects any argument.
+// noArguments returns an error if args is not empty.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return flags.Usage("%s %s: takes no arguments", cmd.Name(), args[0])
@@ -100,7 +100,7 @@ func checkDevice(choice string) error {
 	return nil
 }
 
-// openDevice opens the device of --device.
+// openDevice opens the device that --device selects.
 func (a *app) openDevice(ctx context.Context) (device.Device, error) {
 	dev, err := progress.Interruptible(ctx, func() (device.Device, error) {
 		dev, _, err := auto.Open(a.device)
@@ -112,7 +112,7 @@ func (a *app) openDevice(ctx context.Context) (device.Device, error) {
 	return dev, nil
 }
 
-// deviceID returns the name of a device in --device.
+// deviceID returns the name of a device as --device takes it.
 func deviceID(p device.Properties) string {
 	if p.Kind == device.CPU || p.Kind == device.Sim {
 		return string(p.Kind)

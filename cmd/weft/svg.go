@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// plot is one line in two axes, as an SVG image.
+// plot is an image of one line.
 type plot struct {
 	title, xLabel, yLabel string
-	name                  string // of the line
+	name                  string // name of the line
 	x, y                  []float64
-	log                   bool // both axes, with positive values
+	log                   bool // both axes are logarithmic, and all values positive
 }
 
-// The parts of the image, in pixels.
+// Positions in the image, in pixels.
 const (
 	plotWidth, plotHeight         = 720, 440
 	plotLeft, plotRight           = 78, 696
@@ -34,7 +34,7 @@ const plotStyle = `svg { font: 13px system-ui, 'Liberation Sans', Arial, sans-se
   .grid { stroke: #30363d } .axis { stroke: #9198a1 } .line { stroke: #4493f8 } .dot { fill: #4493f8 }
 }`
 
-// svg draws the plot. It needs at least one point.
+// svg returns the image. The plot must have at least one point.
 func (p *plot) svg() []byte {
 	xs, ys := newAxis(p.x, p.log, 0), newAxis(p.y, p.log, 0)
 	if p.log {
@@ -83,7 +83,7 @@ func (p *plot) svg() []byte {
 	return []byte(b.String())
 }
 
-// maxDots is the maximum number of points that are marked one by one.
+// maxDots bounds the points that are marked individually.
 const maxDots = 200
 
 // axis maps values to [0,1].
@@ -91,11 +91,11 @@ type axis struct {
 	lo, hi float64
 	log    bool
 	ticks  []float64
-	step   float64 // between ticks, unless log
+	step   float64 // distance of ticks on a linear axis
 }
 
-// newAxis returns an axis that shows values. It starts at base if that is positive or the axis is
-// linear.
+// newAxis returns an axis that includes all values. A linear axis also includes base. A logarithmic
+// axis includes it if it is positive.
 func newAxis(values []float64, log bool, base float64) axis {
 	a := axis{lo: math.Inf(1), hi: math.Inf(-1), log: log}
 	for _, v := range values {
@@ -115,7 +115,6 @@ func newAxis(values []float64, log bool, base float64) axis {
 	return a
 }
 
-// at returns the position of a value.
 func (a *axis) at(v float64) float64 {
 	if a.log {
 		return math.Log(v/a.lo) / math.Log(a.hi/a.lo)
@@ -123,11 +122,10 @@ func (a *axis) at(v float64) float64 {
 	return (v - a.lo) / (a.hi - a.lo)
 }
 
-// maxTicks is the maximum number of ticks.
 const maxTicks = 10
 
-// roundTicks sets ticks at multiples of 1, 2 or 5 times a power of ten, and extends the axis to a
-// tick.
+// roundTicks sets ticks at multiples of 1, 2 or 5 times a power of ten. It extends the axis to the
+// last tick.
 func (a *axis) roundTicks() {
 	power := math.Pow(10, math.Floor(math.Log10((a.hi-a.lo)/maxTicks)))
 	for _, factor := range []float64{1, 2, 5, 10} {
@@ -141,7 +139,8 @@ func (a *axis) roundTicks() {
 	}
 }
 
-// logTicks sets ticks at powers of ten, and at twice and five times these if they fit.
+// logTicks sets ticks at powers of ten. On a short axis it adds ticks at twice and five times these
+// powers.
 func (a *axis) logTicks() {
 	decades := math.Log10(a.hi / a.lo)
 	factors := []float64{1}
@@ -161,7 +160,8 @@ func (a *axis) logTicks() {
 	}
 }
 
-// label formats a tick: "2.5 M", or with as many decimals as the step of the axis needs.
+// label formats a tick, such as "2.5 M". Small values get as many decimals as the distance of ticks
+// requires.
 func (a *axis) label(v float64) string {
 	if a.log || math.Abs(v) >= 1e3 || v == 0 {
 		return threeDigits(v)
@@ -169,7 +169,7 @@ func (a *axis) label(v float64) string {
 	return strconv.FormatFloat(v, 'f', max(0, int(math.Ceil(-math.Log10(a.step)-1e-9))), 64)
 }
 
-// threeDigits formats a value with three digits: "12.5 k", "0.0004".
+// threeDigits formats a value with three digits, such as "12.5 k" and "0.0004".
 func threeDigits(v float64) string {
 	prefix := ""
 	for _, p := range []string{" k", " M", " G", " T"} {

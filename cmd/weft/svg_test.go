@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Images are well-formed, keep all points within their axes, and separate the labels of ticks.
+// Images are well-formed, all points are within the axes, and labels of ticks do not overlap.
 func TestPlotSVG(t *testing.T) {
 	point := regexp.MustCompile(`<circle class="dot" cx="([\d.]+)" cy="([\d.]+)"`)
 	for _, p := range []plot{

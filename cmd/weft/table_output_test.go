@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
-// A file that cannot be written completely is not created.
+// If a file cannot be written completely, it is not created.
 func TestParquetOfInvalidText(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.parquet")
 	_, stderr, status := runWeft(t, "k\n\xff\n", "distinct", "--parquet", name, "-")
@@ -25,7 +25,8 @@ func TestParquetOfInvalidText(t *testing.T) {
 	}
 }
 
-// A Parquet file gets its name when it is complete. Until then the previous file keeps it.
+// A Parquet file appears under its name when it is complete. Until then the name refers to the
+// previous file.
 func TestParquetOutput(t *testing.T) {
 	dir := t.TempDir()
 	left, link := filepath.Join(dir, "left.parquet"), filepath.Join(dir, "link")
@@ -98,7 +99,7 @@ func TestParquetOutput(t *testing.T) {
 	}
 }
 
-// Columns with bytes in another order than their values are refused before they are read.
+// Sorting by a column with bytes that do not sort like its values is an error before rows are read.
 func TestSortsOfBytes(t *testing.T) {
 	f := flags.Output{Sort: []string{"d:desc"}}
 	if _, err := f.Sorts([]table.Field{{Name: "d", Arrow: &goarrow.Decimal128Type{Precision: 5}}}); err == nil ||
@@ -107,7 +108,7 @@ func TestSortsOfBytes(t *testing.T) {
 	}
 }
 
-// Aligned tables are truncated.
+// An aligned table ends after a limited number of rows.
 func TestAlignedEnds(t *testing.T) {
 	stdout, _, status := runWeft(t, "k\n"+manyLines(1234), "distinct", "-")
 	if status != exitOK || strings.Count(stdout, "\n") != 1002 ||

@@ -198,7 +198,7 @@ func TestTableErrors(t *testing.T) {
 		{"group --by a --agg sum:b -", "a,b\n1,NA\n2,3\n", exitFailed, `"NA" is not a number; use --null NA to read it as null`},
 		{"group --by a -", "a,b\n1,2\n3\n", exitFailed, "group: standard input:3: 1 fields, want 2"},
 		{"group --by a --sort b -", "a\n1\n", exitFailed, "group: --sort b: the result has no such column"},
-		// Before reading.
+		// The error comes before rows are read.
 		{"group --by a --sort b -", "a,c\n1,2\n3\n", exitFailed, "group: --sort b: the result has no such column"},
 		{"group --by a --agg sum:b -", "a,b\nx,9223372036854775807\nx,1\n", exitFailed, `weft: group: sum:b does not fit 64 bits in the group of ("x")`},
 		{"group --by a -", "", exitFailed, "group: standard input: no rows"},
@@ -285,7 +285,7 @@ func parquetOf(t *testing.T, csv string) string {
 	return name
 }
 
-// Text is compared with typed columns by their values, on either side.
+// A text key is compared by value with a typed column, on either side.
 func TestJoinTypes(t *testing.T) {
 	typed := parquetOf(t, "f,i,b,s\n0.5,7,true,7\n1,-1,false,x\n1e300,0,true,NaN\n")
 	text := tableFile(
@@ -318,7 +318,7 @@ func TestJoinTypes(t *testing.T) {
 			}
 		}
 	}
-	// Text is compared with floats by --number only, on either side.
+	// Text is compared with floats only with --number, on either side.
 	numbers := tableFile(t, "n.csv", "k,n\n.50,1\n1,2\n1.0,3\n2,4\n1e300,5\n")
 	for _, args := range [][]string{{"--on", "k=f", numbers, typed}, {"--on", "f=k", typed, numbers}} {
 		stdout, stderr, _ := runWeft(
@@ -374,7 +374,7 @@ func TestLiterals(t *testing.T) {
 	}
 }
 
-// Members that first occur after one MiB are columns.
+// JSON members that first occur after one MiB are columns, too.
 func TestLateMembersOfVerbs(t *testing.T) {
 	pad := strings.Repeat(`{"a":1,"pad":"`+strings.Repeat("x", 200)+`"}`+"\n", 6000)
 	late := tableFile(
@@ -450,7 +450,7 @@ func TestTablesJSON(t *testing.T) {
 	}
 }
 
-// TestTableFormats: all formats of one table give the same result.
+// The same table gives the same result in all formats.
 func TestTableFormats(t *testing.T) {
 	dir := t.TempDir()
 	var csv, jsonl, tsv strings.Builder
@@ -486,7 +486,7 @@ func TestTableFormats(t *testing.T) {
 	for i, text := range []string{csv.String(), tsv.String(), jsonl.String()} {
 		must(t, os.WriteFile(files[i], []byte(text), 0o600))
 	}
-	// A join with one other row per key keeps all rows, with their types.
+	// A join with one matching row per key keeps all rows and their types.
 	all := tableFile(t, "all.csv", "ok,one\ntrue,1\nfalse,1\n")
 	parquet := filepath.Join(dir, "a.parquet")
 	if _, stderr, status := runWeft(t, "", "join", "--on", "ok", "--columns", "k,n,x,ok", "--number", "x", "--parquet", parquet, files[0], all); status != exitOK {
@@ -532,7 +532,7 @@ func TestTableFormats(t *testing.T) {
 	}
 }
 
-// TestGroupAgainstGo compares with maps.
+// TestGroupAgainstGo compares groups with a Go map.
 func TestGroupAgainstGo(t *testing.T) {
 	type sums struct {
 		rows, n, sum, least int
@@ -583,7 +583,7 @@ func TestGroupAgainstGo(t *testing.T) {
 	}
 }
 
-// The right file of a join is read again when a late value has another type. The left one may be a
+// If a late value has another type, the right file of a join is read again. The left file may be a
 // pipe.
 func TestJoinWidens(t *testing.T) {
 	right := tableFile(t, "r.csv", "id,x\n"+strings.Repeat("1,a\n", 400_000)+"k,b\n")
@@ -592,7 +592,7 @@ func TestJoinWidens(t *testing.T) {
 		stdout != "id,x\nk,b\n" {
 		t.Errorf("exit status %d, prints %q, says %s", status, stdout, stderr)
 	}
-	// Late values of another type in the left file match nothing, and are printed unchanged.
+	// Late values of another type in the left file match nothing and are printed unchanged.
 	left := "id\n" + strings.Repeat("1\n", 8_000_000) + "k\n"
 	stdout, stderr, status := runWeft(
 		t,
@@ -611,12 +611,12 @@ func TestJoinWidens(t *testing.T) {
 	}
 }
 
-// Bytes of files count once: the beginning, in which types are found, parts that are read again,
-// and metadata.
+// Each byte of a file counts once, although the beginning, metadata, and parts of files may be read
+// several times.
 func TestBytesCountOnce(t *testing.T) {
 	dir := t.TempDir()
 	text := "k,v\n" + strings.Repeat("1,2\n", 700_000)
-	widened := text + "late,2\n" // the last line makes k text
+	widened := text + "late,2\n" // the last line makes k a text column
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	_, err := z.Write([]byte(text))

@@ -17,7 +17,7 @@ import (
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
-// tableFlags holds the flags of the verbs that read and write tables.
+// tableFlags holds the flags of verbs that read and write tables.
 type tableFlags struct {
 	flags.Read
 	flags.Memory
@@ -25,7 +25,7 @@ type tableFlags struct {
 	flags.Output
 }
 
-// readsTables is the help text about files for all these verbs.
+// readsTables is the help text about files, which these verbs share.
 const readsTables = `
 Files:
   Files are CSV, TSV, JSON, Parquet or Arrow. Name and content show which. Text may be compressed by
@@ -61,7 +61,7 @@ func (f *tableFlags) add(cmd *cobra.Command) {
 	f.Output.Add(set)
 }
 
-// check derives options from the flags.
+// check checks the flags and sets the options for reading.
 func (f *tableFlags) check(a *app, verb string) error {
 	if err := f.Read.Check(); err != nil {
 		return err
@@ -76,8 +76,8 @@ func (f *tableFlags) check(a *app, verb string) error {
 	return nil
 }
 
-// checkOutput refuses outputs that would destroy a file. It reports an unwritable output before
-// minutes of reading.
+// checkOutput returns an error if the output would destroy a file or cannot be written. It is
+// called before any file is read.
 func (f *tableFlags) checkOutput(a *app, verb string, inputs []string) error {
 	plan, err := a.plan(inputs...)
 	if err == nil && f.Parquet != "" {
@@ -89,7 +89,7 @@ func (f *tableFlags) checkOutput(a *app, verb string, inputs []string) error {
 	return nil
 }
 
-// openHost opens the device for jobs that run on a CPU only.
+// openHost opens the device for jobs that run only on a CPU.
 func (a *app) openHost(ctx context.Context) (device.Device, error) {
 	if a.device == "auto" {
 		on := *a
@@ -99,7 +99,7 @@ func (a *app) openHost(ctx context.Context) (device.Device, error) {
 	return a.openDevice(ctx)
 }
 
-// tableJob is a verb running on tables.
+// tableJob is one run of a verb.
 type tableJob struct {
 	*app
 	*tableFlags
@@ -111,11 +111,11 @@ type tableJob struct {
 	tableSummary
 }
 
-// tableSummary is the output besides the rows.
+// tableSummary is the part of the output that follows the rows.
 type tableSummary struct {
 	Columns    []flags.Column `json:"columns"`
 	RowsRead   int            `json:"rows_read"`
-	Skipped    int            `json:"skipped"` // lines of bad rows
+	Skipped    int            `json:"skipped"` // number of lines of bad rows
 	Bytes      int64          `json:"bytes"`   // bytes read
 	Spilled    int64          `json:"spilled_bytes"`
 	Seconds    float64        `json:"seconds"`
@@ -123,7 +123,7 @@ type tableSummary struct {
 	DeviceName string         `json:"device_name"`
 }
 
-// runTable opens the device and the progress of a job, and closes them.
+// runTable opens the device and the progress bar, calls do, and closes both.
 func runTable(ctx context.Context, a *app, f *tableFlags, verb string, names []string, do func(*tableJob) error) (err error) {
 	if err := f.check(a, verb); err != nil {
 		return err
@@ -154,7 +154,7 @@ func runTable(ctx context.Context, a *app, f *tableFlags, verb string, names []s
 	return nil
 }
 
-// read reads columns and calls add for each batch.
+// read calls add for each batch of the columns.
 func (j *tableJob) read(t *table.Table, columns []table.Read, add func(table.Batch) error) error {
 	for batch, err := range t.Batches(j.ctx, columns) {
 		if err != nil {
@@ -170,7 +170,8 @@ func (j *tableJob) read(t *table.Table, columns []table.Read, add func(table.Bat
 	return nil
 }
 
-// added returns the error of adding rows of a batch to groups, in the terms of this command.
+// added translates an error of adding rows to groups to the terms of this command. rows is the
+// number of rows in the batch.
 func (j *tableJob) added(err error, rows int) error {
 	p := (*weft.PartialError)(nil)
 	switch {
@@ -182,14 +183,13 @@ func (j *tableJob) added(err error, rows int) error {
 	return p.Err
 }
 
-// writer begins the output.
 func (j *tableJob) writer(fields []table.Field) (*flags.Rows, error) {
 	out, err := j.Begin(j.ctx, j.stdout, fields, int64(j.Limit)/flags.WriterShare)
 	j.Columns = append(j.Columns, flags.Columns(fields)...)
 	return out, err
 }
 
-// done completes the summary before the output ends.
+// done completes the summary. It is called before the output ends.
 func (j *tableJob) done(tables ...*table.Table) {
 	j.bar.Close()
 	j.Seconds = time.Since(j.start).Seconds()
@@ -198,7 +198,6 @@ func (j *tableJob) done(tables ...*table.Table) {
 	}
 }
 
-// reportSummary prints a summary of the work.
 func (j *tableJob) reportSummary(did string) error {
 	skipped := ""
 	if j.Skipped > 0 {
@@ -216,13 +215,13 @@ func (j *tableJob) reportSummary(did string) error {
 	return err
 }
 
-// sorter returns a sorter of the result by --sort that keeps the rows of --top. Fields have their
-// types.
+// sorter returns a sorter for rows of the result, which applies --sort and --top. The types of
+// fields must be set.
 func (j *tableJob) sorter(fields []table.Field) (*extsort.Sorter, error) {
 	return j.Sorter(j.dev, fields, int64(j.Limit)/flags.SortShare, j.TempDir)
 }
 
-// spilled records the number of bytes in temporary files so far.
+// spilled records the number of bytes in temporary files.
 func (j *tableJob) spilled(bytes int64) {
 	j.Spilled = bytes
 	j.bar.Spilled(bytes)

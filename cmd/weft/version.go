@@ -10,12 +10,12 @@ import (
 	"github.com/weftgo/weft/internal/revision"
 )
 
-// build describes the sources of this program.
+// build describes how this program was built.
 type build struct {
-	Version  string `json:"version"`            // of the module; (devel) in a checkout
-	Revision string `json:"revision,omitempty"` // of the version control
-	Time     string `json:"time,omitempty"`     // of the revision
-	Modified bool   `json:"modified"`           // the checkout had changes
+	Version  string `json:"version"`            // version of the module; (devel) in a checkout
+	Revision string `json:"revision,omitempty"` // revision of the checkout
+	Time     string `json:"time,omitempty"`     // time of the revision
+	Modified bool   `json:"modified"`           // the checkout had local changes
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
@@ -53,7 +53,6 @@ func runVersion(a *app, b build) error {
 	return err
 }
 
-// currentBuild returns the sources of this program.
 func currentBuild() build {
 	b := revision.Current()
 	return build{b.Version, b.Revision, b.Time, b.Modified, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}

@@ -14,15 +14,16 @@ import (
 	"github.com/weftgo/weft/arrow"
 )
 
-// typed is a file with types of columns.
+// typed is a file that states the types of its columns.
 type typed struct {
 	names   []Field
 	files   []io.Closer
 	rereads bool
 	size    int64
-	groups  []int64 // rows of row groups, which can be read by themselves; nil: the file has none
+	groups  []int64 // rows per row group; nil if the file has no row groups
 	read    func(ctx context.Context, columns []wanted, r Range) iter.Seq2[Batch, error]
-	// filtered reads columns without rows that a filter does not pass; nil if the file decodes all.
+	// filtered reads columns without the rows that a filter rejects. It is nil if the format always
+	// decodes all rows.
 	filtered func(ctx context.Context, columns []wanted, f *rowFilter) iter.Seq2[Batch, error]
 	name     string
 }
@@ -50,7 +51,8 @@ func (s *typed) batches(ctx context.Context, columns []wanted, _ bool,
 	return s.checked(ctx, columns, func() iter.Seq2[Batch, error] { return s.read(ctx, columns, r) })
 }
 
-// checked requires columns of types that weft has, before it reads them.
+// checked returns an error if weft does not support the type of a requested column. Otherwise it
+// reads the columns.
 func (s *typed) checked(ctx context.Context, columns []wanted,
 	read func() iter.Seq2[Batch, error]) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
@@ -71,7 +73,7 @@ func (s *typed) checked(ctx context.Context, columns []wanted,
 	}
 }
 
-// fieldsOf returns the columns of a schema. Those of types that weft lacks are None.
+// fieldsOf returns the columns of a schema. A column of an unsupported type has type None.
 func fieldsOf(schema *goarrow.Schema) (fields []Field) {
 	for _, f := range schema.Fields() {
 		storage, err := arrow.Storage(f.Type)
@@ -80,14 +82,15 @@ func fieldsOf(schema *goarrow.Schema) (fields []Field) {
 	return fields
 }
 
-// readerAt returns a random-access reader of a file: the file itself, or all of a stream in memory.
+// readerAt returns a random-access reader. It is the file itself, or a copy in memory of a stream
+// or of compressed data.
 func readerAt(ctx context.Context, in *input, s *stream, maxBytes int64) (io.ReaderAt, int64, io.Closer, error) {
 	if head, _ := s.Peek(4); in.regular && len(s.closers) == 2 {
 		f, err := in.files.Open(ctx, in.name)
 		if err != nil {
 			return nil, 0, nil, in.failed(err)
 		}
-		same := make([]byte, len(head)) // they differ if it is compressed
+		same := make([]byte, len(head)) // differs if the file is compressed
 		if _, err = f.ReadAt(same, 0); err == nil && bytes.Equal(same, head) {
 			return f, in.size, closers{f, s}, nil
 		}
@@ -103,7 +106,6 @@ func readerAt(ctx context.Context, in *input, s *stream, maxBytes int64) (io.Rea
 	return bytes.NewReader(b), int64(len(b)), s, nil
 }
 
-// closers closes two files.
 type closers [2]io.Closer
 
 func (c closers) Close() error { return errors.Join(c[0].Close(), c[1].Close()) }
@@ -146,7 +148,8 @@ func openArrow(ctx context.Context, in *input, s *stream, maxBytes int64) (sourc
 	return src, nil
 }
 
-// countingAt counts read bytes, including repeated reads of metadata, up to the size of the file.
+// countingAt counts the bytes that are read. Repeated reads of metadata also count, so the count is
+// limited to the size of the file.
 type countingAt struct {
 	io.ReaderAt
 	in      *input
@@ -160,7 +163,6 @@ func (c *countingAt) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// nextBatch returns the columns of the next record batch.
 func nextBatch(r *ipc.Reader, columns []wanted) (batch Batch, err error) {
 	defer caught(&err)
 	rec, err := arrow.NextBatch(r)

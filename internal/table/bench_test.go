@@ -38,7 +38,7 @@ func BenchmarkCSV(b *testing.B) {
 	}
 }
 
-// BenchmarkCut finds the ends of rows, on one core for a file, quoted or not.
+// BenchmarkCut finds the ends of rows, quoted or not, on one core.
 func BenchmarkCut(b *testing.B) {
 	for name, row := range map[string]string{
 		"plain": "%d,DE,%d,user%06d,some note here\n", "quoted": "\"%d\",\"DE\",\"%d\",\"user%06d\",\"some note here\"\n",
@@ -58,7 +58,7 @@ func BenchmarkCut(b *testing.B) {
 	}
 }
 
-// BenchmarkCutJSON finds the objects of an array, on one core for a file.
+// BenchmarkCutJSON finds the objects of an array on one core.
 func BenchmarkCutJSON(b *testing.B) {
 	text := []byte("[\n")
 	for i := 0; len(text) < 8<<20; i++ {

@@ -15,38 +15,39 @@ import (
 const (
 	blockSize  = 8 << 20
 	maxWorkers = 16
-	// firstBlock is the size of the block that determines types.
+	// firstBlock is the size of the block that determines the types of columns.
 	firstBlock = 1 << 20
-	// maxRow bounds the text of a row in bytes: an open quote makes one row of the rest of a file.
+	// maxRow bounds the bytes of a row, because a missing quote can turn the rest of a file into
+	// one row.
 	maxRow = 256 << 20
-	// maxEmptyReads is the number of consecutive reads that may return nothing and no error.
+	// maxEmptyReads is the number of consecutive reads that may return neither bytes nor an error.
 	maxEmptyReads = 100
 )
 
-// mark is a part of a block, text[lo:hi], that a cutter reports.
+// mark is a part of a block that a cutter reports: text[lo:hi] is a row, or a bad row.
 type mark struct {
 	lo, hi int
-	bad    error // nil: a row
+	bad    error // nil if the row is good
 }
 
-// block is whole rows of a text.
+// block is a sequence of whole rows of text.
 type block struct {
-	buf  []byte // the text, between pad bytes on both sides
-	line int    // number of the first line
-	rows int    // upper bound, unless marks are rows
-	last bool   // the block ends the text, with a \n added
-	// in ascending order: bad rows of CSV; rows of JSON that are no lines, bad ones too
+	buf  []byte // text with pad bytes on both sides
+	line int    // number of the first line in the file
+	rows int    // upper bound on the rows, unless marks are rows
+	last bool   // the text ends here; \n was added
+	// marks ascend. For CSV they are bad rows. For JSON that is not one object per line, they are
+	// all rows.
 	marks []mark
 
-	// Results of lineOf: the ends of lines before an offset, and the start of a line.
+	// lineOf has found ends line ends before offset counted.
 	counted, ends int
 }
 
-// text returns the text of a block.
 func (b *block) text() []byte { return b.buf[pad : len(b.buf)-pad] }
 
-// lineOf returns the number of the line that begins at an offset of the buffer. The time for all
-// lines of a block is linear, if their offsets ascend.
+// lineOf returns the number of the line that begins at an offset of buf. For ascending offsets, the
+// total time is linear in the size of the block.
 func (b *block) lineOf(at int) int {
 	if at < b.counted || b.counted == 0 {
 		b.counted, b.ends = pad, 0
@@ -56,7 +57,7 @@ func (b *block) lineOf(at int) int {
 	return b.line + b.ends
 }
 
-// lines counts the lines of a row, buf[at:end].
+// lines returns the number of lines in a row, buf[at:end].
 func (b *block) lines(at, end int) int {
 	if b.last && end == len(b.buf)-pad {
 		end--
@@ -68,7 +69,7 @@ func (b *block) lines(at, end int) int {
 	return n
 }
 
-// lineEnds counts the ends of lines: \n, \r\n and \r.
+// lineEnds counts line ends: \n, \r\n and \r.
 func lineEnds(b []byte) int {
 	n := bytes.Count(b, []byte{'\n'})
 	if cr := bytes.Count(b, []byte{'\r'}); cr > 0 {
@@ -77,8 +78,8 @@ func lineEnds(b []byte) int {
 	return n
 }
 
-// lineEnd returns the offset after the first end of a line in b[from:], or -1. A \r in the last
-// byte does not count: a \n may follow.
+// lineEnd returns the offset after the first line end in b[from:], or -1 if there is none. A \r in
+// the last byte does not count, because a \n may follow.
 func lineEnd(b []byte, from int) int {
 	at := bytes.IndexAny(b[from:], "\r\n")
 	if at < 0 {
@@ -96,11 +97,12 @@ func lineEnd(b []byte, from int) int {
 	return at + 1
 }
 
-// returns replaces carriage returns that end lines alone by \n. b[from:at] contains none of them.
+// returns replaces each \r that is a line end by itself with \n. It has replaced all of them in
+// b[from:at].
 type returns struct{ from, at int }
 
-// replace replaces each \r in b[from:to] without a \n after it by \n. A \r at the end of b
-// stays: a \n may follow.
+// replace replaces each \r in b[from:to] that no \n follows. It keeps a \r at the end of b, because
+// a \n may follow.
 func (r *returns) replace(b []byte, from, to int) {
 	if from > r.at {
 		r.from, r.at = from, from
@@ -116,7 +118,7 @@ func (r *returns) replace(b []byte, from, to int) {
 	}
 }
 
-// loneReturn returns the offset of the first \r in b[at:] without a \n after it, or len(b).
+// loneReturn returns the offset of the first \r in b[at:] that no \n follows, or len(b).
 func loneReturn(b []byte, at int) int {
 	cr := bytes.IndexByte(b[at:], '\r')
 	if cr < 0 {
@@ -129,7 +131,7 @@ func loneReturn(b []byte, at int) int {
 		)^'\r'*ones, binary.LittleEndian.Uint64(
 			b[at+1:],
 		)^'\n'*ones
-		// the high bits of bytes that differ
+		// Set the high bit of each byte that differs.
 		w, next = w&lowBits+lowBits|w, next&lowBits+lowBits|next
 		if m := ^w & next &^ lowBits; m != 0 {
 			return at + bits.TrailingZeros64(m)>>3
@@ -143,27 +145,28 @@ func loneReturn(b []byte, at int) int {
 	return len(b)
 }
 
-// truncate moves the replacer back to an offset.
+// truncate makes the range end at or before an offset.
 func (r *returns) truncate(to int) {
 	if to < r.from {
 		r.from, r.at = to, to
 	}
 }
 
-// cutter finds rows, and replaces each \r that ends one alone by \n.
+// cutter finds the ends of rows. It also replaces each \r that ends a row by itself with \n.
 type cutter interface {
-	// whole returns the number of bytes at the front of b that are whole rows. The last rows are
-	// all whole, and end with \n. b begins with a row. If no row is whole, the caller calls again
-	// with a longer b.
+	// whole returns the length of the whole rows at the start of b, which begins with a row. If
+	// last is set, all rows are whole, and b ends with \n. If no row is whole, the caller calls
+	// again with a longer b.
 	whole(b []byte, last bool) int
-	// drop marks the row at the front of b, which has no end, as too long. It returns the length of
-	// the row's first line, or 0 if the row cannot be left out.
+	// drop marks the unfinished row at the start of b as too long. It returns the length of the
+	// row's first line, or 0 if the row cannot be skipped.
 	drop(b []byte) int
-	// next returns the marks in the whole rows, and starts anew after them.
+	// next returns the marks in the whole rows, and resets the cutter for the text that follows
+	// them.
 	next() []mark
 }
 
-// blocks cuts a stream into blocks.
+// blocks splits a stream into blocks.
 type blocks struct {
 	file   string
 	r      io.Reader
@@ -172,7 +175,7 @@ type blocks struct {
 	maxRow int
 	rest   []byte
 	line   int
-	empty  int // consecutive reads within a row that returned nothing
+	empty  int // consecutive reads that returned nothing
 	err    error
 }
 
@@ -191,7 +194,7 @@ func (s *blocks) read() (*block, error) {
 		case last && n == pad:
 			s.err = io.EOF
 			return nil, s.err
-		case last: // adds an empty line if the last one has its end
+		case last: // adds an empty line if the last line has its end
 			buf[n] = '\n'
 			n++
 		case err != nil:
@@ -215,11 +218,11 @@ func (s *blocks) read() (*block, error) {
 		}
 		if end > 0 {
 			b := &block{buf: buf[:pad+end+pad], line: s.line, last: last, marks: s.cut.next()}
-			s.rest = bytes.Clone(buf[pad+end : n]) // the pad of the block would overwrite it
+			s.rest = bytes.Clone(buf[pad+end : n]) // the pad bytes of the block would overwrite it
 			if last {
 				s.err = io.EOF
 			}
-			if long { // continue in blocks of the usual size
+			if long { // return to blocks of the usual size
 				s.r, s.rest = io.MultiReader(bytes.NewReader(s.rest), s.r), nil
 			}
 			b.rows = bytes.Count(b.text(), []byte{'\n'})
@@ -232,13 +235,14 @@ func (s *blocks) read() (*block, error) {
 	}
 }
 
-// unread puts back a block that is not the last one.
+// unread returns a block to the stream. It must not be the last block.
 func (s *blocks) unread(b *block) {
 	s.rest = append(bytes.Clone(b.text()), s.rest...)
 	s.line = b.line
 }
 
-// fill reads until dst is full. It returns io.EOF at the end, even after some bytes.
+// fill reads until dst is full. At the end of the stream it returns io.EOF, even if it has read
+// some bytes.
 func (s *blocks) fill(dst []byte) (n int, err error) {
 	for n < len(dst) {
 		m, err := s.r.Read(dst[n:])
@@ -255,15 +259,14 @@ func (s *blocks) fill(dst []byte) (n int, err error) {
 	return n, nil
 }
 
-// reader reads blocks. It returns io.EOF after the last.
+// reader returns the blocks of a file, and then io.EOF.
 type reader interface{ read() (*block, error) }
 
-// parser makes batches of blocks. Each goroutine has its own.
+// parser converts blocks to batches. Each goroutine has its own parser.
 type parser interface {
 	parse(b *block) (Batch, error)
 }
 
-// parsed is a block that a parser works on.
 type parsed struct {
 	block *block
 	batch Batch
@@ -271,8 +274,8 @@ type parsed struct {
 	done  chan struct{}
 }
 
-// parallel parses the blocks of a stream on several goroutines, and yields batches in the order of
-// the stream. An error comes with the last.
+// parallel parses blocks on several goroutines. It yields the batches in the order of the blocks.
+// An error comes with the last batch.
 func parallel(
 	ctx context.Context,
 	s reader,
@@ -303,7 +306,7 @@ func parallel(
 				}
 			})
 		}
-		// The caller does not wait for it: a read of a pipe may take for ever.
+		// The caller does not wait for deal, because it may block forever in a read from a pipe.
 		go deal(ctx, s, work, queue)
 		for {
 			var x *parsed
@@ -329,8 +332,8 @@ func parallel(
 	}
 }
 
-// deal reads blocks and sends them to parsers. queue receives them in order, and is closed after
-// the last.
+// deal reads blocks and sends them to the parsers through work. It also sends them to queue, in
+// their order.
 func deal(ctx context.Context, s reader, work, queue chan *parsed) {
 	defer close(work)
 	defer close(queue)
@@ -361,7 +364,7 @@ func deal(ctx context.Context, s reader, work, queue chan *parsed) {
 	}
 }
 
-// lineCutter cuts at line ends.
+// lineCutter cuts text after a line end.
 type lineCutter struct {
 	returns  returns
 	searched int

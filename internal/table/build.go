@@ -6,29 +6,28 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// builder makes a column of the values of a block. It sets a value at the number of its row. If the
-// row is dropped, the next one overwrites the value.
+// builder makes a column from the values of a block. Values are set by row number. If a row is
+// dropped, the next row overwrites its value.
 type builder struct {
 	typ     column.Type
 	form    Form
-	fixed   bool // values that do not fit typ are null
-	rows    int  // capacity in rows
+	fixed   bool // a value that does not fit typ becomes null
+	rows    int  // maximum number of rows
 	ints    []int64
 	uints   []uint64
 	floats  []float64
 	bools   []bool
 	texts   texts
-	nulls   []int    // row numbers, in ascending order
-	misfits []misfit // in the order of rows
+	nulls   []int    // rows that are null, in ascending order
+	misfits []misfit // in ascending order of rows
 }
 
-// misfit is the kind of a value that does not fit the type of its column.
+// misfit describes a value that does not fit the type of its column.
 type misfit struct {
 	row int
 	of  kind
 }
 
-// reset allocates new memory for a number of rows.
 func (c *builder) reset(rows int) {
 	*c = builder{typ: c.typ, form: c.form, fixed: c.fixed, rows: rows, texts: c.texts}
 	switch c.typ {
@@ -45,10 +44,10 @@ func (c *builder) reset(rows int) {
 	}
 }
 
-// isText reports whether the column is text, perhaps without values.
+// isText reports whether the column is text, or has no values that determine a type.
 func (c *builder) isText() bool { return c.typ == column.Bytes || c.typ == column.None }
 
-// truncate drops the values from a row on.
+// truncate drops the value of the given row, which must be the last one.
 func (c *builder) truncate(row int) {
 	if n := len(c.nulls); n > 0 && c.nulls[n-1] >= row {
 		c.nulls = c.nulls[:n-1]
@@ -68,7 +67,7 @@ func (c *builder) null(row int) {
 	}
 }
 
-// set sets a value, b[lo:hi]. It returns false if the value does not fit the type.
+// set sets the value of a row to b[lo:hi]. It reports whether the value fits the type.
 func (c *builder) set(row int, b []byte, lo, hi int) (ok bool) {
 	switch c.typ {
 	case column.Int64:
@@ -101,8 +100,8 @@ func (c *builder) set(row int, b []byte, lo, hi int) (ok bool) {
 	return ok
 }
 
-// setWhole sets an integer in another notation, such as 3.0. It returns false if the value does not
-// fit the type.
+// setWhole sets the value of a row to an integer in another notation, such as 3.0. It reports
+// whether the value fits the type.
 func (c *builder) setWhole(row int, value []byte) bool {
 	d, ok := parseDecimal(value)
 	if !ok || c.typ != column.Int64 && c.typ != column.Uint64 {
@@ -116,7 +115,6 @@ func (c *builder) setWhole(row int, value []byte) bool {
 	return c.set(row, b, pad, len(b))
 }
 
-// column returns a column of the first rows.
 func (c *builder) column(rows int) column.Column {
 	var out column.Column
 	switch c.typ {
@@ -144,7 +142,7 @@ func (c *builder) column(rows int) column.Column {
 	return out.WithValid(column.OfBits(bits, 0, rows))
 }
 
-// ofText returns a column of text, with offsets of 32 bits if they suffice.
+// ofText returns a column of text. It uses 32-bit offsets if they suffice.
 func ofText(offsets []int64, data []byte) column.Column {
 	var c column.Column
 	var err error

@@ -12,10 +12,11 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// A field is quoted if it begins with a quote. In it, two quotes are one, and separators and line
-// ends are text. Rows end with \n, \r\n or \r. Empty lines are no rows. A quote elsewhere makes a
-// bad row, as does a quoted field that continues after its quote or has no end. The first line of a
-// bad row is left out, and the next line begins a row. With lazy quotes, such quotes are text.
+// A field that begins with a quote is quoted. Within it, two quotes stand for one, and separators
+// and line ends are text. Rows end with \n, \r\n or \r, and empty lines are ignored. A row is bad
+// if a quote occurs in an unquoted field, if text follows a closing quote, or if the closing quote
+// is missing. The first line of a bad row is skipped, and the next line begins a row. With lazy
+// quotes, such quotes are text.
 
 var (
 	errBareQuote = errors.New(
@@ -33,18 +34,19 @@ var (
 	)
 )
 
-// csvCutter finds the ends of rows of CSV, and bad rows.
+// csvCutter finds the ends of CSV rows, and bad rows.
 //
-// It returns to a bad row's second line. The time is linear all the same: no line between a quote
-// and the place where that proves wrong opens one itself, because the number of its quotes is even.
+// After a bad row it continues on the row's second line. The total time is linear nevertheless. If
+// a line lies between a quote and the point that proves the quote wrong, the line has an even
+// number of quotes. Such a line opens no quote itself.
 type csvCutter struct {
 	sep     byte
 	lazy    bool
 	lines   bool
-	pos     int // scanned up to here
+	pos     int // number of scanned bytes
 	end     int // end of the last whole row
 	quoted  bool
-	bad     error // of the row at end, with no end of its first line yet
+	bad     error // error in the row at end, if the end of its first line is unknown
 	returns returns
 	marks   []mark
 }
@@ -69,7 +71,7 @@ func (c *csvCutter) whole(b []byte, last bool) int {
 		}
 		if c.quoted {
 			c.inside(b, q)
-			if q+1 == len(b) { // the first of two, or the end: unknown
+			if q+1 == len(b) { // a second quote may follow
 				break
 			}
 		} else if !c.outside(b, q) {
@@ -86,7 +88,7 @@ func (c *csvCutter) whole(b []byte, last bool) int {
 	return c.end
 }
 
-// inside scans quoted text up to the next quote, b[q].
+// inside scans quoted text up to the next quote, b[q], or to the end of b if q < 0.
 func (c *csvCutter) inside(b []byte, q int) {
 	to := q
 	if q < 0 {
@@ -110,10 +112,11 @@ func (c *csvCutter) inside(b []byte, q int) {
 	}
 }
 
-// endsField reports whether a byte after a quote makes it the end of a field.
+// endsField reports whether a field ends if the given byte follows a quote.
 func endsField(next, sep byte) bool { return next == sep || next == '\n' || next == '\r' }
 
-// outside scans unquoted text up to the next quote, b[q]. It returns false at the end of b.
+// outside scans unquoted text up to the next quote, b[q]. If q < 0, it scans to the end of b and
+// returns false.
 func (c *csvCutter) outside(b []byte, q int) bool {
 	to := q
 	if q < 0 {
@@ -137,7 +140,8 @@ func (c *csvCutter) outside(b []byte, q int) bool {
 	return true
 }
 
-// skip leaves out the first line of a bad row. It returns false if the end of the line is not in b.
+// skip marks the first line of a bad row. It returns false if b does not contain the end of the
+// line.
 func (c *csvCutter) skip(b []byte) bool {
 	end := lineEnd(b, c.end)
 	if end < 0 {
@@ -149,7 +153,7 @@ func (c *csvCutter) skip(b []byte) bool {
 	return true
 }
 
-// drop leaves out a row with an open quote. With lazy quotes, the next row cannot be located then.
+// drop implements cutter. With lazy quotes it cannot find the next row.
 func (c *csvCutter) drop(b []byte) int {
 	if c.quoted && !c.lazy {
 		c.bad = errLong
@@ -158,14 +162,14 @@ func (c *csvCutter) drop(b []byte) int {
 	return c.end
 }
 
-// Words with one of two values in every byte.
+// lowBits has the low seven bits of each byte, and ones has the lowest bit.
 const (
 	lowBits = 0x7f7f7f7f7f7f7f7f
 	ones    = 0x0101010101010101
 )
 
-// three sets the high bit of each byte of w that equals one of three bytes. a, b and c repeat these
-// eight times each.
+// three sets the high bit of each byte of w that equals the corresponding byte of a, b or c. All
+// other bits are 0.
 func three(w, a, b, c uint64) uint64 {
 	a, b, c = w^a, w^b, w^c
 	a = a&lowBits + lowBits | a
@@ -174,25 +178,26 @@ func three(w, a, b, c uint64) uint64 {
 	return ^(a&b&c | lowBits)
 }
 
-// span is a field: b[lo:hi], without its quotes.
+// span is a field, b[lo:hi], without its quotes.
 type span struct {
 	lo, hi  int
 	quoted  bool
-	doubled bool // has two quotes that stand for one
+	doubled bool // contains two quotes that stand for one
 }
 
-// scanner finds fields. It stores the wanted ones at their places in spans, or calls field for all.
-// At the end of a row, b[at:end], it calls row with the number of fields, or with an error.
+// scanner finds the fields of rows. It calls field for each field, or, if field is nil, stores the
+// fields that want selects in spans. After a row, b[at:end], it calls row with the number of
+// fields, or with an error.
 type scanner struct {
 	sep   byte
 	lazy  bool
-	want  []int // place in spans of each field, or -1
+	want  []int // index in spans of each field, or -1
 	spans []span
 	field func(i int, s span)
 	row   func(at, end, fields int, bad error) error
 }
 
-// storeField stores field i of a row.
+// storeField handles field i of a row.
 func (s *scanner) storeField(i int, f span) {
 	if s.field != nil {
 		s.field(i, f)
@@ -201,7 +206,7 @@ func (s *scanner) storeField(i int, f span) {
 	}
 }
 
-// block scans the rows of a block. Its marks are bad rows. The others have correct quotes.
+// block scans the rows of a block, including the bad rows, which are its marks.
 func (s *scanner) block(b *block) error {
 	lo := pad
 	for _, m := range b.marks {
@@ -216,11 +221,12 @@ func (s *scanner) block(b *block) error {
 	return s.scan(b.buf, lo, len(b.buf)-pad)
 }
 
-// scan scans whole rows, b[lo:hi]. The last one ends with \n. b has pad bytes after hi.
+// scan scans the rows in b[lo:hi], which are whole and good, and end with \n. b has pad bytes after
+// hi.
 func (s *scanner) scan(b []byte, lo, hi int) error {
 	seps, ends, quotes := uint64(s.sep)*ones, uint64('\n')*ones, uint64('"')*ones
 	f := span{lo: lo}
-	row, n, begun := lo, 0, false // begun: f has been quoted
+	row, n, begun := lo, 0, false // begun: f is a quoted field
 	base := lo
 	m := three(binary.LittleEndian.Uint64(b[base:]), seps, ends, quotes)
 	for {
@@ -237,12 +243,12 @@ func (s *scanner) scan(b []byte, lo, hi int) error {
 		m &= m - 1
 		switch b[i] {
 		case '"':
-			if i != f.lo || begun { // with lazy quotes
+			if i != f.lo || begun { // such a quote is text with lazy quotes
 				continue
 			}
 			begun = true
 			f = s.quotedField(b, i, hi)
-			// After the closing quote comes a separator or the end of a row.
+			// A separator or the end of the row follows the closing quote.
 			base = min(f.hi+1, hi-1)
 			m = three(binary.LittleEndian.Uint64(b[base:]), seps, ends, quotes)
 			continue
@@ -271,8 +277,8 @@ func (s *scanner) scan(b []byte, lo, hi int) error {
 	}
 }
 
-// quotedField returns the field with an opening quote at i. With lazy quotes, it may continue to
-// hi.
+// quotedField returns the field with its opening quote at b[i]. With lazy quotes, the field may end
+// at hi.
 func (s *scanner) quotedField(b []byte, i, hi int) span {
 	f := span{lo: i + 1, quoted: true}
 	for at := i + 1; ; {
@@ -295,11 +301,11 @@ func (s *scanner) quotedField(b []byte, i, hi int) span {
 	}
 }
 
-// csvParser makes batches of blocks of CSV.
+// csvParser converts blocks of CSV to batches.
 type csvParser struct {
 	file    string
 	sep     byte
-	fields  int // of each row
+	fields  int // number of fields in each row
 	nulls   []string
 	skipBad bool
 	columns []wanted
@@ -307,23 +313,23 @@ type csvParser struct {
 
 	unquote []byte
 	skipped int
-	n       int // rows so far
+	n       int // number of good rows so far
 	block   *block
 }
 
-// wanted is a requested column.
 type wanted struct {
 	builder
-	name    string
-	index   int          // in the table
-	field   int          // in the file; -1: absent, and all values are null
-	slot    int          // of the values of a row, which hold each field once
-	seen    kinds        // kinds of values so far
-	strings *atomic.Bool // set by a value that is a JSON string
-	look    bool         // values that do not fit the type are null, and misfits
+	name  string
+	index int // index in the table
+	// index in the file; -1 if the file lacks the column and all values are null
+	field   int
+	slot    int          // index among the distinct fields that are read
+	seen    kinds        // kinds of values in the column so far
+	strings *atomic.Bool // set if a value is a JSON string
+	look    bool         // a value that does not fit the type becomes null and a misfit
 }
 
-// setColumns makes the columns of a batch from known rows.
+// setColumns takes the columns of a batch from their builders.
 func (b *Batch) setColumns(columns []wanted) {
 	b.Columns, b.looks = make([]column.Column, len(columns)), make([]kinds, len(columns))
 	for i := range columns {
@@ -334,7 +340,8 @@ func (b *Batch) setColumns(columns []wanted) {
 	}
 }
 
-// slots numbers the fields of columns, each once.
+// slots assigns a slot to each distinct field of columns. It sets the slots of columns and returns
+// the slot of each field.
 func slots(columns []wanted) map[int]int {
 	of := map[int]int{}
 	for i := range columns {
@@ -378,7 +385,7 @@ func newCSVParser(file string, sep byte, fields int, o *Options, columns []wante
 
 func (p *csvParser) parse(b *block) (Batch, error) {
 	p.block, p.n, p.skipped = b, 0, 0
-	rows := min(b.rows, len(b.text())/p.fields) // a row may have many lines
+	rows := min(b.rows, len(b.text())/p.fields) // fewer than lines if rows span several lines
 	for i := range p.columns {
 		p.columns[i].reset(rows)
 	}
@@ -390,12 +397,11 @@ func (p *csvParser) parse(b *block) (Batch, error) {
 	return batch, nil
 }
 
-// row stores the fields of a row.
 func (p *csvParser) row(at, end, fields int, bad error) error {
 	if bad == nil && fields != p.fields {
 		bad = fmt.Errorf("%d fields, want %d", fields, p.fields)
 	}
-	var misfit error // of a row that is otherwise good
+	var misfit error // first misfit, which matters only if the row is good
 	for i := 0; i < len(p.columns) && bad == nil; i++ {
 		var err error
 		if bad, err = p.value(&p.columns[i], at); misfit == nil {
@@ -418,8 +424,8 @@ func (p *csvParser) row(at, end, fields int, bad error) error {
 	return nil
 }
 
-// value sets the value of a column in the row that begins at an offset. A value that does not fit
-// the column's type makes a bad row, or an error.
+// value sets the value of a column in the row that begins at an offset. If the value does not fit
+// the type, it returns an error as bad if the row is bad, and as err if reading must stop.
 func (p *csvParser) value(c *wanted, at int) (bad, err error) {
 	b := p.block.buf
 	if c.field < 0 {
@@ -456,7 +462,7 @@ func (p *csvParser) value(c *wanted, at int) (bad, err error) {
 // maxHint is the maximum length of a value that an error suggests for --null.
 const maxHint = 40
 
-// isNull reports whether a field without quotes stands for null.
+// isNull reports whether an unquoted field stands for null.
 func isNull(b []byte, nulls []string) bool {
 	for _, null := range nulls {
 		if string(b) == null {
@@ -466,8 +472,8 @@ func isNull(b []byte, nulls []string) bool {
 	return false
 }
 
-// misfit returns the consequence of a value that does not fit the column's type: null if the type
-// is fixed, otherwise a bad row, a Widening, or an error.
+// misfit handles a value that does not fit the column's type. The value may become null. Otherwise
+// misfit returns bad if the row is bad, or a Widening or another error.
 func (c *wanted) misfit(file string, line, row int, value []byte, of kind) (bad, err error) {
 	k := c.seen | of
 	reason, skips := c.form.conflict(c.name, k, of)
@@ -501,7 +507,6 @@ func (c *wanted) misfit(file string, line, row int, value []byte, of kind) (bad,
 	return nil, &RowError{File: file, Line: line, Err: problem}
 }
 
-// headerHint returns further advice about a value of the first line.
 func headerHint(line int) string {
 	if line == 1 {
 		return ", and --header yes takes the line for names"
@@ -509,7 +514,7 @@ func headerHint(line int) string {
 	return ""
 }
 
-// classifyText is classify for text without pad bytes before it.
+// classifyText returns the kind of a text that has no pad bytes before it.
 func classifyText(s []byte) kind {
 	b := append(make([]byte, pad, pad+len(s)), s...)
 	return classify(b, pad, len(b))

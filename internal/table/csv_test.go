@@ -14,14 +14,14 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// modelRow is a row of CSV as the model reads it.
+// modelRow is a row of CSV that the model reads.
 type modelRow struct {
-	line, lines int // the first, and their number
+	line, lines int // first line, and number of lines
 	fields      []string
 	bad         bool
 }
 
-// modelCSV reads CSV character by character. Of a bad row only the first line is left out.
+// modelCSV reads CSV character by character. It skips the first line of a bad row.
 func modelCSV(text string, sep byte, lazy bool) (rows []modelRow) {
 	for line := 1; text != ""; {
 		fields, n, ok := modelFields(text, sep, lazy)
@@ -55,7 +55,7 @@ func modelCSV(text string, sep byte, lazy bool) (rows []modelRow) {
 	return rows
 }
 
-// modelFields reads the fields of a row, none of an empty line, and its length.
+// modelFields returns the fields of the first row and its length. An empty line has no fields.
 func modelFields(text string, sep byte, lazy bool) (fields []string, n int, ok bool) {
 	at := func(i int) byte {
 		if i < len(text) {
@@ -108,8 +108,8 @@ func modelFields(text string, sep byte, lazy bool) (fields []string, n int, ok b
 	}
 }
 
-// againstModel reads a text without a header, and compares rows, skipped lines, and the line of the
-// error.
+// againstModel reads a text without a header. It compares the rows, the skipped lines, and the line
+// of the error with the model.
 func againstModel(t testing.TB, text string, opts Options) {
 	t.Helper()
 	text = strings.TrimPrefix(text, "\ufeff")
@@ -157,7 +157,7 @@ func againstModel(t testing.TB, text string, opts Options) {
 	}
 }
 
-// oddText combines special cases of CSV.
+// oddText returns a random combination of special cases of CSV.
 func oddText(rng *rand.Rand) string {
 	parts := []string{
 		`"`,
@@ -183,7 +183,7 @@ func oddText(rng *rand.Rand) string {
 	return b.String()
 }
 
-// Rows, and the rows skipped after bad ones, do not depend on how a text is cut.
+// Good rows and skipped lines do not depend on the sizes of blocks.
 func TestOddText(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	n := 6000
@@ -200,7 +200,7 @@ func TestOddText(t *testing.T) {
 	}
 }
 
-// Under the rules of encoding/csv, rows are the same, and errors are on the same lines.
+// Under the rules of encoding/csv, the rows and the lines of errors agree with it.
 func TestOddTextAgainstEncodingCSV(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	for range 800 {
@@ -218,7 +218,7 @@ func TestOddTextAgainstEncodingCSV(t *testing.T) {
 	}
 }
 
-// againstCSV compares with encoding/csv, which reads \r\n in quotes as \n.
+// againstCSV compares rows with encoding/csv, which reads \r\n within quotes as \n.
 func againstCSV(t testing.TB, text string, opts Options) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	opts.Format, opts.Separator, opts.Header, opts.Nulls = CSV, ',', HeaderNo, []string{"\x00"}
@@ -266,7 +266,7 @@ func FuzzCSV(f *testing.F) {
 			text[:min(len(text), 64)],
 			func(c rune) bool { return c < ' ' && c != '\n' && c != '\r' || c == utf8.RuneError },
 		) {
-			return // may be compressed, or UTF-16
+			return // text may look compressed, or be UTF-16
 		}
 		size = min(max(size, 1), 1<<16)
 		opts := Options{BlockSize: size, first: size, Workers: 2, SkipBad: skip, LazyQuotes: lazy}
@@ -274,14 +274,14 @@ func FuzzCSV(f *testing.F) {
 			againstModel(t, text, opts)
 		}
 		if !strings.Contains(strings.ReplaceAll(text, "\r\n", "\n"), "\r") &&
-			!strings.HasSuffix(text, "\r\n") { // others end no lines there
+			!strings.HasSuffix(text, "\r\n") { // other line ends do not exist in encoding/csv
 			opts.SkipBad = false
 			againstCSV(t, text, opts)
 		}
 	})
 }
 
-// An open quote makes one bad line, for any length of the rest.
+// A missing closing quote makes one line bad, whatever the length of the remaining text.
 func TestOpenQuote(t *testing.T) {
 	rows := strings.Repeat("1,2\n", 1000)
 	for _, tt := range []struct {
@@ -340,7 +340,7 @@ func TestOpenQuote(t *testing.T) {
 	}
 }
 
-// With any quotes, rows are found in linear time: in seconds, not hours.
+// Rows are found in linear time, whatever the quotes: in seconds, not hours.
 func TestQuotesTakeLinearTime(t *testing.T) {
 	start := time.Now()
 	for _, line := range []string{"a\"b\r", "\"a\"b\r", "\"\r\r", "1,\"a\n", "\"a\"\"\n", "\"\"\"a\n", ",\"\"\"\"\n", "\"a\"b\n", "x,\"\n", "\",b,\"\n", "\"\"a\n", "a\"b\n"} {
@@ -361,7 +361,8 @@ func TestQuotesTakeLinearTime(t *testing.T) {
 	}
 }
 
-// Rows with values that do not fit the type of their column are left out, or null, in linear time.
+// Rows with values that do not fit the type of their column are skipped, or the values become null,
+// in linear time.
 func TestMisfitsTakeLinearTime(t *testing.T) {
 	const rows = 1_400_000
 	pads := strings.Repeat("\x00", pad)
@@ -385,7 +386,7 @@ func TestMisfitsTakeLinearTime(t *testing.T) {
 	}
 }
 
-// A note reports a first line that may or may not be a header.
+// A note is sent if the first line may or may not be a header.
 func TestNotes(t *testing.T) {
 	for text, want := range map[string]int{
 		"name,2019\nx,1\ny,2\n": 1, "1,2\n3,4\n": 0, "a,b\n1,2\n": 0, "a,b\nc,d\n": 0, ",1\n,2\n": 0, "a,1\n": 1, "true,a\nfalse,b\n": 1,

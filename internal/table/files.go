@@ -9,12 +9,11 @@ import (
 	"github.com/weftgo/weft/internal/progress"
 )
 
-// Files opens files by their names. By default they are those of this machine.
+// Files opens files by name. By default they are local files.
 type Files interface {
-	// Size returns the length of a file. It returns -1 for one without random access, such as a
-	// pipe.
+	// Size returns the length of a file, or -1 if the file has no random access, like a pipe.
 	Size(ctx context.Context, name string) (int64, error)
-	// Open opens a file. ReadAt is called for files that have a length.
+	// Open opens a file. ReadAt is called only if Size returned a length.
 	Open(ctx context.Context, name string) (File, error)
 }
 
@@ -25,7 +24,7 @@ type File interface {
 	io.Closer
 }
 
-// osFiles are the files of this machine.
+// osFiles opens local files.
 type osFiles struct{}
 
 // Size implements Files.
@@ -42,11 +41,11 @@ func (osFiles) Size(_ context.Context, name string) (int64, error) {
 	return info.Size(), nil
 }
 
-// Open implements Files. A named pipe waits for its writer, or until ctx ends.
+// Open implements Files. For a named pipe it waits until a writer opens the pipe, or ctx ends.
 func (osFiles) Open(ctx context.Context, name string) (File, error) {
 	f, err := progress.Interruptible(ctx, func() (*os.File, error) { return os.Open(name) })
 	if err != nil {
-		return nil, err // not a File that is a nil pointer
+		return nil, err // f would be a non-nil File
 	}
 	return f, nil
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// memoryFiles are files by name. Those called pipe are streams.
+// memoryFiles maps file names to contents. Files called pipe are streams.
 type memoryFiles map[string]string
 
 func (m memoryFiles) Size(_ context.Context, name string) (int64, error) {
@@ -30,7 +30,7 @@ func (m memoryFiles) Open(_ context.Context, name string) (File, error) {
 	}{strings.NewReader(m[name]), io.NopCloser(nil)}, nil
 }
 
-// Files may be those of another system, with ranges if they allow random access.
+// Files may be on another file system. They have ranges if they have random access.
 func TestFiles(t *testing.T) {
 	text := "a,b\n" + strings.Repeat("1,2\n", 99)
 	files := memoryFiles{"x.csv": text, "pipe": text, "y.csv": strings.Repeat("a,b\n", 9)}
@@ -64,7 +64,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// opens counts how often files are opened.
+// opens counts the calls of Open.
 type opens struct {
 	memoryFiles
 	n int
@@ -75,7 +75,7 @@ func (o *opens) Open(ctx context.Context, name string) (File, error) {
 	return o.memoryFiles.Open(ctx, name)
 }
 
-// A stream with a bad row is opened once: a named pipe would wait for another writer.
+// A stream with a bad row is opened once, because a named pipe would wait for another writer.
 func TestErrorOfStream(t *testing.T) {
 	files := &opens{memoryFiles: memoryFiles{"pipe": "a,b\n" + strings.Repeat("1,2\n", 99) + "1\n"}}
 	tab, err := Open(t.Context(), []string{"pipe"}, nil, &Options{Files: files, first: 8})
@@ -89,10 +89,10 @@ func TestErrorOfStream(t *testing.T) {
 	}
 }
 
-// shrinking is a file that loses its end between the open and the read of a range.
+// shrinking is a file that is truncated between opening and reading a range.
 type shrinking struct {
 	memoryFiles
-	after int // maximum number of bytes of ReadAt after a larger read
+	after int // maximum length that ReadAt returns after a larger read
 }
 
 func (f *shrinking) Open(context.Context, string) (File, error) {
@@ -105,13 +105,13 @@ func (f *shrinking) Open(context.Context, string) (File, error) {
 
 func (f *shrinking) ReadAt(b []byte, at int64) (int, error) {
 	text := f.memoryFiles["x.csv"]
-	if len(b) <= 1<<12 { // a block of rows, not the search for the ends of lines
+	if len(b) <= 1<<12 { // a block of rows, and not the search for a line end
 		text = text[:f.after]
 	}
 	return strings.NewReader(text).ReadAt(b, at)
 }
 
-// A file that becomes shorter is an error when a range of it is read.
+// If a file is truncated while a range is read, the result is an error.
 func TestShrunk(t *testing.T) {
 	text := "a,b\n" + strings.Repeat("1,2\n", 99)
 	files := &shrinking{memoryFiles: memoryFiles{"x.csv": text}, after: len(text)}

@@ -8,32 +8,32 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Filter makes the next call of [Table.Batches], and no other, leave out rows that f does not pass,
-// such as a [github.com/weftgo/weft/join.Filter]. Key i of f is the column at[i] that is read, as
-// [Convert] returns it in type as[i]. Parquet files do not decode rows that they can pass over; see
-// [parquet.File.Filtered]. Of other files all rows are decoded before rows are left out. Rows that
-// do not match may stay: if most rows pass, f is not called for each.
+// Filter makes the next call of [Table.Batches] omit rows that f rejects, such as a
+// [github.com/weftgo/weft/join.Filter]. Key i of f is the requested column at[i], converted to type
+// as[i] by [Convert]. Parquet files can skip rejected rows without decoding them; see
+// [parquet.File.Filtered]. For other files, all rows are decoded first. Some rejected rows may
+// remain: if most rows of a batch pass, the next batches are not filtered.
 //
-// [Batch.Rows] and [Table.Read] count the rows that are left out as read.
+// [Batch.Rows] and [Table.Read] include omitted rows.
 func (t *Table) Filter(f parquet.Filter, at []int, as []column.Type) {
 	t.filter = &rowFilter{f, at, as}
 }
 
-// rowFilter holds the arguments of Filter. The nil pointer passes all rows.
+// rowFilter holds the arguments of Filter. A nil *rowFilter passes all rows.
 type rowFilter struct {
 	filter parquet.Filter
 	at     []int
 	as     []column.Type
 }
 
-// MayContain implements [parquet.Filter] for the columns of a file.
+// MayContain implements [parquet.Filter]. It converts the bounds.
 func (f *rowFilter) MayContain(i int, bounds column.Column, nulls bool) bool {
-	// Convert makes nulls of negative integers, which bounds do not cover.
+	// Convert turns negative integers into nulls, which bounds do not include.
 	nulls = nulls || f.as[i] == column.Uint64 && bounds.Type() != column.Uint64
 	return f.filter.MayContain(i, Convert(bounds, f.as[i]), nulls)
 }
 
-// Select implements [parquet.Filter].
+// Select implements [parquet.Filter]. It converts the keys.
 func (f *rowFilter) Select(keys []column.Column, rows []uint32) ([]uint32, error) {
 	converted := make([]column.Column, len(keys))
 	for i, c := range keys {
@@ -42,7 +42,6 @@ func (f *rowFilter) Select(keys []column.Column, rows []uint32) ([]uint32, error
 	return f.filter.Select(converted, rows)
 }
 
-// read reads a file, and leaves out rows.
 func (f *rowFilter) read(ctx context.Context, s source, columns []wanted,
 	all bool, r Range) iter.Seq2[Batch, error] {
 	if f == nil {
@@ -55,10 +54,9 @@ func (f *rowFilter) read(ctx context.Context, s source, columns []wanted,
 	return f.drop(s.batches(ctx, columns, all, r))
 }
 
-// passes is the number of batches that come with all rows after most rows of one passed.
+// passes is the number of batches that are not filtered after most rows of a batch have passed.
 const passes = 7
 
-// drop leaves out rows of batches.
 func (f *rowFilter) drop(batches iter.Seq2[Batch, error]) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		var rows []uint32
@@ -77,7 +75,7 @@ func (f *rowFilter) drop(batches iter.Seq2[Batch, error]) iter.Seq2[Batch, error
 	}
 }
 
-// dropRows leaves out rows of a batch, unless most pass, and returns those that do.
+// dropRows returns the rows of a batch that pass. It omits the others, unless most rows pass.
 func (f *rowFilter) dropRows(batch *Batch, rows []uint32) ([]uint32, error) {
 	keys := make([]column.Column, len(f.at))
 	for i, at := range f.at {

@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// writeLeft writes 10^7 rows: a key, three numbers and two texts. Keys are the numbers of rows, in
+// writeLeft writes 10^7 rows with a key, three numbers and two texts. Keys are row numbers, in
 // order or shuffled.
 func writeLeft(b *testing.B, shuffled bool) string {
 	const n = 1e7
@@ -45,7 +45,7 @@ func writeLeft(b *testing.B, shuffled bool) string {
 		for i := range keys {
 			row := uint64(lo + i)
 			if shuffled {
-				row = row * 7_654_321 % n // a permutation: the factor has no divisor 2 or 5
+				row = row * 7_654_321 % n // a permutation, because 2 and 5 do not divide the factor
 			}
 			keys[i] = int64(row)
 			texts[0][i], texts[1][i] = fmt.Sprint("city", row%5000), fmt.Sprintf("note on row %d",
@@ -78,8 +78,8 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkFilteredJoin joins a Parquet file of 10^7 rows with 10^4 keys in a narrow range, with as
-// many from all over, and with all keys, which a filter passes.
+// BenchmarkFilteredJoin joins a Parquet file of 10^7 rows with 10^4 keys in a narrow range, with
+// 10^4 keys from the whole range, and with all keys.
 func BenchmarkFilteredJoin(b *testing.B) {
 	host, err := cpu.Open(nil)
 	if err != nil {
@@ -115,7 +115,7 @@ func BenchmarkFilteredJoin(b *testing.B) {
 	}
 }
 
-// joinLeft joins all columns of a file, and counts rows that match.
+// joinLeft joins all columns of a file and returns the number of matching rows.
 func joinLeft(b *testing.B, host *cpu.Device, name string, build column.Column,
 	filtered bool) (n int) {
 	tab, err := Open(b.Context(), []string{name}, nil, nil)
@@ -152,7 +152,7 @@ func joinLeft(b *testing.B, host *cpu.Device, name string, build column.Column,
 		if err != nil {
 			b.Fatal(err)
 		}
-		for _, c := range batch.Columns { // as a result has them
+		for _, c := range batch.Columns { // as a result would contain them
 			n += Take(c, rows).Len()
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// filterSchema lists the columns of the left side: keys of types that a join converts, and of
+// filterSchema lists the columns of the left side. Keys have types that a join converts, and
 // others.
 var filterSchema = goarrow.NewSchema([]goarrow.Field{
 	{Name: "row", Type: goarrow.PrimitiveTypes.Int64}, {Name: "i32",
@@ -32,7 +32,7 @@ var filterSchema = goarrow.NewSchema([]goarrow.Field{
 	{Name: "day", Type: goarrow.FixedWidthTypes.Date32, Nullable: true},
 }, nil)
 
-// filterRows returns the rows of the left side, in ascending order of keys except nulls and NaN.
+// filterRows returns the rows of the left side. Keys ascend, except nulls and NaN.
 func filterRows(n int) []column.Column {
 	rows, i32, i64, u64 := make([]int64, n), make([]int32, n), make([]int64, n), make([]uint64, n)
 	f32, texts, valid := make([]float32, n), make([]string, n), make([]bool, n)
@@ -52,7 +52,7 @@ func filterRows(n int) []column.Column {
 	return columns
 }
 
-// filterFiles writes the left side as Parquet of several row groups, as Arrow and as CSV.
+// filterFiles writes the left side as a Parquet file with several row groups, as Arrow and as CSV.
 func filterFiles(t *testing.T, columns []column.Column) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -107,8 +107,8 @@ func filterFiles(t *testing.T, columns []column.Column) map[string]string {
 	return files
 }
 
-// joined joins a file with a build side. It returns the rows that match, and the number of rows
-// after the filter.
+// joined joins a file with a build side. It returns the matching rows, and the number of rows that
+// pass the filter.
 func joined(t *testing.T, host *cpu.Device, file string, build column.Column, key string,
 	as column.Type,
 	filtered bool) (rows []int64, kept int) {
@@ -172,8 +172,8 @@ func joined(t *testing.T, host *cpu.Device, file string, build column.Column, ke
 
 const filterN = 2 << 17
 
-// A join of a table of any format finds the same rows with a filter of its keys, in the types of
-// the comparison, and most others are left out.
+// For tables of any format, a join finds the same rows with a filter of its keys, and most other
+// rows are omitted.
 func TestFilter(t *testing.T) {
 	host, err := cpu.Open(&cpu.Options{Workers: 2})
 	if err != nil {
@@ -202,7 +202,7 @@ func TestFilter(t *testing.T) {
 		for format, file := range files {
 			as := Converts(c.as)
 			if format != "parquet" && i%4 != 0 {
-				continue // these read all rows, of any types
+				continue // such files yield all rows, of any type
 			}
 			want, all := joined(t, host, file, c.build, c.key, as, false)
 			got, kept := joined(t, host, file, c.build, c.key, as, true)

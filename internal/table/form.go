@@ -7,35 +7,36 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Form is the interpretation of the values of a column of text. A column may be read in several
-// forms at once, each independent of the others. Columns of files with types keep their types.
+// Form is the interpretation of the values of a text column. A column may be read in several forms
+// at once. Columns of files with types keep their types.
 type Form uint8
 
 const (
-	// Key is a value as it is compared: as it is written, but all spellings of NaN are one, and
-	// zero has no minus. The type is Int64 or Bool if all values are written like values of these
-	// types, otherwise Bytes.
+	// Key reads values for comparison, as they are written. However, all spellings of NaN are
+	// equal, and zero has no minus. The type is Int64 or Bool if all values are written as such
+	// values are. Otherwise it is Bytes.
 	Key Form = iota
-	// Written is a value as it is written, of the same types.
+	// Written reads values as they are written, including NaN and -0, with the types of Key.
 	Written
-	// Text is a value as it is written, of type Bytes.
+	// Text reads values as they are written, with type Bytes.
 	Text
-	// Number is Int64, Uint64 or Float64, if the type holds all integers exactly. Other text makes
-	// a bad row.
+	// Number reads values as Int64, Uint64 or Float64, whichever holds all integers exactly. A
+	// value that is not a number makes its row bad.
 	Number
-	// Extreme is Number, or as Written if no value is a number.
+	// Extreme reads values like Number, or like Written if no value is a number.
 	Extreme
-	// Forced is Number with integers that may be rounded: those beyond 64 bits, and those beside
-	// fractions.
+	// Forced reads values like Number, but rounds integers to Float64 if needed: integers beyond 64
+	// bits, and integers in a column with fractions.
 	Forced
-	// Present is a column of type Bool that only shows which values are null.
+	// Present reads a column of Bool, which only shows which values are null. Its values have no
+	// meaning.
 	Present
 )
 
-// lenient reports whether integers may have leading zeros and a plus.
+// lenient reports whether integers may have leading zeros or a plus.
 func (f Form) lenient() bool { return f == Number || f == Extreme || f == Forced }
 
-// typ returns the type for values of some kinds, or None without values.
+// typ returns the type for values of the given kinds. It returns None if no kind is given.
 func (f Form) typ(k kinds) column.Type {
 	switch {
 	case f == Text:
@@ -63,8 +64,8 @@ func (f Form) typ(k kinds) column.Type {
 	return column.Bytes
 }
 
-// conflict returns the reason why no type holds values of kinds k. The last value is of kind of.
-// bad means that only the last value is wrong.
+// conflict returns the reason why no type holds values of kinds k, or "". of is the kind of the
+// last value. bad means that only the last value is wrong.
 func (f Form) conflict(name string, k, of kinds) (reason string, bad bool) {
 	const text = kindText | kindBool | kindOddBool
 	otherwise := "; use --text " + quoteFlag(name) + " to compare text, --number " + quoteFlag(name) +
@@ -101,7 +102,7 @@ func (f Form) conflict(name string, k, of kinds) (reason string, bad bool) {
 	return reason, false
 }
 
-// quoteFlag quotes a name for a shell, as the argument of a flag.
+// quoteFlag quotes the argument of a flag for a shell, if needed.
 func quoteFlag(name string) string {
 	if name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		return r != '_' && r != '-' && r != '.' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') &&
@@ -113,42 +114,41 @@ func quoteFlag(name string) string {
 	return strconv.Quote(name)
 }
 
-// kinds is a set of the kinds of values, one bit each.
+// kinds is a set of value kinds, with one bit per kind.
 type kinds uint16
 
-// kind is the kind of one value.
 type kind = kinds
 
 const (
-	kindInt       kind = 1 << iota // an int64 as it would be written
+	kindInt       kind = 1 << iota // int64 in canonical notation
 	kindMinusZero                  // -0
-	kindOddInt                     // an int64 in another notation, such as 007
-	kindBig                        // a uint64 beyond int64
-	kindBigInt                     // an integer of more than 64 bits
-	kindOverflow                   // a number beyond all float64
+	kindOddInt                     // int64 in another notation, such as 007
+	kindBig                        // integer that fits uint64 but not int64
+	kindBigInt                     // integer of more than 64 bits
+	kindOverflow                   // number beyond the range of float64
 	kindFloat
 	kindWord // NaN or an infinity
 	kindBool
-	kindOddBool // True and the like, which are text
+	kindOddBool // text such as True, which is not a JSON boolean
 	kindText
-	kindNegative // with others: has a minus
+	kindNegative // has a minus; combined with other kinds
 
 	kindNull kind = 0
 
-	// kindNumber holds the kinds that are numbers beside any others.
+	// kindNumber contains the kinds that are always numbers, which excludes kindWord.
 	kindNumber = kindInt | kindMinusZero | kindOddInt | kindBig | kindBigInt | kindOverflow | kindFloat
 )
 
 func (k *kinds) add(of kind) { *k |= of }
 
-// plain reports whether the set is not empty, and has only numbers, or only true and false.
+// plain reports whether the set is not empty and contains only numbers, or only booleans.
 func (k kinds) plain() bool {
 	const bools = kindBool | kindOddBool
 	k &^= kindNegative
 	return k != 0 && (k&(kindText|bools) == 0 || k&^bools == 0)
 }
 
-// classify returns the kind of text b[lo:hi], with pad bytes before it.
+// classify returns the kind of the text b[lo:hi]. b must have pad bytes before lo.
 func classify(b []byte, lo, hi int) kind {
 	s := b[lo:hi]
 	if len(s) == 0 {

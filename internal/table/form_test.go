@@ -17,7 +17,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// readForms returns columns of a table in forms, each as text, or an error.
+// readForms reads columns of a table and returns each column as text.
 func readForms(t testing.TB, tab *Table, reads []Read) ([]string, error) {
 	for {
 		var out []string
@@ -51,7 +51,7 @@ func readForms(t testing.TB, tab *Table, reads []Read) ([]string, error) {
 	}
 }
 
-// model returns the values in a form, by a rule that considers all of them at once.
+// model returns the expected values of a column in a form. It examines all values at once.
 func model(form Form, values []string) string {
 	var ints, others, words, texts, bools, bad int
 	fits, unsigned, exact := true, true, true
@@ -120,8 +120,8 @@ func model(form Form, values []string) string {
 	return "float64"
 }
 
-// The values in a form depend only on the values: not on their order, on blocks, or on other
-// columns.
+// The result of a form depends only on the values of the column. It does not depend on their order,
+// on blocks, or on other columns.
 func TestForms(t *testing.T) {
 	pool := []string{"1", "-7", "0", "-0", "007", "+3", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "18446744073709551615",
 		"18446744073709551616", "9007199254740993", "9007199254740992", "0.5", "1.50", "1e3", "nan", "-inf", "true", "false", "True", "x", "2026-01-01"}
@@ -142,7 +142,7 @@ func TestForms(t *testing.T) {
 			} else if _, number := parseDecimal([]byte(v)); number && isNumber([]byte(v)) || v == "true" || v == "false" {
 				text += `{"v":` + v + "}\n"
 			} else if number {
-				return // JSON cannot write it
+				return // JSON cannot represent the value
 			} else {
 				text += `{"v":"` + v + "\"}\n"
 			}
@@ -192,13 +192,13 @@ func TestForms(t *testing.T) {
 	})
 }
 
-// A mixture is an error at any place, and the error says what to do.
+// A mixture of numbers and text is an error, wherever it occurs, and the error suggests a remedy.
 func TestMixtures(t *testing.T) {
 	many, huge := strings.Repeat("5\n", 3000), strings.Repeat("9", 400)
 	for _, tt := range []struct {
 		form       Form
 		text, want string
-		sampled    string // "": want, where the first block has all values
+		sampled    string // error if the first block has all values; "" means want
 	}{
 		{Extreme, "v\n" + many + "x\n", `FILE:3002: column v: "x" is not a number, but other values of the column are; use --text v to compare text, --number v with --bad skip to skip the other rows, or --null VALUE to read a value as null`, ""},
 		{Extreme, "v\n" + strings.Repeat("y\n", 3000) + "9\n", `FILE:3002: column v: "9" is a number, but other values of the column are not; use --text v`, `FILE:2: column v: "y" is not a number, but other values of the column are`},
@@ -212,7 +212,7 @@ func TestMixtures(t *testing.T) {
 		{Forced, "v\n" + many + "1e400\n", `FILE:3002: column v: "1e400" is beyond the range of float64; use --null 1e400 to read it as null`, ""},
 		{Extreme, "v\n" + many + "-1e400\n", `FILE:3002: column v: "-1e400" is beyond the range of float64; use --text v to compare text, --number v with --bad skip to`, ""},
 		{Extreme, "v\n" + many + huge + "\n", `FILE:3002: column v: "` + huge[:40] + `" is beyond the range of float64; use --text v to compare text`, ""},
-		// no value for --null that is cut
+		// The error does not suggest --null for a truncated value.
 		{Forced, "v\n" + many + huge + "\n", `FILE:3002: column v: "` + huge[:40] + `" is beyond the range of float64` + "\n", ""},
 	} {
 		for _, first := range []int{64, 1 << 20} {
@@ -233,7 +233,7 @@ func TestMixtures(t *testing.T) {
 	}
 }
 
-// A value of a row that is bad for another reason does not affect the column.
+// A value in a row that is bad for another reason does not affect the column.
 func TestBadRowsDecideNothing(t *testing.T) {
 	text := "v,w\n1,2\n" + strings.Repeat("1,3\n", 1000) + "x,bad\n2.5,none\n"
 	for _, order := range [][]Read{{{Column: 0, Form: Extreme}, {Column: 1, Form: Number}}, {{Column: 1, Form: Number}, {Column: 0, Form: Extreme}}} {
@@ -248,7 +248,7 @@ func TestBadRowsDecideNothing(t *testing.T) {
 	}
 }
 
-// A JSON string is text for aggregates. As a key it equals a number of the same spelling.
+// Aggregates treat a JSON string as text. As a key it equals a number with the same spelling.
 func TestJSONStrings(t *testing.T) {
 	text := `{"v":"10"}` + "\n" + `{"v":"9"}` + "\n"
 	for form, want := range map[Form]string{Key: "bytes 10 9", Extreme: "bytes 10 9", Forced: "int64 10 9",
@@ -268,7 +268,7 @@ func TestJSONStrings(t *testing.T) {
 	}
 }
 
-// The members of JSON are those of all rows of all files.
+// The columns of JSON are the members of all rows in all files.
 func TestLateMembers(t *testing.T) {
 	a := write(t, "a.jsonl", strings.Repeat(`{"a":1}`+"\n", 500)+`{"a":2,"late":3}`+"\n"+strings.Repeat(`{"a":1,"\u006cater":[]}`+"\n", 500))
 	b := write(t, "b.jsonl", `{"other":null,"a":3}`+"\n"+strings.Repeat(`{}`+"\n", 500)+`{"last":true}`+"\n")
@@ -292,7 +292,7 @@ func TestLateMembers(t *testing.T) {
 			t.Errorf("row %d is %v, want %s", at, rows[at], want)
 		}
 	}
-	// A name may come later, and a number still refers to its column.
+	// A later column may have a number as its name, but the number still refers to the same column.
 	if tab, err = Open(t.Context(), []string{a, b}, nil, opts); err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func TestLateMembers(t *testing.T) {
 	}
 }
 
-// Columns of the same name are found by their numbers in all files.
+// In all files, columns with the same name are matched by their order.
 func TestSameNames(t *testing.T) {
 	a, b := write(t, "a.csv", "x,y,x\n1,2,3\n"), write(t, "b.csv", "x,x,y\n4,5,6\n")
 	tab, err := Open(t.Context(), []string{a, b}, nil, &Options{Header: HeaderYes})
@@ -367,7 +367,7 @@ func TestUnique(t *testing.T) {
 	}
 }
 
-// The order of text is total: any permutation of rows sorts to the same result.
+// The order of text is total: any permutation of rows is sorted to the same result.
 func TestOrderOfText(t *testing.T) {
 	want := []string{"-inf", "-18446744073709551617", "-2", "-1.50", "-1.5", "-0", "0", "0.0", "1e-400", "007", "7", "9", "10", "9007199254740992", "9007199254740993",
 		"18446744073709551615", "18446744073709551616", "1e400", "inf", "NaN", "nan", "", "-", "2026-01-01", "B", "a"}
@@ -400,7 +400,7 @@ func TestOrderOfText(t *testing.T) {
 	}
 }
 
-// Costs are linear in the number of columns.
+// The time is linear in the number of columns.
 func TestManyColumns(t *testing.T) {
 	read := func(format Format, n int) time.Duration {
 		var head, row bytes.Buffer
@@ -442,13 +442,13 @@ func TestManyColumns(t *testing.T) {
 	for _, format := range []Format{CSV, JSON} {
 		small, large := read(format, 5000), read(format, 40000)
 		t.Logf("%v: 5,000 columns take %v, 40,000 %v", format, small, large)
-		if large > 32*small && large > time.Second { // quadratic: 64
+		if large > 32*small && large > time.Second { // quadratic time would be 64 times as long
 			t.Errorf("%v: 40,000 columns take %v, 5,000 %v", format, large, small)
 		}
 	}
 }
 
-// Rows of many lines and columns take the memory of their text, not that of a row for each line.
+// Rows with many lines and columns take memory for their text, and not for a row per line.
 func TestManyColumnsOnManyLines(t *testing.T) {
 	const n = 2000
 	var pretty, quoted bytes.Buffer
@@ -476,15 +476,15 @@ func TestManyColumnsOnManyLines(t *testing.T) {
 			rows += batch.Rows
 		}
 		runtime.ReadMemStats(&after)
-		// 8 MiB are a block
+		// A block has 8 MiB.
 		if size := after.TotalAlloc - before.TotalAlloc; rows != 1 || size > 30<<20 {
 			t.Errorf("%s of %d bytes: %d rows, %d bytes of memory", name, len(text), rows, size)
 		}
 	}
 }
 
-// A table with columns that turn out to be text one after the other is read a few times, not once a
-// column. The values of bad rows change no type.
+// If many columns turn out to be text one after another, the table is read a few times, and not
+// once per column. The values of bad rows do not change types.
 func TestManyLateTypes(t *testing.T) {
 	const n, rows = 40, 500
 	for _, format := range []Format{CSV, JSON} {
@@ -511,7 +511,7 @@ func TestManyLateTypes(t *testing.T) {
 			line(func(c int) string { return []string{"1", `"x"`}[btoi(c == r)] })
 		}
 		line(func(c int) string { return []string{"1", "9007199254740993"}[btoi(c == 1)] })
-		// bad by the last column that is read
+		// the last column makes the row bad
 		line(func(c int) string { return []string{`"x"`, "0.5", "1"}[min(c, 2)] })
 		opts := &Options{Format: format, SkipBad: true, BlockSize: 512, first: 512}
 		tab, err := Open(t.Context(), []string{write(t, "a.txt", text.String())}, nil, opts)
@@ -541,7 +541,7 @@ func TestManyLateTypes(t *testing.T) {
 	}
 }
 
-// Each row adds a member: sampling is not quadratic, either.
+// Even if each row adds a member, sampling is not quadratic.
 func TestManyMembers(t *testing.T) {
 	var text bytes.Buffer
 	const n = 40000

@@ -14,10 +14,8 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// maxDepth bounds the nesting of a value.
 const maxDepth = 1000
 
-// jsonScanner scans and validates JSON text.
 type jsonScanner struct {
 	b  []byte
 	at int
@@ -33,7 +31,7 @@ func (s *jsonScanner) wrong(want string) error {
 	return fmt.Errorf("%w: %q, want %s", errJSON, rest[:min(len(rest), 10)], want)
 }
 
-// peek returns the next byte that is no space, or 0 at the end.
+// peek skips spaces and returns the next byte, or 0 at the end.
 func (s *jsonScanner) peek() byte {
 	for ; s.at < len(s.b); s.at++ {
 		switch c := s.b[s.at]; c {
@@ -45,8 +43,8 @@ func (s *jsonScanner) peek() byte {
 	return 0
 }
 
-// value scans a value, and returns its place and kind: '"' (without its quotes), '0', 't', 'f',
-// 'n', '{' or '['.
+// value scans a value. It returns the span, without quotes, and the kind: '"', '0', 't', 'f', 'n',
+// '{' or '['.
 func (s *jsonScanner) value(depth int) (f span, of byte, err error) {
 	c := s.peek()
 	f.lo = s.at
@@ -121,7 +119,7 @@ func (s *jsonScanner) number() error {
 	return nil
 }
 
-// text scans a string. The span is doubled if it contains an escape.
+// text scans a string. doubled is set in the span if the string contains an escape.
 func (s *jsonScanner) text() (f span, err error) {
 	s.at++
 	f = span{lo: s.at, quoted: true}
@@ -164,7 +162,7 @@ func hex4(b []byte) (r rune, ok bool) {
 	return rune(v), err == nil && b[0] != '+'
 }
 
-// unescape appends the value of a string. Halves of surrogate pairs are U+FFFD, as in
+// unescape appends a string without escapes. Half of a surrogate pair becomes U+FFFD, as in
 // encoding/json.
 func unescape(to, b []byte) []byte {
 	for i := 0; i < len(b); i++ {
@@ -204,10 +202,9 @@ func unescape(to, b []byte) []byte {
 	return to
 }
 
-// nested scans an object or an array. It calls member for each member of an object, if member is
-// not nil.
+// nested scans an object or an array. If member is not nil, nested calls it for each element.
 func (s *jsonScanner) nested(open byte, depth int, member func(key, value span, of byte)) error {
-	end := open + 2 // of { and [
+	end := open + 2 // closing bracket: } or ]
 	s.at++
 	if s.peek() == end {
 		s.at++
@@ -247,7 +244,7 @@ func (s *jsonScanner) nested(open byte, depth int, member func(key, value span, 
 	}
 }
 
-// object scans a line with one object. It returns false for an empty line.
+// object scans a line that contains one object. It returns false if the line is empty.
 func (s *jsonScanner) object(member func(key, value span, of byte)) (bool, error) {
 	switch s.peek() {
 	case 0:
@@ -266,8 +263,8 @@ func (s *jsonScanner) object(member func(key, value span, of byte)) (bool, error
 	return true, s.wrong("an object on each line")
 }
 
-// kindOf returns the kind of a value. Strings are text, even if they hold numbers, except NaN and
-// infinities, which JSON has no numbers for. Objects and arrays are text as they are written.
+// kindOf returns the kind of a value. A string is text even if it looks like a number, except NaN
+// and infinities, which are not JSON numbers. Objects and arrays are text.
 func kindOf(b []byte, of byte) kind {
 	switch of {
 	case 'n':
@@ -284,14 +281,14 @@ func kindOf(b []byte, of byte) kind {
 	return kindText
 }
 
-// members holds names of members of objects, in order of appearance, and the kinds of their values.
+// members lists the names of object members, in the order of appearance, and the kinds of their
+// values.
 type members struct {
 	names []string
 	looks []kinds
 	index map[string]int
 }
 
-// add adds the kind of a member's value.
 func (m *members) add(name []byte, of kinds) {
 	i, ok := m.index[string(name)]
 	if !ok {
@@ -305,10 +302,9 @@ func (m *members) add(name []byte, of kinds) {
 	m.looks[i] |= of
 }
 
-// membersOf returns the members of the good objects of a block.
 func (s *textSource) membersOf(b *block) (*members, error) {
 	type value struct {
-		lo, hi int // of the name, in names
+		lo, hi int // the name is names[lo:hi]
 		of     kind
 	}
 	m := &members{}
@@ -339,7 +335,7 @@ func (s *textSource) membersOf(b *block) (*members, error) {
 	return m, nil
 }
 
-// addMembers adds members to the fields of a file.
+// addMembers adds members to the fields of the file.
 func (s *textSource) addMembers(m *members) {
 	if s.index == nil {
 		s.index = map[string]int{}
@@ -355,7 +351,7 @@ func (s *textSource) addMembers(m *members) {
 	}
 }
 
-// member implements source: unread rows of JSON may have any member.
+// member implements source. JSON rows that have not been read may contain any member.
 func (s *textSource) member(name string) int {
 	if s.format != JSON || s.whole {
 		return -1
@@ -364,8 +360,7 @@ func (s *textSource) member(name string) int {
 	return s.index[name]
 }
 
-// sampleJSON finds names and kinds of members in the first block, or in all of them if that has
-// none.
+// sampleJSON finds the members in the first block. If it has none, sampleJSON reads the whole file.
 func (s *textSource) sampleJSON(ctx context.Context) error {
 	m, err := s.membersOf(s.first)
 	if err != nil {
@@ -383,7 +378,6 @@ func (s *textSource) sampleJSON(ctx context.Context) error {
 	return nil
 }
 
-// memberParser finds the members of blocks.
 type memberParser struct{ *textSource }
 
 func (p memberParser) parse(b *block) (Batch, error) {
@@ -391,7 +385,7 @@ func (p memberParser) parse(b *block) (Batch, error) {
 	return Batch{members: m}, err
 }
 
-// complete reads all objects for their members.
+// complete implements source. It reads the whole file to find all members.
 func (s *textSource) complete(ctx context.Context) (bool, error) {
 	if s.format != JSON || s.whole || !s.rereadable() {
 		return false, nil
@@ -414,21 +408,21 @@ func (s *textSource) complete(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// jsonParser makes batches of blocks of JSON lines. Columns that an object lacks are null.
+// jsonParser converts blocks of JSON objects to batches. A missing member is null.
 type jsonParser struct {
 	file    string
 	skipBad bool
-	all     bool // unknown members are errors
+	all     bool // an unknown member is an error
 	columns []wanted
-	index   map[string]int // slots by name; -1: known, and not wanted
-	values  []jsonValue    // by slot
-	unknown string         // name of an unknown member
+	index   map[string]int // slot of each member; -1 if it is known but not requested
+	values  []jsonValue    // value in each slot
+	unknown string         // name of the first unknown member in a row
 	buf     []byte
 }
 
 type jsonValue struct {
 	span
-	of byte // 0: absent
+	of byte // 0 if the member is missing
 }
 
 func newJSONParser(
@@ -494,7 +488,6 @@ func (p *jsonParser) parse(b *block) (Batch, error) {
 
 var errBlank = errors.New("nothing on the line")
 
-// row stores the members of a line.
 func (p *jsonParser) row(text []byte, line, row int) (bad, err error) {
 	clear(p.values)
 	unknown := false
@@ -507,7 +500,7 @@ func (p *jsonParser) row(text []byte, line, row int) (bad, err error) {
 		}
 		switch i, ok := p.index[string(name)]; {
 		case ok && i >= 0:
-			p.values[i] = jsonValue{value, of} // the last value of a name counts
+			p.values[i] = jsonValue{value, of} // the last member with a name wins
 		case !ok && p.all && !unknown:
 			unknown, p.unknown = true, string(name)
 		}
@@ -531,7 +524,7 @@ func (p *jsonParser) row(text []byte, line, row int) (bad, err error) {
 	return nil, err
 }
 
-// value sets the value of a column, or returns the reason why it cannot.
+// value sets the value of a column. See csvParser.value for the errors.
 func (p *jsonParser) value(c *wanted, text []byte, line, row int) (bad, err error) {
 	var v jsonValue
 	if c.field >= 0 {
@@ -542,7 +535,7 @@ func (p *jsonParser) value(c *wanted, text []byte, line, row int) (bad, err erro
 		return nil, nil
 	}
 	raw := text[v.lo:v.hi]
-	// The parsers of numbers require pad bytes before them.
+	// Number parsers require pad bytes before the value.
 	p.buf = binary.LittleEndian.AppendUint64(p.buf[:0], 0)
 	if v.doubled {
 		p.buf = unescape(p.buf, raw)
@@ -554,7 +547,7 @@ func (p *jsonParser) value(c *wanted, text []byte, line, row int) (bad, err erro
 		c.strings.Store(true)
 	}
 	switch {
-	case v.of == '"' && c.form == Extreme && c.typ == column.Bytes: // with any contents
+	case v.of == '"' && c.form == Extreme && c.typ == column.Bytes: // may look like a number
 		c.texts.add(value)
 		return nil, nil
 	case c.has(v.of, value) && c.set(row, p.buf, pad, len(p.buf)):
@@ -571,8 +564,8 @@ func (p *jsonParser) value(c *wanted, text []byte, line, row int) (bad, err erro
 	return bad, err
 }
 
-// has reports whether a column may have a JSON value. A string is no number, unless the column is
-// forced to numbers. A key that is compared with integers may be the text of one.
+// has reports whether a JSON value is allowed in a column. A string is not a number, unless the
+// column is forced to numbers. Keys that are compared with integers may be strings.
 func (c *wanted) has(of byte, value []byte) bool {
 	if of != '"' || c.typ == column.Bytes || c.fixed || c.form == Forced || c.form == Present {
 		return true

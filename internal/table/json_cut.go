@@ -6,8 +6,8 @@ import (
 	"iter"
 )
 
-// nestedJSON reports whether JSON that begins with head is other than an object on each line: an
-// array, or objects over several lines. Arrays and such objects are read more slowly.
+// nestedJSON reports whether JSON is not one object per line: an array, or objects that span lines.
+// It decides by the first bytes. Reading such JSON is slower.
 func nestedJSON(head []byte, whole bool) bool {
 	head = bytes.TrimLeft(head, " \t\r\n")
 	end := lineEnd(head, 0)
@@ -27,26 +27,27 @@ func nestedJSON(head []byte, whole bool) bool {
 	return err != nil && (s.at >= end || s.b[s.at] == '{')
 }
 
-// jsonCutter finds objects, including those of arrays and those over several lines. Each is a mark.
+// jsonCutter finds objects in arrays, and objects that span lines. Each object is a mark.
 //
-// A bad object ends before a brace that begins a line or follows a comma, if the error is there: a
-// bracket is missing before it. Otherwise it ends with its closing brace. If brackets do not match,
-// it ends before the next brace or with the line.
+// A bad object may lack its closing bracket. If the error is at a brace that begins a line or
+// follows a comma, the object ends there. Otherwise it ends with its closing brace. If its brackets
+// do not match, it ends at the next brace or at the line end.
 type jsonCutter struct {
 	pos   int
 	marks []mark
 
-	array      bool // in an array
-	want       byte // expected next there: ',' after a value, '{' after a comma, 0 at the beginning
-	recovering bool // after an error: commas and brackets may be missing
-	spent      int  // bytes scanned in vain, less those read since
+	array bool // inside an array
+	// next byte expected in an array: ',' after a value, '{' after a comma, 0 at the start
+	want       byte
+	recovering bool // after an error, commas and brackets may be missing
+	spent      int  // bytes scanned without success, minus the bytes read since
 }
 
 const (
-	// maxRecovery bounds the search after an error for the end of a bad object, also if many are
-	// bad.
+	// maxRecovery bounds the search for the end of a bad object. The bound applies to consecutive
+	// bad objects together.
 	maxRecovery = 64 << 10
-	// jsonToken exceeds the length of any token but text and numbers.
+	// jsonToken exceeds the length of all tokens, except strings and numbers.
 	jsonToken = 8
 )
 
@@ -54,14 +55,14 @@ func (c *jsonCutter) next() []mark {
 	marks := c.marks
 	c.pos, c.marks = 0, nil
 	if marks == nil {
-		marks = []mark{} // not lines
+		marks = []mark{} // an empty list, because nil would mean lines
 	}
 	return marks
 }
 
 func (c *jsonCutter) drop([]byte) int { return 0 }
 
-// read records how far b has been read.
+// read records that b[:to] has been read.
 func (c *jsonCutter) read(to int) {
 	c.spent = max(c.spent-(to-c.pos), 0)
 	c.pos = to
@@ -112,8 +113,8 @@ func (c *jsonCutter) whole(b []byte, last bool) int {
 	}
 }
 
-// skip leaves out the bad text that begins at pos, with an error at an offset. It returns false if
-// it needs more text.
+// skip skips bad text that begins at c.pos. at is the offset of the error. It returns false if it
+// needs more text.
 func (c *jsonCutter) skip(b []byte, at int, last bool, bad error) bool {
 	end := at
 	before := bytes.TrimRight(b[c.pos:at], " \t\r\n")
@@ -145,9 +146,8 @@ func (c *jsonCutter) skip(b []byte, at int, last bool, bad error) bool {
 	return true
 }
 
-// closingBracket returns the offset after the bracket that closes the one at b[at]. If no bracket
-// does, because others do not match, or text continues over the end of a line, it returns the place
-// of that error.
+// closingBracket returns the offset after the bracket that closes the bracket at b[at]. If brackets
+// do not match, or a string contains a line end, it returns the offset of the error and false.
 func closingBracket(b []byte, at int) (end int, closed bool) {
 	var open []byte
 	for ; at < len(b); at++ {
@@ -175,8 +175,8 @@ func closingBracket(b []byte, at int) (end int, closed bool) {
 	return len(b), false
 }
 
-// objects yields the rows of JSON, which are marked or lines, with their lines. Offsets are those
-// of buf.
+// objects yields the rows of a JSON block with their line numbers. Rows are the marks, or the lines
+// if marks is nil. Offsets refer to buf.
 func (b *block) objects() iter.Seq2[int, mark] {
 	return func(yield func(int, mark) bool) {
 		line, at := b.line, pad

@@ -69,7 +69,7 @@ func TestNestedJSON(t *testing.T) {
 	}
 }
 
-// Arrays and objects over several lines have the rows of encoding/json.
+// For arrays, and for objects that span lines, rows agree with encoding/json.
 func TestNestedJSONAgainstEncodingJSON(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	value := func() any {
@@ -105,7 +105,7 @@ func TestNestedJSONAgainstEncodingJSON(t *testing.T) {
 			}
 		}
 		if !nestedJSON([]byte(b.String()), true) {
-			continue // nothing, or an object on the first line, and so on each
+			continue // nothing, or an object on the first line, which means one object per line
 		}
 		opts := Options{Format: JSON, BlockSize: 1 + rng.IntN(100), first: 1 << 20, Workers: 2}
 		names, rows, _, err := readText(t, b.String(), opts)
@@ -124,7 +124,7 @@ func TestNestedJSONAgainstEncodingJSON(t *testing.T) {
 	}
 }
 
-// asText returns a value in the form of a column of text.
+// asText returns a JSON value as a text column stores it.
 func asText(raw json.RawMessage) any {
 	var s string
 	switch {
@@ -136,7 +136,7 @@ func asText(raw json.RawMessage) any {
 	return string(raw)
 }
 
-// Bad objects are left out in linear time: in seconds, not hours.
+// Bad objects are skipped in linear time: in seconds, not hours.
 func TestBadObjectsTakeLinearTime(t *testing.T) {
 	start := time.Now()
 	for _, part := range []string{`{"a":1,`, "{\"a\":\n", "{\"a\":x\n", `{"a":x,`, `{"a":[x]`, "{\"a\":[x\n", "{\"a\":\"x\n", "oops\n", "}", `{"a":"\x"`} {
@@ -158,7 +158,7 @@ func FuzzNestedJSON(f *testing.F) {
 		f.Add(text, 3)
 	}
 	f.Fuzz(func(t *testing.T, text string, size int) {
-		// Rows do not depend on how a text is cut, and those of a valid text are right.
+		// Rows do not depend on the sizes of blocks. The rows of valid text are correct.
 		opts := Options{Format: JSON, BlockSize: min(max(size, 1), 1<<16), first: 1 << 20, Workers: 2, SkipBad: true}
 		_, rows, skipped, err := readText(t, text, opts)
 		opts.BlockSize = 1 << 20

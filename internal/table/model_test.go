@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// readText returns all rows of a text as text, or an error.
+// readText reads all rows of a text. All values are text.
 func readText(t testing.TB, text string, opts Options) (names []string, rows [][]any, skipped int, err error) {
 	tab, err := Open(t.Context(), []string{Stdin}, strings.NewReader(text), &opts)
 	if err != nil {
@@ -55,7 +55,7 @@ func TestAgainstEncodingCSV(t *testing.T) {
 	})
 }
 
-// againstJSON compares each line with encoding/json.
+// againstJSON compares the rows of a text with encoding/json, line by line.
 func againstJSON(t testing.TB, text string, opts Options) {
 	opts.Format, opts.SkipBad = JSON, true
 	var want []map[string]json.RawMessage
@@ -63,7 +63,7 @@ func againstJSON(t testing.TB, text string, opts Options) {
 	for line := range strings.SplitSeq(text, "\n") {
 		var object map[string]json.RawMessage
 		if !utf8.ValidString(line) {
-			return // encoding/json has other text for it
+			return // encoding/json returns other text for it
 		}
 		if strings.HasPrefix(strings.TrimLeft(line, " \t\r"), "{") && json.Unmarshal([]byte(line), &object) == nil {
 			want = append(want, object)
@@ -72,7 +72,7 @@ func againstJSON(t testing.TB, text string, opts Options) {
 			}
 		} else if object, comma := strings.CutSuffix(strings.TrimSpace(line), ","); comma && json.Valid([]byte(object)) &&
 			nestedJSON([]byte(text), true) {
-			// after an error, an object may have a comma before it if objects extend over lines
+			// After an error, a comma may precede an object if objects span lines.
 			return
 		}
 	}
@@ -173,7 +173,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestBlocksAgree checks that rows do not depend on how a text is cut.
+// TestBlocksAgree checks that rows do not depend on the sizes of blocks.
 func TestBlocksAgree(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("id,name,x\n")

@@ -8,12 +8,12 @@ import (
 	"unsafe"
 )
 
-// pad is the number of bytes before and after the text of a block. With it, loads of eight bytes
-// may end or begin at any byte of the text.
+// pad is the number of bytes before and after the text of a block. With them, an eight-byte load
+// may start or end at any byte of the text.
 const pad = 8
 
-// digits8 returns the number in the last n bytes of w, 1 to 8 digits. It returns false if one is no
-// digit.
+// digits8 returns the number in the last n bytes of w, 1 to 8 digits. It returns false if a byte is
+// not a digit.
 func digits8(w uint64, n int) (uint64, bool) {
 	const zeros, high = 0x3030303030303030, 0xf0f0f0f0f0f0f0f0
 	shift := uint(64 - 8*n)
@@ -21,15 +21,15 @@ func digits8(w uint64, n int) (uint64, bool) {
 	if w&high|(w+0x0606060606060606)&high>>4 != 0x3333333333333333 {
 		return 0, false
 	}
-	// Combine digits to pairs, then pairs, then these.
+	// Combine digits to numbers of two, four and eight digits.
 	w = w & 0x0f0f0f0f0f0f0f0f * (1 + 10<<8) >> 8
 	w = w & 0x00ff00ff00ff00ff * (1 + 100<<16) >> 16
 	return w & 0x0000ffff0000ffff * (1 + 10000<<32) >> 32, true
 }
 
-// parseInt reads an integer of 64 bits, b[lo:hi], with pad bytes before it. It refuses leading
-// zeros and a plus unless lenient is set: such numbers are codes, and would change when they are
-// written.
+// parseInt parses a 64-bit integer, b[lo:hi]. b must have pad bytes before lo. Leading zeros and a
+// plus are allowed only if lenient is set. Without lenient such text is a code, which a number
+// would not preserve.
 func parseInt(b []byte, lo, hi int, lenient bool) (int64, bool) {
 	negative := false
 	if lo < hi && (b[lo] == '-' || lenient && b[lo] == '+') {
@@ -62,11 +62,11 @@ func parseInt(b []byte, lo, hi int, lenient bool) (int64, bool) {
 	return int64(v), v <= math.MaxInt64
 }
 
-// powers holds the powers of ten that float64 represents exactly.
+// powers lists the powers of ten that float64 represents exactly.
 var powers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
 	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
-// parseUint reads an unsigned integer of 64 bits, b[lo:hi], with pad bytes before it.
+// parseUint parses an unsigned 64-bit integer, b[lo:hi]. b must have pad bytes before lo.
 func parseUint(b []byte, lo, hi int, lenient bool) (uint64, bool) {
 	if v, ok := parseInt(b, lo, hi, lenient); ok {
 		return uint64(v), v >= 0
@@ -79,15 +79,15 @@ func parseUint(b []byte, lo, hi int, lenient bool) (uint64, bool) {
 			lo++
 		}
 	}
-	if hi-lo < 19 || hi-lo > 20 || b[lo] == '0' || b[lo] == '+' { // others are int64, or invalid
+	if hi-lo < 19 || hi-lo > 20 || b[lo] == '0' || b[lo] == '+' { // not a uint64 beyond int64
 		return 0, false
 	}
 	v, err := strconv.ParseUint(string(b[lo:hi]), 10, 64)
 	return v, err == nil
 }
 
-// parseFloat reads a number, to the nearest float64. It refuses numbers beyond all float64.
-// parseWord reads NaN and infinities.
+// parseFloat parses a number and rounds it to the nearest float64. It returns false for numbers
+// beyond the range of float64. It also accepts the words of parseWord.
 func parseFloat(s []byte) (float64, bool) {
 	i, negative := 0, false
 	if i < len(s) && (s[i] == '-' || s[i] == '+') {
@@ -100,7 +100,8 @@ func parseFloat(s []byte) (float64, bool) {
 		switch c := s[i]; {
 		case c-'0' < 10:
 			digits++
-			mantissa = 10*mantissa + uint64(c-'0') // wraps: more than 15 digits are not read here
+			// may wrap, but is not used for more than 15 digits
+			mantissa = 10*mantissa + uint64(c-'0')
 			continue
 		case c == '.' && point < 0:
 			point = i
@@ -125,7 +126,7 @@ func parseFloat(s []byte) (float64, bool) {
 		v, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(s), len(s)), 64)
 		return v, err == nil
 	}
-	v := float64(mantissa) // exact, and so is the power: one rounding
+	v := float64(mantissa) // mantissa and power are exact, so the result is rounded once
 	if exponent < 0 {
 		v /= powers[-exponent]
 	} else {
@@ -137,8 +138,8 @@ func parseFloat(s []byte) (float64, bool) {
 	return v, true
 }
 
-// parseWord reads NaN and infinities in the spellings of programs: in any case, with a sign,
-// Infinity in full, and NaN with C's suffix in parentheses.
+// parseWord parses NaN and infinities as programs write them: in any case, with a sign, as
+// Infinity, and with C's NaN suffix in parentheses.
 func parseWord(s []byte) (float64, bool) {
 	negative := false
 	if len(s) > 0 && (s[0] == '-' || s[0] == '+') {
@@ -158,7 +159,7 @@ func parseWord(s []byte) (float64, bool) {
 	return 0, false
 }
 
-// payload reports whether text after NaN is nothing, or letters and digits in parentheses.
+// payload reports whether text is empty, or consists of letters and digits in parentheses.
 func payload(s []byte) bool {
 	if len(s) == 0 {
 		return true
@@ -174,7 +175,7 @@ func payload(s []byte) bool {
 	return true
 }
 
-// integral reports whether a number is written as an integer: digits after a sign.
+// integral reports whether a number is written with only a sign and digits.
 func integral(s []byte) bool {
 	if len(s) > 0 && (s[0] == '-' || s[0] == '+') {
 		s = s[1:]
@@ -187,11 +188,11 @@ func integral(s []byte) bool {
 	return len(s) > 0
 }
 
-// maxExact is the largest integer up to which float64 represents all integers.
+// maxExact is 2^53. float64 represents all integers up to it.
 const maxExact = 1 << 53
 
-// parseExact is parseFloat of b[lo:hi], with pad bytes before it. It refuses integers that float64
-// does not represent.
+// parseExact parses a float, b[lo:hi]. b must have pad bytes before lo. It returns false for
+// integers that float64 does not represent exactly.
 func parseExact(b []byte, lo, hi int) (float64, bool) {
 	v, ok := parseFloat(b[lo:hi])
 	if !ok || !(math.Abs(v) >= maxExact) || !integral(b[lo:hi]) {
@@ -201,7 +202,6 @@ func parseExact(b []byte, lo, hi int) (float64, bool) {
 	return v, ok && v < 1<<63 && int64(v) == n
 }
 
-// parseExponent reads "e-12".
 func parseExponent(s []byte) (e int, ok bool) {
 	if len(s) < 2 || s[0]|0x20 != 'e' {
 		return 0, false
@@ -232,7 +232,6 @@ func btoi(b bool) int {
 	return 0
 }
 
-// parseBool reads true and false.
 func parseBool(s []byte) (value, ok bool) {
 	switch string(s) {
 	case "true":
@@ -243,10 +242,10 @@ func parseBool(s []byte) (value, ok bool) {
 	return false, false
 }
 
-// canonicalKey returns a key as it is compared: as it is written, but one NaN for all its
-// spellings, and zero without a minus.
+// canonicalKey returns the form of a key that is compared. All spellings of NaN become "NaN", and
+// zero loses its minus. Other keys are unchanged.
 func canonicalKey(s []byte) []byte {
-	if len(s) < 2 || s[0]-'0' < 10 { // nearly all keys
+	if len(s) < 2 || s[0]-'0' < 10 { // the case of nearly all keys
 		return s
 	}
 	if s[0] == '-' && isZero(s[1:]) {
@@ -258,7 +257,7 @@ func canonicalKey(s []byte) []byte {
 	return s
 }
 
-// isZero reports whether text is zero without a sign, such as 0, .00 and 0e5.
+// isZero reports whether text without a sign is zero, such as 0, .00 and 0e5.
 func isZero(s []byte) bool {
 	zeros, point := 0, false
 	for i, c := range s {
@@ -275,17 +274,16 @@ func isZero(s []byte) bool {
 	return zeros > 0
 }
 
-// decimal is a number as it is written: 0.digits times ten to an exponent.
+// decimal is a number in decimal notation: 0.digits times ten to the exponent.
 type decimal struct {
 	negative bool
 	exponent int64
-	digits   []byte // none for zero; may contain a point
+	digits   []byte // empty for zero; may contain a point
 }
 
-// maxExponent bounds exponents. Numbers beyond it are equal if their digits are.
+// maxExponent bounds exponents. Two numbers with larger exponents are equal if their digits are.
 const maxExponent = 1 << 60
 
-// parseDecimal parses a number of any size.
 func parseDecimal(s []byte) (d decimal, ok bool) {
 	if len(s) > 0 && (s[0] == '-' || s[0] == '+') {
 		d.negative = s[0] == '-'
@@ -318,7 +316,7 @@ func parseDecimal(s []byte) (d decimal, ok bool) {
 		if _, ok := parseExponent(s[end:]); !ok {
 			return d, false
 		}
-		e, _ = strconv.ParseInt(string(s[end+1:]), 10, 64) // out of range: the nearest
+		e, _ = strconv.ParseInt(string(s[end+1:]), 10, 64) // the nearest value if out of range
 		e = min(max(e, -maxExponent), maxExponent)
 	}
 	if first < 0 {
@@ -335,8 +333,8 @@ func parseDecimal(s []byte) (d decimal, ok bool) {
 	return d, true
 }
 
-// whole returns the digits of an integer of at most 20 digits, with its sign and without leading
-// zeros. It returns false if d is none.
+// whole returns the sign and digits of an integer of at most 20 digits, without leading zeros. It
+// returns false if d is no such integer.
 func (d *decimal) whole() ([]byte, bool) {
 	if len(d.digits) == 0 {
 		return []byte("0"), true

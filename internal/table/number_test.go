@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// padded returns a text between pad bytes that are digits, which must not matter.
+// padded returns text between pad bytes. They are digits, which must not change the result.
 func padded(s string) (b []byte, lo, hi int) {
 	return []byte("77777777" + s + "77777777"), pad, pad + len(s)
 }
@@ -20,7 +20,7 @@ func padded(s string) (b []byte, lo, hi int) {
 func TestNumbers(t *testing.T) {
 	for _, tt := range []struct {
 		text    string
-		strict  any // integer, nil: none
+		strict  any // expected integer; nil if none
 		lenient any
 		float   any
 	}{
@@ -93,7 +93,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// The kind of a value agrees with the parsers that accept it.
+// The kind of a value agrees with the parsers that accept the value.
 func TestClassify(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.OneOf(rapid.StringMatching(`[-+]?[0-9]{1,21}`), rapid.StringMatching(`[-+0-9.eE]{0,8}`),
@@ -127,7 +127,7 @@ func TestClassify(t *testing.T) {
 	})
 }
 
-// Decimals compare as rational numbers do.
+// Decimals compare like rational numbers.
 func TestDecimals(t *testing.T) {
 	number := rapid.OneOf(
 		rapid.StringMatching(`[-+]?[0-9]{1,21}`),

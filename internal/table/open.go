@@ -17,13 +17,12 @@ import (
 	"github.com/weftgo/weft/internal/table/compress"
 )
 
-// counting counts the bytes read of a file.
 type counting struct {
 	io.Reader
 	in   *input
-	high *atomic.Int64 // those of the file, or of a range of it
+	high *atomic.Int64 // counter of the file or the range
 	at   int64
-	size int64 // of a range; 0: unknown
+	size int64 // size of the range; 0 if unknown
 }
 
 func (c *counting) Read(b []byte) (int, error) {
@@ -44,7 +43,7 @@ type stream struct {
 	closers []io.Closer
 }
 
-// Close closes the file. Idempotent.
+// Close closes the file. Further calls do nothing.
 func (s *stream) Close() error {
 	var errs []error
 	for _, c := range s.closers {
@@ -54,27 +53,27 @@ func (s *stream) Close() error {
 	return errors.Join(errs...)
 }
 
-// input is a file by name.
+// input is a file that can be opened by its name.
 type input struct {
 	name    string
 	files   Files
 	stdin   io.Reader
-	regular bool          // allows random access
-	size    int64         // of a regular file
-	spool   *spool        // of a stream
-	read    *atomic.Int64 // bytes of all files
-	high    atomic.Int64  // bytes read of this file
-	ranges  sync.Map      // *atomic.Int64 of ranges, by their start
+	regular bool          // the file has random access
+	size    int64         // set if regular
+	spool   *spool        // copy of a stream
+	read    *atomic.Int64 // bytes read from all files
+	high    atomic.Int64  // bytes read from this file
+	ranges  sync.Map      // maps the start of a range to an *atomic.Int64, the bytes read
 
 	maxBytes int64
 	tempDir  string
 }
 
-// reached counts the bytes of the file up to an offset. Each counts once, though the file may be
-// read several times: its beginning to find types, and all of it if they were wrong.
+// reached counts the bytes of the file before an offset. Each byte counts once, even if the file is
+// read several times, for example first to find types.
 func (in *input) reached(at int64) { in.count(&in.high, at) }
 
-// count counts the bytes from the beginning of the file, or of a range, up to an offset.
+// count sets a counter to at, unless it is already larger, and adds the difference to in.read.
 func (in *input) count(bytes *atomic.Int64, at int64) {
 	for {
 		high := bytes.Load()
@@ -88,16 +87,15 @@ func (in *input) count(bytes *atomic.Int64, at int64) {
 	}
 }
 
-// from returns the number of bytes read of the range that begins at an offset.
+// from returns the counter for the range that begins at an offset.
 func (in *input) from(at int64) *atomic.Int64 {
 	n, _ := in.ranges.LoadOrStore(at, new(atomic.Int64))
 	return n.(*atomic.Int64)
 }
 
-// rereadable reports whether the file can be read more than once.
 func (in *input) rereadable() bool { return in.regular || in.spool != nil && in.spool.rereadable() }
 
-// open opens a file and decompresses it, if it is compressed.
+// open opens the file and decompresses it if needed.
 func (in *input) open(ctx context.Context) (*stream, error) {
 	s := &stream{}
 	var raw io.Reader
@@ -128,7 +126,6 @@ func (in *input) open(ctx context.Context) (*stream, error) {
 	return s, nil
 }
 
-// openText opens a file of text.
 func (in *input) openText(ctx context.Context) (*stream, error) {
 	s, err := in.open(ctx)
 	if err != nil {
@@ -149,7 +146,6 @@ func (s *stream) decode() error {
 	return err
 }
 
-// closing is a Closer that cannot fail.
 type closing func()
 
 func (c closing) Close() error {
@@ -157,7 +153,7 @@ func (c closing) Close() error {
 	return nil
 }
 
-// failed adds the name of the file to an error without it.
+// failed adds the name of the file to an error, unless the error contains it.
 func (in *input) failed(err error) error {
 	if errors.As(err, new(*RowError)) {
 		return err
@@ -168,7 +164,7 @@ func (in *input) failed(err error) error {
 	return fmt.Errorf("%s: %w", display(in.name), err)
 }
 
-// open determines the format of a file.
+// open opens a file and determines its format.
 func (t *Table) open(ctx context.Context, name string, stdin io.Reader) (source, error) {
 	in := &input{name: name, files: t.opts.Files, stdin: stdin, read: &t.read, maxBytes: t.opts.MaxBytes,
 		tempDir: t.opts.TempDir}
@@ -190,7 +186,7 @@ func (t *Table) open(ctx context.Context, name string, stdin io.Reader) (source,
 	return src, nil
 }
 
-// source determines the format of a stream.
+// source determines the format of a stream and reads its beginning.
 func (t *Table) source(ctx context.Context, in *input, s *stream) (source, error) {
 	head, err := s.Peek(512)
 	if err != nil && err != io.EOF {
@@ -221,8 +217,7 @@ func (t *Table) source(ctx context.Context, in *input, s *stream) (source, error
 	return openText(ctx, in, s, format, &t.opts)
 }
 
-// extension returns the suffix of a file's name that shows its format, without that of a
-// compression.
+// extension returns the suffix of a file name, ignoring the suffix of a compression.
 func extension(name string) string {
 	name = strings.ToLower(name)
 	for _, suffix := range compress.Suffixes {
@@ -231,8 +226,8 @@ func extension(name string) string {
 	return filepath.Ext(name)
 }
 
-// typedFormat returns the format of a file that is no text, by its first bytes, or by its name. It
-// returns Auto for text.
+// typedFormat returns Parquet or Arrow, according to the first bytes of a file or its name. For
+// text it returns Auto.
 func typedFormat(name string, head []byte) Format {
 	switch {
 	case bytes.HasPrefix(head, []byte("PAR1")):
@@ -252,7 +247,7 @@ func typedFormat(name string, head []byte) Format {
 // jsonStart matches the start of JSON objects, which is unlikely in CSV.
 var jsonStart = regexp.MustCompile(`^[ \t\r\n]*(\{|\[[ \t\r\n]*[\[\]{])`)
 
-// textFormat returns the format of a text by its name, or by its first bytes.
+// textFormat returns the format of a text file, according to its name or its first bytes.
 func textFormat(name string, head []byte) Format {
 	switch extension(name) {
 	case ".csv":

@@ -13,21 +13,21 @@ import (
 // Format is the format of a file.
 type Format uint8
 
-// The formats. Auto is determined by the name of a file and its first bytes.
+// The formats. Auto means that the name and the first bytes of a file determine its format.
 const (
 	Auto Format = iota
 	CSV
 	TSV
-	JSON // an object on each line
+	JSON // objects, usually one per line
 	Parquet
-	Arrow // files and streams
+	Arrow // Arrow files and streams
 )
 
 var formats = []string{"auto", "csv", "tsv", "json", "parquet", "arrow"}
 
 func (f Format) String() string { return formats[f] }
 
-// ParseFormat returns the format of a name.
+// ParseFormat returns the format with the given name.
 func ParseFormat(name string) (Format, error) {
 	if i := slices.Index(formats, name); i >= 0 {
 		return Format(i), nil
@@ -38,9 +38,9 @@ func ParseFormat(name string) (Format, error) {
 // Header chooses whether the first line of CSV and TSV names the columns.
 type Header uint8
 
-// HeaderAuto: the first line is a header if in some column it has text while the rows of the first
-// MiB have numbers, or true and false. Otherwise it is a header if it has neither numbers nor true
-// or false. A column with an empty name is named by its number, from 1 on.
+// HeaderAuto examines the rows in the first MiB. The first line is a header if some column has text
+// there, and only numbers or booleans in all other rows. It is also a header if it contains neither
+// numbers nor booleans. An empty name is replaced by the column's number, counted from 1.
 const (
 	HeaderAuto Header = iota
 	HeaderYes
@@ -49,7 +49,7 @@ const (
 
 var headers = []string{"auto", "yes", "no"}
 
-// ParseHeader reads auto, yes or no.
+// ParseHeader parses auto, yes or no.
 func ParseHeader(name string) (Header, error) {
 	if i := slices.Index(headers, name); i >= 0 {
 		return Header(i), nil
@@ -57,46 +57,44 @@ func ParseHeader(name string) (Header, error) {
 	return 0, fmt.Errorf("%.40q: want %s or %s", name, strings.Join(headers[:2], ", "), headers[2])
 }
 
-// Options configure reading of files. The zero value is the default.
+// Options configure how files are read. The zero value has the defaults.
 type Options struct {
 	Format    Format
 	Header    Header
-	Separator byte     // between the fields of CSV; 0: determined by the first rows
-	Nulls     []string // texts for null in CSV and TSV, without quotes; none: the empty field
-	Text      []string // columns that are text, for any values
-	Number    []string // columns that are numbers, compared by value
-	SkipBad   bool     // leave bad rows out and count their lines
+	Separator byte     // separator of CSV fields; 0: determined by the first rows
+	Nulls     []string // unquoted fields of CSV and TSV that mean null; default: the empty field
+	Text      []string // columns to read as text, whatever their values
+	Number    []string // columns to read as numbers, compared by value
+	SkipBad   bool     // skip bad rows and count their lines
 
-	// LazyQuotes treats quotes in fields that do not begin with one, and quotes in quotes that are
-	// not doubled, as text, as the option of encoding/csv does.
+	// LazyQuotes accepts quotes within fields, and quotes that are not doubled, as text, like the
+	// option of encoding/csv.
 	LazyQuotes bool
-	// Lines promises that no field of CSV has a line break, so that files can be cut anywhere: see
-	// [Table.Ranges]. A field with one makes a bad row. It excludes LazyQuotes.
+	// Lines asserts that no CSV field contains a line break, so that [Table.Ranges] can split
+	// files. A field with a line break makes a bad row. Lines excludes LazyQuotes.
 	Lines bool
-	// Files opens files by name. nil: those of this machine.
+	// Files opens files by name. nil: local files.
 	Files Files
-	// Note, if not nil, receives hints for the user, a line each.
+	// Note, if not nil, receives hints for the user, one line each.
 	Note func(line string)
 
-	// MaxBytes bounds the memory of input that is read as a whole, which is Parquet from a stream.
-	// It also bounds the copy of a text stream for a second reading, if no directory on a disk can
-	// hold it. 0: 4 GiB.
+	// MaxBytes bounds input that is held in memory as a whole, such as Parquet from a stream. It
+	// also bounds the copy of a text stream if the copy cannot be on a disk. 0: 4 GiB.
 	MaxBytes int64
-	// TempDir is the directory of the copy of a stream; see spill.Create.
+	// TempDir is the directory for the copy of a stream; see spill.Create.
 	TempDir string
 	// Memory is an approximate bound on the memory for reading a Parquet file, in bytes. 0: no
 	// bound.
 	Memory int64
-	// Workers is the number of goroutines that parse text; default GOMAXPROCS, at most 16.
+	// Workers is the number of goroutines that parse text. Default: GOMAXPROCS, but at most 16.
 	Workers int
-	// BlockSize is the number of bytes that each parses at a time; default 8 MiB.
+	// BlockSize is the number of bytes that a worker parses at a time. Default: 8 MiB.
 	BlockSize int
 
 	first  int // size of the first block, which determines types
-	maxRow int // bound on the text of a row in memory
+	maxRow int // bound on the bytes of a row
 }
 
-// nulls returns the texts for null.
 func (o *Options) nulls() []string {
 	if len(o.Nulls) == 0 {
 		return []string{""}
@@ -114,50 +112,50 @@ func (o *Options) note(format string, args ...any) {
 type Field struct {
 	Name string
 	Type column.Type
-	// Arrow is the type of the column in a file with types; nil for text.
+	// Arrow is the type in a file that states types. It is nil for text.
 	Arrow arrow.DataType
-	// Text says that values are ordered by their bytes, also if they are numbers: the column has
-	// type text, or is forced to it.
+	// Text reports that the column has type text, or is forced to it. Its values are then ordered
+	// by bytes, even if they look like numbers.
 	Text bool
-	// Literal is the form in JSON of values that are held as text: see [Table.Literal].
+	// Literal is the JSON type of values that are stored as text; see [Table.Literal].
 	Literal string
 
-	err error // the reason why columns cannot hold the values
+	err error // reason why columns cannot hold the values
 }
 
-// Err returns the reason why columns cannot hold the values of a field, nil if they can.
+// Err returns the reason why columns cannot hold the field's values, or nil if they can.
 func (f Field) Err() error { return f.err }
 
-// Batch is some rows of the requested columns.
+// Batch holds the requested columns of consecutive rows.
 type Batch struct {
 	Columns []column.Column
-	// At orders rows: row i, if no filter leaves rows out, has the ordinal At+i, independent of
-	// where and in which ranges the files are read.
+	// At orders the rows of all files. If no filter omits rows, row i has the ordinal At+i. It does
+	// not depend on the process or the range that reads the row.
 	At      uint64
-	Rows    int // rows read; more than the columns have if a filter leaves some out
-	Skipped int // lines of bad rows that are left out
-	Bytes   int // bytes of files read since the batch before
+	Rows    int // number of rows read, including rows that a filter omits
+	Skipped int // number of lines of skipped bad rows
+	Bytes   int // number of file bytes read since the previous batch
 
-	members *members // of a memberParser
-	looks   []kinds  // kinds of values in columns that do not fit their types
+	members *members // result of a memberParser
+	looks   []kinds  // kinds of the values that do not fit their column's type
 }
 
 // RowError is an error in a row.
 type RowError struct {
 	File string
-	Line int // from 1 on, of the row's first line
+	Line int // number of the row's first line, from 1
 	Err  error
 }
 
 func (e *RowError) Error() string { return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err) }
 func (e *RowError) Unwrap() error { return e.Err }
 
-// Widening is a value that does not fit the type found so far for its column. The table must be
-// read again with a type that has the value.
+// Widening reports a value that does not fit the type found so far for its column. The table must
+// be read again with another type.
 type Widening struct {
 	File     string
 	Line     int
-	Column   int // of the table
+	Column   int // index in the table
 	Name     string
 	Value    string
 	To       column.Type
@@ -180,8 +178,8 @@ func (e *Widening) Error() string {
 	)
 }
 
-// UnknownMember is a member of JSON objects that first appears after the known ones. The table must
-// be read again, with one more column.
+// UnknownMember reports a JSON member that first occurs after the columns were determined. The
+// table must be read again with another column.
 type UnknownMember struct {
 	File     string
 	Line     int
@@ -199,7 +197,6 @@ func (e *UnknownMember) Error() string {
 	)
 }
 
-// streamHint returns advice for a stream that cannot be read again.
 func streamHint(isStream bool) string {
 	if isStream {
 		return "; or write the stream to a file first, which weft can read again"

@@ -20,11 +20,12 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// createdBy is the creator of Parquet files of this command.
+// createdBy is the creator that this command writes into Parquet files.
 const createdBy = "weft"
 
-// WrittenByWeft reports whether a file is a complete Parquet file of this command. Only such a file
-// is an earlier output: others may be the inputs of a command line with a forgotten output.
+// WrittenByWeft reports whether a file is a complete Parquet file that this command wrote. Only
+// such a file may be overwritten. Any other file may be an input of a command line without an
+// output.
 func WrittenByWeft(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil {
@@ -83,7 +84,7 @@ func openParquet(ctx context.Context, in *input, s *stream, maxBytes, memory int
 			rows, done := max(p.Rows(), 1), int64(0)
 			for b, err := range p.Filtered(ctx, f, keys, fields...) {
 				batch := Batch{Columns: b.Columns, Rows: int(b.Rows)}
-				for i := len(batch.Columns); err == nil && i < len(fields); i++ { // no rows
+				for i := len(batch.Columns); err == nil && i < len(fields); i++ { // without rows
 					batch.Columns = append(batch.Columns, Empty(src.names[fields[i]].Type))
 				}
 				done += b.Rows
@@ -105,7 +106,7 @@ func fieldsIn(columns []wanted) []int {
 	return fields
 }
 
-// ArrowOf returns the Arrow type of a type of Parquet files. Nested fields, which are not read, are
+// ArrowOf returns the Arrow type for a Parquet type. Nested fields, which are not supported, become
 // structs.
 func ArrowOf(t parquet.Type) goarrow.DataType {
 	zone := ""
@@ -136,22 +137,22 @@ func ArrowOf(t parquet.Type) goarrow.DataType {
 	return goarrow.StructOf()
 }
 
-// units holds the units of time that Arrow and Parquet share.
+// units maps the time units that Arrow and Parquet share.
 var units = map[time.Duration]goarrow.TimeUnit{
 	time.Millisecond: goarrow.Millisecond,
 	time.Microsecond: goarrow.Microsecond,
 	time.Nanosecond:  goarrow.Nanosecond,
 }
 
-// parquetWriter writes a file of columns.
 type parquetWriter struct {
 	fields []Field
-	// to the types of the file; nil: they have them already
+	// convert has a function for each column that converts it to the type of the file. The function
+	// is nil if no conversion is needed.
 	convert []func(column.Column) (column.Column, error)
 	w       *parquet.Writer
 }
 
-// NewParquet writes a Parquet file, compressed by Snappy. Text must be UTF-8.
+// NewParquet returns a writer of a Parquet file, compressed by Snappy. Text must be UTF-8.
 func NewParquet(w io.Writer, fields []Field, memory int64) (Writer, error) {
 	p := &parquetWriter{fields: fields, convert: make([]func(column.Column) (column.Column,
 		error), len(fields))}
@@ -170,8 +171,8 @@ func NewParquet(w io.Writer, fields []Field, memory int64) (Writer, error) {
 	return p, err
 }
 
-// parquetOf returns the type of a field in files, and the function that converts its columns, if
-// they need conversion. The Column of the type is None if Parquet has no such type.
+// parquetOf returns the Parquet type for a field. If columns need a conversion, it also returns the
+// function. The Column of the type is None if Parquet does not support the field.
 func parquetOf(f Field) (parquet.Type, func(column.Column) (column.Column, error)) {
 	arrowType := f.Arrow
 	if d, ok := arrowType.(*goarrow.DictionaryType); ok {
@@ -231,7 +232,7 @@ func parquetOf(f Field) (parquet.Type, func(column.Column) (column.Column, error
 	return is, nil
 }
 
-// convertEach makes a column of the values of another, nulls aside.
+// convertEach converts all values that are not null. It returns an error if convert returns false.
 func convertEach[F, T column.Fixed](c column.Column, convert func(F) (T, bool)) (column.Column,
 	error) {
 	from, to := column.Values[F](c), make([]T, c.Len())
@@ -254,7 +255,7 @@ func withNulls(c, of column.Column) column.Column {
 	return c
 }
 
-// days converts milliseconds to days.
+// days converts milliseconds to days, which must be whole.
 func days(c column.Column) (column.Column, error) {
 	const day = 86_400_000
 	return convertEach(c, func(v int64) (int32, bool) {
@@ -262,12 +263,11 @@ func days(c column.Column) (column.Column, error) {
 	})
 }
 
-// times1000 converts seconds to milliseconds.
 func times1000[T int32 | int64](c column.Column) (column.Column, error) {
 	return convertEach(c, func(v T) (T, bool) { return v * 1000, v*1000/1000 == v })
 }
 
-// highestFirst reverses the bytes of numbers, which Arrow has in the other order.
+// highestFirst converts little-endian numbers of Arrow to big-endian.
 func highestFirst(c column.Column, width int) (column.Column, error) {
 	data := make([]byte, c.Len()*width)
 	for i := range c.Len() {

@@ -9,27 +9,28 @@ import (
 	"iter"
 )
 
-// Range is a part of the files of a table that can be read by itself: row groups of a Parquet file,
-// lines of a text, or a whole file.
+// Range is a part of a table that can be read separately: row groups of a Parquet file, lines of a
+// text file, or a whole file.
 type Range struct {
-	Number int   `json:"number"` // from 0 on, in the order of the rows
-	File   int   `json:"file"`   // from 0 on
-	Lo     int64 `json:"lo"`     // row groups, or bytes of text: lines that begin there
-	Hi     int64 `json:"hi"`     // 0: all of the file
-	// Bytes is the approximate number of bytes to read.
+	Number int   `json:"number"` // index, from 0, in the order of rows
+	File   int   `json:"file"`   // index of the file
+	Lo     int64 `json:"lo"`     // first row group, or offset in a text file
+	Hi     int64 `json:"hi"`     // end of the range; 0 means the whole file
+	// Bytes is the approximate number of bytes to read. A range of a text file contains the lines
+	// that begin in it.
 	Bytes int64 `json:"bytes"`
 }
 
-// ranged reports whether the range is a part of its file.
+// ranged reports whether the range is only a part of its file.
 func (r Range) ranged() bool { return r.Hi > 0 }
 
-// rangeRows is the maximum number of rows of a range, and the distance of the ordinals of ranges.
+// rangeRows bounds the rows of a range. The ordinals of consecutive ranges differ by it.
 const rangeRows = 1 << 40
 
-// Ranges cuts the files at row groups, and at lines into parts of size bytes. It cuts text with a
-// row on each line: JSON with an object on each line, and CSV with [Options.Lines]. It does not cut
-// compressed text, UTF-16 and text with a byte order mark, nor streams and Arrow files. Ranges are
-// the same wherever the same files are open.
+// Ranges splits Parquet files into row groups, and text files into ranges of about size bytes. It
+// splits text only if each row is a line: JSON with an object on each line, and CSV with
+// [Options.Lines]. It does not split compressed text, UTF-16, text with a byte order mark, streams
+// and Arrow files. The ranges depend only on the files and options.
 func (t *Table) Ranges(size int64) ([]Range, error) {
 	var all []Range
 	for k, s := range t.sources {
@@ -45,8 +46,7 @@ func (t *Table) Ranges(size int64) ([]Range, error) {
 	return all, nil
 }
 
-// SelectRanges makes Batches read only some ranges from now on, in ascending order of their
-// numbers.
+// SelectRanges restricts Batches to the given ranges, which must be in ascending order.
 func (t *Table) SelectRanges(ranges []Range) {
 	t.selected = ranges
 	if ranges == nil {
@@ -54,7 +54,6 @@ func (t *Table) SelectRanges(ranges []Range) {
 	}
 }
 
-// selectedRanges returns the ranges to read: those of SelectRanges, or all files.
 func (t *Table) selectedRanges() []Range {
 	if t.selected != nil {
 		return t.selected
@@ -66,10 +65,11 @@ func (t *Table) selectedRanges() []Range {
 	return all
 }
 
-// looksStrings is a bit of Looks: the column has JSON strings, which are printed as strings.
+// looksStrings is a bit of Looks. It is set if the column contains JSON strings, which are also
+// written as strings.
 const looksStrings = 1 << 32
 
-// Looks returns the known kinds of values of each column, as input of Adopt of a table of the same
+// Looks returns the kinds of values seen in each column. Adopt adds them to a table of the same
 // files.
 func (t *Table) Looks() []uint64 {
 	looks := make([]uint64, len(t.columns))
@@ -82,9 +82,9 @@ func (t *Table) Looks() []uint64 {
 	return looks
 }
 
-// Adopt adds the findings of other tables of the same files in other ranges. It may change the
-// types of columns, and then rows must be read again. looks is the union of several results of
-// Looks.
+// Adopt adds the kinds of values that other tables of the same files have found in other ranges.
+// looks combines results of Looks by bitwise or. If the types of columns change, rows must be read
+// again.
 func (t *Table) Adopt(looks []uint64) error {
 	if len(looks) != len(t.columns) {
 		return fmt.Errorf(
@@ -118,7 +118,8 @@ func (s *typed) ranges(int64) ([]Range, error) {
 	return all, nil
 }
 
-// ranges cuts a text of lines. The first part has the header, and all text that Open has read.
+// ranges implements source. The first range contains the header, and all text that Open has
+// examined.
 func (s *textSource) ranges(size int64) ([]Range, error) {
 	length := s.in.size
 	n := length / max(size, s.sampled)
@@ -142,7 +143,7 @@ func (s *textSource) ranges(size int64) ([]Range, error) {
 	return all, nil
 }
 
-// lines reports whether each row is a line of the file, byte by byte.
+// lines reports whether each row is a line of the file, without any conversion.
 func (s *textSource) lines() (bool, error) {
 	if s.format == JSON && s.nested || s.format != JSON && !s.opts.Lines {
 		return false, nil
@@ -170,7 +171,7 @@ func (s *textSource) lines() (bool, error) {
 	return bytes.Equal(raw[:n], text), nil
 }
 
-// section opens the lines of a range.
+// section opens the lines that begin in a range.
 func (s *textSource) section(
 	ctx context.Context,
 	r Range,
@@ -189,7 +190,7 @@ func (s *textSource) section(
 	return io.NewSectionReader(f, lo, hi-lo), f, nil
 }
 
-// lineStart returns the start of the first line that begins at an offset or after it.
+// lineStart returns the offset of the first line that begins at or after an offset.
 func lineStart(f io.ReaderAt, at int64) (int64, error) {
 	if at == 0 {
 		return 0, nil
@@ -206,11 +207,12 @@ func lineStart(f io.ReaderAt, at int64) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		from += int64(n) - 1 // a \r at the end may have a \n after it
+		from += int64(n) - 1 // a \n may follow a \r in the last byte
 	}
 }
 
-// linesBefore counts the lines that end before a range, for errors.
+// linesBefore returns the number of lines before a range, for line numbers in errors. If it cannot
+// read them, it returns 0.
 func (s *textSource) linesBefore(ctx context.Context, r Range) int {
 	if r.Lo == 0 {
 		return 0
@@ -236,7 +238,7 @@ func (s *textSource) linesBefore(ctx context.Context, r Range) int {
 	}
 }
 
-// countRows adds ordinals to batches of a range.
+// countRows sets the ordinals of batches in a range.
 func countRows(r Range, batches iter.Seq2[Batch, error]) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		at := uint64(r.Number) * rangeRows

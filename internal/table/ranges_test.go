@@ -47,8 +47,8 @@ func rangesOf(t *testing.T, tab *Table, size int64) []Range {
 	return ranges
 }
 
-// againstWhole compares the rows that two tables read of alternate ranges with those that one
-// reads.
+// againstWhole compares the rows of one table with the rows of two tables that read alternate
+// ranges.
 func againstWhole(t *testing.T, names []string, opts Options, size int64) (ranges int) {
 	t.Helper()
 	open := func() *Table {
@@ -116,7 +116,7 @@ func againstWhole(t *testing.T, names []string, opts Options, size int64) (range
 	return len(all)
 }
 
-// The rows of ranges are those of the whole, for any cuts of a text.
+// However a text is split into ranges, the ranges contain the rows of the whole text.
 func TestRanges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for round := range 300 {
@@ -151,7 +151,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// Row groups are ranges, and so are whole files of other kinds.
+// Row groups are ranges. Other files are one range each.
 func TestRangesOfFiles(t *testing.T) {
 	var file bytes.Buffer
 	fields := []Field{{Name: "a", Type: column.Int64}}
@@ -195,8 +195,8 @@ func TestRangesOfFiles(t *testing.T) {
 	}
 }
 
-// A line break in a field in spite of the promise is an error with its line, for any cuts of a
-// file.
+// If a field contains a line break despite --lines, the error has the line number, however the file
+// is split.
 func TestBrokenPromise(t *testing.T) {
 	text := "a,b\n" + strings.Repeat("1,2\n", 10) + "1,\"x\n3,4\"\n" + strings.Repeat("5,6\n", 10)
 	name := write(t, "x.csv", text)
@@ -220,7 +220,7 @@ func TestBrokenPromise(t *testing.T) {
 	}
 }
 
-// One table adopts the types that another finds.
+// A table adopts the types that another table has found.
 func TestAdopt(t *testing.T) {
 	name := write(t, "x.jsonl", strings.Repeat("{\"a\":1}\n", 99)+"{\"a\":\"x\"}\n")
 	open := func() (*Table, []Range) {
@@ -253,7 +253,7 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// The first range has the header, also after many empty lines.
+// The first range contains the header, even if many empty lines precede it.
 func TestHeaderAfterEmptyLines(t *testing.T) {
 	for _, blank := range []int{0, 1, 7, 100, 1000} {
 		name := write(t, "x.csv", strings.Repeat("\n", blank)+"a,b\n"+strings.Repeat("1,2\n", 50))

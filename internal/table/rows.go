@@ -7,10 +7,10 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// NoRow is a row of nulls in [Take].
+// NoRow selects a null in [Take].
 const NoRow = math.MaxUint32
 
-// Take returns a column of the values at some rows, in new memory.
+// Take returns a new column with the values at the given rows.
 func Take(c column.Column, rows []uint32) column.Column {
 	var out column.Column
 	switch c.Type() {
@@ -71,7 +71,7 @@ func takeBytes(c column.Column, rows []uint32) column.Column {
 	return ofText(offsets, data)
 }
 
-// Concat returns the rows of several columns of one type, in new memory.
+// Concat concatenates columns of one type. It returns a single column unchanged.
 func Concat(columns []column.Column) column.Column {
 	if len(columns) == 1 {
 		return columns[0]
@@ -154,7 +154,6 @@ func Size(c column.Column) int64 {
 	return n
 }
 
-// number lists the types of numbers.
 type number interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64
 }
@@ -188,8 +187,8 @@ func Empty(t column.Type) column.Column {
 	return column.OfStrings([]string{})
 }
 
-// Convert returns a column of integers as Int64 or Uint64, or of floats as Float64. It returns the
-// column itself if it has the type already. Integers that the type does not hold are null.
+// Convert converts a column of integers to Int64 or Uint64, or of floats to Float64. A column that
+// already has the type is returned unchanged. Integers outside the range of the type become null.
 func Convert(c column.Column, to column.Type) column.Column {
 	if c.Type() == to {
 		return c
@@ -222,7 +221,7 @@ func Convert(c column.Column, to column.Type) column.Column {
 	return out
 }
 
-// unsigned returns a column of int64 as uint64. Negative values are null.
+// unsigned converts int64 to uint64. Negative values become null.
 func unsigned(c column.Column) column.Column {
 	valid := make([]bool, c.Len())
 	for i, v := range column.Values[int64](c) {
@@ -239,7 +238,8 @@ func converted[From, To number](c column.Column) []To {
 	return out
 }
 
-// Converts returns the type that [Convert] makes of a type: Int64, Float64, or the type itself.
+// Converts returns the default target type of [Convert] for a type: Int64, Float64, or the type
+// itself.
 func Converts(t column.Type) column.Type {
 	switch {
 	case t.Integer() && t != column.Uint64:

@@ -11,25 +11,25 @@ import (
 type Sort struct {
 	Column     int
 	Descending bool
-	Text       bool // by bytes, also if the text is numbers
+	Text       bool // order text by bytes, even if it is numbers
 }
 
-// Keys returns the keys of an order of rows. Nulls and NaN come last in both directions. Text that
-// is numbers comes first, by value, then NaN, then other text by its bytes. Numbers of one value in
-// different spellings are in the order of their bytes. types are those of the columns.
+// Keys returns sort keys for columns with the given types. Nulls and NaN come last in both
+// directions. Among text, numbers come first, by value, then NaN, then other text by bytes.
+// Different spellings of a number are ordered by bytes.
 func Keys(types []column.Type, by []Sort) []extsort.Key {
 	keys := make([]extsort.Key, len(by))
 	for i, s := range by {
 		keys[i] = extsort.Key{Column: s.Column, Descending: s.Descending}
 		if types[s.Column] == column.Bytes && !s.Text {
-			keys[i].Descending = false // the class of text always ascends
+			keys[i].Descending = false // text ascends in its first byte
 			keys[i].Transform = func(c column.Column) column.Column { return textCodes(c, s.Descending) }
 		}
 	}
 	return keys
 }
 
-// textCodes returns byte strings that ascend in the order of texts.
+// textCodes returns byte strings that sort in the order that Keys defines for text.
 func textCodes(c column.Column, descending bool) column.Column {
 	offsets := make([]int64, 1, c.Len()+1)
 	var data []byte
@@ -46,15 +46,15 @@ func textCodes(c column.Column, descending bool) column.Column {
 	return codes
 }
 
-// The classes of text, in their order: the first byte of a code.
+// The first byte of a code is the class of the text.
 const (
 	classNumber byte = iota
 	classNaN
 	classText
 )
 
-// appendTextCode appends the class of a text, its value if it is a number, and the text. All but
-// the class is inverted to descend.
+// appendTextCode appends the class of a text, its value if it is a number, and the text. To
+// descend, all bytes except the class are inverted.
 func appendTextCode(b, text []byte, descending bool) []byte {
 	at := len(b)
 	b = append(b, classText)
@@ -70,8 +70,8 @@ func appendTextCode(b, text []byte, descending bool) []byte {
 	if !descending {
 		return append(b, text...)
 	}
-	// A prefix of another text would come first also when both are inverted. So the end is marked:
-	// 0 0, where a 0 of the text is 0 1.
+	// If a text is a prefix of another, it sorts first, even if both are inverted. So the end is
+	// marked by 0 0, and a 0 in the text becomes 0 1.
 	for _, c := range text {
 		if b = append(b, c); c == 0 {
 			b = append(b, 1)
@@ -84,7 +84,8 @@ func appendTextCode(b, text []byte, descending bool) []byte {
 	return b
 }
 
-// signKind returns the first byte of the code of a number: -Inf, negative, zero, positive, Inf.
+// signKind returns the first byte of a number's code. It orders -Inf, negative, zero, positive and
+// Inf.
 func signKind(negative, infinite bool) byte {
 	kind := byte(1)
 	if infinite {
@@ -96,12 +97,11 @@ func signKind(negative, infinite bool) byte {
 	return zeroKind + kind
 }
 
-// zeroKind is the kind of zero.
 const zeroKind = 2
 
-// appendCode appends a code that ascends as numbers do, and is no prefix of another code: the kind,
-// the exponent, in one byte if it is small, the digits without a point, and 0. That of a negative
-// number is inverted.
+// appendCode appends a code that sorts like the number, and is not a prefix of another code. It
+// consists of the kind, the exponent (one byte if small), the digits without a point, and 0. For a
+// negative number, all but the kind is inverted.
 func (d *decimal) appendCode(b []byte) []byte {
 	if len(d.digits) == 0 {
 		return append(b, zeroKind)

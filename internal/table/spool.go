@@ -10,31 +10,32 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// spool copies a stream to a temporary file without a name, while it is read, so that it can be
-// read again. If the disk is full, or the stream too long, it discards the copy. A file that is
-// standard input needs no copy.
+// spool copies a stream to an unnamed temporary file while it is read, so that it can be read
+// again. If the disk is full, or the stream too long, it discards the copy. If standard input is a
+// file, it needs no copy.
 type spool struct {
 	max       int64
-	file      *os.File // nil: nothing is kept
-	base      int64    // offset of the stream in file
+	file      *os.File // nil if no copy is kept
+	base      int64    // offset in file of the start of the stream
 	temporary bool     // file is a temporary one
 
-	readMu sync.Mutex // held during a read of raw, which may take for ever
+	readMu sync.Mutex // held while reading raw, which may block forever
 	raw    io.Reader
 
 	mu   sync.Mutex // protects file, size and err
-	size int64      // bytes read so far
-	err  error      // of raw, at its end
+	size int64      // number of bytes read
+	err  error      // error or io.EOF that raw returned
 }
 
-// newSpool copies a stream to a directory. It copies at most maxBytes if files there take memory.
+// newSpool returns a spool with its file in dir. If files there take memory, it copies at most
+// maxBytes.
 func newSpool(raw io.Reader, dir string, maxBytes int64) *spool {
 	s := &spool{raw: raw, max: maxBytes}
 	if f, ok := raw.(*os.File); ok {
 		info, err := f.Stat()
 		at, seekErr := f.Seek(0, io.SeekCurrent)
 		if err == nil && seekErr == nil && info.Mode().IsRegular() && info.Size() > at {
-			// a later reader of the input finds nothing
+			// Move to the end, so that later readers of the input find nothing.
 			if end, err := f.Seek(0, io.SeekEnd); err == nil {
 				s.file, s.base, s.size, s.err = f, at, end-at, io.EOF
 				return s
@@ -50,14 +51,13 @@ func newSpool(raw io.Reader, dir string, maxBytes int64) *spool {
 	return s
 }
 
-// rereadable reports whether the stream can be read from its beginning.
+// rereadable reports whether the stream can be read again from its start.
 func (s *spool) rereadable() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.file != nil
 }
 
-// drop discards the copy.
 func (s *spool) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +67,7 @@ func (s *spool) drop() {
 	}
 }
 
-// keep stores the bytes b that were read, and the error of the read.
+// keep stores the result of a read of raw.
 func (s *spool) keep(b []byte, err error) {
 	s.mu.Lock()
 	full := s.size+int64(len(b)) > s.max
@@ -83,7 +83,6 @@ func (s *spool) keep(b []byte, err error) {
 	}
 }
 
-// reader reads the stream from its beginning.
 func (s *spool) reader() io.Reader { return &spoolReader{s: s} }
 
 type spoolReader struct {
@@ -93,13 +92,13 @@ type spoolReader struct {
 
 var errSpool = errors.New("a stream of this length cannot be read again: write it to a file first")
 
-// Read reads from the copy, and then from the stream.
+// Read reads from the copy, or from the stream after the end of the copy.
 func (r *spoolReader) Read(b []byte) (int, error) {
 	n, done, err := r.kept(b)
 	if !done {
 		r.s.readMu.Lock()
 		defer r.s.readMu.Unlock()
-		if n, done, err = r.kept(b); !done { // another reader may have read further
+		if n, done, err = r.kept(b); !done { // another reader may have read the stream meanwhile
 			n, err = r.s.raw.Read(b)
 			r.s.keep(b[:n], err)
 		}
@@ -108,7 +107,7 @@ func (r *spoolReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// kept reads from the copy. It returns false if the stream has to be read.
+// kept reads from the copy. done is false if the stream must be read.
 func (r *spoolReader) kept(b []byte) (n int, done bool, err error) {
 	s := r.s
 	s.mu.Lock()

@@ -66,7 +66,7 @@ func TestSpool(t *testing.T) {
 	}
 }
 
-// Without a temporary file, a stream is read once.
+// Without a temporary file, a stream can be read only once.
 func TestSpoolWithoutDirectory(t *testing.T) {
 	t.Setenv("TMPDIR", "/proc/none")
 	s := newSpool(strings.NewReader("abc"), "", 1<<20)
@@ -78,7 +78,7 @@ func TestSpoolWithoutDirectory(t *testing.T) {
 	}
 }
 
-// Concurrent readers all read everything.
+// Each of several concurrent readers reads the whole stream.
 func TestSpoolConcurrently(t *testing.T) {
 	text := strings.Repeat("0123456789", 10_000)
 	s := newSpool(iotest.HalfReader(strings.NewReader(text)), "", 1<<20)

@@ -21,59 +21,57 @@ import (
 // Stdin is the name of standard input.
 const Stdin = "-"
 
-// Table is the rows of one or several files, one after the other. Columns of the same name are one
-// column. In files without names, columns are matched by their numbers.
+// Table combines the rows of several files, one file after the other. Columns with the same name
+// are one column. In files without names, columns are matched by number.
 type Table struct {
 	opts     Options
 	sources  []source
-	at       [][]int // of each source, the field of each column; -1 or beyond: absent
+	at       [][]int // field of each column in each source; -1 or missing if the source lacks it
 	columns  []tableColumn
-	named    map[string][]int // columns by name, in ascending order
-	first    string           // the first file with the same columns in all rows
+	named    map[string][]int // columns with each name, in ascending order
+	first    string           // first file with the same columns in all rows
 	typed    bool
-	all      bool       // UnknownMember is an error
-	reads    []Read     // of the last Batches
-	widened  int        // number of Widenings
-	filter   *rowFilter // of the next Batches
-	selected []Range    // to read; nil: all
+	all      bool       // unknown members are errors
+	reads    []Read     // arguments of the last Batches
+	widened  int        // number of Widenings so far
+	filter   *rowFilter // filter for the next Batches
+	selected []Range    // ranges to read; nil means all
 	read     atomic.Int64
 	reported int64
 }
 
-// tableColumn is a column of a table.
 type tableColumn struct {
 	Field
-	fixed   bool         // from the first file that is no JSON
-	kinds   kinds        // of text: the kinds of values
-	form    Form         // Text or Forced, by options; otherwise Key
-	strings *atomic.Bool // a value was a JSON string
+	fixed   bool         // present in the first file that is not JSON
+	kinds   kinds        // kinds of values; for text only
+	form    Form         // Text or Forced if options or Force set it; otherwise Key
+	strings *atomic.Bool // some value was a JSON string
 }
 
 // source is a file.
 type source interface {
-	// fields returns the columns of the file, and the kinds of their values. kinds is nil if the
-	// file has types.
+	// fields returns the columns of the file, and kinds the kinds of their values. kinds returns
+	// nil if the file states types.
 	fields() []Field
 	kinds() []kinds
-	// loose reports whether rows may lack columns, and may have others.
+	// loose reports whether rows may lack columns or have additional ones.
 	loose() bool
-	// member returns the field of a column that unread rows may have; -1: no row has it.
+	// member returns the field of a column that unread rows may have, or -1 if no row can have it.
 	member(name string) int
-	// complete finds the columns of all rows. It returns false if they are known, or the file
-	// cannot be read again.
+	// complete finds the columns of all rows. It returns false if they are known already, or if the
+	// file cannot be read again.
 	complete(ctx context.Context) (bool, error)
 	// rereadable reports whether batches can be read more than once.
 	rereadable() bool
-	// ranges cuts the file, and text into parts of some bytes.
+	// ranges splits the file. Ranges of text have about size bytes.
 	ranges(size int64) ([]Range, error)
-	// batches reads columns of a range, given by their fields in the file. If all is set, an
-	// unknown column is a UnknownMember.
+	// batches reads columns of a range. If all is set, an unknown member is an UnknownMember error.
 	batches(ctx context.Context, columns []wanted, all bool, r Range) iter.Seq2[Batch, error]
 	close() error
 }
 
-// Open reads the beginning of files, and determines their columns. Named pipes wait for their
-// writers. Errors name the file. Standard input is stdin.
+// Open opens files, reads their beginnings, and determines their columns. It waits for writers of
+// named pipes. The name Stdin means stdin. Errors name the file.
 func Open(ctx context.Context, names []string, stdin io.Reader, opts *Options) (_ *Table, err error) {
 	t := &Table{named: map[string][]int{}}
 	if opts != nil {
@@ -129,8 +127,8 @@ func (t *Table) Close() error {
 	return errors.Join(errs...)
 }
 
-// unite matches the columns of a file to the known ones. The first file adds its own, and JSON adds
-// new ones. Other files must have the columns of the first one.
+// unite matches the columns of a file to the known columns. The first file adds all of its columns,
+// and JSON files add new ones. Other files must have the columns of the first file.
 func (t *Table) unite(i int, name string) error {
 	s := t.sources[i]
 	fields, looks := s.fields(), s.kinds()
@@ -144,7 +142,8 @@ func (t *Table) unite(i int, name string) error {
 	for c := range at {
 		at[c] = -1
 	}
-	times := map[string]int{} // occurrences of a name: the second of a file is the second of others
+	// number of occurrences of each name; the nth columns with a name match
+	times := map[string]int{}
 	var more []string
 	for f, field := range fields {
 		n := times[field.Name]
@@ -193,12 +192,11 @@ func (t *Table) unite(i int, name string) error {
 	return nil
 }
 
-// sameType reports whether columns of files with types have one type.
 func sameType(a, b Field) bool {
 	return a.Type == b.Type && (goarrow.TypeEqual(a.Arrow, b.Arrow) || a.Type != column.None && plain(a) && plain(b))
 }
 
-// columnNames names a few columns.
+// columnNames lists names, but at most five.
 func columnNames(names []string) string {
 	const maxNames = 5
 	word, rest := "column ", ""
@@ -211,7 +209,7 @@ func columnNames(names []string) string {
 	return word + strings.Join(names[:min(len(names), maxNames)], ", ") + rest
 }
 
-// Fields returns the columns.
+// Fields returns the columns of the table.
 func (t *Table) Fields() []Field {
 	fields := make([]Field, len(t.columns))
 	for i := range t.columns {
@@ -221,14 +219,15 @@ func (t *Table) Fields() []Field {
 	return fields
 }
 
-// Typed reports whether the files have types of columns.
+// Typed reports whether the files state the types of columns.
 func (t *Table) Typed() bool { return t.typed }
 
-// ErrNoColumn is the error of a name that no column has.
+// ErrNoColumn means that no column has the given name.
 var ErrNoColumn = errors.New("no column")
 
-// Find returns the column of a name, or of a number from 1 on that is no name. It reads JSON to its
-// end, if the column is not a known one.
+// Find returns the index of the column with a name. If no column has the name, it may be a column
+// number, counted from 1. If the column is still unknown, Find reads JSON files completely to
+// search for it.
 func (t *Table) Find(ctx context.Context, name string) (int, error) {
 	i, err := t.find(name)
 	if !errors.Is(err, ErrNoColumn) {
@@ -259,7 +258,8 @@ func (t *Table) find(name string) (int, error) {
 	return 0, fmt.Errorf("%w %.40q; the %d columns are %s", ErrNoColumn, name, len(t.columns), strings.Join(names, ", "))
 }
 
-// AddColumn adds a column that no read row has. Only files of JSON may have it in other rows.
+// AddColumn adds a column that no row read so far has. All files must be JSON, because only JSON
+// rows may have it.
 func (t *Table) AddColumn(name string) (int, error) {
 	for _, s := range t.sources {
 		if !s.loose() {
@@ -272,8 +272,7 @@ func (t *Table) AddColumn(name string) (int, error) {
 	return c, nil
 }
 
-// Complete finds the columns of all rows, for which it has to read JSON. It reports whether it has
-// read any.
+// Complete finds the columns of all rows. It reports whether it had to read JSON files for that.
 func (t *Table) Complete(ctx context.Context) (grown bool, err error) {
 	for i, s := range t.sources {
 		read, err := s.complete(ctx)
@@ -290,11 +289,11 @@ func (t *Table) Complete(ctx context.Context) (grown bool, err error) {
 	return grown, nil
 }
 
-// All declares that all columns are requested: from now on an unknown column, which JSON may have,
-// is a UnknownMember.
+// All declares that all columns are requested. From then on, an unknown member of JSON is an
+// UnknownMember error.
 func (t *Table) All() { t.all = true }
 
-// Force makes a column Text or Forced.
+// Force sets the form of a column to Text or Forced.
 func (t *Table) Force(i int, form Form) error {
 	c := &t.columns[i]
 	switch {
@@ -310,17 +309,17 @@ func (t *Table) Force(i int, form Form) error {
 // Forced returns the form that Force set for a column, or Key.
 func (t *Table) Forced(i int) Form { return t.columns[i].form }
 
-// Read is a column with the form to read it in.
+// Read is a column to read and its form.
 type Read struct {
 	Column int
 	Form   Form
-	// As is the type to read. Values that it does not hold are null. None: the one that holds all
-	// values.
+	// As is the type of the values. Values that do not fit become null. None selects a type that
+	// holds all values.
 	As column.Type
 }
 
-// Reading returns a column in a form, unless options or the type of the file determine its form.
-// Equal results are the same column.
+// Reading returns a column with its form. Options and typed files override the given form. Equal
+// results yield the same column.
 func (t *Table) Reading(i int, form Form) Read {
 	switch {
 	case t.typed:
@@ -333,10 +332,10 @@ func (t *Table) Reading(i int, form Form) Read {
 	return Read{Column: i, Form: form}
 }
 
-// TypeOf returns the type of a column as it is read, as far as known.
+// TypeOf returns the type of the column to read, according to the values so far.
 func (t *Table) TypeOf(r Read) column.Type { return cmp.Or(t.typeOf(r), column.Bytes) }
 
-// typeOf is TypeOf, but returns None for a column of text without values.
+// typeOf is like TypeOf, but returns None for text without values.
 func (t *Table) typeOf(r Read) column.Type {
 	switch c := &t.columns[r.Column]; {
 	case t.typed:
@@ -348,9 +347,9 @@ func (t *Table) typeOf(r Read) column.Type {
 	}
 }
 
-// Literal returns the form in JSON of the values of a column held as text, after it has been read.
-// It is number if all are numbers as JSON writes them, NaN and infinities excepted. It is bool if
-// they are true and false. Otherwise it is empty: they are strings.
+// Literal returns the JSON type of a text column, after it has been read. It is "number" if all
+// values are JSON numbers, NaN or infinities. It is "bool" if all values are true or false.
+// Otherwise it is empty, and the values are strings.
 func (t *Table) Literal(i int, found *Literals) string {
 	c := &t.columns[i]
 	if t.typed || c.form == Text || c.strings.Load() || found.text {
@@ -364,10 +363,12 @@ func (t *Table) Rereadable() bool {
 	return !slices.ContainsFunc(t.sources, func(s source) bool { return !s.rereadable() })
 }
 
-// Adapt records a value that did not fit a type, or an unknown column, and returns nil: the table
-// can be read again. It returns any other error, and those of files that cannot be read again. At
-// the second value it searches all columns that Batches was to read. So a few readings suffice for
-// any number of columns.
+// Adapt handles an error of Batches. For a Widening or an UnknownMember it records the value or
+// member and returns nil. The caller then reads the table again. Adapt returns any other error, and
+// any error of files that cannot be read again.
+//
+// At the second Widening, Adapt examines all columns that Batches was to read. A few readings
+// therefore suffice for any number of columns.
 func (t *Table) Adapt(ctx context.Context, err error) error {
 	w, unknown := (*Widening)(nil), (*UnknownMember)(nil)
 	switch {
@@ -375,7 +376,7 @@ func (t *Table) Adapt(ctx context.Context, err error) error {
 		return err
 	case w != nil:
 		t.columns[w.Column].kinds |= w.of
-		if t.widened++; t.widened == 1 { // mostly the only one
+		if t.widened++; t.widened == 1 { // usually the only one
 			return nil
 		}
 		for batch, err := range t.batches(ctx, t.reads, true, nil) {
@@ -394,17 +395,17 @@ func (t *Table) Adapt(ctx context.Context, err error) error {
 	return nil
 }
 
-// Batches reads columns, each once. Rows come in the order of the files. A Widening, a
-// UnknownMember, or another error comes with the last batch. Rows that a filter does not pass may
-// be left out: see [Table.Filter].
+// Batches reads the given columns, which must be distinct. Rows are in the order of the files. An
+// error comes with the last batch. It may be a Widening or an UnknownMember; see [Table.Adapt].
+// Rows that a filter rejects may be omitted; see [Table.Filter].
 func (t *Table) Batches(ctx context.Context, columns []Read) iter.Seq2[Batch, error] {
 	filter := t.filter
 	t.reads, t.filter = columns, nil
 	return t.batches(ctx, columns, false, filter)
 }
 
-// batches is Batches. If look is set, values that do not fit their types are null, and batches hold
-// their kinds.
+// batches implements Batches. If look is set, values that do not fit their type become null, and
+// batches contain the kinds of these values.
 func (t *Table) batches(ctx context.Context, columns []Read, look bool,
 	filter *rowFilter) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
@@ -434,7 +435,7 @@ func (t *Table) batches(ctx context.Context, columns []Read, look bool,
 	}
 }
 
-// Read returns the number of bytes of files read so far. Bytes that were read again count once.
+// Read returns the number of file bytes read so far. Bytes that were read several times count once.
 func (t *Table) Read() int64 { return t.read.Load() }
 
 func display(name string) string {

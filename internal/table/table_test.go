@@ -24,7 +24,8 @@ func write(t testing.TB, name, text string) string {
 	return name
 }
 
-// all returns the rows of all columns of a table in a form. It reads the table again if necessary.
+// all returns the rows of a table, with all columns in one form. If necessary, it reads the table
+// again.
 func all(t testing.TB, tab *Table, form Form) (rows [][]any, skipped int, err error) {
 	t.Helper()
 	tab.All()
@@ -84,7 +85,7 @@ func TestCSV(t *testing.T) {
 		name string
 		opts Options
 		text string
-		want string // or an error
+		want string // want may be an error
 	}{
 		{"types", Options{}, "n,f,b,s\n1,1.5,true,x\n-2,3,false,y\n", `n,f,b,s;1,"1.5",true,"x";-2,"3",false,"y"`},
 		{"no end", Options{}, "a,b\n1,2", "a,b;1,2"},
@@ -173,7 +174,7 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// Lines of bad rows are counted: of a row with stray quotes the first, of others all.
+// SkipBad counts the lines of bad rows: the first line if a quote is wrong, otherwise all lines.
 func TestSkipBad(t *testing.T) {
 	text := "a,b\n1,2\n3\n4,x\"y\n\"5\n\n\",6,7\n\"8\"z,9\n10,11\n"
 	for _, size := range []int{4, 1 << 20} {
@@ -193,7 +194,7 @@ func TestSkipBad(t *testing.T) {
 	}
 }
 
-// A value that must be a number is one, or its row is bad.
+// In a Number column, a value that is not a number makes its row bad.
 func TestNumberColumns(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\n1\n2\n":                  "a;1;2",
@@ -220,7 +221,7 @@ func TestNumberColumns(t *testing.T) {
 	}
 }
 
-// A value that does not fit the type of the first block makes the table read files again.
+// If a value does not fit the type that the first block determined, the table is read again.
 func TestWidening(t *testing.T) {
 	first := strings.Repeat("1,true,1\n", 200)
 	text := "a,b,c\n" + first + "2.5,3,1\n" + "x,yes,1\n"
@@ -270,7 +271,7 @@ func TestManyFiles(t *testing.T) {
 		t.Errorf("%s, %v", got, err)
 	}
 	if tab.Read() != int64(2*len("k,v\n1,x\n")+len("v,k\ny,2.5\n")) {
-		t.Errorf("%d bytes read", tab.Read()) // each once, though beginnings are read twice
+		t.Errorf("%d bytes read", tab.Read()) // each byte once, although beginnings are read twice
 	}
 	for text, want := range map[string]string{
 		"v\nz\n":               "no column k, which " + a + " has",
@@ -287,7 +288,7 @@ func TestManyFiles(t *testing.T) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
-	// Without names, files have as many columns.
+	// Files without names must have the same number of columns.
 	one, two := write(t, "1.csv", "1,2\n"), write(t, "2.csv", "3,4,5\n")
 	if _, err = Open(t.Context(), []string{one, two}, nil, nil); err == nil ||
 		err.Error() != two+": column 3, which "+one+" does not have" {
@@ -392,7 +393,7 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// failing reads, and then fails.
+// failing is a reader that fails after some bytes.
 type failing struct {
 	*strings.Reader
 	err error
@@ -406,7 +407,7 @@ func (f *failing) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A member that one file begins with, and that another has late, is not null in the other.
+// A member that is early in one file and late in another is read from both.
 func TestLateMemberOfAnotherFile(t *testing.T) {
 	first := write(t, "1.jsonl", "{\"k\":1}\n")
 	second := write(t, "2.jsonl", strings.Repeat("{\"a\":1}\n", 50)+"{\"k\":2}\n{\"k\":\"x\"}\n")
@@ -439,7 +440,7 @@ again:
 	}
 }
 
-// A column may be added to JSON, whose rows may have it later, and to no other format.
+// A column can be added to a JSON file, because later rows may contain it, and to no other file.
 func TestAddColumn(t *testing.T) {
 	tab, err := Open(
 		t.Context(),

@@ -12,7 +12,6 @@ import (
 	"strconv"
 )
 
-// textSource is a file of text.
 type textSource struct {
 	in     *input
 	opts   *Options
@@ -22,12 +21,12 @@ type textSource struct {
 	nested bool // JSON that is not an object on each line
 	names  []Field
 	looks  []kinds
-	index  map[string]int // of JSON: the field of a name
+	index  map[string]int // JSON: field of each name
 	whole  bool           // index covers all rows
-	// sampled is the length of the first block, which has the header.
+	// sampled is the number of bytes that Open examined, including the header.
 	sampled int64
 
-	// Of a stream, until it has been read once: the open stream.
+	// For a stream, until it has been read once.
 	stream *stream
 	first  *block
 	rest   *blocks
@@ -47,7 +46,6 @@ func (s *textSource) close() error {
 	return err
 }
 
-// cut returns the cutter of the format.
 func (s *textSource) cut() cutter {
 	switch {
 	case s.format != JSON:
@@ -58,7 +56,6 @@ func (s *textSource) cut() cutter {
 	return &lineCutter{}
 }
 
-// blocks cuts the contents of a stream.
 func (s *textSource) blocks(r io.Reader, size int) *blocks {
 	return &blocks{
 		file:   display(s.in.name),
@@ -70,7 +67,8 @@ func (s *textSource) blocks(r io.Reader, size int) *blocks {
 	}
 }
 
-// openText reads the first block of a text. It closes the stream, if the file can be read again.
+// openText reads the first block of a text file. It closes the stream if the file can be read
+// again.
 func openText(
 	ctx context.Context,
 	in *input,
@@ -94,7 +92,7 @@ func openText(
 	}
 	s.rest = s.blocks(r, opts.first)
 	for s.first, err = s.rest.read(); err == nil && !s.hasRows() && s.rest.err == nil; s.first, err = s.rest.read() {
-		if len(s.first.marks) == 0 { // empty lines
+		if len(s.first.marks) == 0 { // empty lines only
 			s.sampled += int64(len(s.first.text()))
 			continue
 		}
@@ -131,10 +129,10 @@ func openText(
 	return s, nil
 }
 
-// maxSample bounds the first block, which must contain a row that is not bad.
+// maxSample bounds the first block, which must contain a good row.
 const maxSample = 64 << 20
 
-// hasRows reports whether the first block has rows that may not be bad.
+// hasRows reports whether the first block contains rows that are not marked as bad.
 func (s *textSource) hasRows() bool {
 	if s.nested {
 		return slices.ContainsFunc(s.first.marks, func(m mark) bool { return m.bad == nil })
@@ -149,11 +147,11 @@ func (s *textSource) hasRows() bool {
 	return len(bytes.Trim(text[lo:], "\r\n")) > 0
 }
 
-// separatorRows is the number of rows that determine a separator.
+// separatorRows is the number of rows that determine the separator.
 const separatorRows = 32
 
-// separator returns the one of four characters that splits most of the first rows into the same
-// number of fields. Of several it returns the one with more fields.
+// separator returns one of four characters: the one for which most of the first rows have the same
+// number of fields. Among equals it prefers more fields.
 func separator(head []byte, whole, lazy bool) byte {
 	best, mostRows, mostFields := byte(','), 0, 1
 	for _, sep := range []byte{',', ';', '\t', '|'} {
@@ -169,7 +167,7 @@ func separator(head []byte, whole, lazy bool) byte {
 			}
 			return nil
 		}
-		// stops after separatorRows
+		// Stops after separatorRows.
 		_ = scan.block(headBlock(head, whole, &csvCutter{sep: sep, lazy: lazy}))
 		for _, fields := range counts {
 			rows := 0
@@ -184,8 +182,7 @@ func separator(head []byte, whole, lazy bool) byte {
 	return best
 }
 
-// headBlock returns the whole rows at the beginning of a text, or the available part of the first
-// row.
+// headBlock returns the whole rows at the start of a text, or the available part of the first row.
 func headBlock(head []byte, whole bool, cut cutter) *block {
 	buf := make([]byte, pad, pad+len(head)+1+pad)
 	buf = append(buf, head...)
@@ -201,11 +198,11 @@ func headBlock(head []byte, whole bool, cut cutter) *block {
 	return &block{buf: buf[:pad+n+pad], line: 1, marks: cut.next()}
 }
 
-// sampleCSV finds names and kinds of columns in the first block.
+// sampleCSV determines names and kinds of columns from the first block.
 func (s *textSource) sampleCSV() error {
 	b := s.first.buf
 	var first []string // the first row
-	var is []kind      // kinds of its values
+	var is []kind      // kinds of the values in first
 	var row []kind
 	firstAt, rows := 0, 0
 	scan := scanner{sep: s.sep, lazy: s.opts.LazyQuotes}
@@ -231,7 +228,7 @@ func (s *textSource) sampleCSV() error {
 				)
 			}
 			return &RowError{File: display(s.in.name), Line: s.first.lineOf(at), Err: bad}
-		case bad != nil: // an error or skipped when rows are read
+		case bad != nil: // handled when rows are read
 		case s.looks == nil:
 			s.looks, is, firstAt = make([]kinds, fields), slices.Clone(row), at
 		case fields == len(s.looks):
@@ -265,9 +262,9 @@ func (s *textSource) sampleCSV() error {
 	return nil
 }
 
-// headed reports whether the first row has the names of columns. It has if in some column it has
-// text where all rows after it have numbers, or true and false. Otherwise a row with a number is no
-// header, and a row of text is one, unless its fields repeat.
+// headed reports whether the first row is a header. It is if some column has text there, and only
+// numbers or booleans in all other rows. Otherwise it is a header if it contains neither. If fields
+// of such a row repeat, headed returns false or an error.
 func (s *textSource) headed(first []string, is []kind, rows, line int) (bool, error) {
 	if s.opts.Header != HeaderAuto {
 		return s.opts.Header == HeaderYes, nil
@@ -301,7 +298,6 @@ func (s *textSource) headed(first []string, is []kind, rows, line int) (bool, er
 	return !repeated, nil
 }
 
-// unquoted returns the text of a field.
 func unquoted(b []byte, f span) string {
 	text := b[f.lo:f.hi]
 	if f.doubled {
@@ -334,7 +330,7 @@ func (s *textSource) batches(
 	}
 }
 
-// begin opens a range for reading, or the whole file.
+// begin opens a range or the whole file.
 func (s *textSource) begin(
 	ctx context.Context,
 	r Range,
@@ -348,7 +344,7 @@ func (s *textSource) begin(
 	s.rest, s.first = nil, nil
 	close = func() error { return nil }
 	switch {
-	case src.blocks != nil: // from Open
+	case src.blocks != nil: // opened by Open
 	case r.ranged():
 		section, f, err := s.section(ctx, r)
 		if err != nil {
@@ -370,7 +366,8 @@ func (s *textSource) begin(
 	return src, close, nil
 }
 
-// explain completes an error of a range: blocks count their lines from its beginning.
+// explain corrects the line number in an error, because blocks count lines from the start of their
+// range.
 func (s *textSource) explain(ctx context.Context, err error, r Range) error {
 	w, unknown, row := (*Widening)(nil), (*UnknownMember)(nil), (*RowError)(nil)
 	switch {
@@ -395,7 +392,8 @@ func (s *textSource) parser(columns []wanted, all bool) parser {
 	return newCSVParser(display(s.in.name), s.sep, len(s.names), s.opts, columns)
 }
 
-// headless reads blocks without the header of the first, which may have been read already.
+// headless reads blocks and removes the header from the first. If first is not nil, it is the first
+// block.
 type headless struct {
 	*blocks
 	first *block
@@ -415,7 +413,7 @@ func (h *headless) read() (*block, error) {
 	if !h.skip {
 		return b, nil
 	}
-	// Up to the end of the first row, which the scanner finds. The row is not bad.
+	// Find the end of the first row, which is not bad.
 	found := errors.New("end of the first row")
 	end := 0
 	h.scan.row = func(_, to, _ int, _ error) error {

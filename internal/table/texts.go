@@ -6,27 +6,27 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// texts makes a column of text. As long as few values differ, they are codes into a dictionary,
-// which makes later work cheaper. Otherwise they are stored one after the other.
+// texts makes a column of text. While distinct values are few, it stores codes into a dictionary,
+// which makes later work cheaper. Otherwise it stores all values consecutively.
 type texts struct {
-	offsets []int64 // of the dictionary's values, or of all
+	offsets []int64 // offsets in data of the dictionary's values, or of all values
 	data    []byte
 
 	codes   []uint32
-	index   []uint32 // by hash: codes from 1 on
+	index   []uint32 // hash table of codes, plus 1
 	seed    maphash.Seed
-	noCodes bool // in this block and later ones
+	noCodes bool // no codes in this block and later ones
 }
 
 const (
-	// maxWords bounds a dictionary, so that it stays in a second-level cache. Its index has four
-	// places for each value.
+	// maxWords bounds the dictionary, so that it fits in a second-level cache. Its hash table has
+	// four slots per value.
 	maxWords, indexSize = 1 << 12, 1 << 14
-	// maxWord is the maximum length of a value that is looked up.
+	// maxWord bounds the length of values in the dictionary.
 	maxWord = 1 << 8
 )
 
-// reset begins a column of at most rows rows, in new memory except the index.
+// reset begins a column of at most rows rows. It allocates new memory, except for the index.
 func (t *texts) reset(rows int) {
 	*t = texts{index: t.index, seed: t.seed, noCodes: t.noCodes, data: make([]byte, 0, cap(t.data))}
 	if t.noCodes {
@@ -40,7 +40,6 @@ func (t *texts) reset(rows int) {
 	clear(t.index)
 }
 
-// add adds a value.
 func (t *texts) add(value []byte) {
 	if !t.noCodes {
 		if code, ok := t.code(value); ok {
@@ -53,7 +52,8 @@ func (t *texts) add(value []byte) {
 	t.offsets = append(t.offsets, int64(len(t.data)))
 }
 
-// code returns the code of a value, or false if the value is not in the dictionary, which is full.
+// code returns the code of a value, and adds the value to the dictionary if needed. It returns
+// false if the dictionary is full or the value too long.
 func (t *texts) code(value []byte) (code uint32, ok bool) {
 	if len(value) > maxWord {
 		return 0, false
@@ -75,12 +75,12 @@ func (t *texts) code(value []byte) (code uint32, ok bool) {
 	return uint32(n), true
 }
 
-// expand stores all values one after the other.
+// expand switches from codes to consecutive values.
 func (t *texts) expand() {
 	all := texts{noCodes: true, offsets: make([]int64, 1, cap(t.codes)+1), data: make([]byte, 0,
 		2*cap(t.data))}
 	for _, code := range t.codes {
-		if int(code)+1 < len(t.offsets) { // there may be only nulls, which have no word
+		if int(code)+1 < len(t.offsets) { // nulls may refer to a dictionary without values
 			all.data = append(all.data, t.data[t.offsets[code]:t.offsets[code+1]]...)
 		}
 		all.offsets = append(all.offsets, int64(len(all.data)))
@@ -88,7 +88,6 @@ func (t *texts) expand() {
 	*t = all
 }
 
-// null adds a row without a value.
 func (t *texts) null() {
 	if t.noCodes {
 		t.offsets = append(t.offsets, int64(len(t.data)))
@@ -97,7 +96,7 @@ func (t *texts) null() {
 	}
 }
 
-// truncate drops rows from some row on. The dictionary keeps their values.
+// truncate drops the given row and later ones. Their values remain in the dictionary.
 func (t *texts) truncate(row int) {
 	if t.noCodes {
 		t.offsets = t.offsets[:row+1]
@@ -107,17 +106,16 @@ func (t *texts) truncate(row int) {
 	}
 }
 
-// column returns the first rows.
 func (t *texts) column(rows int) column.Column {
 	if t.noCodes {
 		return ofText(t.offsets[:rows+1], t.data)
 	}
-	if len(t.offsets) == 1 { // all are null
+	if len(t.offsets) == 1 { // all rows are null
 		t.offsets = append(t.offsets, 0)
 	}
 	c, err := column.OfCodes(t.codes[:rows], ofText(t.offsets, t.data))
 	if err != nil {
-		panic(err) // codes are those of the dictionary
+		panic(err) // all codes are in the dictionary
 	}
 	return c
 }

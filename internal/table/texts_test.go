@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// Text has the added values, if few repeat, many do, one is long, or rows are dropped. They are
-// codes as long as the dictionary has space.
+// A column has the added values, whether few or many repeat, one is long, or rows are dropped. It
+// consists of codes while the dictionary has space.
 func TestTexts(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		words  int
 		long   bool
-		blocks []bool // codes, of each
+		blocks []bool // whether each block has codes
 	}{
 		{"few", 10, false, []bool{true, true}},
 		{"as many as there is space for", maxWords, false, []bool{true, true}},
@@ -29,7 +29,7 @@ func TestTexts(t *testing.T) {
 			c.reset(rows)
 			var want []any
 			for i := range rows {
-				if i > 0 && rng.IntN(9) == 0 { // a row that is set again
+				if i > 0 && rng.IntN(9) == 0 { // the row is set again
 					c.truncate(i - 1)
 					want = want[:i-1]
 					c.add([]byte("again"[:min(tt.words, 1)]))
@@ -52,7 +52,7 @@ func TestTexts(t *testing.T) {
 				t.Errorf("%s, block %d: codes are %v", tt.name, block, got.HasCodes())
 			}
 			for i, v := range want {
-				if v != nil && got.Any(i) != v { // the builder has a list of nulls
+				if v != nil && got.Any(i) != v { // the builder stores which values are null
 					t.Fatalf("%s, block %d: row %d is %v, want %v", tt.name, block, i, got.Any(i),
 						v)
 				}
@@ -61,7 +61,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// A long value after nulls alone is read, and the nulls stay.
+// A long value after nulls is read, and the nulls remain.
 func TestTextsAfterNulls(t *testing.T) {
 	var c texts
 	c.reset(3)

@@ -39,7 +39,7 @@ var typedSchema = goarrow.NewSchema([]goarrow.Field{
 const typedRows = `[{"id":1,"day":"2026-01-02","price":"1.50","name":"a","at":"2026-01-02T03:04:05Z"},{"id":2},
 	{"id":3,"day":"1969-12-31","price":"-0.01","name":"a","at":"1970-01-01T00:00:00Z"},{"id":4,"name":"b"}]`
 
-// typedFiles returns the same rows as an Arrow file and as a stream.
+// typedFiles returns an Arrow file and an Arrow stream with the same rows.
 func typedFiles(t testing.TB) (file, stream []byte) {
 	rec, _, err := array.RecordFromJSON(
 		memory.DefaultAllocator,
@@ -71,7 +71,7 @@ func typedFiles(t testing.TB) (file, stream []byte) {
 	return f.Bytes(), s.Bytes()
 }
 
-// copied writes all rows of a table, without some columns.
+// copied writes the rows of a table without the given columns.
 func copied(
 	t testing.TB,
 	text []byte,
@@ -107,7 +107,7 @@ func copied(
 	}{7})
 }
 
-// Dates, decimals, timestamps and dictionaries keep their types through all files.
+// Dates, decimals, timestamps and dictionaries keep their types in all formats.
 func TestTyped(t *testing.T) {
 	file, stream := typedFiles(t)
 	var parquet bytes.Buffer
@@ -117,7 +117,7 @@ func TestTyped(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// Decimals are written, and not read yet.
+	// Decimals can be written, but not read yet.
 	if err := copied(t, parquet.Bytes(), func(fields []Field) (Writer, error) { return NewCSV(io.Discard, fields), nil }); err == nil ||
 		!strings.Contains(err.Error(), `column price: parquet: field "price" is a decimal(20, 2)`) {
 		t.Errorf("a decimal of Parquet: %v", err)
@@ -163,7 +163,7 @@ func TestTyped(t *testing.T) {
 	}
 }
 
-// Nested columns are no error until they are requested.
+// A nested column is an error only if it is requested.
 func TestNestedColumns(t *testing.T) {
 	schema := goarrow.NewSchema(
 		[]goarrow.Field{
@@ -203,7 +203,7 @@ func TestNestedColumns(t *testing.T) {
 	}
 }
 
-// Damaged files are errors, or hold other values. Nothing panics, and no file takes all memory.
+// A damaged file is an error or has other values. Nothing panics or exhausts memory.
 func TestDamagedFiles(t *testing.T) {
 	file, stream := typedFiles(t)
 	var parquet bytes.Buffer
@@ -246,7 +246,7 @@ func FuzzArrow(f *testing.F) {
 	})
 }
 
-// A stream that has to be in memory as a whole is bounded.
+// A stream that must be held in memory is bounded by MaxBytes.
 func TestParquetTooLarge(t *testing.T) {
 	file, _ := typedFiles(t)
 	_, err := Open(t.Context(), []string{Stdin}, bytes.NewReader(file), &Options{MaxBytes: 100})
@@ -262,7 +262,7 @@ func TestParquetTooLarge(t *testing.T) {
 	}
 }
 
-// orderOf returns the numbers of rows in an order.
+// orderOf returns the row numbers in sorted order.
 func orderOf(t *testing.T, columns []column.Column, by []Sort) []uint32 {
 	t.Helper()
 	types := make([]column.Type, len(columns))
@@ -277,7 +277,7 @@ func orderOf(t *testing.T, columns []column.Column, by []Sort) []uint32 {
 	return rows
 }
 
-// Texts descend in the opposite order of that in which they ascend, also if one is a prefix of
+// The descending order of text is the reverse of its ascending order, even if a text is a prefix of
 // another.
 func TestOrderOfBytes(t *testing.T) {
 	want := []string{"", "\x00", "\x00\x00", "\x00\x01", "a", "a\x00", "a\x00\x01", "aa", "a\xff",
@@ -334,7 +334,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Take, Concat, Convert and Empty do the same for all types.
+// Take, Concat, Convert and Empty work for all types.
 func TestRows(t *testing.T) {
 	for _, text := range []string{`[1,2,3]`} {
 		for typ := column.Int8; typ <= column.Float64; typ++ {

@@ -21,21 +21,19 @@ import (
 	"github.com/weftgo/weft/internal/progress"
 )
 
-// Writer writes rows. Close ends the output. Only JSON includes summary, which must be a value that
-// json.Marshal turns into an object.
+// Writer writes rows. Close completes the output. JSON output includes summary, which json.Marshal
+// must encode as an object. Other formats ignore summary.
 type Writer interface {
 	Write(columns []column.Column) error
 	Close(summary any) error
 }
 
-// cells formats the values of a column as text.
 type cells struct {
 	c       column.Column
-	literal bool               // text may be a number, true or false in JSON
-	strings func(i int) string // of types with a meaning; nil: the values are plain
+	literal bool               // text that is a JSON literal is written as one
+	strings func(i int) string // formats values of types such as dates; nil if values are plain
 }
 
-// cellsOf returns the formatter of a field.
 func cellsOf(c column.Column, f Field) (cells, error) {
 	if f.Arrow == nil || plain(f) {
 		return cells{c: c, literal: f.Literal != ""}, nil
@@ -47,7 +45,7 @@ func cellsOf(c column.Column, f Field) (cells, error) {
 	return cells{c: c, strings: arr.ValueStr}, nil
 }
 
-// plain reports whether a field has the plain values of its column.
+// plain reports whether columns hold the values of a field themselves.
 func plain(f Field) bool {
 	switch f.Type {
 	case column.Bytes:
@@ -62,7 +60,7 @@ func plain(f Field) bool {
 	return arrow.Numeric(f.Arrow) == nil
 }
 
-// append appends the value of a row that is not null.
+// append appends the value of a row, which must not be null.
 func (c *cells) append(b []byte, i int) []byte {
 	switch {
 	case c.strings != nil:
@@ -82,7 +80,7 @@ func (c *cells) append(b []byte, i int) []byte {
 	}
 }
 
-// appendFloat writes a float with the fewest digits that restore it.
+// appendFloat appends a float with the fewest digits that preserve its value.
 func appendFloat(b []byte, v float64, size int) []byte {
 	format := byte('f')
 	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
@@ -102,14 +100,14 @@ func allCells(columns []column.Column, fields []Field) ([]cells, error) {
 	return all, nil
 }
 
-// csvWriter writes names and rows. Null is nothing, and an empty text is two quotes.
+// csvWriter writes CSV. Null is an empty field, and empty text is two quotes.
 type csvWriter struct {
 	out    *bufio.Writer
 	fields []Field
 	row    []byte
 }
 
-// NewCSV writes CSV, names of columns first.
+// NewCSV returns a writer of CSV. The first line has the column names.
 func NewCSV(w io.Writer, fields []Field) Writer {
 	c := &csvWriter{out: bufio.NewWriterSize(w, 1<<16), fields: fields}
 	for i, f := range fields {
@@ -123,7 +121,7 @@ func NewCSV(w io.Writer, fields []Field) Writer {
 }
 
 func (c *csvWriter) Write(columns []column.Column) (err error) {
-	defer caught(&err) // of types with damaged metadata
+	defer caught(&err) // damaged metadata of types
 	all, err := allCells(columns, c.fields)
 	if err != nil || len(columns) == 0 {
 		return err
@@ -149,13 +147,14 @@ func (c *csvWriter) Write(columns []column.Column) (err error) {
 }
 
 func (c *csvWriter) Close(any) error {
-	if _, err := c.out.Write(c.row); err != nil { // names, if no rows came
+	if _, err := c.out.Write(c.row); err != nil { // the names if no rows were written
 		return err
 	}
 	return c.out.Flush()
 }
 
-// appendQuoted quotes a field if it needs it. An empty one would be read as null.
+// appendQuoted appends a field, with quotes if needed. An empty field needs quotes, because without
+// them it means null.
 func appendQuoted(b, field []byte) []byte {
 	quote := len(field) == 0
 	for _, c := range field {
@@ -174,7 +173,6 @@ func appendQuoted(b, field []byte) []byte {
 	return append(b, '"')
 }
 
-// jsonWriter writes one object: rows, a list of objects, and the members of the summary.
 type jsonWriter struct {
 	out    *bufio.Writer
 	fields []Field
@@ -183,7 +181,8 @@ type jsonWriter struct {
 	begun  bool
 }
 
-// NewJSON writes one object: "rows" with an object for each, and the members of the summary.
+// NewJSON returns a writer of one JSON object. Its member "rows" is a list with an object per row.
+// The members of the summary follow.
 func NewJSON(w io.Writer, fields []Field) Writer {
 	j := &jsonWriter{out: bufio.NewWriterSize(w, 1<<16), fields: fields}
 	for _, f := range fields {
@@ -197,7 +196,7 @@ func NewJSON(w io.Writer, fields []Field) Writer {
 }
 
 func (j *jsonWriter) Write(columns []column.Column) (err error) {
-	defer caught(&err) // of types with damaged metadata
+	defer caught(&err) // damaged metadata of types
 	all, err := allCells(columns, j.fields)
 	if err != nil || len(columns) == 0 {
 		return err
@@ -237,8 +236,8 @@ func (j *jsonWriter) Close(summary any) error {
 	return j.out.Flush()
 }
 
-// appendJSON appends a value. Values without a JSON number are strings. Bytes that are no UTF-8 are
-// an object.
+// appendJSON appends a value as JSON. Values that are not JSON numbers are strings. Bytes that are
+// not UTF-8 are an object.
 func (c *cells) appendJSON(b []byte, i int) []byte {
 	switch {
 	case c.c.Null(i):
@@ -268,12 +267,10 @@ func (c *cells) appendJSON(b []byte, i int) []byte {
 	return c.append(b, i)
 }
 
-// isLiteral reports whether text is a number of JSON, true or false.
 func isLiteral(b []byte) bool {
 	return isNumber(b) || string(b) == "true" || string(b) == "false"
 }
 
-// isNumber reports whether text is a number of JSON.
 func isNumber(b []byte) bool {
 	if len(b) == 0 || b[0] != '-' && b[0]-'0' > 9 {
 		return false
@@ -282,13 +279,13 @@ func isNumber(b []byte) bool {
 	return s.number() == nil && s.at == len(b)
 }
 
-// Literals determines for [Table.Literal] the form of a column's values in JSON.
+// Literals determines the JSON type of a text column for [Table.Literal].
 type Literals struct {
-	of   string // number, bool, or empty so far
-	text bool   // some values are neither
+	of   string // "number", "bool", or "" so far
+	text bool   // some value is neither
 }
 
-// Add adds the values of a part of the column.
+// Add examines more values of the column.
 func (l *Literals) Add(c column.Column) {
 	if c.Type() != column.Bytes {
 		l.text = true
@@ -310,14 +307,14 @@ func (l *Literals) Add(c column.Column) {
 	}
 }
 
-// Unique makes the names of fields unique. The second of a name becomes NAME_2, and so on, unless
-// another field has that name.
+// Unique makes field names unique. The second field with a name becomes NAME_2, unless another
+// field has that name, and so on.
 func Unique(fields []Field) {
 	used := make(map[string]bool, len(fields))
 	for _, f := range fields {
 		used[f.Name] = true
 	}
-	last := map[string]int{} // last number of a name
+	last := map[string]int{} // last number appended to each name
 	for i := range fields {
 		name := fields[i].Name
 		n := last[name] + 1
@@ -332,7 +329,7 @@ func Unique(fields []Field) {
 	}
 }
 
-// appendString appends a JSON string of valid UTF-8.
+// appendString appends valid UTF-8 as a JSON string.
 func appendString(b, s []byte) []byte {
 	b = append(b, '"')
 	for _, c := range s {
@@ -350,11 +347,10 @@ func appendString(b, s []byte) []byte {
 	return append(b, '"')
 }
 
-// maxAligned is the number of rows of a table for people: all must be known before the first is
-// written.
+// maxAligned bounds the rows of an aligned table. Its column widths depend on all rows, so all must
+// be held in memory.
 const maxAligned = 1000
 
-// alignedWriter writes a table for people.
 type alignedWriter struct {
 	out    io.Writer
 	fields []Field
@@ -362,7 +358,8 @@ type alignedWriter struct {
 	rows   int
 }
 
-// NewAligned writes an aligned table of the first thousand rows, and the number of further rows.
+// NewAligned returns a writer of an aligned table. It prints the first thousand rows, and the
+// number of further rows.
 func NewAligned(w io.Writer, fields []Field) Writer {
 	a := &alignedWriter{out: w, fields: fields, table: pretty.NewWriter()}
 	a.table.SetStyle(pretty.StyleLight)
@@ -389,7 +386,7 @@ func NewAligned(w io.Writer, fields []Field) Writer {
 }
 
 func (a *alignedWriter) Write(columns []column.Column) (err error) {
-	defer caught(&err) // of types with damaged metadata
+	defer caught(&err) // damaged metadata of types
 	all, err := allCells(columns, a.fields)
 	if err != nil || len(columns) == 0 {
 		return err
@@ -418,7 +415,7 @@ func (a *alignedWriter) Close(any) error {
 			more,
 		)
 	}
-	// Spaces before the end of a line are invisible to people, and in the way of programs.
+	// Remove trailing spaces, which would disturb programs.
 	lines := strings.Split(a.table.Render(), "\n")
 	for i := range lines {
 		lines[i] = strings.TrimRight(lines[i], " ")
@@ -427,7 +424,7 @@ func (a *alignedWriter) Close(any) error {
 	return err
 }
 
-// typeOf returns the type of a column in files.
+// typeOf returns the Arrow type of a column in files.
 func typeOf(t column.Type) goarrow.DataType {
 	return map[column.Type]goarrow.DataType{
 		column.Int8: goarrow.PrimitiveTypes.Int8, column.Int16: goarrow.PrimitiveTypes.Int16, column.Int32: goarrow.PrimitiveTypes.Int32,

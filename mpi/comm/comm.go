@@ -1,10 +1,10 @@
 // Package comm connects ranks, which are the processes of an MPI job, the GPUs of a host, or
-// goroutines. A rank calls collective operations of a [Comm] in the same order as all other ranks.
-// Engines implement the transport:
+// goroutines. All ranks call the collective operations of a [Comm] in the same order. Engines
+// implement the transport:
 //
 //   - local runs ranks as goroutines of one process, and copies between its GPUs.
-//   - mpi runs them as processes that an MPI launcher starts.
-//   - twolevel sends small messages of many ranks through the ranks of a node.
+//   - mpi runs ranks as processes that an MPI launcher starts.
+//   - twolevel combines small messages of the ranks of a node.
 //   - nccl exchanges memory of GPUs through NCCL, with the ranks of local or mpi.
 package comm
 
@@ -16,25 +16,26 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// ErrAborted is the error of every call of a Comm after one of its ranks called Abort, or has died.
+// ErrAborted is the error of every call of a Comm after one of its ranks has called Abort or died.
 var ErrAborted = errors.New("comm: aborted")
 
-// ErrPeer is the error of a call that another rank did not enter: its context had ended, or its
-// arguments were wrong. That rank returns an error of its own. Nothing has been exchanged, and all
-// ranks may go on with their next call.
+// ErrPeer is the error of a call that another rank did not enter, because its context had ended or
+// its arguments were wrong. That rank returns another error. Nothing has been exchanged, and all
+// ranks can make their next call.
 var ErrPeer = errors.New("comm: another rank did not enter the call")
 
-// Comm is one rank's end of a group of ranks.
+// Comm connects one rank to the other ranks of a group.
 //
-// All methods except Rank, Size, Abort and Close are collective: each rank calls the same ones in
-// the same order, from one goroutine at a time. A call first agrees that all ranks entered the same
-// method with arguments that fit. If one did not, the call fails on all ranks, and nothing has been
-// exchanged. Only before that does a rank check its context. If the context has ended, the rank
-// returns its error, and the others return [ErrPeer]. After that a rank waits for its peers, even
-// if its context ends, because a rank that left would leave the others waiting.
+// All methods except Rank, Size, Abort and Close are collective: each rank calls the same methods
+// in the same order, from one goroutine at a time. At the start of a call, the ranks agree that all
+// have entered the same method with matching arguments. If one has not, the call fails on all
+// ranks, and nothing is exchanged. A rank checks its context only before this agreement. If the
+// context has ended, the rank returns its error, and the others return [ErrPeer]. After the
+// agreement a rank waits for its peers even if its context ends, because they would block without
+// it.
 //
-// Any other error of a collective call means that the group is lost: the caller aborts it. Engines
-// return an error on all ranks, or end the process, within seconds of the death of a rank.
+// After any other error of a collective call, the group is unusable, and the caller must abort it.
+// If a rank dies, engines return an error on all ranks, or end the process, within seconds.
 type Comm interface {
 	// Rank returns the number of this rank, from 0 to Size()-1.
 	Rank() int
@@ -43,36 +44,36 @@ type Comm interface {
 
 	// Barrier returns when all ranks have called it.
 	Barrier(ctx context.Context) error
-	// AllGather stores the values of rank r in recv[r*len(send):], on every rank. len(send) is
-	// the same on all ranks, and recv has Size() times as many values.
+	// AllGather stores the values that rank r sends in recv[r*len(send):], on every rank. len(send)
+	// must be the same on all ranks, and len(recv) must be Size()*len(send).
 	AllGather(ctx context.Context, send, recv []uint64) error
-	// AllReduce replaces each value with its combination over all ranks.
+	// AllReduce replaces each value with the combination of the values at its index on all ranks.
 	AllReduce(ctx context.Context, op Op, values []uint64) error
-	// AllReduceFloat is AllReduce for floats. All ranks get the same bits.
+	// AllReduceFloat combines floats; see AllReduce. All ranks get the same bits.
 	AllReduceFloat(ctx context.Context, op Op, values []float64) error
-	// AllToAllV sends a part of a buffer to each rank and receives a part from each. Parts lie one
-	// after another in the order of ranks: sendBytes[r] bytes of send go to rank r, and
-	// recvBytes[r] bytes from rank r are stored in recv. sendBytes[r] of this rank equals
-	// recvBytes[this rank] of rank r. The buffers do not overlap.
+	// AllToAllV sends a part of send to each rank and receives a part from each. The parts in a
+	// buffer are contiguous and in the order of ranks. Rank r gets sendBytes[r] bytes of send, and
+	// recvBytes[r] bytes from rank r are stored in recv. The two ranks of a part must pass the same
+	// number of bytes for it. The buffers must not overlap.
 	AllToAllV(ctx context.Context, send Buf, sendBytes []int64, recv Buf, recvBytes []int64) error
 
-	// Split makes a Comm of the ranks that pass the same color, which order themselves by key and
-	// then by rank. A negative color returns nil.
+	// Split makes a Comm of the ranks that pass the same color. They are ordered by key, then by
+	// rank. For a negative color it returns nil.
 	Split(ctx context.Context, color, key int) (Comm, error)
-	// Abort ends the group and those that share a rank with it by Split: every rank's calls fail
-	// with ErrAborted, or its process ends with the code. It does not wait for other ranks, and
-	// calls of any goroutine are fine.
+	// Abort ends the group and all groups that Split derived from it. On every rank calls fail with
+	// ErrAborted, or the process ends with the code. Abort does not wait for other ranks, and any
+	// goroutine may call it.
 	Abort(code int)
-	// Close frees the group. It is collective, except after an error or Abort. Closing a closed
-	// Comm does nothing, and other calls fail with device.ErrClosed.
+	// Close frees the group. It is collective, except after an error or Abort. Further calls of
+	// Close do nothing. Other calls fail with device.ErrClosed.
 	Close() error
 }
 
-// Buf is memory that AllToAllV reads or writes: of the host, or of a device.
+// Buf is memory of the host or of a device, which AllToAllV reads or writes.
 type Buf struct {
 	Host []byte
-	// On is memory of a device. Work submitted to Stream before the call has written it, and the
-	// exchange is complete on Stream when the call returns.
+	// On is memory of a device. AllToAllV waits for work that was submitted to Stream before the
+	// call. When it returns, the exchange is complete for work that is submitted to Stream later.
 	On     device.Slice[byte]
 	Stream *device.Stream
 }
@@ -88,7 +89,7 @@ func (b Buf) Len() int {
 	return len(b.Host)
 }
 
-// Part returns the n bytes at a position.
+// Part returns n bytes of b from offset at.
 func (b Buf) Part(at, n int64) Buf {
 	if b.Stream != nil {
 		return Buf{On: b.On.Sub(int(at), int(at+n)), Stream: b.Stream}
@@ -118,8 +119,8 @@ func (op Op) String() string {
 	return fmt.Sprintf("Op(%d)", uint8(op))
 }
 
-// CheckParts returns an error unless each buffer holds its parts and has a length for each rank.
-// Engines call it first.
+// CheckParts returns an error if a buffer is smaller than its parts, or if the number of parts is
+// not size. Engines call it first.
 func CheckParts(size int, send Buf, sendBytes []int64, recv Buf, recvBytes []int64) error {
 	check := func(name string, b Buf, parts []int64) error {
 		if len(parts) != size {

@@ -31,7 +31,7 @@ func TestCheckParts(t *testing.T) {
 	}
 }
 
-// TestPart takes a part of a buffer of the host, and of one on a device.
+// TestPart takes parts of buffers in host memory and in device memory.
 func TestPart(t *testing.T) {
 	data := []byte("abcdef")
 	if part := comm.Host(data).Part(2, 3); string(part.Host) != "cde" || part.Len() != 3 {

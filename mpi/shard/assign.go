@@ -11,16 +11,15 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Assign looks up keys in a map of ids, and gives absent keys the next of 0, 1, 2, … as their
-// values, in the order of ranks, then of rows. All rows with the same key get one id. It writes the
+// Assign looks up keys in a map of ids, and assigns the ids 0, 1, 2, … to absent keys. Absent keys
+// are in the order of ranks, then of rows. All rows with the same key get one id. Assign writes the
 // values of all keys to ids, and returns the number of new keys on all ranks.
 //
-// The next id is one more than the largest that Assign has given, or found in the map, since the
-// map was made or cleared. To find it, the first Assign after other calls that may have stored
-// values reads the whole map. No id is given to two keys, and none is left out, also if some keys
-// exceed the capacity. Those get 0, and no id. If fewer ids than new keys are left, none of these
-// keys is inserted, and the error is [weft.ErrFull]. Maps with floats as values return
-// device.ErrInvalid.
+// The next id is one more than the largest that Assign has assigned, or found in the map, since the
+// map was made or cleared. If other calls may have stored values, the next Assign reads the whole
+// map to find it. No two keys get the same id, and no id is skipped, even if some keys exceed the
+// capacity. Such keys get 0 in ids. If fewer ids than new keys remain, none of the new keys is
+// inserted, and the error is [weft.ErrFull]. Maps with float values return device.ErrInvalid.
 func (m *Map[K, V]) Assign(ctx context.Context, keys []K, ids []V) (inserted int, err error) {
 	if m.r.size == 1 {
 		return m.local.Assign(ctx, keys, ids)
@@ -44,22 +43,21 @@ func (m *Map[K, V]) Assign(ctx context.Context, keys []K, ids []V) (inserted int
 	return inserted, err
 }
 
-// assignment is a call of Assign on one rank.
 type assignment[K weft.Key, V weft.Value] struct {
 	m *Map[K, V]
 	x *exchange
 
-	keys  []K    // that came
-	found []bool // by row
-	vals  []V    // by row: the answers
-	next  uint64 // larger than all ids of this shard
+	keys  []K    // received keys
+	found []bool // received keys that have a value
+	vals  []V    // answers to the received keys
+	next  uint64 // larger than all ids in this shard
 
-	rows   []int // those that came and were not found
-	absent []K   // their keys
+	rows   []int // received rows with absent keys
+	absent []K   // keys of rows
 	fresh  []bool
 }
 
-// find looks up keys, and finds the next id of this shard.
+// find looks up the received keys and determines a.next.
 func (a *assignment[K, V]) find(ctx context.Context) error {
 	m := a.m
 	if m.vals.Float() {
@@ -82,7 +80,7 @@ func (a *assignment[K, V]) find(ctx context.Context) error {
 	return err
 }
 
-// idLimit returns a number larger than all ids that values can hold.
+// idLimit returns a bound that exceeds all ids of type V.
 func idLimit[V weft.Value]() uint64 {
 	switch column.TypeOf[V]() {
 	case column.Int32:
@@ -93,8 +91,8 @@ func idLimit[V weft.Value]() uint64 {
 	return 1 << 63
 }
 
-// number inserts absent keys, and gives them ids. A rank with failed lookups takes part without
-// rows.
+// number inserts the absent keys and assigns their ids. A rank with failed lookups takes part
+// without rows.
 func (a *assignment[K, V]) number(ctx context.Context) {
 	x := a.x
 	a.insert(ctx)
@@ -126,7 +124,7 @@ func (a *assignment[K, V]) number(ctx context.Context) {
 	}
 }
 
-// insert inserts the keys that were not found, with values that deal replaces.
+// insert inserts the absent keys with zero values, which store replaces.
 func (a *assignment[K, V]) insert(ctx context.Context) {
 	if a.x.failure != nil {
 		return
@@ -144,7 +142,8 @@ func (a *assignment[K, V]) insert(ctx context.Context) {
 	a.fail(err)
 }
 
-// fail keeps an error of a batch of absent keys as an error of the received rows.
+// fail stores an error of a batch of absent keys in a.x.failure. It translates the rows of a
+// PartialError to received rows.
 func (a *assignment[K, V]) fail(err error) {
 	p := (*weft.PartialError)(nil)
 	if err == nil || !errors.As(err, &p) {
@@ -162,11 +161,11 @@ func partial(done int, rows []int, err error) error {
 	return &weft.PartialError{Done: done, Failed: len(rows), Rows: rows, Err: err}
 }
 
-// noID is returned if fewer ids than keys are left.
+// noID means that fewer ids than keys remain.
 const noID = math.MaxUint64
 
-// distribute returns the first id of this rank for a number of keys, and the number of keys of all
-// ranks.
+// distribute returns the first id for the keys of this rank, and the total number of new keys on
+// all ranks.
 func (a *assignment[K, V]) distribute(keys uint64) (first, total uint64) {
 	if a.x.err != nil {
 		return 0, 0
@@ -192,7 +191,7 @@ func (a *assignment[K, V]) distribute(keys uint64) (first, total uint64) {
 	return first, total
 }
 
-// withdraw removes the keys that were inserted: they get no id.
+// withdraw deletes the inserted keys, because they get no ids.
 func (a *assignment[K, V]) withdraw(ctx context.Context, err error) {
 	var keys []K
 	for i, is := range a.fresh {
@@ -204,7 +203,7 @@ func (a *assignment[K, V]) withdraw(ctx context.Context, err error) {
 	a.x.count, a.x.failure = 0, partial(len(a.keys), a.rows, errors.Join(err, cause(derr)))
 }
 
-// store stores the ids of fresh keys, and answers all rows with absent keys.
+// store stores the ids of the new keys, and answers all rows with absent keys.
 func (a *assignment[K, V]) store(ctx context.Context, given []V) {
 	if len(a.rows) == 0 {
 		return

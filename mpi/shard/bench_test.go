@@ -14,11 +14,12 @@ import (
 	"github.com/weftgo/weft/mpi/comm"
 )
 
-// benchKeys is the number of keys of all ranks in a call, which are those of the map in another
-// order.
+// benchKeys is the number of keys in a call, on all ranks together. They are the keys of the map in
+// another order.
 const benchKeys = 10_000_000
 
-// BenchmarkGet looks up 10^7 keys of a map of as many: in the map alone, and with 1 and 2 ranks.
+// BenchmarkGet looks up 10^7 keys of a map with as many pairs: directly in the local map, and with
+// 1 and 2 ranks.
 func BenchmarkGet(b *testing.B) {
 	b.Run("alone", func(b *testing.B) {
 		m, err := linear.New[uint64, uint64](host, &linear.Options{Capacity: benchKeys, Seed: 1})
@@ -58,8 +59,8 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkExchange moves 10^7 keys of all ranks: by AllToAllV alone, which copies them once, and
-// partitioned.
+// BenchmarkExchange moves 10^7 keys between all ranks: by AllToAllV alone, which copies them once,
+// and with partitioning.
 func BenchmarkExchange(b *testing.B) {
 	for _, ranks := range []int{2, 64} {
 		b.Run(fmt.Sprintf("ranks=%d/alltoallv", ranks), func(b *testing.B) {
@@ -95,7 +96,8 @@ func BenchmarkExchange(b *testing.B) {
 	}
 }
 
-// benchRanks runs a body on ranks that share the cores. Its loop goes on as long as that of rank 0.
+// benchRanks runs a body on ranks that share the cores. Rank 0 determines when the loops of all
+// ranks end.
 func benchRanks(
 	b *testing.B, ranks int, body func(ctx context.Context, r *Ranks, loop func() bool) error,
 ) {
@@ -117,7 +119,8 @@ func benchRanks(
 	})
 }
 
-// stopwatch reports the rate of the fastest call: the others waited for a busy machine.
+// stopwatch reports the rate of the fastest call, because slower calls were disturbed by other work
+// on the machine.
 type stopwatch struct {
 	b     *testing.B
 	start time.Time
@@ -136,7 +139,7 @@ func (w *stopwatch) loop() bool {
 	return more
 }
 
-// shuffled returns a rank's share of 0 to benchKeys-1 in random order.
+// shuffled returns a rank's share of the numbers 0 to benchKeys-1, in random order.
 func shuffled(rank, ranks int) []uint64 {
 	keys := make([]uint64, 0, benchKeys)
 	for i, k := range rand.New(rand.NewPCG(1, 2)).Perm(benchKeys) {
@@ -147,8 +150,8 @@ func shuffled(rank, ranks int) []uint64 {
 	return keys
 }
 
-// BenchmarkGroup sums 10^7 rows in 10^5 groups: by group.By on all cores, and by 2 ranks that share
-// them.
+// BenchmarkGroup sums 10^7 rows in 10^5 groups, by group.By on all cores, and by 2 ranks that share
+// the cores.
 func BenchmarkGroup(b *testing.B) {
 	aggs := []group.Aggregate{{Func: group.Sum}, {Func: group.Mean}}
 	rows := func(rank, ranks int) Rows {

@@ -13,23 +13,23 @@ import (
 	"github.com/weftgo/weft/group"
 )
 
-// ErrMismatch is the error if ranks called different methods, or methods of structures with
-// different types. No rank has done anything, and the ranks can continue.
+// ErrMismatch means that ranks called different methods, or methods of structures with different
+// types. No rank has done anything, and the ranks can continue.
 var ErrMismatch = errors.New("ranks make different calls")
 
-// Error is the error of a call, which is the same on all ranks: that of the lowest rank with one.
-// errors.Is finds the errors of package weft and device in it, and those of a context and of files,
-// from any rank.
+// Error is the error of a call. All ranks return the error of the lowest rank that failed.
+// errors.Is finds the errors of packages weft and device that the failed rank wraps, and errors of
+// contexts and files.
 type Error struct {
 	Rank int
-	Text string // of the error of that rank, cut after 256 bytes
-	is   uint64 // bits of sentinels
+	Text string // error text of that rank, at most 256 bytes
+	is   uint64 // bit i is set for sentinels[i]
 }
 
-// Error returns the text, with the rank.
+// Error returns the rank and the text.
 func (e *Error) Error() string { return fmt.Sprintf("shard: rank %d: %s", e.Rank, e.Text) }
 
-// Is reports whether the error of the rank wraps a target.
+// Is reports whether the error of the failed rank wraps target.
 func (e *Error) Is(target error) bool {
 	for i, err := range sentinels {
 		if e.is>>i&1 != 0 && target == err {
@@ -39,7 +39,7 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// sentinels are the errors that reach other ranks.
+// sentinels are the errors that Error.Is finds on other ranks.
 var sentinels = []error{
 	weft.ErrClosed, weft.ErrFull, weft.ErrOptions, weft.ErrFormat, weft.ErrCorrupt,
 	device.ErrMemory, device.ErrLost, device.ErrInvalid, device.ErrUnsupported, device.ErrNoKernels,
@@ -47,7 +47,7 @@ var sentinels = []error{
 	context.Canceled, context.DeadlineExceeded, fs.ErrNotExist, fs.ErrPermission,
 }
 
-// cause returns the cause of a PartialError, because its rows are not those of the caller.
+// cause returns the cause of a PartialError, without the rows, which are not rows of the caller.
 func cause(err error) error {
 	if p := (*weft.PartialError)(nil); errors.As(err, &p) {
 		return p.Err
@@ -57,16 +57,16 @@ func cause(err error) error {
 
 // Words that a rank sends at the end of a call.
 const (
-	endState = iota // 0, or endFailed with bits of sentinels
-	endCount        // what the rank counts
+	endState = iota // 0, or endFailed and a bit per sentinel
+	endCount        // count of the rank
 	endWords
 
 	endFailed = 1 << 63
 	textWords = 32
 )
 
-// outcome ends a call. It returns the sum of the counts of all ranks, and the error of all if any
-// rank has one.
+// outcome ends a call on all ranks. It returns the sum of their counts. If any rank passes an
+// error, all ranks return an error.
 func (r *Ranks) outcome(err error, count uint64) (total uint64, _ error) {
 	own := [endWords]uint64{endCount: count}
 	if err != nil {
@@ -97,7 +97,7 @@ func (r *Ranks) outcome(err error, count uint64) (total uint64, _ error) {
 	return total, &Error{Rank: first, Text: text, is: r.ends[first*endWords+endState] &^ endFailed}
 }
 
-// text returns the text of the error of a rank.
+// text returns the text of the error of a rank to all ranks.
 func (r *Ranks) text(rank int, err error) (string, error) {
 	var text [textWords * 8]byte
 	if err != nil {

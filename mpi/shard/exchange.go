@@ -12,43 +12,43 @@ import (
 	"github.com/weftgo/weft/mpi/comm"
 )
 
-// exchange moves the rows of a batch to the ranks of their keys and answers back. A call has these
-// steps, and each step does nothing after one that failed:
+// exchange moves the rows of a batch to the ranks of their keys, and answers back. A call has these
+// steps. If a step fails, later steps do nothing:
 //
-//	begin          partition the rows by rank, and agree on the call and on numbers of rows
+//	begin          partition the rows by rank, and agree on the call and the numbers of rows
 //	sendColumn     write a column in send order, and exchange it; received rows are in the order
 //	               of ranks, then of rows
 //	apply          run the batch on the structure of this rank
 //	returnAnswers  exchange a column of answers, and write it to the rows of the caller
 //	end            agree on the outcome
 //
-// Columns are copied once before and once after an exchange. Its memory is kept for the next call.
+// Columns are copied once before and once after an exchange. The memory is reused by the next call.
 type exchange struct {
 	r      *Ranks
 	sign   signature
-	owners *owners // of keys
-	n      int     // rows of the batch
+	owners *owners // ranks that own keys
+	n      int     // number of rows in the batch
 
-	share  int      // rows of a share: rows are counted and written by shares
-	route  []uint16 // by row: its rank, or hotRoute and the number of a hot key
-	next   []uint32 // by share and rank: where its first row is in send order; hot keys are last
-	cursor []uint32 // a copy of next that a pass counts up
+	share  int      // rows per share: cores count and write the rows of a share at a time
+	route  []uint16 // rank of each row, or hotRoute plus the index of a hot key
+	next   []uint32 // index in send order of the first row, by share and rank; hot keys follow last
+	cursor []uint32 // copy of next that a pass increments
 	hot    hotKeys
 
-	sent, received       []int64 // rows to each rank, and from each
+	sent, received       []int64 // numbers of rows to and from each rank
 	sentSum, receivedSum int
-	toBytes, inBytes     []int64 // the same in bytes, of a column
+	toBytes, inBytes     []int64 // the same as bytes of one column
 	buffers              [numBuffers][]uint64
 
-	refused error  // the reason why this rank does not begin
-	flags   bool   // a rank requests the outcome of each row
-	count   uint64 // what the structure counted
-	failure error  // of the structure of this rank
-	err     error  // the reason why rows no longer move; the same on all ranks
+	refused error  // reason why this rank cannot begin
+	flags   bool   // some rank requests the outcome of each row
+	count   uint64 // count that the structure returned
+	failure error  // error of this rank's structure
+	err     error  // reason why exchanges have stopped; set on all ranks
 	ended   bool
 }
 
-// Buffers of an exchange.
+// Indexes in exchange.buffers.
 const (
 	keysOut = iota
 	keysIn
@@ -62,18 +62,18 @@ const (
 	numBuffers
 )
 
-// minShare is the minimum number of rows of a share. sharesPerCore is the number of shares of a
-// core, so that no core waits long for another.
+// minShare is the minimum number of rows of a share. sharesPerCore is the number of shares per
+// core. It exceeds 1, so that cores finish at nearly the same time.
 const (
 	minShare      = 1 << 12
 	sharesPerCore = 8
 )
 
-// maxRows is the number of rows that 32-bit places hold.
+// maxRows bounds the rows of a batch, because their indexes have 32 bits.
 const maxRows = math.MaxUint32 - maxHot
 
-// roundRows is the number of rows that a rank sends in a round, in calls that may apply their rows
-// in any order: 128 MiB of keys. Tests lower it.
+// roundRows is the number of rows that a rank sends in a round: 128 MiB of keys. Only calls that
+// may apply rows in any order have several rounds. Tests lower it.
 var roundRows = 1 << 24
 
 func (x *exchange) init(r *Ranks) {
@@ -82,7 +82,6 @@ func (x *exchange) init(r *Ranks) {
 	x.toBytes, x.inBytes = make([]int64, r.size), make([]int64, r.size)
 }
 
-// open readies the exchange of a rank for a call.
 func (r *Ranks) open(s signature, p *owners) *exchange {
 	x := &r.exchange
 	x.sign, x.owners, x.n, x.hot.n, x.sentSum, x.receivedSum = s, p, 0, 0, 0, 0
@@ -98,7 +97,7 @@ func (x *exchange) close() {
 	}
 }
 
-// mustMatch panics unless columns have the length of the keys.
+// mustMatch panics if the length of a column differs from the number of keys.
 func (x *exchange) mustMatch(keys int, columns ...int) {
 	for _, n := range columns {
 		if n != keys {
@@ -108,8 +107,8 @@ func (x *exchange) mustMatch(keys int, columns ...int) {
 	}
 }
 
-// begin partitions the rows of keys and agrees with other ranks on the call. flags says whether
-// this rank needs the answers that all ranks send if any of them needs them.
+// begin partitions the rows of keys and agrees with the other ranks on the call. flags requests the
+// outcome of each row. If any rank requests it, all ranks send it.
 func begin[K weft.Key](ctx context.Context, x *exchange, keys []K, combine combining, flags bool) {
 	before := x.refused
 	if before != nil {
@@ -123,7 +122,8 @@ func begin[K weft.Key](ctx context.Context, x *exchange, keys []K, combine combi
 	x.agree(ctx, before, flags || combine == combineAny && x.hot.n > 0)
 }
 
-// agree exchanges the numbers of rows.
+// agree exchanges the heads of all ranks, including the numbers of rows. before is the reason why
+// this rank cannot begin.
 func (x *exchange) agree(ctx context.Context, before error, flags bool) {
 	r := x.r
 	if flags {
@@ -143,7 +143,7 @@ func (x *exchange) agree(ctx context.Context, before error, flags bool) {
 	r.stats.add(x)
 }
 
-// cut divides n rows into shares, and clears their counts.
+// cut divides n rows into shares and clears their counts.
 func (x *exchange) cut(n int) {
 	cores := x.r.dev.Properties().Units
 	x.n, x.share = n, max((n+sharesPerCore*cores-1)/(sharesPerCore*cores), minShare)
@@ -154,7 +154,7 @@ func (x *exchange) cut(n int) {
 	clear(x.next)
 }
 
-// partition finds the rank of each row, and its place in send order: by rank, then row.
+// partition determines the rank of each row, and its index in send order: by rank, then by row.
 func partition[K weft.Key](x *exchange, keys []K, combine combining) {
 	x.cut(len(keys))
 	findHot(x, keys, combine)
@@ -183,13 +183,13 @@ func partition[K weft.Key](x *exchange, keys []K, combine combining) {
 	x.places()
 }
 
-// of returns the words of the share that begins at a row.
+// of returns the words for the share that begins at row lo.
 func (x *exchange) of(words []uint32, lo int) []uint32 {
 	size := x.r.size
 	return words[lo/x.share*size:][:size:size]
 }
 
-// places turns counts into the places where shares write.
+// places replaces the counts in x.next by the indexes at which shares write.
 func (x *exchange) places() {
 	at, size := uint32(0), x.r.size
 	for rank := range size {
@@ -203,7 +203,7 @@ func (x *exchange) places() {
 	x.hot.write(x.next[len(x.next)-size:])
 }
 
-// buffer returns memory for n values that is kept between calls.
+// buffer returns memory for n values, which later calls reuse.
 func buffer[T any](x *exchange, buf, n int) []T {
 	var zero T
 	words := (n*int(unsafe.Sizeof(zero)) + 7) / 8
@@ -214,14 +214,13 @@ func buffer[T any](x *exchange, buf, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData((*b)[:cap(*b)]))), n)
 }
 
-// raw returns the bytes of a column.
 func raw[T any](col []T) []byte {
 	var zero T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(col))),
 		len(col)*int(unsafe.Sizeof(zero)))
 }
 
-// sendColumn sends a column of the caller, and returns the values of the received rows.
+// sendColumn sends a column of the caller and returns the column of the received rows.
 func sendColumn[T any](x *exchange, out int, col []T) []T {
 	if x.err != nil {
 		return nil
@@ -234,7 +233,7 @@ func sendColumn[T any](x *exchange, out int, col []T) []T {
 	return exchangeColumn(x, send, x.sent, buffer[T](x, out+1, x.receivedSum), x.received)
 }
 
-// scatter writes the rows of a column in send order, except those of hot keys.
+// scatter writes a column in send order, without the rows of hot keys.
 func scatter[T any](x *exchange, col, send []T) {
 	x.pairs(func(lo, mid, hi int, a, b []uint32) {
 		route, other := x.route[lo:mid], x.route[mid:hi]
@@ -257,16 +256,17 @@ func scatter[T any](x *exchange, col, send []T) {
 	})
 }
 
-// visitShares calls a pass for each share of rows, with the places where it begins.
+// visitShares calls pass for each share of rows. at has, for each rank, the share's next index in
+// send order.
 func (x *exchange) visitShares(pass func(lo, hi int, at []uint32)) {
 	copy(x.cursor, x.next)
 	x.r.dev.Parallel(x.n, x.share, func(lo, hi int) { pass(lo, hi, x.of(x.cursor, lo)) })
 }
 
-// pairs calls a pass for pairs of shares: rows lo to mid-1, and mid to hi-1, which are not more. A
-// pass that takes rows of both in turn waits less for places that it has just counted up. On an
-// EPYC with 64 ranks a row takes 1.3 instead of 2.7 ns to send, and 1.0 instead of 3.8 ns to
-// answer.
+// pairs calls pass for pairs of shares: rows lo to mid-1, and mid to hi-1. The second share is
+// never longer. pass should alternate between both, to wait less for the indexes that it
+// increments. On an EPYC with 64 ranks, sending a row then takes 1.3 instead of 2.7 ns, and
+// answering it 1.0 instead of 3.8 ns.
 func (x *exchange) pairs(pass func(lo, mid, hi int, a, b []uint32)) {
 	copy(x.cursor, x.next)
 	x.r.dev.Parallel(x.n, 2*x.share, func(lo, hi int) {
@@ -279,7 +279,7 @@ func (x *exchange) pairs(pass func(lo, mid, hi int, a, b []uint32)) {
 	})
 }
 
-// exchangeColumn exchanges a column by numbers of rows.
+// exchangeColumn sends out[i] values of a column to rank i, and receives in[i] values from it.
 func exchangeColumn[T any](x *exchange, send []T, out []int64, recv []T, in []int64) []T {
 	var zero T
 	width := int64(unsafe.Sizeof(zero))
@@ -295,9 +295,9 @@ func exchangeColumn[T any](x *exchange, send []T, out []int64, recv []T, in []in
 	return recv
 }
 
-// returnAnswers sends the answers to the received rows, and writes those of this rank's rows to a
-// column of the caller. All rows of a hot key have the same answer, unless first is set: then only
-// the row that was sent has it, and others have the value rest. The column may be nil.
+// returnAnswers sends answers to the ranks of the received rows, and stores the answers for this
+// rank's rows in to, unless it is nil. All rows of a hot key get the answer for its sent row. If
+// first is set, only the sent row gets the answer, and the others get rest.
 func returnAnswers[T any](x *exchange, in int, answers, to []T, first bool, rest T) {
 	if x.err != nil {
 		return
@@ -309,7 +309,7 @@ func returnAnswers[T any](x *exchange, in int, answers, to []T, first bool, rest
 	gather(x, from, to, first, rest)
 }
 
-// gather writes values in send order to their rows.
+// gather writes values in send order to their rows. See returnAnswers for first and rest.
 func gather[T any](x *exchange, from, to []T, first bool, rest T) {
 	places := x.hot.places()
 	hot := func(route uint16) T {
@@ -350,7 +350,7 @@ func gather[T any](x *exchange, from, to []T, first bool, rest T) {
 	}
 }
 
-// flagsBuffer returns memory for a flag of each received row, or nil if no rank needs them.
+// flagsBuffer returns a flag for each received row, or nil if no rank needs flags.
 func (x *exchange) flagsBuffer() []bool {
 	if !x.flags {
 		return nil
@@ -360,7 +360,7 @@ func (x *exchange) flagsBuffer() []bool {
 	return is
 }
 
-// apply runs the batch on the structure of this rank.
+// apply runs the batch on the structure of this rank and records its count and error.
 func (x *exchange) apply(ctx context.Context, run func(ctx context.Context) (int, error)) {
 	if x.err != nil || x.failure != nil {
 		return
@@ -370,7 +370,7 @@ func (x *exchange) apply(ctx context.Context, run func(ctx context.Context) (int
 	x.failure = err
 }
 
-// applyFlags is apply for a batch that flags the first row of a key, and sends the flags back.
+// applyFlags runs a batch that flags the first row of each key, and sends the flags back.
 func (x *exchange) applyFlags(
 	ctx context.Context, flags []bool, run func(ctx context.Context, is []bool) (int, error),
 ) {
@@ -381,8 +381,8 @@ func (x *exchange) applyFlags(
 	}
 }
 
-// found sends back which rows were found. If flags are sent at all, a rank counts its own rows:
-// those of a hot key were looked up once.
+// found sends back which rows were found. If flags are sent at all, each rank counts its own rows,
+// because rows of a hot key were looked up only once.
 func (x *exchange) found(is, found []bool) {
 	if !x.flags {
 		return
@@ -394,15 +394,13 @@ func (x *exchange) found(is, found []bool) {
 	x.count = countTrue(found)
 }
 
-// localFlags returns memory for a flag of each row of this rank.
 func (x *exchange) localFlags() []bool { return buffer[bool](x, flagsLocal, x.n) }
 
-// answersUndefined reports whether a failure left answers undefined.
 func (x *exchange) answersUndefined() bool {
 	return x.failure != nil && !errors.As(x.failure, new(*weft.PartialError))
 }
 
-// endEmpty is end for a call without rows.
+// endEmpty ends a call without rows. It returns the sum of all counts.
 func (x *exchange) endEmpty() (int, error) {
 	if x.err != nil {
 		x.ended = true
@@ -413,8 +411,8 @@ func (x *exchange) endEmpty() (int, error) {
 	return int(total), err
 }
 
-// end agrees on the outcome, and returns the count of all ranks. After a failure it sends back
-// which rows were not done, and the error is a weft.PartialError of the caller's rows.
+// end agrees on the outcome and returns the sum of all counts. If the call failed, the error is a
+// weft.PartialError with the rows of the caller that were not done.
 func (x *exchange) end() (int, error) {
 	began := x.err == nil
 	total, err := x.endEmpty()
@@ -432,7 +430,6 @@ func (x *exchange) end() (int, error) {
 	return total, p
 }
 
-// undoneRows returns the rows of the caller that were not done.
 func (x *exchange) undoneRows() (rows []int, lost error) {
 	marks := buffer[bool](x, flagsOut, x.receivedSum)
 	clear(marks)

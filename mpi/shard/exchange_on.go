@@ -15,8 +15,8 @@ import (
 	"github.com/weftgo/weft/mpi/comm"
 )
 
-// exchangeOn is exchange for a batch in the memory of a device, in the same steps. Rows are stable:
-// a rank receives them in the order of ranks, then of rows, so duplicates mean the same.
+// exchangeOn is an exchange of a batch in device memory, with the same steps. A rank receives rows
+// in the order of ranks, then of rows, so duplicate keys have the same outcome.
 type exchangeOn[K weft.Key] struct {
 	*exchange
 	mem      *memoryOn
@@ -24,11 +24,11 @@ type exchangeOn[K weft.Key] struct {
 	recvKeys device.Slice[K]
 }
 
-// Buffers of a device. Out and in follow each other, as in exchange.
+// Indexes in memoryOn.buffers. The buffer for receiving a column follows the buffer for sending it.
 const (
 	onScratch = iota
-	onRows    // by place in send order
-	onOffsets // of the ranks in it
+	onRows    // row at each index in send order
+	onOffsets // offset of each rank in send order
 	onKeysOut
 	onKeysIn
 	onValsOut
@@ -40,14 +40,14 @@ const (
 	numOn
 )
 
-// memoryOn is memory of a device that is kept between calls.
+// memoryOn is device memory that later calls reuse.
 type memoryOn struct {
 	buffers [numOn]device.Slice[byte]
-	last    *device.Stream // of the last call, which may still be in progress
+	last    *device.Stream // stream of the last call, which may still run
 }
 
-// waitLast waits until the last call is done, and reads of its memory by peers. A stream that the
-// caller has closed since has done its work.
+// waitLast waits until the last call is done, including reads of its memory by other ranks. If the
+// caller has closed the stream, its work is done.
 func (m *memoryOn) waitLast(ctx context.Context) error {
 	if m.last == nil {
 		return nil
@@ -59,7 +59,7 @@ func (m *memoryOn) waitLast(ctx context.Context) error {
 	return nil
 }
 
-// free returns the memory, when the last call is done.
+// free waits for the last call and frees the memory.
 func (m *memoryOn) free() error {
 	if err := m.waitLast(context.Background()); err != nil {
 		return err
@@ -73,13 +73,13 @@ func (m *memoryOn) free() error {
 	return nil
 }
 
-// reserve reserves some bytes of a buffer.
+// reserve makes a buffer have at least the given number of bytes.
 func (m *memoryOn) reserve(dev device.Device, buf, bytes int) (err error) {
 	b := &m.buffers[buf]
 	if b.Len() >= bytes {
 		return nil
 	}
-	if b.Len() > 0 { // peers may still read it, and the stream waits for them
+	if b.Len() > 0 { // other ranks may still read it, and the stream waits for them
 		if err := m.waitLast(context.Background()); err != nil {
 			return err
 		}
@@ -91,15 +91,16 @@ func (m *memoryOn) reserve(dev device.Device, buf, bytes int) (err error) {
 	return err
 }
 
-// headCapacity is the word of a head with the rows that may come without more memory.
+// headCapacity is the word of a head that has the number of rows that a rank can receive without
+// allocation.
 const headCapacity = headArg
 
-// isIn reports whether a buffer has a row for each received row, and not for each sent one.
+// isIn reports whether a buffer has an element per received row, not per sent row.
 func isIn(buf int) bool {
 	return buf == onKeysIn || buf == onValsIn || buf == onAnswersOut || buf == onFlagsOut
 }
 
-// widthOn returns the bytes of a buffer for each row.
+// widthOn returns the bytes per row of a buffer.
 func widthOn(buf int) int {
 	if buf >= onFlagsOut {
 		return 1
@@ -107,7 +108,7 @@ func widthOn(buf int) int {
 	return 8
 }
 
-// capacity returns the number of rows that may come without more memory.
+// capacity returns the number of rows that this rank can receive without allocation.
 func (m *memoryOn) capacity() int {
 	rows := math.MaxInt
 	for buf := onKeysOut; buf < numOn; buf++ {
@@ -118,15 +119,15 @@ func (m *memoryOn) capacity() int {
 	return rows
 }
 
-// slotMask keeps the bits of hashes that say the slot.
+// slotMask selects the bits of a hash that determine the slot.
 const slotMask = (Slots - 1) << (64 - slotBits)
 
-// errNotOn is the error of structures that take no batches on a device.
+// errNotOn is the error if the structure of a shard does not support batches on a device.
 var errNotOn = fmt.Errorf("%w: the structure of the shard takes no batches on a device",
 	device.ErrUnsupported)
 
-// callOn runs a call on all ranks. ok says whether the structure of this rank takes batches on a
-// device. f exchanges columns and runs the batch after the keys are received.
+// callOn runs a call on all ranks. ok reports whether the structure of this rank supports batches
+// on a device. After the keys are received, f exchanges the other columns and runs the batch.
 func callOn[K weft.Key](
 	ctx context.Context, t *table[K], s *device.Stream, m method, arg uint8, keys device.Slice[K],
 	flags device.Slice[bool], ok bool, f func(*exchangeOn[K]),
@@ -159,10 +160,10 @@ func callOn[K weft.Key](
 	return err
 }
 
-// partition finds the send order of keys, and the number of keys for each rank.
+// partition computes the send order of keys, and the number of keys for each rank.
 func (x *exchangeOn[K]) partition(ctx context.Context, keys device.Slice[K]) error {
 	dev, size := x.stream.Device(), x.r.size
-	if x.mem.last != x.stream { // it uses the memory
+	if x.mem.last != x.stream { // the last stream uses the memory
 		if err := x.mem.waitLast(ctx); err != nil {
 			return err
 		}
@@ -203,8 +204,8 @@ func (x *exchangeOn[K]) partition(ctx context.Context, keys device.Slice[K]) err
 	return nil
 }
 
-// reserveReceive reserves memory for received rows. Unless all ranks have it already, they agree
-// that they have it: otherwise a rank without memory would block the others.
+// reserveReceive reserves memory for the received rows. If some rank must allocate, the ranks agree
+// on the outcome, because a rank without memory would block the others.
 func (x *exchangeOn[K]) reserveReceive() {
 	if x.err != nil {
 		return
@@ -231,7 +232,7 @@ func (x *exchangeOn[K]) reserveReceive() {
 	}
 }
 
-// bufferOn returns memory for n values, which reserveReceive has reserved.
+// bufferOn returns a buffer as n values. reserveReceive has reserved the memory.
 func bufferOn[T device.Elem, K weft.Key](x *exchangeOn[K], buf, n int) device.Slice[T] {
 	if x.err != nil {
 		return device.Slice[T]{}
@@ -248,14 +249,12 @@ func bufferOn[T device.Elem, K weft.Key](x *exchangeOn[K], buf, n int) device.Sl
 	return s
 }
 
-// fail keeps the first error of this rank. Exchanges go on, so that no rank waits in vain.
 func (x *exchangeOn[K]) fail(err error) {
 	if x.failure == nil {
 		x.failure = err
 	}
 }
 
-// apply submits the batch on the structure of this rank.
 func (x *exchangeOn[K]) apply(submit func() error) {
 	if x.err != nil || x.failure != nil {
 		return
@@ -265,16 +264,14 @@ func (x *exchangeOn[K]) apply(submit func() error) {
 	}
 }
 
-// elem are the columns of a device that are exchanged.
 type elem interface {
 	device.Elem
 	column.Fixed
 }
 
-// widths are types of columns by their width in bytes.
 var widths = map[int]column.Type{1: column.Uint8, 4: column.Uint32, 8: column.Uint64}
 
-// sendColumnOn sends a column of the caller, and returns the values of the received rows.
+// sendColumnOn sends a column of the caller and returns the column of the received rows.
 func sendColumnOn[T elem, K weft.Key](x *exchangeOn[K], out int, col device.Slice[T]) device.Slice[T] {
 	if x.err != nil {
 		return device.Slice[T]{}
@@ -288,8 +285,8 @@ func sendColumnOn[T elem, K weft.Key](x *exchangeOn[K], out int, col device.Slic
 	return bufferOn[T](x, out+1, x.receivedSum)
 }
 
-// returnAnswersOn sends the answers to the received rows, and writes those of this rank's rows to a
-// column of the caller.
+// returnAnswersOn sends answers to the ranks of the received rows, and stores the answers for this
+// rank's rows in to.
 func returnAnswersOn[T elem, K weft.Key](x *exchangeOn[K], in int, answers, to device.Slice[T]) {
 	if x.err != nil {
 		return
@@ -304,7 +301,7 @@ func returnAnswersOn[T elem, K weft.Key](x *exchangeOn[K], in int, answers, to d
 	}
 }
 
-// swap exchanges a column by numbers of rows.
+// swap sends out[i] values of width bytes to rank i, and receives in[i] values from it.
 func (x *exchangeOn[K]) swap(
 	width int,
 	send device.Slice[byte],
@@ -322,7 +319,7 @@ func (x *exchangeOn[K]) swap(
 	}
 }
 
-// flags returns memory for a flag of each received row, which is empty if no rank needs them.
+// flags returns a flag for each received row, or an empty slice if no rank needs flags.
 func (x *exchangeOn[K]) flags() device.Slice[bool] {
 	if !x.exchange.flags {
 		return device.Slice[bool]{}
@@ -330,7 +327,6 @@ func (x *exchangeOn[K]) flags() device.Slice[bool] {
 	return bufferOn[bool](x, onFlagsOut, x.receivedSum)
 }
 
-// flagsBack sends the flags back, if any rank needs them.
 func (x *exchangeOn[K]) flagsBack(to device.Slice[bool]) {
 	if x.err == nil && x.exchange.flags {
 		returnAnswersOn(x, onFlagsIn, device.Slice[bool]{}, to)
@@ -342,14 +338,14 @@ func size[T any]() int {
 	return int(unsafe.Sizeof(zero))
 }
 
-// mustMatchLen panics unless columns have the length of the keys.
+// mustMatchLen panics if the length of a column differs from the number of keys.
 func mustMatchLen(m method, keys int, columns ...int) {
 	if i := slices.IndexFunc(columns, func(n int) bool { return n != keys }); i >= 0 {
 		panic(fmt.Sprintf("shard: %vOn: %d keys, but a column of %d rows", m, keys, columns[i]))
 	}
 }
 
-// optionalOn returns the length that a column has to have: any if it is empty.
+// optionalOn returns the length of flags, or of keys if flags is empty and thus omitted.
 func optionalOn[K weft.Key](flags device.Slice[bool], keys device.Slice[K]) int {
 	if flags.Len() == 0 {
 		return keys.Len()

@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/mpi/comm"
 )
 
-// keysOf returns the first n keys from a number on that belong to a rank.
+// keysOf returns the first n keys, not less than from, that belong to a rank.
 func keysOf(rank, size, n int, from uint64) (keys []uint64) {
 	for k := from; len(keys) < n; k++ {
 		if rankOf(keyHash(slotStart, k), size) == rank {
@@ -26,8 +26,8 @@ func keysOf(rank, size, n int, from uint64) (keys []uint64) {
 	return keys
 }
 
-// A map of fixed size that fills on one rank is the same ErrFull on all, and each rank learns which
-// of its rows are missing.
+// If a map of fixed size is full on one rank, all ranks return the same ErrFull. Each rank also
+// returns which of its rows are missing.
 func TestFullOnOneRank(t *testing.T) {
 	for _, ranks := range []int{2, 7} {
 		const capacity, rows = 256, 3000
@@ -77,7 +77,7 @@ func TestFullOnOneRank(t *testing.T) {
 	}
 }
 
-// Keys beyond the capacity get no id, and none is left out.
+// Keys beyond the capacity get no id, and no id is skipped.
 func TestAssignFull(t *testing.T) {
 	const ranks, rows = 3, 2000
 	all := keysOf(1, ranks, rows*ranks, 0)
@@ -113,7 +113,7 @@ func TestAssignFull(t *testing.T) {
 	}
 }
 
-// Ids end at the largest value.
+// The largest id is the largest value.
 func TestAssignRunsOutOfIDs(t *testing.T) {
 	onRanks(t, 2, func(ctx context.Context, r *Ranks) error {
 		l, err := linear.New[uint64, int32](host, nil)
@@ -141,7 +141,7 @@ func TestAssignRunsOutOfIDs(t *testing.T) {
 	})
 }
 
-// Ranks that make different calls all get an error, and can go on.
+// If ranks make different calls, all ranks return an error and can continue.
 func TestMismatch(t *testing.T) {
 	for _, ranks := range []int{2, 7} {
 		onRanks(t, ranks, func(ctx context.Context, r *Ranks) error {
@@ -189,7 +189,7 @@ func TestMismatch(t *testing.T) {
 	}
 }
 
-// A context that has ended on one rank stops the call on all, and nothing is done.
+// If a context has ended on one rank, the call fails on all ranks and does nothing.
 func TestCancelled(t *testing.T) {
 	onRanks(t, 3, func(ctx context.Context, r *Ranks) error {
 		m := mapOf(r, nil)
@@ -218,7 +218,7 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-// A map that is closed on one rank is closed for all.
+// If a map is closed on one rank, calls on all ranks return ErrClosed.
 func TestClosedOnOneRank(t *testing.T) {
 	onRanks(t, 3, func(ctx context.Context, r *Ranks) error {
 		m := mapOf(r, nil)
@@ -240,7 +240,8 @@ func TestClosedOnOneRank(t *testing.T) {
 	})
 }
 
-// A reduction that values do not have is an error on all ranks, and of ids that are floats, too.
+// A reduction that the type of values does not support is an error on all ranks. So are ids of a
+// float type.
 func TestInvalid(t *testing.T) {
 	onRanks(t, 2, func(ctx context.Context, r *Ranks) error {
 		l, err := linear.New[uint64, float64](host, nil)
@@ -261,7 +262,7 @@ func TestInvalid(t *testing.T) {
 	})
 }
 
-// A panic of one rank ends the calls of all.
+// A panic on one rank ends the calls on all ranks.
 func TestPanicAborts(t *testing.T) {
 	onRanks(t, 3, func(ctx context.Context, r *Ranks) (err error) {
 		m := mapOf(r, nil)
@@ -282,7 +283,7 @@ func TestPanicAborts(t *testing.T) {
 	})
 }
 
-// Rows of GetOrPut beyond the capacity keep their values, and are not loaded.
+// Rows of GetOrPut beyond the capacity keep their values, and loaded is false for them.
 func TestGetOrPutFull(t *testing.T) {
 	const rows = 2000
 	onRanks(t, 2, func(ctx context.Context, r *Ranks) error {
@@ -299,7 +300,7 @@ func TestGetOrPutFull(t *testing.T) {
 		}
 		for i, v := range vals {
 			_, failed := slices.BinarySearch(p.Rows, i)
-			want, wantLoaded := uint64(1000), r.rank == 1 // all pairs are rank 0's
+			want, wantLoaded := uint64(1000), r.rank == 1 // rank 0 owns all pairs
 			if failed {
 				want, wantLoaded = uint64(1000+r.rank), false
 			}
@@ -312,7 +313,7 @@ func TestGetOrPutFull(t *testing.T) {
 	})
 }
 
-// 168 ranks, as many as GPUs hold 10^12 keys, share the keys of a batch evenly.
+// On 168 ranks, as many as GPUs that hold 10^12 keys, the keys of a batch are distributed evenly.
 func TestManyRanks(t *testing.T) {
 	const ranks, rows = 168, 600
 	onRanks(t, ranks, func(ctx context.Context, r *Ranks) error {
@@ -337,7 +338,7 @@ func TestManyRanks(t *testing.T) {
 	})
 }
 
-// Even keys have no skew, and a key that all rows have is sent once.
+// Evenly distributed keys have no skew. A key that all rows share is sent once.
 func TestStats(t *testing.T) {
 	const rows = 1 << 17
 	onRanks(t, 4, func(ctx context.Context, r *Ranks) error {
@@ -366,7 +367,7 @@ func TestStats(t *testing.T) {
 	})
 }
 
-// partialMap takes every other pair, and says so by the error of package weft.
+// partialMap stores every other pair, and returns a PartialError for the others.
 type partialMap struct{ LocalMap[uint64, uint64] }
 
 func (m partialMap) Put(ctx context.Context, keys, vals []uint64) (int, error) {
@@ -386,7 +387,7 @@ func (m partialMap) Put(ctx context.Context, keys, vals []uint64) (int, error) {
 	return n, p
 }
 
-// A rank learns which of its rows another rank has not done.
+// A rank returns which of its rows another rank has not done.
 func TestPartialRows(t *testing.T) {
 	onRanks(t, 3, func(ctx context.Context, r *Ranks) error {
 		l, err := linear.New[uint64, uint64](host, nil)

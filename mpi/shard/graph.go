@@ -11,21 +11,21 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// Graph is a graph with rows spread over ranks, by the vertices that their edges come from: "1-D".
-// In an undirected graph an edge is in the rows of both ends, as in package graph. Its methods are
-// those of [graph.Graph], and collective except Close.
+// Graph is a graph with edges distributed over ranks by their source vertices ("1-D" partitioning).
+// In an undirected graph each edge is in the rows of both ends, as in package graph. It has the
+// methods of [graph.Graph]. All are collective except Close.
 //
-// Vertices belong to the rank of their [Slot]. A rank has records of 32 bytes of all vertices up to
-// the largest that its rows have, and the edges of its own.
+// A vertex belongs to the rank of its [Slot]. Each rank holds the edges of its own vertices, and a
+// record of 32 bytes for every vertex up to the largest in these edges.
 type Graph struct {
 	table[uint32]
 	local    *graph.Graph
 	directed bool
-	maximum  uint64 // of vertices
+	maximum  uint64 // bound on vertices
 }
 
-// NewGraph makes a graph without vertices. All ranks pass the same options. Errors: those of
-// [graph.New], and [weft.ErrOptions] for a multigraph.
+// NewGraph makes a graph without vertices. All ranks must pass the same options. It returns the
+// errors of [graph.New], and [weft.ErrOptions] for a multigraph.
 func NewGraph(r *Ranks, opts *graph.Options) (*Graph, error) {
 	var o graph.Options
 	if opts != nil {
@@ -37,9 +37,9 @@ func NewGraph(r *Ranks, opts *graph.Options) (*Graph, error) {
 	}
 	g := &Graph{directed: o.Directed, maximum: uint64(o.MaxVertices)}
 	if g.maximum == 0 {
-		g.maximum = 1 << 28 // as package graph has it
+		g.maximum = 1 << 28 // the default of package graph
 	}
-	o.Directed = true // a rank has the arcs of its own vertices
+	o.Directed = true // each rank stores the arcs of its own vertices
 	local, err := graph.New(r.dev, &o)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func NewGraph(r *Ranks, opts *graph.Options) (*Graph, error) {
 	return g, nil
 }
 
-// graphShard is a graph in the form of tables to save. Its length is its number of arcs.
+// graphShard adapts a graph to the interface stored. Its length is its number of arcs.
 type graphShard struct{ *graph.Graph }
 
 func (g graphShard) Len() int { return g.Arcs() }
@@ -67,11 +67,11 @@ func (g graphShard) Load(ctx context.Context, r io.Reader) (int, error) {
 // Clear removes all edges and vertices.
 func (g *Graph) Clear(ctx context.Context) error { return g.table.Clear(ctx) }
 
-// Arcs returns the number of entries in the rows of all ranks: that of edges if the graph is
-// directed, else that of edges twice, but of self loops once.
+// Arcs returns the number of arcs on all ranks. An edge of a directed graph is one arc. An edge of
+// an undirected graph is two arcs, and a self loop one.
 func (g *Graph) Arcs(ctx context.Context) (int, error) { return g.Len(ctx) }
 
-// Vertices returns the number of vertices: one more than the largest that an edge has had.
+// Vertices returns one more than the largest vertex that any edge has had.
 func (g *Graph) Vertices(ctx context.Context) (n int, err error) {
 	x := g.open(methodVertices)
 	defer x.close()
@@ -88,7 +88,7 @@ func (g *Graph) Vertices(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// Load loads what Save wrote, into a graph without edges, as [Map.Load] does. Others return
+// Load loads a graph that Save wrote; see [Map.Load]. If the graph has edges already, the error is
 // [weft.ErrOptions].
 func (g *Graph) Load(ctx context.Context, dir string) (arcs int, err error) {
 	if arcs, err = g.Arcs(ctx); err == nil && arcs > 0 {
@@ -100,11 +100,12 @@ func (g *Graph) Load(ctx context.Context, dir string) (arcs int, err error) {
 	return g.table.Load(ctx, dir)
 }
 
-// Insert inserts edges and returns the number of new ones on all ranks. inserted, unless nil,
-// reports which: of rows with one edge the first one of the lowest rank. Self loops are not
-// inserted, unless Options allow them. A vertex that is not less than MaxVertices is
-// [weft.ErrOptions] on all ranks, before anything is changed. After another error an edge of an
-// undirected graph may be in one of its two rows: insert or delete it again.
+// Insert inserts edges and returns the number of new ones on all ranks. If inserted is not nil, it
+// receives whether each edge is new. If an edge occurs several times, its first row on the lowest
+// rank is the new one. Self loops are not inserted unless Options allow them. If a vertex is
+// MaxVertices or larger, the error is [weft.ErrOptions] on all ranks, and nothing is changed. After
+// any other error, an edge of an undirected graph may be in only one of its two rows. Insert or
+// delete it again.
 func (g *Graph) Insert(ctx context.Context, from, to []uint32, inserted []bool) (int, error) {
 	var wrong error
 	for i := range from {
@@ -117,14 +118,14 @@ func (g *Graph) Insert(ctx context.Context, from, to []uint32, inserted []bool) 
 	return g.change(ctx, methodInsert, from, to, inserted, wrong, g.local.Insert)
 }
 
-// Delete deletes edges and returns the number of deleted ones on all ranks. deleted, unless nil,
-// reports which.
+// Delete deletes edges and returns the number of deleted ones on all ranks. If deleted is not nil,
+// it receives whether each edge was deleted.
 func (g *Graph) Delete(ctx context.Context, from, to []uint32, deleted []bool) (int, error) {
 	return g.change(ctx, methodDelete, from, to, deleted, nil, g.local.Delete)
 }
 
-// Has looks up edges, writes to found, unless nil, which exist, and returns the number of rows of
-// all ranks that do.
+// Has returns the number of rows on all ranks that are edges of the graph. If found is not nil, it
+// receives whether each row is one.
 func (g *Graph) Has(ctx context.Context, from, to []uint32, found []bool) (int, error) {
 	x := g.open(methodHas)
 	defer x.close()
@@ -137,8 +138,8 @@ func (g *Graph) Has(ctx context.Context, from, to []uint32, found []bool) (int, 
 	return x.end()
 }
 
-// change sends edges to the rank of their source, and those of an undirected graph to that of their
-// target, too.
+// change sends edges to the ranks of their sources. Edges of an undirected graph go to the ranks of
+// their targets, too.
 func (g *Graph) change(
 	ctx context.Context, call method, from, to []uint32, done []bool, wrong error,
 	run func(context.Context, []uint32, []uint32, []bool) (int, error),
@@ -163,7 +164,7 @@ func (g *Graph) change(
 		return run(ctx, f, t, is)
 	})
 	x.count = 0
-	for i := 0; i < len(arcs); i += 2 { // the flag of the other way is the same
+	for i := 0; i < len(arcs); i += 2 { // the reverse arc has the same flag
 		if done != nil {
 			done[i/2] = arcs[i]
 		}
@@ -185,7 +186,7 @@ func (g *Graph) change(
 	return n, err
 }
 
-// toArcs returns the arcs of edges: those of edge i are 2i and 2i+1.
+// toArcs returns the arcs of undirected edges. Edge i becomes arcs 2i and 2i+1.
 func toArcs(from, to []uint32) (f, t []uint32) {
 	f, t = make([]uint32, 2*len(from)), make([]uint32, 2*len(from))
 	for i, u := range from {
@@ -194,7 +195,7 @@ func toArcs(from, to []uint32) (f, t []uint32) {
 	return f, t
 }
 
-// Degree writes the numbers of neighbors of vertices to degrees. If the graph is directed, these
+// Degree writes the number of neighbors of each vertex to degrees. In a directed graph, neighbors
 // are the targets of edges.
 func (g *Graph) Degree(ctx context.Context, vertices, degrees []uint32) error {
 	x := g.open(methodDegree)
@@ -212,7 +213,7 @@ func (g *Graph) Degree(ctx context.Context, vertices, degrees []uint32) error {
 	return err
 }
 
-// Rows returns the neighbors of vertices: those of vertices[i] are
+// Rows returns the neighbors of vertices. The neighbors of vertices[i] are
 // neighbors[offsets[i]:offsets[i+1]], in ascending order.
 func (g *Graph) Rows(
 	ctx context.Context, vertices []uint32,
@@ -239,7 +240,7 @@ func (g *Graph) Rows(
 	return offsets, neighbors, nil
 }
 
-// rowsBack sends rows back, and writes them in the order of the vertices of this rank.
+// rowsBack sends the neighbors back, and orders them like the n vertices of this rank.
 func (g *Graph) rowsBack(
 	x *exchange, ends []uint64, rows []uint32, n int,
 ) (offsets []uint64, neighbors []uint32) {
@@ -270,7 +271,7 @@ func (g *Graph) rowsBack(
 	return offsets, neighbors
 }
 
-// startsOf returns the offsets of parts with some lengths, and the end of the last one.
+// startsOf returns the offset of each part, followed by the end of the last part.
 func startsOf(lengths []uint64) []uint64 {
 	starts := make([]uint64, len(lengths)+1)
 	for i, n := range lengths {
@@ -279,7 +280,7 @@ func startsOf(lengths []uint64) []uint64 {
 	return starts
 }
 
-// sums returns the lengths of runs of parts: each run has a number of them.
+// sums returns the total length of each run of parts. runs has the number of parts in each.
 func sums(runs []int64, starts []uint64) []int64 {
 	lengths, at := make([]int64, len(runs)), int64(0)
 	for i, n := range runs {
@@ -289,7 +290,6 @@ func sums(runs []int64, starts []uint64) []int64 {
 	return lengths
 }
 
-// visitVertices visits the vertices of this rank that have neighbors.
 func (g *Graph) visitVertices(ctx context.Context, visit func(vertices []uint32) error) error {
 	rows, err := g.local.CSR(ctx)
 	if err != nil {
@@ -304,8 +304,8 @@ func (g *Graph) visitVertices(ctx context.Context, visit func(vertices []uint32)
 	return visit(own)
 }
 
-// loadArcs inserts the rows of a saved graph for the vertices to keep. The graph is held twice
-// meanwhile.
+// loadArcs inserts the arcs of a saved graph if keep selects their sources. It holds the whole
+// saved graph in memory meanwhile.
 func (g *Graph) loadArcs(
 	ctx context.Context, from io.Reader, keep func(uint32) bool,
 ) (n int, err error) {

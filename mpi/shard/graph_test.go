@@ -14,15 +14,16 @@ import (
 	"github.com/weftgo/weft/graph/algo"
 )
 
-// edgeStep is a batch of edges that each rank brings, and what one graph says of them.
+// edgeStep is a batch of edges for each rank, and the expected results.
 type edgeStep struct {
 	remove   bool
-	from, to [][]uint32 // by rank
+	from, to [][]uint32 // edges of each rank
 	want     [][]bool
 	count    int
 }
 
-// edgeSteps applies random batches to a graph of one process, in the order of ranks.
+// edgeSteps makes random batches, and applies them to a graph in one process, in the order of
+// ranks.
 func edgeSteps(t *testing.T, whole *graph.Graph, rng *rand.Rand, ranks int) (steps []*edgeStep) {
 	for i := range 8 {
 		s := &edgeStep{remove: i%3 == 2}
@@ -67,7 +68,7 @@ func (s *edgeStep) run(ctx context.Context, r *Ranks, g *Graph) error {
 	return nil
 }
 
-// A graph on ranks is that of one process, and so is its PageRank.
+// A graph on several ranks equals the graph in one process, and so does its PageRank.
 func TestGraphIsGraph(t *testing.T) {
 	for _, ranks := range []int{1, 2, 7} {
 		for _, o := range []*graph.Options{nil, {Directed: true}, {SelfLoops: true}} {
@@ -120,7 +121,7 @@ func TestGraphIsGraph(t *testing.T) {
 	}
 }
 
-// sameGraph compares rows, edges and ranks with those of one process.
+// sameGraph compares the rows, edges and PageRank of a graph with those in one process.
 func sameGraph(ctx context.Context, g *Graph, rows *graph.CSR, want []uint64) error {
 	arcs, err := g.Arcs(ctx)
 	n, err2 := g.Vertices(ctx)
@@ -130,7 +131,7 @@ func sameGraph(ctx context.Context, g *Graph, rows *graph.CSR, want []uint64) er
 	}
 	var vertices, from, to []uint32
 	for v := range uint32(n) {
-		if rng := int(v) * 7 % 5; rng <= g.r.rank { // ranks ask for different ones
+		if rng := int(v) * 7 % 5; rng <= g.r.rank { // ranks look up different vertices
 			vertices = append(vertices, uint32(n)-1-v)
 		}
 		from, to = append(from, v), append(to, (v*31+uint32(g.r.rank))%uint32(n))
@@ -171,7 +172,7 @@ func TestGraphErrors(t *testing.T) {
 			return err
 		}
 		defer g.Close()
-		// The vertex is wrong on one rank, and no rank inserts anything.
+		// The vertex is invalid on one rank only, but no rank inserts anything.
 		_, err = g.Insert(ctx, []uint32{1, 2}, []uint32{3, uint32(9 + r.rank)}, nil)
 		arcs, err2 := g.Arcs(ctx)
 		if !errors.Is(err, weft.ErrOptions) || arcs != 0 || err2 != nil {

@@ -15,8 +15,8 @@ import (
 
 // GroupOptions configure Group and Distinct. The zero value and nil are good defaults.
 type GroupOptions struct {
-	// Options are those of the groups of each rank. Memory is divided by the two tables that a rank
-	// has at a time, down to group.MinMemory for each.
+	// Options apply to the groups of each rank. A rank has two tables at a time, so each gets half
+	// of Memory, but at least group.MinMemory.
 	group.Options
 
 	// Gather makes rank 0 return all groups, and the other ranks nil. By default each rank returns
@@ -24,15 +24,15 @@ type GroupOptions struct {
 	Gather bool
 }
 
-// Group computes aggregates of groups of the rows of all ranks, as [group.By] does. Each rank
-// groups its own rows. After that the groups are partitioned by a hash of their keys, exchanged,
-// and merged by the rank of the partition, so frequent keys cost no more than others.
+// Group groups the rows of all ranks and aggregates each group, like [group.By]. Each rank first
+// groups its own rows. The groups are then partitioned by a hash of their keys, exchanged, and
+// merged on the rank of the partition. Frequent keys therefore cost no more than others.
 //
-// The order of rows is that of ranks, then of the rows of a rank: First, Last and the order of
-// groups go by it, unless groups are sorted. Groups of a rank are in this order.
+// Rows are ordered by rank, then by their order on the rank. First, Last and the order of groups on
+// a rank follow this order, unless groups are sorted.
 //
-// All ranks pass the same aggregates, options and types of columns. An error of one rank, also one
-// that rows yields, is the same on all.
+// All ranks must pass the same aggregates, options and types of columns. If one rank fails, or its
+// rows yield an error, all ranks return the same error.
 func Group(
 	ctx context.Context, r *Ranks, rows iter.Seq2[Rows, error], aggs []group.Aggregate,
 	opts *GroupOptions,
@@ -41,9 +41,9 @@ func Group(
 	return g.result(ctx, func() (*group.Groups, error) { return g.partial(ctx, rows) })
 }
 
-// GroupOn is Group of rows that each rank has grouped on its device. Groups on a device have no
-// order, so the result is sorted by keys. First and Last go by the order of ranks, and need groups
-// without a limit of memory: ErrOptions. Groups on the devices stay as they are.
+// GroupOn merges groups that each rank has already made on its device; see [Group]. Groups on a
+// device have no order, so the result is sorted by keys. First and Last follow the order of ranks.
+// With Options.Memory they are weft.ErrOptions. The groups on the devices are not changed.
 func GroupOn(
 	ctx context.Context, r *Ranks, rows *group.GroupsOn, aggs []group.Aggregate,
 	opts *GroupOptions,
@@ -63,7 +63,6 @@ func GroupOn(
 	})
 }
 
-// result returns the groups of this rank.
 func (g *grouping) result(
 	ctx context.Context, partial func() (*group.Groups, error),
 ) (result *group.Result, err error) {
@@ -77,8 +76,9 @@ func (g *grouping) result(
 	return result, nil
 }
 
-// GroupPages is Group with memory for a piece of the result: it yields the groups of this rank in
-// pieces, as [group.Groups.Pages] does. An error is the last pair, and the same on all ranks.
+// GroupPages yields the groups of this rank in pages, as [group.Groups.Pages] does, so that memory
+// holds only one page of the result. See [Group]. If the job fails, all ranks yield the same error
+// last.
 func GroupPages(
 	ctx context.Context, r *Ranks, rows iter.Seq2[Rows, error], aggs []group.Aggregate,
 	opts *GroupOptions,
@@ -103,8 +103,8 @@ func GroupPages(
 	}
 }
 
-// Distinct returns the different keys of the rows of all ranks, as Group without aggregates does.
-// Columns other than keys are ignored.
+// Distinct returns the distinct keys of the rows of all ranks. Other columns are ignored. See
+// [Group] for the distribution over ranks.
 func Distinct(
 	ctx context.Context, r *Ranks, rows iter.Seq2[Rows, error], opts *GroupOptions,
 ) ([]column.Column, error) {
@@ -121,7 +121,6 @@ func Distinct(
 	return result.Keys, err
 }
 
-// grouping is a call of Group on one rank.
 type grouping struct {
 	r    *Ranks
 	aggs []group.Aggregate
@@ -136,8 +135,8 @@ func newGrouping(r *Ranks, aggs []group.Aggregate, opts *GroupOptions) *grouping
 	return g
 }
 
-// run exchanges the partial groups of all ranks, and calls read for the groups of this rank. It
-// returns the error of all ranks.
+// run exchanges the partial groups of all ranks, and calls read with the groups of this rank. If
+// any rank fails, all ranks return its error.
 func (g *grouping) run(
 	ctx context.Context, partial func() (*group.Groups, error), read func(*group.Groups) error,
 ) error {
@@ -165,7 +164,6 @@ func (g *grouping) run(
 	return err
 }
 
-// options returns the options of one of the two tables of a rank.
 func (g *grouping) options() *group.Options {
 	o := g.opts.Options
 	if o.Memory > group.MinMemory && g.r.size > 1 {
@@ -174,21 +172,22 @@ func (g *grouping) options() *group.Options {
 	return &o
 }
 
-// ordered reports whether results depend on the order of rows.
+// ordered reports whether the result depends on the order of rows.
 func (g *grouping) ordered() bool {
 	return !g.opts.Sorted || slices.ContainsFunc(g.aggs, func(a group.Aggregate) bool {
 		return a.Func == group.First || a.Func == group.Last
 	})
 }
 
-// ordinals reports whether rows need ordinals, which take half as long again. Otherwise groups of
-// all ranks wait, and are merged in the order of ranks. If memory is bounded they do not wait.
-// Gathered groups have been partitioned, which drops their order.
+// ordinals reports whether rows get ordinals, which take half as long again. Without ordinals,
+// received groups are held until they can be merged in the order of ranks. Bounded memory does not
+// allow that. Neither does Gather, because partitioning drops the order of groups.
 func (g *grouping) ordinals() bool {
 	return g.ordered() && g.opts.Memory > 0 || g.opts.Gather && !g.opts.Sorted
 }
 
-// partial groups the rows of this rank. If they need ordinals, these are the rank and the row.
+// partial groups the rows of this rank. If rows need ordinals, an ordinal consists of the rank and
+// the row.
 func (g *grouping) partial(
 	ctx context.Context, rows iter.Seq2[Rows, error],
 ) (*group.Groups, error) {
@@ -220,7 +219,6 @@ func (g *grouping) partial(
 	return own, nil
 }
 
-// len returns the number of rows.
 func (b *Rows) len() int {
 	for _, c := range slices.Concat(b.Keys, b.Columns) {
 		return c.Len()
@@ -228,8 +226,8 @@ func (b *Rows) len() int {
 	return 0
 }
 
-// exchange sends groups to the ranks of their keys, or all to rank 0, and returns those of this
-// rank. It closes the groups that it sends. failure is the reason why this rank cannot.
+// exchange sends groups to the ranks of their keys, or all to rank 0 if gather is set. It returns
+// the groups of this rank, and closes from. failure is the reason why this rank cannot take part.
 func (g *grouping) exchange(
 	ctx context.Context, from *group.Groups, gather bool, failure error,
 ) (merged *group.Groups, err error) {
@@ -290,10 +288,10 @@ func (g *grouping) exchange(
 	return to, err
 }
 
-// Pieces of groups that are not full yet take up to a pieceShare-th of a round.
+// pieceShare limits the memory of incomplete pieces of groups to 1/pieceShare of a round.
 const pieceShare = 4
 
-// merge adds the groups of parts of mail, which consist of whole pieces.
+// merge merges the groups in parts of mail into to. Each part consists of whole pieces.
 func merge(ctx context.Context, to *group.Groups, parts ...[]byte) error {
 	for _, part := range parts {
 		for r := bytes.NewReader(part); r.Len() > 0; {

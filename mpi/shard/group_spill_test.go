@@ -10,8 +10,7 @@ import (
 	"github.com/weftgo/weft/group"
 )
 
-// Groups that exceed the memory of a rank, before the exchange and after it, go to its temporary
-// file.
+// Groups that exceed the memory of a rank, before or after the exchange, go to a temporary file.
 func TestGroupSpills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it writes a file of some 100 MB")
@@ -46,7 +45,8 @@ func TestGroupSpills(t *testing.T) {
 			n += page.Len()
 			counts, sums := column.Values[int64](page.Values[0]), column.Values[int64](page.Values[1])
 			for i, key := range column.Values[uint64](page.Keys[0]) {
-				k := int64(key * 0xf1de83e19937733d) // the inverse: the group's number
+				// inverse of the multiplication: number of the group
+				k := int64(key * 0xf1de83e19937733d)
 				times := int64(1)
 				if k < rows-groups {
 					times = 2

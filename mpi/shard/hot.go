@@ -7,64 +7,60 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// combining is the way to combine rows of a hot key to one row before the exchange.
+// combining selects how the rows of a hot key become one row before the exchange.
 type combining uint8
 
 const (
 	combineNone   combining = iota
-	combineAny              // any row represents all, and all have its answer
-	combineFirst            // the first row represents all
-	combineLast             // the last row represents all
-	combineValues           // one row has the values of all
+	combineAny              // send any row; its answer is the answer for all rows
+	combineFirst            // send the first row
+	combineLast             // send the last row
+	combineValues           // send the combined values of all rows
 )
 
-// A sample of the rows shows which keys are hot: those with minHits rows of it. They are combined
-// if together they have 1/hotShare of the sample. maxHot keys and their table stay in the
-// first-level caches. Of 2^23 rows of a Zipf distribution with exponent 1, this combines about a
-// half.
+// A key is hot if a sample of the rows contains it minHits times. Hot keys are combined if they
+// make up 1/hotShare of the sample. maxHot is small enough for the keys and their table to stay in
+// first-level caches. For 2^23 rows of a Zipf distribution with exponent 1, about half of the rows
+// are combined.
 const (
 	maxSample = 1 << 13
-	sampleOne = 32 // a row of 32
+	sampleOne = 32 // one of 32 rows is sampled
 	minHits   = 4
 	maxHot    = maxSample / minHits
 	hotShare  = 8
 	hotTable  = 4 * maxHot
 
-	// hotRoute is larger than all ranks. Routes from here on are hot keys.
+	// Routes from hotRoute on stand for hot keys. hotRoute is larger than all ranks.
 	hotRoute = 1 << 15
 )
 
-// noRow is no row of a batch.
+// noRow marks a hot key without a row.
 const noRow = math.MaxUint32
 
-// hotKeys holds the keys of a batch with many rows.
 type hotKeys struct {
 	n     int
-	table []uint16 // by hash: the number of a key, from 1
-	words []uint64 // of keys
-	rows  []uint32 // the row that represents the key
+	table []uint16 // hash table of indexes of keys, plus 1
+	words []uint64 // keys
+	rows  []uint32 // row that is sent for each key
 	ranks []uint16
-	place []uint32 // in send order
-	seen  []uint32 // by share and key: the row that represents it, or noRow
+	place []uint32 // index of each key in send order
+	seen  []uint32 // row that represents each key in each share, or noRow
 
 	sample []sampled
 }
 
-// sampled is a key of the sample.
 type sampled struct {
 	word uint64
 	row  uint32
 	hits uint32
 }
 
-// places returns the places of hot keys in send order.
 func (h *hotKeys) places() []uint32 { return h.place[:h.n] }
 
-// hotAt returns final bits of a hash. The choice of ranks does not depend on them, except for very
-// many ranks.
+// hotAt returns the final bits of a hash. Unless ranks are very many, the choice of a rank does not
+// depend on the bits that tables use.
 func hotAt(h uint64) uint64 { return h >> 36 }
 
-// findHot finds hot keys in a sample of the rows.
 func findHot[K weft.Key](x *exchange, keys []K, combine combining) {
 	h := &x.hot
 	h.n, h.seen = 0, h.seen[:0]
@@ -104,7 +100,7 @@ func findHot[K weft.Key](x *exchange, keys []K, combine combining) {
 	}
 }
 
-// keep makes the table of hot keys of the sample.
+// keep stores the n hot keys of the sample in the table.
 func (h *hotKeys) keep(n int) {
 	if h.table == nil {
 		h.table = make([]uint16, hotTable)
@@ -128,7 +124,6 @@ func (h *hotKeys) keep(n int) {
 	h.place = slices.Grow(h.place[:0], h.n)[:h.n]
 }
 
-// find returns the number of a hot key.
 func (h *hotKeys) find(hash, word uint64) (i int, ok bool) {
 	for at := hotAt(hash) % hotTable; h.table[at] != 0; at = (at + 1) % hotTable {
 		if i := int(h.table[at]) - 1; h.words[i] == word {
@@ -138,7 +133,8 @@ func (h *hotKeys) find(hash, word uint64) (i int, ok bool) {
 	return 0, false
 }
 
-// routeHot finds the ranks of a share of rows, and the rows of hot keys among them.
+// routeHot routes rows lo to hi-1, with hot keys among them, and counts the other rows for their
+// ranks.
 func routeHot[K weft.Key](x *exchange, keys []K, lo, hi int, counts []uint32, combine combining) {
 	h, size := &x.hot, x.r.size
 	var seen []uint32
@@ -161,21 +157,21 @@ func routeHot[K weft.Key](x *exchange, keys []K, lo, hi int, counts []uint32, co
 	}
 }
 
-// count finds the row that represents each hot key, and counts it for its rank.
+// count sets the rank of each hot key and the row that represents it, and counts that row for the
+// rank.
 func (h *hotKeys) count(p *owners, counts []uint32, combine combining) {
 	for i := range h.n {
 		rank := p.of(h.words[i], keyHash(slotStart, h.words[i]), len(counts))
 		h.ranks[i] = uint16(rank)
 		counts[rank]++
 	}
-	for at, row := range h.seen { // shares ascend
+	for at, row := range h.seen { // in ascending order of shares
 		if i := at % h.n; row != noRow && (combine == combineLast || row < h.rows[i]) {
 			h.rows[i] = row
 		}
 	}
 }
 
-// write sets the places of hot keys.
 func (h *hotKeys) write(next []uint32) {
 	for i, rank := range h.ranks[:h.n] {
 		h.place[i] = next[rank]
@@ -183,7 +179,7 @@ func (h *hotKeys) write(next []uint32) {
 	}
 }
 
-// sendReduced is sendColumn of values that are combined.
+// sendReduced sends a column of values. The values of each hot key are combined by op.
 func sendReduced[V weft.Value](x *exchange, out int, vals []V, op weft.Reduction) []V {
 	if x.err != nil || x.hot.n == 0 {
 		return sendColumn(x, out, vals)
@@ -222,7 +218,7 @@ func sendReduced[V weft.Value](x *exchange, out int, vals []V, op weft.Reduction
 	return exchangeColumn(x, send, x.sent, buffer[V](x, out+1, x.receivedSum), x.received)
 }
 
-// combine returns the combination of two values. Bits of floats have none.
+// combine combines two values. And and Or are not defined for floats.
 func combine[V weft.Value](op weft.Reduction, a, b V) V {
 	switch op {
 	case weft.Sum:

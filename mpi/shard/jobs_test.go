@@ -18,7 +18,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// randomRows returns rows of a key column of numbers, one of strings with nulls, and two of values.
+// randomRows returns rows with two key columns, numbers and strings with nulls, and two value
+// columns.
 func randomRows(rng *rand.Rand, n, keys int) Rows {
 	var ints, vals []int64
 	var texts []string
@@ -95,8 +96,8 @@ var allAggs = []group.Aggregate{{Func: group.Rows}, {Func: group.Sum, Column: 1}
 	{Func: group.Min, Column: 0}, {Func: group.Max, Column: 1}, {Func: group.First,
 		Column: 1}, {Func: group.Last, Column: 0}}
 
-// Groups of rows on several ranks are those of one process, in the same order if rank 0 gathers
-// them.
+// The groups of rows on several ranks equal the groups in one process. If rank 0 gathers them,
+// their order is also the same.
 func TestGroupIsGroupBy(t *testing.T) {
 	for _, ranks := range []int{1, 2, 7, 64} {
 		for _, o := range []GroupOptions{{}, {Gather: true},
@@ -150,7 +151,7 @@ func TestGroupIsGroupBy(t *testing.T) {
 	}
 }
 
-// Pages are the result in pieces, and a loop that ends early keeps no rank waiting.
+// Pages contain the whole result. If a loop over pages ends early, no rank blocks.
 func TestGroupPages(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	b := randomRows(rng, 5000, 3000)
@@ -185,7 +186,7 @@ func TestGroupPages(t *testing.T) {
 }
 
 func TestDistinct(t *testing.T) {
-	// Ranks without keys learn their types.
+	// Ranks without keys get the types of keys from other ranks.
 	one := Rows{Keys: []column.Column{column.Of([]int32{7})}}
 	total := make([]int, 5)
 	onRanks(t, 5, func(ctx context.Context, r *Ranks) error {
@@ -216,7 +217,8 @@ func TestDistinct(t *testing.T) {
 	})
 }
 
-// Errors of one rank are those of all: of its rows, of other types, of sums that overflow.
+// An error on one rank is an error on all: of its rows, of different types, and of sums that
+// overflow.
 func TestGroupErrors(t *testing.T) {
 	broken := errors.New("broken")
 	ints := func(v ...int64) Rows {
@@ -264,7 +266,7 @@ func TestGroupErrors(t *testing.T) {
 	}
 }
 
-// Ranks that pass other options get an error instead of other groups.
+// If ranks pass different options, the result is an error.
 func TestGroupMismatch(t *testing.T) {
 	onRanks(t, 3, func(ctx context.Context, r *Ranks) error {
 		rows := Rows{Keys: []column.Column{column.Of([]int64{1})},
@@ -290,7 +292,7 @@ func TestGroupMismatch(t *testing.T) {
 	})
 }
 
-// Joined rows of several ranks are those of one process.
+// Joining rows on several ranks yields the same rows as in one process.
 func TestJoinIsJoin(t *testing.T) {
 	for _, ranks := range []int{1, 2, 7} {
 		for kind := join.Inner; kind <= join.Anti; kind++ {
@@ -354,7 +356,8 @@ func joined(t *testing.T, kind join.Kind, left, right Rows, o *join.Options) (wa
 	return want
 }
 
-// A loop that ends early on one rank does not stop the others, and an error of a side reaches all.
+// If a loop ends early on one rank, the other ranks continue. An error of a side is an error on all
+// ranks.
 func TestJoinEnds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	b := randomRows(rng, 2000, 50)
@@ -389,7 +392,7 @@ func TestJoinEnds(t *testing.T) {
 	})
 }
 
-// Batches and groups that take several rounds have the outcome of one.
+// Batches and groups have the same result in one round and in several.
 func TestRounds(t *testing.T) {
 	rows, bytes := roundRows, roundBytes
 	defer func() { roundRows, roundBytes = rows, bytes }()

@@ -13,15 +13,15 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// Join joins the rows of all ranks, as a [join.Join] does that builds the right rows and probes
-// with the left rows. Rows of both sides are partitioned by a hash of their keys and exchanged.
-// Each rank yields the joined rows of its partition, in no order. The right side should be the
-// smaller one.
+// Join joins the rows of all ranks. Like [join.Join], it builds a table of the right rows and
+// probes it with the left rows. The right side should therefore be the smaller one. The rows of
+// both sides are partitioned by a hash of their keys and exchanged. Each rank yields the joined
+// rows of its partition, in no order.
 //
-// Options are those of the join of each rank. All ranks pass the same kind, options and types of
-// columns, and some rank has a batch of each side, which may have no rows. An error of one rank,
-// also one that a side yields, is the same on all, and comes last, with no columns. A loop that
-// ends early still takes part in the exchange to its end.
+// All ranks must pass the same kind, options and types of columns. opts configure the join of each
+// rank. For each side, at least one rank must pass a batch, which may have no rows. If one rank
+// fails, or its rows yield an error, all ranks yield the same error last, without columns. A loop
+// that ends early still takes part in the whole exchange.
 func Join(
 	ctx context.Context, r *Ranks, kind join.Kind, left, right iter.Seq2[Rows, error],
 	opts *join.Options,
@@ -35,7 +35,7 @@ func Join(
 		}
 		o := column.PartitionOptions{Parts: r.size, Seed: slotSeed, First: r.rank}
 		if opts == nil || !opts.NullsMatch {
-			o.Nulls = column.DropNulls // null matches nothing
+			o.Nulls = column.DropNulls // null keys match nothing
 		}
 		s := &sides{r: r, kind: kind}
 		err = s.distribute(ctx, right, o, err, func(ctx context.Context, b Rows) error {
@@ -62,7 +62,7 @@ func Join(
 			err = s.distribute(context.WithoutCancel(ctx), left, o, nil,
 				func(ctx context.Context, b Rows) error {
 					if !on {
-						return nil // the join has ended
+						return nil // the caller's loop has ended
 					}
 					return show(j.Probe(ctx, b.Keys, b.Columns))
 				})
@@ -77,17 +77,17 @@ func Join(
 	}
 }
 
-// sides distributes rows of the sides of a join.
 type sides struct {
 	r    *Ranks
 	kind join.Kind
 }
 
-// distributeRows is the number of rows to distribute at a time.
+// distributeRows is the maximum number of rows that are distributed at a time.
 const distributeRows = 1 << 18
 
-// distribute sends the rows of this rank to the ranks of their keys, and visits received rows. It
-// returns the error of all ranks. failure is the reason why this rank cannot.
+// distribute sends the rows of this rank to the ranks of their keys, and passes received rows to
+// visit. If any rank fails, all ranks return its error. failure is the reason why this rank cannot
+// take part.
 func (s *sides) distribute(
 	ctx context.Context, rows iter.Seq2[Rows, error], o column.PartitionOptions, failure error,
 	visit func(context.Context, Rows) error,
@@ -126,7 +126,7 @@ func (s *sides) distribute(
 	return err
 }
 
-// pieces cuts batches of rows to at most distributeRows.
+// pieces splits batches into batches of at most distributeRows rows.
 func pieces(rows iter.Seq2[Rows, error]) iter.Seq2[Rows, error] {
 	return func(yield func(Rows, error) bool) {
 		for b, err := range rows {
@@ -148,15 +148,15 @@ func pieces(rows iter.Seq2[Rows, error]) iter.Seq2[Rows, error] {
 	}
 }
 
-// Mail of rows is a sequence of frames. A frame has multiples of 8 bytes:
+// Mail of rows is a sequence of frames. Each part of a frame is a multiple of 8 bytes:
 //
 //	length of the page (uint64), number of key columns (uint32), number of columns (uint32)
-//	types of the columns (uint8 each), and zeros
-//	the page as package spill encodes it; nothing without rows
+//	types of the columns (uint8 each), then zeros
+//	the page as package spill encodes it, or nothing if it has no rows
 const rowsHead = 16
 
-// distribute distributes a batch, and returns the rank after that of the last row with nulls that
-// was dealt. All ranks get the types with the first batch.
+// distribute appends the rows of a batch to the mail for their ranks. The first batch also sends
+// the types of columns to all ranks. next is the rank for the next row with a null key.
 func (m *mail) distribute(b Rows, o column.PartitionOptions, first bool) (next int, err error) {
 	page := append(append([]column.Column{}, b.Keys...), b.Columns...)
 	for i, c := range page {
@@ -183,7 +183,7 @@ func (m *mail) distribute(b Rows, o column.PartitionOptions, first bool) (next i
 	return parts.Next, nil
 }
 
-// appendRows appends a frame of a page.
+// appendRows appends a frame with a page. keys is the number of key columns.
 func appendRows(to []byte, keys int, page []column.Column) []byte {
 	at := len(to)
 	to = binary.LittleEndian.AppendUint64(to, 0)
@@ -202,7 +202,6 @@ func appendRows(to []byte, keys int, page []column.Column) []byte {
 	return to
 }
 
-// visitRows visits the rows of frames.
 func visitRows(mail []byte, visit func(Rows) error) error {
 	for len(mail) > 0 {
 		size, keys := binary.LittleEndian.Uint64(mail), int(binary.LittleEndian.Uint32(mail[8:]))
@@ -223,7 +222,6 @@ func visitRows(mail []byte, visit func(Rows) error) error {
 	return nil
 }
 
-// emptyPage returns columns of some types without rows.
 func emptyPage(types []byte) (page []column.Column, err error) {
 	for _, t := range types {
 		c := column.OfStrings([]string{})

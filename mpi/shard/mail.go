@@ -9,38 +9,38 @@ import (
 	"github.com/weftgo/weft/mpi/comm"
 )
 
-// Rows is a batch of rows of a job. Key columns and other columns have one length.
+// Rows is a batch of rows for a job. All columns must have the same length.
 type Rows struct {
 	Keys    []column.Column
-	Columns []column.Column // values of Group, or the columns of a row that Join yields
+	Columns []column.Column // values for Group, or columns that Join yields
 }
 
-// roundBytes is the number of bytes that a rank gathers for a round of mail: with 64 ranks 512 KiB
-// for each. Tests lower it.
+// roundBytes is the number of bytes that a rank collects for a round of mail. With 64 ranks, each
+// message has 512 KiB. Tests lower it.
 var roundBytes = 32 << 20
 
-// mail is bytes on their way to other ranks, in rounds. All ranks send the same number of rounds.
+// mail collects bytes for other ranks and sends them in rounds. All ranks send the same number of
+// rounds.
 type mail struct {
 	r    *Ranks
 	sign signature
-	opts uint64   // a hash of options, which are the same on all ranks
-	out  [][]byte // by rank
+	opts uint64   // hash of options, which must be equal on all ranks
+	out  [][]byte // bytes for each rank
 }
 
 func newMail(r *Ranks, s signature, opts ...any) *mail {
 	return &mail{r: r, sign: s, opts: hashOf(opts...), out: make([][]byte, r.size)}
 }
 
-// hashOf returns a hash of options, as text.
 func hashOf(opts ...any) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%#v", opts)
 	return h.Sum64()
 }
 
-// round sends all waiting mail, and returns the mail of each rank for this one, in memory of its
-// own. An error of any rank is returned on all. more says whether this rank has another round. The
-// result says whether any rank has.
+// round sends the collected mail, and returns the mail from each rank in newly allocated memory. If
+// any rank fails, all ranks return an error. more reports whether this rank has another round. The
+// boolean result reports whether any rank has one.
 func (m *mail) round(
 	ctx context.Context, more bool, failure error,
 ) (in [][]byte, _ bool, err error) {
@@ -77,7 +77,6 @@ func (m *mail) round(
 	return in, r.anyRank(stateMore), nil
 }
 
-// bytes returns the number of bytes that wait for a round.
 func (m *mail) bytes() (n int) {
 	for _, b := range m.out {
 		n += len(b)

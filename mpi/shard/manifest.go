@@ -19,26 +19,27 @@ import (
 	"github.com/weftgo/weft/internal/atomicfile"
 )
 
-// manifestName is the file that names the shards of a structure. manifestFormat is its format.
+// manifestName is the name of the file that lists the shards of a structure. manifestFormat is its
+// format.
 const (
 	manifestName   = "manifest.json"
 	manifestFormat = "weft shards 1"
 )
 
-// manifest lists the files of a structure, as JSON. All numbers of 64 bits are strings of digits.
+// manifest lists the files of a structure, as JSON. Integers of 64 bits are strings of digits.
 type manifest struct {
 	Format string      `json:"format"`
 	Keys   column.Type `json:"keys"`
-	Values column.Type `json:"values"` // none of a set
-	// Positions is "slots" if a file has the keys of some slots, and "keys" if it has those of a
+	Values column.Type `json:"values"` // column.None for a set
+	// Positions is "slots" if each file has the keys in a range of slots, or "keys" if each has a
 	// range of keys.
 	Positions string      `json:"positions"`
 	Files     []shardFile `json:"files"`
-	// SHA256 is that of the manifest with an empty one.
+	// SHA256 is the digest of the manifest with an empty SHA256.
 	SHA256 string `json:"sha256"`
 }
 
-// shardFile is a structure that one rank saved, and all of its keys in a range of positions.
+// shardFile describes a file that one rank saved. It contains all keys at positions First to Last.
 type shardFile struct {
 	First  uint64 `json:"first,string"`
 	Last   uint64 `json:"last,string"`
@@ -48,14 +49,15 @@ type shardFile struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Files of shards begin and end with these. Names of files in progress go on after the end.
+// Names of shard files begin with filePrefix and end with fileSuffix. Names of unfinished files
+// continue after fileSuffix.
 const filePrefix, fileSuffix = "shard-", ".weft"
 
 func fileName(save uint64, rank int) string {
 	return fmt.Sprintf("%s%016x-%05d%s", filePrefix, save, rank, fileSuffix)
 }
 
-// sum sets the checksum of a manifest, and returns its bytes.
+// sum sets the digest of the manifest and returns the encoded manifest.
 func (m *manifest) sum() ([]byte, error) {
 	m.SHA256 = ""
 	bare, err := json.MarshalIndent(m, "", "  ")
@@ -68,7 +70,7 @@ func (m *manifest) sum() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// replace writes the manifest, and then removes files of shards that it does not name.
+// replace writes the manifest, and then removes shard files that are not in it.
 func (m *manifest) replace(dir string) error {
 	text, err := m.sum()
 	if err != nil {
@@ -94,7 +96,7 @@ func (m *manifest) replace(dir string) error {
 	return err
 }
 
-// syncDir makes the names of files in a folder durable, where the system has such a call.
+// syncDir makes the file names in a folder durable, except on Windows, which has no call for it.
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -106,7 +108,6 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// readManifest reads a manifest and checks it.
 func readManifest(dir string) (*manifest, error) {
 	name := filepath.Join(dir, manifestName)
 	text, err := os.ReadFile(name)
@@ -135,9 +136,9 @@ func readManifest(dir string) (*manifest, error) {
 	return m, nil
 }
 
-// covers reports whether each position has one file. Empty ranges begin after their end.
+// covers reports whether exactly one file covers each position. A range with First > Last is empty.
 func (m *manifest) covers() bool {
-	next, end := uint64(0), uint64(Slots) // after the last position, modulo 2^64
+	next, end := uint64(0), uint64(Slots) // one past the last position, modulo 2^64
 	if m.Positions != "slots" {
 		end = 0
 	}
@@ -153,7 +154,7 @@ func (m *manifest) covers() bool {
 	return some && next == end
 }
 
-// create writes the file of a shard, and sets its size and checksum.
+// create writes a shard file and sets its size and digest in f.
 func (f *shardFile) create(dir string, save func(io.Writer) error) error {
 	file, err := atomicfile.Create(filepath.Join(dir, f.Name))
 	if err != nil {
@@ -183,7 +184,7 @@ func (w *countWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// open calls load with the content of the file, and then compares the size and checksum.
+// open calls load with the content of the file, and then checks its size and digest.
 func (f *shardFile) open(dir string, load func(io.Reader) error) error {
 	name := filepath.Join(dir, f.Name)
 	file, err := os.Open(name)

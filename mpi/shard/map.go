@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// LocalMap is the map that holds the shard of one rank: a [weft.Map] or weft.OrderedMap, or what
-// embeds one, such as a linear.Map.
+// LocalMap is a map that holds the shard of one rank. It is a [weft.Map], a weft.OrderedMap, or a
+// type that embeds one, such as a linear.Map.
 type LocalMap[K weft.Key, V weft.Value] interface {
 	shardOf[K]
 	Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error)
@@ -24,18 +24,18 @@ type LocalMap[K weft.Key, V weft.Value] interface {
 	Pages(ctx context.Context) iter.Seq2[weft.Page[K, V], error]
 }
 
-// Map is a map with keys spread over ranks. Its methods are those of [weft.Map], and all of them
-// are collective except All, Pages and Close. Counts are those of all ranks together.
+// Map is a map with keys distributed over ranks. It has the methods of [weft.Map]. All are
+// collective except All, Pages and Close. Counts are totals over all ranks.
 type Map[K weft.Key, V weft.Value] struct {
 	keyed[K]
 	local LocalMap[K, V]
 
-	nextID  uint64 // larger than all ids that Assign has given
-	foreign bool   // values may be in the map that are larger
+	nextID  uint64 // larger than all ids that Assign has assigned
+	foreign bool   // the map may have values of nextID or larger
 }
 
-// NewMap makes a map over the map that each rank passes for its own shard, which may have pairs of
-// this rank's slots already. The map closes it. All ranks make their structures in the same order.
+// NewMap makes a map from a local map on each rank, which may already contain pairs in this rank's
+// slots. Close closes the local map. All ranks must make their structures in the same order.
 func NewMap[K weft.Key, V weft.Value](r *Ranks, shard LocalMap[K, V]) *Map[K, V] {
 	m := &Map[K, V]{keyed: newKeyed(r, shard, column.TypeOf[V]()), local: shard, foreign: true}
 	m.visitPages = func(ctx context.Context, visit func(keys []K) error) error {
@@ -67,25 +67,24 @@ func NewMap[K weft.Key, V weft.Value](r *Ranks, shard LocalMap[K, V]) *Map[K, V]
 	return m
 }
 
-// Load adds the pairs of a folder that Save wrote, as Put would, and returns their number. The
-// number of ranks may be another one than that of Save: each rank reads the files that have keys of
-// its own. All ranks see the folder. [weft.ErrFormat] if files are damaged, or hold other types;
-// then a part of the pairs may have been added.
+// Load adds the pairs in a folder that Save wrote, as Put would, and returns their number. Another
+// number of ranks may have saved them: each rank reads the files that contain keys of its slots.
+// All ranks must see the folder. If files are damaged or have other types, the error is
+// [weft.ErrFormat], and some pairs may have been added.
 func (m *Map[K, V]) Load(ctx context.Context, dir string) (n int, err error) {
 	m.foreign = true
 	return m.table.Load(ctx, dir)
 }
 
-// All iterates over the pairs of this rank's shard, as [weft.Map.All] does. It is not collective.
+// All iterates over the pairs of this rank's shard; see [weft.Map.All]. It is not collective.
 func (m *Map[K, V]) All() iter.Seq2[K, V] { return m.local.All() }
 
-// Pages iterates over the pairs of this rank's shard, as [weft.Map.Pages] does. It is not
-// collective.
+// Pages iterates over the pairs of this rank's shard; see [weft.Map.Pages]. It is not collective.
 func (m *Map[K, V]) Pages(ctx context.Context) iter.Seq2[weft.Page[K, V], error] {
 	return m.local.Pages(ctx)
 }
 
-// Clear removes everything and keeps the memory. Ids begin at 0 again.
+// Clear removes all pairs and keeps the memory. Ids start at 0 again.
 func (m *Map[K, V]) Clear(ctx context.Context) error {
 	err := m.table.Clear(ctx)
 	if m.foreign = err != nil; err == nil {
@@ -94,8 +93,8 @@ func (m *Map[K, V]) Clear(ctx context.Context) error {
 	return err
 }
 
-// Get looks keys up and counts the rows of all ranks that are found. vals[i] is zero where the key
-// is absent; found, if not nil, reports which are there.
+// Get looks up keys and returns the number of rows on all ranks that are found. vals[i] is zero if
+// keys[i] is absent. If found is not nil, it receives whether each key is present.
 func (m *Map[K, V]) Get(
 	ctx context.Context, keys []K, vals []V, found []bool,
 ) (hits int, err error) {
@@ -118,13 +117,13 @@ func (m *Map[K, V]) Get(
 	})
 }
 
-// Put inserts pairs or replaces values and counts the keys that were new. Of rows with one key the
-// last one of the highest rank wins.
+// Put inserts pairs or replaces values, and returns the number of new keys on all ranks. If a key
+// occurs several times, its last row on the highest rank wins.
 func (m *Map[K, V]) Put(ctx context.Context, keys []K, vals []V) (inserted int, err error) {
 	return m.put(ctx, methodPut, keys, vals, m.local.Put)
 }
 
-// put sends pairs. The last one of a key counts.
+// put runs a call that stores pairs. If a key occurs several times, its last row wins.
 func (m *Map[K, V]) put(
 	ctx context.Context, call method, keys []K, vals []V,
 	run func(context.Context, []K, []V) (int, error),
@@ -142,8 +141,9 @@ func (m *Map[K, V]) put(
 	return x.end()
 }
 
-// PutNew inserts the pairs with absent keys and counts them. ok, if not nil, reports which. Of rows
-// with one key the first one of the lowest rank wins.
+// PutNew inserts the pairs with absent keys and returns their number on all ranks. If ok is not
+// nil, it receives whether each pair was inserted. If a key occurs several times, its first row on
+// the lowest rank wins.
 func (m *Map[K, V]) PutNew(
 	ctx context.Context, keys []K, vals []V, ok []bool,
 ) (inserted int, err error) {
@@ -162,10 +162,10 @@ func (m *Map[K, V]) PutNew(
 	return x.end()
 }
 
-// GetOrPut looks keys up, inserts those that are absent with the values that vals brings, and
-// counts these. Where a key is there, vals receives its value; loaded, if not nil, reports where.
-// Of rows with one absent key the first one of the lowest rank is inserted, and the others load its
-// value.
+// GetOrPut looks up keys, inserts absent keys with their values in vals, and returns the number of
+// inserted keys on all ranks. If a key is present, its value replaces the one in vals. If loaded is
+// not nil, it receives whether each value was loaded. If an absent key occurs several times, its
+// first row on the lowest rank is inserted, and the other rows load that value.
 func (m *Map[K, V]) GetOrPut(
 	ctx context.Context, keys []K, vals []V, loaded []bool,
 ) (inserted int, err error) {
@@ -176,7 +176,8 @@ func (m *Map[K, V]) GetOrPut(
 	x := m.open(methodGetOrPut)
 	defer x.close()
 	x.mustMatch(len(keys), len(vals), optional(loaded, len(keys)))
-	begin(ctx, x, keys, combineNone, loaded != nil) // a row without room keeps its own value
+	// not combined, because a row that exceeds the capacity keeps its own value
+	begin(ctx, x, keys, combineNone, loaded != nil)
 	k, v := sendColumn(x, keysOut, keys), sendColumn(x, valsOut, vals)
 	x.applyFlags(ctx, loaded, func(ctx context.Context, is []bool) (int, error) {
 		return m.local.GetOrPut(ctx, k, v, is)
@@ -185,8 +186,9 @@ func (m *Map[K, V]) GetOrPut(
 	return x.end()
 }
 
-// Reduce inserts pairs or combines their values with those that are there, and counts the keys that
-// were new. A reduction that the values don't have is device.ErrInvalid, and then nothing is run.
+// Reduce inserts pairs, or combines values with those in the map, and returns the number of new
+// keys on all ranks. If the type of values does not support the reduction, the error is
+// device.ErrInvalid, and nothing is changed.
 func (m *Map[K, V]) Reduce(
 	ctx context.Context, keys []K, vals []V, by weft.Reduction,
 ) (inserted int, err error) {

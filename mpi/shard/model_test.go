@@ -49,22 +49,23 @@ func mapOf(r *Ranks, opts *linear.Options) *Map[uint64, uint64] {
 	return NewMap(r, m)
 }
 
-// step is one call of all ranks, and what it has to return.
+// step is a call on all ranks, with its expected results.
 type step struct {
 	method method
 	by     weft.Reduction
 	flags  bool
-	keys   [][]uint64 // by rank
+	keys   [][]uint64 // keys of each rank
 	vals   [][]uint64
 	want   [][]uint64
 	wantIs [][]bool
 	count  int
 }
 
-// model is the map as a plain Go map. It applies calls row after row, rank after rank.
+// model is a Go map that is the expected content. It applies calls row by row, in the order of
+// ranks.
 type model struct {
 	pairs map[uint64]uint64
-	next  uint64 // id
+	next  uint64 // next id
 }
 
 func (m *model) apply(s *step) {
@@ -120,7 +121,7 @@ func (m *model) apply(s *step) {
 	}
 }
 
-// anyMap is what a Map and an OrderedMap have in common.
+// anyMap is the common interface of Map and OrderedMap.
 type anyMap interface {
 	Get(ctx context.Context, keys, vals []uint64, found []bool) (int, error)
 	Contains(ctx context.Context, keys []uint64, found []bool) (int, error)
@@ -135,7 +136,7 @@ type anyMap interface {
 	Len(ctx context.Context) (int, error)
 }
 
-// run makes the call on a rank and compares.
+// run makes the call on a rank and compares the results.
 func (s *step) run(ctx context.Context, r int, m anyMap) error {
 	keys, vals := s.keys[r], slices.Clone(s.vals[r])
 	out, is := make([]uint64, len(keys)), make([]bool, len(keys))
@@ -193,8 +194,8 @@ func differ[T comparable](a, b []T) int {
 	return -1
 }
 
-// randomSteps returns calls of random methods with rows on random ranks, many of them with keys
-// that other rows have.
+// randomSteps returns calls of random methods with rows on random ranks. Many rows have the same
+// key as another row.
 func randomSteps(rng *rand.Rand, m *model, ranks, steps, rows int, key func() uint64) []*step {
 	all := []method{methodGet, methodContains, methodPut, methodPutNew, methodGetOrPut,
 		methodAssign,
@@ -220,7 +221,7 @@ func randomSteps(rng *rand.Rand, m *model, ranks, steps, rows int, key func() ui
 	return made
 }
 
-// mustHold compares a sharded map with the model, and checks it.
+// mustHold checks a sharded map and compares it with the model.
 func (m *model) mustHold(ctx context.Context, r *Ranks, got anyMap) error {
 	for k, v := range got.All() {
 		if want, ok := m.pairs[k]; !ok || want != v {
@@ -267,7 +268,7 @@ func TestMapIsModel(t *testing.T) {
 	}
 }
 
-// Batches with hot keys, with rows that are combined before the exchange.
+// In batches with hot keys, rows are combined before the exchange.
 func TestHotKeys(t *testing.T) {
 	const rows = 3 * 2 * minShare * sampleOne / 8
 	for _, ranks := range []int{2, 7} {

@@ -21,14 +21,14 @@ import (
 	"github.com/weftgo/weft/mpi/comm/mpi"
 )
 
-// Variables of the environment of ranks that a test starts.
+// Environment variables of ranks that a test starts.
 const (
 	partVariable   = "WEFT_SHARD_TEST_PART"
 	folderVariable = "WEFT_SHARD_TEST_FOLDER"
-	needVariable   = "WEFT_NEED_MPI" // tests fail instead of skip where a launcher is absent
+	needVariable   = "WEFT_NEED_MPI" // tests fail, and are not skipped, if a launcher is missing
 )
 
-// launchers of MPI jobs, with what their version says.
+// launchers lists MPI launchers. says is a part of their version text.
 var launchers = []struct{ name, command, says string }{
 	{"OpenMPI", "mpirun", "Open MPI"}, {"MPICH", "mpiexec.mpich", "HYDRA"},
 }
@@ -48,7 +48,7 @@ func eachLauncher(t testing.TB, test func(name, command string)) {
 	}
 }
 
-// start starts n ranks of a part of a test.
+// start starts n ranks that run a part.
 func start(t testing.TB, command string, n int, part, folder string) (*exec.Cmd, *bytes.Buffer) {
 	args := []string{"-n", strconv.Itoa(n), os.Args[0], "-test.run=^TestPart$",
 		"-test.timeout=120s"}
@@ -67,7 +67,7 @@ func start(t testing.TB, command string, n int, part, folder string) (*exec.Cmd,
 	return cmd, out
 }
 
-// mustPass runs a part on n ranks, and returns what it prints.
+// mustPass runs a part on n ranks and returns its output.
 func mustPass(t testing.TB, command string, n int, part, folder string) string {
 	t.Helper()
 	cmd, out := start(t, command, n, part, folder)
@@ -78,7 +78,7 @@ func mustPass(t testing.TB, command string, n int, part, folder string) string {
 	return out.String()
 }
 
-// TestPart is a rank of a job that another test starts.
+// TestPart runs a rank of a job that another test has started.
 func TestPart(t *testing.T) {
 	part := os.Getenv(partVariable)
 	if part == "" {
@@ -97,14 +97,14 @@ func TestPart(t *testing.T) {
 	fmt.Println("part passed")
 }
 
-// roles are what ranks do.
+// roles maps parts to what their ranks do.
 var roles = map[string]func(ctx context.Context, r *Ranks, folder string) error{
 	"model": partModel, "save": partSave, "load": partLoad, "wait": partWait, "bench": partBench,
 }
 
 // partModel compares maps with a model that all ranks compute.
 func partModel(ctx context.Context, r *Ranks, _ string) error {
-	// Ranks of MPICH that wait keep their cores busy, so more ranks than cores take long.
+	// Waiting ranks of MPICH keep their cores busy, so more ranks than cores are slow.
 	programs := 4
 	if r.size > 2 {
 		programs = 1
@@ -144,7 +144,7 @@ func partSave(ctx context.Context, r *Ranks, folder string) error {
 	return errors.Join(err, sameInt("Save", n, savedPairs))
 }
 
-// partLoad loads it.
+// partLoad loads and checks the map of partSave.
 func partLoad(ctx context.Context, r *Ranks, folder string) error {
 	m := mapOf(r, nil)
 	defer m.Close()
@@ -160,7 +160,7 @@ func partLoad(ctx context.Context, r *Ranks, folder string) error {
 	return nil
 }
 
-// partWait saves it, and then inserts pairs until the rank is killed.
+// partWait saves the map of partSave, and then inserts pairs until the rank is killed.
 func partWait(ctx context.Context, r *Ranks, folder string) error {
 	if err := partSave(ctx, r, folder); err != nil {
 		return err
@@ -190,7 +190,7 @@ func TestMPI(t *testing.T) {
 	})
 }
 
-// When a rank is killed, the job ends with an error, and other ranks load what was saved.
+// If a rank is killed, the job ends with an error, and other ranks can load the saved map.
 func TestKilledRank(t *testing.T) {
 	eachLauncher(t, func(name, command string) {
 		t.Run(name, func(t *testing.T) {
@@ -218,7 +218,7 @@ func TestKilledRank(t *testing.T) {
 	})
 }
 
-// BenchmarkMPI measures two ranks of one core each, as BenchmarkGet and BenchmarkExchange do.
+// BenchmarkMPI measures two ranks with one core each. See BenchmarkGet and BenchmarkExchange.
 func BenchmarkMPI(b *testing.B) {
 	eachLauncher(b, func(name, command string) {
 		b.Run(name, func(b *testing.B) {
@@ -229,7 +229,7 @@ func BenchmarkMPI(b *testing.B) {
 	})
 }
 
-// partBench prints the rates of the fastest of some calls, in 10^6 keys of all ranks a second.
+// partBench prints the rate of the fastest of several calls, in 10^6 keys per second on all ranks.
 func partBench(ctx context.Context, r *Ranks, _ string) error {
 	dev, err := cpu.Open(&cpu.Options{Workers: 1})
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// Rank counts the keys of all ranks that are smaller than each of keys.
+// Rank writes to ranks[i] the number of keys, on all ranks, that are smaller than keys[i].
 func (m *OrderedMap[K, V]) Rank(ctx context.Context, keys []K, ranks []uint64) error {
 	if m.r.size == 1 {
 		return m.shard.Rank(ctx, keys, ranks)
@@ -30,7 +30,8 @@ func (m *OrderedMap[K, V]) Rank(ctx context.Context, keys []K, ranks []uint64) e
 	return err
 }
 
-// before returns the number of pairs of the ranks before each rank, as heads have them.
+// before returns for each rank the number of pairs on all lower ranks, according to the exchanged
+// heads.
 func (m *OrderedMap[K, V]) before() []uint64 {
 	sums := make([]uint64, m.r.size)
 	for rank := 1; rank < m.r.size; rank++ {
@@ -39,9 +40,9 @@ func (m *OrderedMap[K, V]) before() []uint64 {
 	return sums
 }
 
-// Select finds the pairs of all ranks at places from 0 on in the order of the keys, and counts
-// those found on all ranks: keys[i] and vals[i], which are zero after the last place. vals and
-// found may be nil.
+// Select finds the pair at each position, counted from 0 in the order of all keys. Position
+// ranks[i] has the pair keys[i] and vals[i], which are zero if the position does not exist. vals
+// and found may be nil. It returns the number of pairs found on all ranks.
 func (m *OrderedMap[K, V]) Select(
 	ctx context.Context, ranks []uint64, keys []K, vals []V, found []bool,
 ) (hits int, err error) {
@@ -73,9 +74,9 @@ func (m *OrderedMap[K, V]) Select(
 	return a.returnRows(keys, vals, found)
 }
 
-// Successor finds for each of keys the pair of all ranks with the smallest larger key, and counts
-// those found on all ranks. It stores them in next[i] and vals[i], which are zero without such a
-// pair. vals and found may be nil.
+// Successor finds, for each key, the pair with the smallest larger key. It stores the pair in
+// next[i] and vals[i], which are zero if no such pair exists. vals and found may be nil. It returns
+// the number of pairs found on all ranks.
 func (m *OrderedMap[K, V]) Successor(
 	ctx context.Context, keys, next []K, vals []V, found []bool,
 ) (hits int, err error) {
@@ -85,8 +86,8 @@ func (m *OrderedMap[K, V]) Successor(
 	return m.findNeighbors(ctx, methodSuccessor, keys, next, vals, found)
 }
 
-// Predecessor finds for each of keys the pair with the largest key that is smaller, as Successor
-// does.
+// Predecessor finds, for each key, the pair with the largest smaller key. See Successor for the
+// results.
 func (m *OrderedMap[K, V]) Predecessor(
 	ctx context.Context, keys, previous []K, vals []V, found []bool,
 ) (hits int, err error) {
@@ -96,8 +97,8 @@ func (m *OrderedMap[K, V]) Predecessor(
 	return m.findNeighbors(ctx, methodPredecessor, keys, previous, vals, found)
 }
 
-// findNeighbors asks the rank of each key. A key that has no neighbor there has the first or last
-// pair of the next rank with pairs.
+// findNeighbors asks the rank of each key. If that rank has no neighbor for the key, it is the
+// first or last pair of the next rank with pairs.
 func (m *OrderedMap[K, V]) findNeighbors(
 	ctx context.Context, call method, keys, next []K, vals []V, found []bool,
 ) (hits int, err error) {
@@ -134,7 +135,7 @@ func (m *OrderedMap[K, V]) findNeighbors(
 	return a.returnRows(next, vals, found)
 }
 
-// answers are pairs that were asked for, by the rows that came.
+// answers holds the pairs that answer the received rows.
 type answers[K weft.Key, V weft.Value] struct {
 	x     *exchange
 	keys  []K
@@ -147,7 +148,6 @@ func newAnswers[K weft.Key, V weft.Value](x *exchange) *answers[K, V] {
 		x.flagsBuffer()}
 }
 
-// returnRows sends answers back and ends the call.
 func (a *answers[K, V]) returnRows(keys []K, vals []V, found []bool) (int, error) {
 	x := a.x
 	if x.failure != nil {
@@ -160,14 +160,14 @@ func (a *answers[K, V]) returnRows(keys []K, vals []V, found []bool) (int, error
 	return x.end()
 }
 
-// end is the first or the last pair of a rank.
+// end is the first or last pair of a rank, if it has any.
 type end[K weft.Key, V weft.Value] struct {
 	key K
 	val V
 	ok  bool
 }
 
-// ends gathers the ends of all ranks.
+// ends gathers the end of each rank, which read returns.
 func (m *OrderedMap[K, V]) ends(
 	ctx context.Context, x *exchange, read func(context.Context) (K, V, bool, error),
 ) []end[K, V] {
@@ -179,7 +179,7 @@ func (m *OrderedMap[K, V]) ends(
 	if x.err != nil {
 		return nil
 	}
-	const words = 3 // of a pair of 64 bits each and a flag
+	const words = 3 // a pair of 64-bit values, and a flag
 	mine, all := make([]uint64, words), make([]uint64, words*m.r.size)
 	copy(raw(mine), raw([]end[K, V]{own}))
 	if err := m.r.comm.AllGather(context.Background(), mine, all); err != nil {
@@ -193,7 +193,7 @@ func (m *OrderedMap[K, V]) ends(
 	return ends
 }
 
-// Min returns the pair of all ranks with the smallest key, and whether any rank has a pair.
+// Min returns the pair with the smallest key on all ranks. ok reports whether any rank has a pair.
 func (m *OrderedMap[K, V]) Min(ctx context.Context) (key K, val V, ok bool, err error) {
 	if m.r.size == 1 {
 		return m.shard.Min(ctx)
@@ -201,7 +201,7 @@ func (m *OrderedMap[K, V]) Min(ctx context.Context) (key K, val V, ok bool, err 
 	return m.extreme(ctx, methodMin)
 }
 
-// Max returns the pair of all ranks with the largest key, and whether any rank has a pair.
+// Max returns the pair with the largest key on all ranks. ok reports whether any rank has a pair.
 func (m *OrderedMap[K, V]) Max(ctx context.Context) (key K, val V, ok bool, err error) {
 	if m.r.size == 1 {
 		return m.shard.Max(ctx)
@@ -209,7 +209,6 @@ func (m *OrderedMap[K, V]) Max(ctx context.Context) (key K, val V, ok bool, err 
 	return m.extreme(ctx, methodMax)
 }
 
-// extreme returns the first pair of the first rank that has one, or the last of the last one.
 func (m *OrderedMap[K, V]) extreme(
 	ctx context.Context, call method,
 ) (key K, val V, ok bool, err error) {

@@ -7,13 +7,12 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// A flagsOn is a method that takes keys on a device and answers with flags, such as ContainsOn.
+// flagsOn is a method that takes keys in device memory and writes flags, such as ContainsOn.
 type flagsOn[K weft.Key] func(
 	s *device.Stream, keys device.Slice[K], flags device.Slice[bool], n ...device.Slice[uint64],
 ) error
 
-// A localOn is a structure that takes batches in the memory of its device, such as a linear.Map on
-// a GPU.
+// localOn is a structure that supports batches in device memory, such as a linear.Map on a GPU.
 type localOn[K weft.Key] interface {
 	ContainsOn(
 		s *device.Stream, keys device.Slice[K], found device.Slice[bool],
@@ -26,7 +25,6 @@ type localOn[K weft.Key] interface {
 	Sync(ctx context.Context) error
 }
 
-// localMapOn is a map that does.
 type localMapOn[K weft.Key, V weft.Value] interface {
 	localOn[K]
 	GetOn(
@@ -43,7 +41,6 @@ type localMapOn[K weft.Key, V weft.Value] interface {
 	) error
 }
 
-// localSetOn is a set that does.
 type localSetOn[K weft.Key] interface {
 	localOn[K]
 	AddOn(
@@ -52,15 +49,15 @@ type localSetOn[K weft.Key] interface {
 	) error
 }
 
-// onHost reports whether the device of a stream works in the memory of the host, where batches are
-// slices of Go. What was submitted to such a stream is done.
+// onHost reports whether a stream's device uses host memory, where batches are Go slices. Work
+// submitted to such a stream is done at once.
 func onHost(s *device.Stream) bool {
 	_, ok := s.Device().(device.Host)
 	return ok
 }
 
-// GetOn is Get for a batch on the device of the shard. found may be empty. The answers are there
-// when the stream has done what was submitted.
+// GetOn looks up keys that lie in device memory. The answers are in vals and found once the stream
+// has done the submitted work. found may be empty. See [Map.Get] for the answers.
 func (m *Map[K, V]) GetOn(
 	ctx context.Context, s *device.Stream, keys device.Slice[K], vals device.Slice[V],
 	found device.Slice[bool],
@@ -82,7 +79,7 @@ func (m *Map[K, V]) GetOn(
 	})
 }
 
-// PutOn is Put for a batch on the device of the shard.
+// PutOn inserts pairs that lie in device memory, or replaces values. See [Map.Put].
 func (m *Map[K, V]) PutOn(
 	ctx context.Context, s *device.Stream, keys device.Slice[K], vals device.Slice[V],
 ) error {
@@ -96,7 +93,7 @@ func (m *Map[K, V]) PutOn(
 	return m.changeOn(ctx, s, methodPut, 0, keys, vals, put)
 }
 
-// ReduceOn is Reduce for a batch on the device of the shard.
+// ReduceOn combines pairs that lie in device memory with the pairs of the map. See [Map.Reduce].
 func (m *Map[K, V]) ReduceOn(
 	ctx context.Context, s *device.Stream, keys device.Slice[K], vals device.Slice[V],
 	by weft.Reduction,
@@ -111,7 +108,6 @@ func (m *Map[K, V]) ReduceOn(
 	return m.changeOn(ctx, s, methodReduce, uint8(by), keys, vals, reduce)
 }
 
-// changeOn runs a call that sends pairs and has no answers.
 func (m *Map[K, V]) changeOn(
 	ctx context.Context, s *device.Stream, method method, arg uint8, keys device.Slice[K],
 	vals device.Slice[V],
@@ -130,7 +126,7 @@ func (m *Map[K, V]) changeOn(
 	})
 }
 
-// AddOn is Add for a batch on the device of the shard. added may be empty.
+// AddOn inserts keys that lie in device memory. added may be empty. See [Set.Add].
 func (s *Set[K]) AddOn(
 	ctx context.Context, stream *device.Stream, keys device.Slice[K], added device.Slice[bool],
 ) error {
@@ -141,7 +137,7 @@ func (s *Set[K]) AddOn(
 	return flagOn(ctx, &s.table, stream, methodAdd, keys, added, s.Add, on)
 }
 
-// ContainsOn is Contains for a batch on the device of the shard. found may be empty.
+// ContainsOn looks up keys that lie in device memory. found may be empty. See Contains.
 func (t *keyed[K]) ContainsOn(
 	ctx context.Context, s *device.Stream, keys device.Slice[K], found device.Slice[bool],
 ) error {
@@ -152,7 +148,7 @@ func (t *keyed[K]) ContainsOn(
 	return flagOn(ctx, &t.table, s, methodContains, keys, found, t.Contains, on)
 }
 
-// DeleteOn is Delete for a batch on the device of the shard. deleted may be empty.
+// DeleteOn deletes keys that lie in device memory. deleted may be empty. See Delete.
 func (t *keyed[K]) DeleteOn(
 	ctx context.Context, s *device.Stream, keys device.Slice[K], deleted device.Slice[bool],
 ) error {
@@ -163,8 +159,8 @@ func (t *keyed[K]) DeleteOn(
 	return flagOn(ctx, &t.table, s, methodDelete, keys, deleted, t.Delete, on)
 }
 
-// flagOn runs a call that sends keys and answers with flags: host for slices of Go, and on, which
-// is nil if the structure does not have it, on the device of the shard.
+// flagOn runs a call that sends keys and returns flags. It calls host if the device uses host
+// memory, and otherwise on, which is nil if the structure does not support the call.
 func flagOn[K weft.Key](
 	ctx context.Context, t *table[K], s *device.Stream, m method, keys device.Slice[K],
 	flags device.Slice[bool], host func(context.Context, []K, []bool) (int, error), on flagsOn[K],
@@ -183,8 +179,8 @@ func flagOn[K weft.Key](
 	})
 }
 
-// Sync waits for the batches on the device of all ranks. If some operations of a rank found no
-// room, the error is weft.ErrFull on all.
+// Sync waits for the batches on the devices of all ranks. If operations on one rank exceeded the
+// capacity, the error is weft.ErrFull on all.
 func (t *table[K]) Sync(ctx context.Context) error {
 	_, err := t.all(ctx, methodSync, func(ctx context.Context) (int, error) {
 		local, ok := t.shard.(localOn[K])

@@ -20,7 +20,7 @@ var (
 	onBatch = flag.Int("onbatch", 10_000_000, "rows of a batch of each rank in BenchmarkOn")
 )
 
-// BenchmarkOn looks up and changes pairs of maps on all GPUs, a rank each:
+// BenchmarkOn looks up and changes pairs of maps on all GPUs, with one rank per GPU:
 //
 //	WEFT_DEVICE=cuda ./shard.test -test.run '^$' -test.bench On -test.benchtime 20x
 func BenchmarkOn(b *testing.B) {
@@ -41,16 +41,18 @@ func BenchmarkOn(b *testing.B) {
 	}
 }
 
-// numbered returns n different keys, those of a rank, spread over all of their type.
+// numbered returns n distinct keys that are spread over the whole key type. Ranks pass different
+// lo.
 func numbered[K weft.Key](lo, n int) []K {
 	keys := make([]K, n)
 	for i := range keys {
-		keys[i] = K(uint64(lo+i) * 0x9e3779b97f4a7c15) // odd, so no two are equal in any width
+		// the factor is odd, so keys are distinct in any width
+		keys[i] = K(uint64(lo+i) * 0x9e3779b97f4a7c15)
 	}
 	return keys
 }
 
-// benchMapOn measures a map of all ranks.
+// benchMapOn measures a map on all ranks.
 func benchMapOn[K weft.Key, V weft.Value](
 	b *testing.B,
 	name string,
@@ -115,7 +117,7 @@ func devices() int {
 	return len(gpus)
 }
 
-// benchAllToAllOn measures the exchange of as many keys without anything else.
+// benchAllToAllOn measures an exchange of the same number of keys and nothing else.
 func benchAllToAllOn(b *testing.B, ranks int, of func(int) device.Device) {
 	if ranks == 1 {
 		return
@@ -142,7 +144,7 @@ func benchAllToAllOn(b *testing.B, ranks int, of func(int) device.Device) {
 	})
 }
 
-// timed runs a call b.N times on all ranks, and reports rows a second of each rank.
+// timed runs a call b.N times on all ranks and reports the rows per second of each rank.
 func timed(ctx context.Context, b *testing.B, r *rankOn, rows int, call func() error) error {
 	run := func(n int) error {
 		for range n {

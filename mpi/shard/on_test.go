@@ -20,7 +20,8 @@ import (
 	"github.com/weftgo/weft/mpi/comm/local"
 )
 
-// deviceOf opens the device of a rank: one of all GPUs in turn, or a simulated one that all share.
+// deviceOf returns a function that opens the device of a rank. It is one of the GPUs in turn, or a
+// simulated GPU that all ranks share.
 func deviceOf(t testing.TB) (of func(rank int) device.Device) {
 	t.Helper()
 	if os.Getenv(devicetest.Variable) != "cuda" {
@@ -74,7 +75,7 @@ func onDevices(
 	}
 }
 
-// sent is a column on a device.
+// sent copies a column to the device.
 func sent[T device.Elem](r *rankOn, col []T) device.Slice[T] {
 	d, err := device.Upload(r.s, col)
 	if err != nil {
@@ -83,7 +84,7 @@ func sent[T device.Elem](r *rankOn, col []T) device.Slice[T] {
 	return d
 }
 
-// read returns a column of a device, and frees it.
+// read copies a column from the device and frees it there.
 func read[T device.Elem](r *rankOn, d device.Slice[T]) []T {
 	col := make([]T, d.Len())
 	if err := d.CopyTo(context.Background(), r.s, col); err != nil {
@@ -95,8 +96,8 @@ func read[T device.Elem](r *rankOn, d device.Slice[T]) []T {
 	return col
 }
 
-// batches are the keys of each rank in each round, with duplicates within ranks and across them,
-// and empty ones.
+// batchesOf returns the keys of each rank in each round. Some keys occur several times, within a
+// rank and on several ranks. Some batches are empty.
 func batchesOf(rng *rand.Rand, ranks, rounds, rows int) [][][]uint32 {
 	all := make([][][]uint32, rounds)
 	for i := range all {
@@ -114,7 +115,7 @@ func batchesOf(rng *rand.Rand, ranks, rounds, rows int) [][][]uint32 {
 	return all
 }
 
-// Batches on devices do what those of the host do, on any number of ranks.
+// Batches on devices have the same results as batches on the host, with any number of ranks.
 func TestOnDevices(t *testing.T) {
 	of := deviceOf(t)
 	for _, ranks := range []int{1, 2, 3, 5} {
@@ -154,7 +155,7 @@ func TestOnDevices(t *testing.T) {
 	}
 }
 
-// tryRound puts, adds up, looks up and deletes, and compares what comes back with a model.
+// tryRound puts, reduces, looks up and deletes pairs, and compares the results with a model.
 func tryRound(
 	ctx context.Context,
 	r *rankOn,
@@ -258,7 +259,8 @@ func tryGet(
 	return nil
 }
 
-// Sets report the first of equal rows, and calls that differ are errors on all ranks.
+// If several rows have equal keys, a set reports the first of them. If ranks make different calls,
+// all ranks return an error.
 func TestSetOnDevices(t *testing.T) {
 	of := deviceOf(t)
 	onDevices(t, 3, of, func(ctx context.Context, r *rankOn) error {
@@ -304,7 +306,7 @@ func TestSetOnDevices(t *testing.T) {
 	})
 }
 
-// A rank without memory is an error on all, and they go on.
+// If a rank has no memory, all ranks return an error and can continue.
 func TestNoMemoryOnDevice(t *testing.T) {
 	dev := devicetest.OpenGPU(t)
 	onDevices(
@@ -357,7 +359,7 @@ func TestNoMemoryOnDevice(t *testing.T) {
 	)
 }
 
-// On a CPU, batches on the device are slices of Go.
+// On a CPU, batches in device memory are slices of Go.
 func TestOnHost(t *testing.T) {
 	onDevices(
 		t,
@@ -382,7 +384,8 @@ func TestOnHost(t *testing.T) {
 	)
 }
 
-// Groups of rows on the devices of ranks are those of all rows, on each number of ranks.
+// The groups of rows on the devices of all ranks are the groups of all rows, with any number of
+// ranks.
 func TestGroupOn(t *testing.T) {
 	of := deviceOf(t)
 	aggs := []group.Aggregate{{Func: group.Rows}, {Func: group.Sum}, {Func: group.Mean},

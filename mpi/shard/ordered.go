@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// LocalOrdered is the map that holds the shard of one rank of an OrderedMap: a [weft.OrderedMap],
-// or what embeds one, such as an ordered.Map or a sorted.Map.
+// LocalOrdered is a map that holds the shard of one rank of an OrderedMap. It is a
+// [weft.OrderedMap] or a type that embeds one, such as an ordered.Map or a sorted.Map.
 type LocalOrdered[K weft.Key, V weft.Value] interface {
 	LocalMap[K, V]
 	Build(ctx context.Context, keys []K, vals []V) (inserted int, err error)
@@ -26,20 +26,20 @@ type LocalOrdered[K weft.Key, V weft.Value] interface {
 	Max(ctx context.Context) (key K, val V, ok bool, err error)
 }
 
-// OrderedMap is a [Map] with ranges of keys on its ranks, so a range of keys touches few ranks. Its
-// methods are those of [weft.OrderedMap] and collective, except All, Pages and Close.
+// OrderedMap is a [Map] in which each rank has a range of keys, so that a query for a range of keys
+// reaches few ranks. It has the methods of [weft.OrderedMap]. All are collective except All, Pages
+// and Close.
 //
-// The ranges are equal parts of all keys of the type at first. The insertion that brings the map to
-// 256 pairs a rank takes a sample of them, and moves pairs so that ranks have about equally many.
-// Rebalance does that again, where later keys are spread otherwise.
+// At first, the ranges are equal parts of the key type's range. The insertion that brings the map
+// to 256 pairs per rank samples the keys. It then moves pairs so that ranks have nearly equal
+// numbers of pairs. Call Rebalance to do this again if later keys have another distribution.
 type OrderedMap[K weft.Key, V weft.Value] struct {
 	Map[K, V]
 	shard LocalOrdered[K, V]
-	split bool // ranges are those of a sample
+	split bool // a sample has determined the ranges
 }
 
-// NewOrderedMap makes a map over the empty map that each rank passes for its own shard, as [NewMap]
-// does.
+// NewOrderedMap makes a map from an empty local map on each rank. See [NewMap].
 func NewOrderedMap[K weft.Key, V weft.Value](r *Ranks, shard LocalOrdered[K, V]) *OrderedMap[K, V] {
 	m := &OrderedMap[K, V]{Map: *NewMap(r, shard), shard: shard}
 	m.owners = owners{first: make([]uint64, r.size), order: orderOf[K]()}
@@ -51,16 +51,14 @@ func NewOrderedMap[K weft.Key, V weft.Value](r *Ranks, shard LocalOrdered[K, V])
 	return m
 }
 
-// keyBits returns the number of bits of a type.
 func keyBits[K weft.Key]() int {
 	var zero K
 	return int(unsafe.Sizeof(zero)) * 8
 }
 
-// keyAt returns the key of a position.
 func (m *OrderedMap[K, V]) keyAt(at uint64) K { return K(inOrder(m.owners.order, at)) }
 
-// Put is [Map.Put].
+// Put calls [Map.Put]. It may first move pairs between ranks.
 func (m *OrderedMap[K, V]) Put(ctx context.Context, keys []K, vals []V) (inserted int, err error) {
 	if err := m.choose(ctx, keys); err != nil {
 		return 0, err
@@ -68,7 +66,8 @@ func (m *OrderedMap[K, V]) Put(ctx context.Context, keys []K, vals []V) (inserte
 	return m.Map.Put(ctx, keys, vals)
 }
 
-// Build is Put for pairs that are likely to be most of what the map will hold.
+// Build inserts pairs that are likely to be most of the map's content. See [Map.Put] for the
+// result.
 func (m *OrderedMap[K, V]) Build(
 	ctx context.Context, keys []K, vals []V,
 ) (inserted int, err error) {
@@ -78,7 +77,7 @@ func (m *OrderedMap[K, V]) Build(
 	return m.put(ctx, methodBuild, keys, vals, m.shard.Build)
 }
 
-// PutNew is [Map.PutNew].
+// PutNew calls [Map.PutNew]. It may first move pairs between ranks.
 func (m *OrderedMap[K, V]) PutNew(
 	ctx context.Context, keys []K, vals []V, ok []bool,
 ) (inserted int, err error) {
@@ -88,7 +87,7 @@ func (m *OrderedMap[K, V]) PutNew(
 	return m.Map.PutNew(ctx, keys, vals, ok)
 }
 
-// GetOrPut is [Map.GetOrPut].
+// GetOrPut calls [Map.GetOrPut]. It may first move pairs between ranks.
 func (m *OrderedMap[K, V]) GetOrPut(
 	ctx context.Context, keys []K, vals []V, loaded []bool,
 ) (inserted int, err error) {
@@ -98,7 +97,7 @@ func (m *OrderedMap[K, V]) GetOrPut(
 	return m.Map.GetOrPut(ctx, keys, vals, loaded)
 }
 
-// Assign is [Map.Assign].
+// Assign calls [Map.Assign]. It may first move pairs between ranks.
 func (m *OrderedMap[K, V]) Assign(
 	ctx context.Context, keys []K, ids []V,
 ) (inserted int, err error) {
@@ -108,7 +107,7 @@ func (m *OrderedMap[K, V]) Assign(
 	return m.Map.Assign(ctx, keys, ids)
 }
 
-// Reduce is [Map.Reduce].
+// Reduce calls [Map.Reduce]. It may first move pairs between ranks.
 func (m *OrderedMap[K, V]) Reduce(
 	ctx context.Context, keys []K, vals []V, by weft.Reduction,
 ) (inserted int, err error) {
@@ -118,8 +117,8 @@ func (m *OrderedMap[K, V]) Reduce(
 	return m.Map.Reduce(ctx, keys, vals, by)
 }
 
-// Load is [Map.Load]. A map without pairs takes the ranges of the files. With another number of
-// ranks it is rebalanced.
+// Load adds saved pairs; see [Map.Load]. An empty map adopts the key ranges of the files. If
+// another number of ranks has saved them, Load then calls Rebalance.
 func (m *OrderedMap[K, V]) Load(ctx context.Context, dir string) (n int, err error) {
 	if n, err = m.Map.Load(ctx, dir); err == nil && !m.split && m.r.size > 1 {
 		err = m.Rebalance(context.WithoutCancel(ctx))
@@ -127,7 +126,7 @@ func (m *OrderedMap[K, V]) Load(ctx context.Context, dir string) (n int, err err
 	return n, err
 }
 
-// adoptRanges takes the ranges of files that have one.
+// adoptRanges adopts the ranges of files, ignoring empty ranges.
 func (m *OrderedMap[K, V]) adoptRanges(files []shardFile) {
 	files = slices.DeleteFunc(slices.Clone(files),
 		func(f shardFile) bool { return f.First > f.Last })
@@ -140,7 +139,7 @@ func (m *OrderedMap[K, V]) adoptRanges(files []shardFile) {
 	m.split = len(files) == m.r.size
 }
 
-// choose sets ranges by a sample once the map has enough pairs.
+// choose samples keys and moves pairs, once the map has enough pairs.
 func (m *OrderedMap[K, V]) choose(ctx context.Context, keys []K) error {
 	if m.split || m.r.size == 1 {
 		return nil
@@ -148,8 +147,8 @@ func (m *OrderedMap[K, V]) choose(ctx context.Context, keys []K) error {
 	return m.resplit(ctx, keys, splitPairs*m.r.size)
 }
 
-// Rebalance samples the keys of all ranks, and moves pairs so that ranks have about equally many.
-// The pairs that move are held twice meanwhile. After an error pairs are where they were.
+// Rebalance samples the keys of all ranks, and moves pairs so that ranks have nearly equal numbers
+// of pairs. Moved pairs are held twice meanwhile. After an error, all pairs are where they were.
 func (m *OrderedMap[K, V]) Rebalance(ctx context.Context) error {
 	if m.r.size == 1 {
 		return nil

@@ -29,7 +29,7 @@ func TestOrderedMapIsModel(t *testing.T) {
 		for p := range c.programs {
 			rng := rand.New(rand.NewPCG(uint64(c.ranks), uint64(p)))
 			m := &model{pairs: map[uint64]uint64{}}
-			// Keys lie close together, so the first ranges are one rank's.
+			// Keys are close together, so that one rank owns all of them at first.
 			steps := randomSteps(rng, m, c.ranks, c.steps, c.rows,
 				func() uint64 { return 1e9 + rng.Uint64N(5000) })
 			onRanks(t, c.ranks, func(ctx context.Context, r *Ranks) error {
@@ -52,7 +52,8 @@ func TestOrderedMapIsModel(t *testing.T) {
 	}
 }
 
-// mustAnswer compares what a map says of the order of keys with the model, and then deletes ranges.
+// mustAnswer compares all answers that depend on the order of keys with the model, and then deletes
+// ranges.
 func (m *model) mustAnswer(ctx context.Context, rank int, got *OrderedMap[uint64, uint64]) error {
 	rng := rand.New(rand.NewPCG(uint64(rank), 77))
 	var keys []uint64
@@ -119,7 +120,7 @@ func (m *model) mustAnswer(ctx context.Context, rank int, got *OrderedMap[uint64
 	return mustDeleteRanges(ctx, rank, got, keys)
 }
 
-// mustDeleteRanges has all ranks delete two ranges of all keys, which overlap.
+// mustDeleteRanges deletes two overlapping ranges on all ranks.
 func mustDeleteRanges(
 	ctx context.Context, rank int, got *OrderedMap[uint64, uint64], keys []uint64,
 ) error {
@@ -138,7 +139,7 @@ func mustDeleteRanges(
 	return errors.Join(err, sameInt("Len", left, 14), got.Check(ctx))
 }
 
-// mustFindNeighbors compares ranks, places and neighbors of keys.
+// mustFindNeighbors compares the results of Rank, Select, Successor and Predecessor with the model.
 func (m *model) mustFindNeighbors(
 	ctx context.Context, got *OrderedMap[uint64, uint64], of, keys []uint64,
 ) error {
@@ -194,8 +195,8 @@ func sortedOf(r *Ranks) *OrderedMap[int32, float32] {
 	return NewOrderedMap(r, m)
 }
 
-// Ranges of a sample are even, and a short range touches one or two of them. Signed keys are in
-// their own order. Saved maps are loaded by other numbers of ranks.
+// A sample divides pairs evenly, and a short range is on one or two ranks. Signed keys keep their
+// order. Any number of ranks can load a saved map.
 func TestOrderedMapIsEven(t *testing.T) {
 	const ranks, rows = 5, 20000
 	dir := t.TempDir()
@@ -254,7 +255,7 @@ func TestOrderedMapIsEven(t *testing.T) {
 	}
 }
 
-// A rebalance that finds no room on one rank leaves all pairs where they were.
+// If a rebalance exceeds the capacity of a rank, all pairs stay where they were.
 func TestRebalanceFails(t *testing.T) {
 	onRanks(t, 2, func(ctx context.Context, r *Ranks) error {
 		m := orderedOf(r)
@@ -297,7 +298,7 @@ func TestRebalanceFails(t *testing.T) {
 	})
 }
 
-// fullMap takes no pairs.
+// fullMap is a map without free capacity.
 type fullMap struct{ LocalOrdered[uint64, uint64] }
 
 func (fullMap) Put(context.Context, []uint64, []uint64) (int, error) { return 0, weft.ErrFull }

@@ -13,10 +13,11 @@ import (
 	"github.com/weftgo/weft/mpi/comm"
 )
 
-// PageRank is [algo.PageRank] of a graph on ranks, with the same result to the bit on any number of
-// them. ranks has an element for each vertex, and receives the ranks of all vertices on all ranks.
-// An iteration adds up 8 bytes a vertex over all ranks. Memory besides ranks is 24 bytes a vertex
-// and the arcs of this rank twice. device.ErrInvalid if ranks has another length on some rank.
+// PageRank computes [algo.PageRank] of a graph on all ranks of r. The result is bit-identical for
+// any number of them. ranks has an element per vertex, and each rank receives the values of all
+// vertices. If its length differs between ranks or is too small, the error is device.ErrInvalid. An
+// iteration adds up 8 bytes per vertex over all ranks. It uses 24 bytes of memory per vertex,
+// besides ranks, and twice the arcs of this rank.
 func PageRank(
 	ctx context.Context, g *Graph, ranks []uint64, opts *algo.PageRankOptions,
 ) (algo.PageRankResult, error) {
@@ -38,21 +39,22 @@ func PageRank(
 	return w.PageRankResult, err
 }
 
-// walk is one random walk. Package algo has the same on one host.
+// walk is a PageRank computation on one rank. Package algo has a version for one process.
 type walk struct {
 	algo.PageRankResult
 	g     *Graph
 	opts  algo.PageRankOptions
-	rows  *graph.CSR // of this rank
-	into  *graph.CSR // the same, from targets to sources
-	own   []bool     // by vertex: it is this rank's
+	rows  *graph.CSR // arcs of this rank
+	into  *graph.CSR // the same arcs, from targets to sources
+	own   []bool     // whether each vertex belongs to this rank
 	ranks []uint64
-	// shares of this rank's vertices, which each hands to its neighbors.
+	// shares has the value that each vertex of this rank passes to each neighbor.
 	shares []uint64
-	// sums is what vertices receive, and last what is there to begin with everywhere.
+	// sums has the value that each vertex receives. Its last element is the value that vertices
+	// without neighbors pass to all vertices.
 	sums    []uint64
-	damping uint64 // of 2^64
-	base    uint64 // the rank that begins at any vertex
+	damping uint64 // as a fraction of 2^64
+	base    uint64 // value of a vertex that receives nothing
 }
 
 func newWalk(
@@ -66,7 +68,7 @@ func newWalk(
 	w.opts.Iterations = orDefault(w.opts.Iterations, 100)
 	w.opts.Tolerance = orDefault(w.opts.Tolerance, 1e-6)
 	none, err := graph.NewCSR([]uint64{0}, nil, true)
-	if err == nil { // which checks the options
+	if err == nil { // checks the options
 		_, err = algo.PageRank(ctx, g.r.dev, none, nil, &w.opts)
 	}
 	if err == nil {
@@ -100,7 +102,8 @@ func orDefault[T comparable](v, other T) T {
 	return v
 }
 
-// run iterates until ranks change by no more than the tolerance.
+// run iterates until the change is at most the tolerance, or up to the maximum number of
+// iterations.
 func (w *walk) run() error {
 	if len(w.ranks) == 0 {
 		return nil
@@ -121,10 +124,9 @@ func (w *walk) run() error {
 	return nil
 }
 
-// walkGrain is the number of vertices that a core takes at a time.
 const walkGrain = 1 << 12
 
-// send adds up what the vertices of this rank hand on.
+// send adds up the values that the vertices of this rank pass to their neighbors.
 func (w *walk) send() {
 	var dangling atomic.Uint64
 	n, held := len(w.ranks), w.rows.Vertices()
@@ -155,7 +157,7 @@ func (w *walk) send() {
 	w.sums[n] = dangling.Load()
 }
 
-// receive computes the ranks of all vertices, and returns their change.
+// receive computes the values of all vertices and returns their total change.
 func (w *walk) receive() uint64 {
 	var change atomic.Uint64
 	n := len(w.ranks)

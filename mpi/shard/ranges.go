@@ -6,9 +6,9 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// Range finds the pairs of each range from lo[i] to hi[i], in ascending order of their keys, and
-// appends them to rows, a row for each range; no more than limit of a range, unless that is 0.
-// [weft.PairRows.Next] says where to go on. On an error rows stays as it was.
+// Range finds the pairs with keys from lo[i] to hi[i], for each i, in ascending order of keys. It
+// appends a row of pairs per range to rows. A positive limit bounds the pairs of a row.
+// [weft.PairRows.Next] returns where to continue. On an error rows is unchanged.
 func (m *OrderedMap[K, V]) Range(
 	ctx context.Context, lo, hi []K, limit int, rows *weft.PairRows[K, V],
 ) error {
@@ -18,7 +18,8 @@ func (m *OrderedMap[K, V]) Range(
 	return m.find(ctx, methodRange, lo, hi, limit, rows, m.shard.Range)
 }
 
-// RangeBackward is Range from the end of each range: its last pair comes first.
+// RangeBackward finds pairs like Range, but starts from the end of each range, so that its last
+// pair comes first.
 func (m *OrderedMap[K, V]) RangeBackward(
 	ctx context.Context, lo, hi []K, limit int, rows *weft.PairRows[K, V],
 ) error {
@@ -28,8 +29,8 @@ func (m *OrderedMap[K, V]) RangeBackward(
 	return m.find(ctx, methodRangeBackward, lo, hi, limit, rows, m.shard.RangeBackward)
 }
 
-// Count counts the pairs of each range from lo[i] to hi[i] of this rank, and those of all ranks
-// altogether. counts may be nil.
+// Count counts the pairs with keys from lo[i] to hi[i], and writes the number to counts[i], unless
+// counts is nil. total is the sum over the ranges of all ranks.
 func (m *OrderedMap[K, V]) Count(
 	ctx context.Context, lo, hi []K, counts []uint32,
 ) (total int, err error) {
@@ -39,9 +40,9 @@ func (m *OrderedMap[K, V]) Count(
 	return m.count(ctx, methodCount, lo, hi, counts, m.shard.Count)
 }
 
-// DeleteRange removes all pairs of the ranges from lo[i] to hi[i] and counts them. removed, if not
-// nil, receives the number of pairs removed per range: a pair of several ranges counts for the
-// first of them, of the lowest rank.
+// DeleteRange removes the pairs with keys from lo[i] to hi[i], for each i, and returns their number
+// on all ranks. If removed is not nil, removed[i] receives the number for range i. A pair in
+// several ranges counts for the first of them, on the lowest rank.
 func (m *OrderedMap[K, V]) DeleteRange(
 	ctx context.Context, lo, hi []K, removed []uint32,
 ) (n int, err error) {
@@ -51,17 +52,18 @@ func (m *OrderedMap[K, V]) DeleteRange(
 	return m.count(ctx, methodDeleteRange, lo, hi, removed, m.shard.DeleteRange)
 }
 
-// rangeSends holds the ranges to send to the ranks that have keys of them: each is sent to several.
+// rangeSends holds ranges, and the ranks to which they are sent. A range is sent to all ranks that
+// own keys of it.
 type rangeSends[K weft.Key] struct {
 	x      *exchange
-	first  []int // by range: the first rank
-	last   []int // by range: the last rank; less than the first one if it is empty
-	place  []int // by rank: where its ranges begin in send order
+	first  []int // first rank of each range
+	last   []int // last rank of each range; first-1 or less if the range is empty
+	place  []int // index in send order of the first range for each rank
 	next   []int
-	lo, hi []K // received
+	lo, hi []K // received ranges
 }
 
-// sendRanges sends ranges to the ranks that have keys of them.
+// sendRanges sends each range to the ranks that own keys of it.
 func (m *OrderedMap[K, V]) sendRanges(ctx context.Context, x *exchange, lo, hi []K) *rangeSends[K] {
 	x.mustMatch(len(lo), len(hi))
 	s := &rangeSends[K]{x: x, first: make([]int, len(lo)), last: make([]int, len(lo))}
@@ -96,7 +98,7 @@ func (m *OrderedMap[K, V]) sendRanges(ctx context.Context, x *exchange, lo, hi [
 	return s
 }
 
-// visitSends visits all ranges and the ranks that they are sent to, with their places in send
+// visitSends calls visit for each range i and each rank it is sent to, with its index in send
 // order.
 func (s *rangeSends[K]) visitSends(visit func(i, rank, place int)) {
 	s.next = append(s.next[:0], s.place...)
@@ -108,7 +110,6 @@ func (s *rangeSends[K]) visitSends(visit func(i, rank, place int)) {
 	}
 }
 
-// count sends ranges, and adds up the answers of ranks.
 func (m *OrderedMap[K, V]) count(
 	ctx context.Context, call method, lo, hi []K, counts []uint32,
 	run func(context.Context, []K, []K, []uint32) (int, error),
@@ -130,7 +131,6 @@ func (m *OrderedMap[K, V]) count(
 	return x.endEmpty()
 }
 
-// find sends ranges, and joins the pairs of ranks to those of ranges.
 func (m *OrderedMap[K, V]) find(
 	ctx context.Context, call method, lo, hi []K, limit int, rows *weft.PairRows[K, V],
 	run func(context.Context, []K, []K, int, *weft.PairRows[K, V]) error,
@@ -167,7 +167,8 @@ func (m *OrderedMap[K, V]) find(
 	return nil
 }
 
-// found is the pairs of all ranks for ranges: those of a place in send order begin at a number.
+// found holds the pairs for all sent ranges. The pairs for index i in send order begin at
+// starts[i].
 type found[K weft.Key, V weft.Value] struct {
 	of     *rangeSends[K]
 	starts []uint64
@@ -175,7 +176,6 @@ type found[K weft.Key, V weft.Value] struct {
 	vals   []V
 }
 
-// pairs exchanges the pairs of ranges.
 func (m *OrderedMap[K, V]) pairs(
 	x *exchange, s *rangeSends[K], got *weft.PairRows[K, V], counts []uint64,
 ) *found[K, V] {
@@ -188,7 +188,6 @@ func (m *OrderedMap[K, V]) pairs(
 	return f
 }
 
-// appendTo appends the pairs of each range to rows.
 func (f *found[K, V]) appendTo(rows *weft.PairRows[K, V], limit int, backward bool) {
 	if len(rows.Offsets) == 0 {
 		rows.Offsets = append(rows.Offsets, uint64(len(rows.Keys)))

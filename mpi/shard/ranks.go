@@ -9,40 +9,40 @@ import (
 	"github.com/weftgo/weft/mpi/comm"
 )
 
-// Ranks is one rank's end of the ranks that share structures: what they exchange data through, and
-// memory that is kept for the next exchange. It belongs to one goroutine at a time.
+// Ranks is the connection of one rank to the ranks that share its structures. It also holds memory
+// that exchanges reuse. Only one goroutine may use it at a time.
 type Ranks struct {
 	comm comm.Comm
 	dev  device.Host
 	rank int
 	size int
 
-	structures uint32   // that have been made
-	head       []uint64 // of this rank: what agree sends
-	heads      []uint64 // of all ranks
-	ends       []uint64 // of all ranks: what outcome sends
+	structures uint32   // number of structures made
+	head       []uint64 // words of this rank that agree sends
+	heads      []uint64 // heads of all ranks
+	ends       []uint64 // words of all ranks that outcome exchanges
 	exchange   exchange
 	on         memoryOn
 	stats      Stats
 }
 
-// Words of a head. The number of rows for each rank follows.
+// Words of a head. The number of rows for each rank follows them.
 const (
-	headSign  = iota // the signature of the call
-	headState        // bits: see stateFailed
-	headArg          // what the method sends with it
+	headSign  = iota // signature of the call
+	headState        // bits such as stateFailed
+	headArg          // argument of the method
 	headWords
 )
 
 const (
 	stateFailed = 1 << iota // the rank cannot begin
-	stateFlags              // it wants to learn of each row what became of it
-	stateMore               // it has rows for another round
+	stateFlags              // the rank requests the outcome of each row
+	stateMore               // the rank has another round
 )
 
-// New returns the end of a rank. It takes 8 bytes for each pair of ranks, which each call sends
-// to each rank. Structures on it work on the memory of the host, with the cores of dev,
-// which must outlive them. Errors: [weft.ErrOptions] for more ranks than slots.
+// New returns the connection of one rank. Structures on it use host memory and the cores of dev,
+// which must outlive them. Each call sends 8 bytes per pair of ranks to each rank. For more ranks
+// than slots the error is [weft.ErrOptions].
 func New(c comm.Comm, dev device.Host) (*Ranks, error) {
 	r := &Ranks{comm: c, dev: dev, rank: c.Rank(), size: c.Size()}
 	if r.size > Slots {
@@ -56,8 +56,8 @@ func New(c comm.Comm, dev device.Host) (*Ranks, error) {
 	return r, nil
 }
 
-// Close frees memory of a device that is kept for the next exchange. It is not collective, and
-// leaves the comm.Comm open.
+// Close frees device memory that exchanges reuse. It is not collective, and does not close the
+// comm.Comm.
 func (r *Ranks) Close() error { return r.on.free() }
 
 // Rank returns the number of this rank, from 0 to Size()-1.
@@ -66,10 +66,9 @@ func (r *Ranks) Rank() int { return r.rank }
 // Size returns the number of ranks.
 func (r *Ranks) Size() int { return r.size }
 
-// word returns a word of the head of a rank.
 func (r *Ranks) word(rank, i int) uint64 { return r.heads[rank*len(r.head)+i] }
 
-// anyRank reports whether the state of any rank has a bit.
+// anyRank reports whether any rank has set a bit of its state.
 func (r *Ranks) anyRank(bit uint64) bool {
 	for i := range r.size {
 		if r.word(i, headState)&bit != 0 {
@@ -79,9 +78,9 @@ func (r *Ranks) anyRank(bit uint64) bool {
 	return false
 }
 
-// agree begins a call: it returns an error on all ranks unless all of them begin the same call,
-// with contexts that have not ended. before is what keeps this rank from beginning. The caller has
-// filled the rest of the head.
+// agree begins a call on all ranks. It returns an error on all ranks if their signatures differ, if
+// a context has ended, or if some rank cannot begin. before is the reason why this rank cannot. The
+// caller has filled the rest of r.head.
 func (r *Ranks) agree(ctx context.Context, s signature, before error) error {
 	if before == nil {
 		before = ctx.Err()
@@ -106,7 +105,7 @@ func (r *Ranks) agree(ctx context.Context, s signature, before error) error {
 	return err
 }
 
-// sameArg returns an error, on all ranks, unless they have sent the same with their heads: options.
+// sameArg returns an error on all ranks if they sent different options in headArg.
 func (r *Ranks) sameArg(s signature) error {
 	for i := range r.size {
 		if r.word(i, headArg) != r.word(0, headArg) {
@@ -117,14 +116,14 @@ func (r *Ranks) sameArg(s signature) error {
 	return nil
 }
 
-// commError ends the group after an error of its transport.
+// commError aborts the group after an error of its transport.
 func (r *Ranks) commError(err error) error {
 	r.comm.Abort(1)
 	return fmt.Errorf("shard: %w", err)
 }
 
-// abortUnless aborts the group if a call has not ended: a panic unwinds it, and its peers would
-// wait for it.
+// abortUnless aborts the group if a panic unwinds a call before its end, because other ranks would
+// wait for this one.
 func (r *Ranks) abortUnless(ended *bool) {
 	if !*ended {
 		r.comm.Abort(2)

@@ -15,13 +15,13 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Save writes the shards of all ranks to a folder that all of them see, and returns the number of
-// keys. Each rank writes a file of its own, which a structure of one process loads, too. After that
-// rank 0 writes the manifest, which names the files, and removes files of other Saves. If a Save
-// fails before, the manifest and its files stay, and a later Save removes what it wrote.
+// Save writes the shards of all ranks to a folder that all ranks must see, and returns the number
+// of keys. Each rank writes its own file, which a structure in a single process can load, too. Rank
+// 0 then writes the manifest, which lists the files, and removes files of other Saves. If a Save
+// fails earlier, the previous manifest and its files remain, and a later Save removes the new
+// files.
 //
-// The folder holds one structure. Batches after a Save are the caller's to run again after a
-// restart.
+// The folder holds one structure. Batches that follow a Save must be repeated after a restart.
 func (t *table[K]) Save(ctx context.Context, dir string) (n int, err error) {
 	r := t.r
 	x := t.open(methodSave)
@@ -31,7 +31,7 @@ func (t *table[K]) Save(ctx context.Context, dir string) (n int, err error) {
 	if x.agree(ctx, nil, false); x.err != nil {
 		return x.endEmpty()
 	}
-	// All ranks take the number of rank 0: files of another Save never have the same names.
+	// All ranks use the number of rank 0, so that files of different Saves have different names.
 	save := r.word(0, headArg)
 	f := shardFile{Name: fileName(save, r.rank)}
 	x.apply(ctx, func(ctx context.Context) (int, error) {
@@ -56,12 +56,12 @@ func ignoreAbsent(err error) error {
 	return err
 }
 
-// publish gathers what all ranks have written, and has rank 0 write the manifest.
+// publish gathers the descriptions of all files, and rank 0 writes the manifest.
 func (t *table[K]) publish(
 	x *exchange, dir string, save uint64, f shardFile,
 ) (keys int, err error) {
 	r := t.r
-	const words = 6 // keys, bytes, and four of the checksum
+	const words = 6 // keys, bytes, and four words of the digest
 	own, all := make([]uint64, words), make([]uint64, words*r.size)
 	own[0], own[1] = uint64(f.Keys), uint64(f.Bytes)
 	sum, err := hex.DecodeString(f.SHA256)
@@ -91,10 +91,10 @@ func (t *table[K]) publish(
 	return keys, err
 }
 
-// Load adds the keys of a folder that Save wrote, as Put would, and returns their number. The
-// number of ranks may be another one than that of Save: each rank reads the files that have keys of
-// its own. All ranks see the folder. [weft.ErrFormat] if files are damaged, or hold other types;
-// then a part of the keys may have been added.
+// Load adds the keys in a folder that Save wrote, as Put would, and returns their number. Another
+// number of ranks may have saved them: each rank reads the files that contain its own keys. All
+// ranks must see the folder. If files are damaged or have other types, the error is
+// [weft.ErrFormat], and some keys may have been added.
 func (t *table[K]) Load(ctx context.Context, dir string) (n int, err error) {
 	r := t.r
 	x := t.open(methodLoad)
@@ -136,7 +136,7 @@ func (t *table[K]) Load(ctx context.Context, dir string) (n int, err error) {
 	return n, nil
 }
 
-// fits returns an error if a manifest is of another structure.
+// fits returns an error if the manifest belongs to another kind of structure.
 func (m *manifest) fits(keys, vals column.Type, positions string) error {
 	if m.Keys != keys || m.Values != vals || m.Positions != positions {
 		return fmt.Errorf("%w: a manifest of keys %v, values %v, ranges of %s; want %v, %v, %s",
@@ -145,7 +145,6 @@ func (m *manifest) fits(keys, vals column.Type, positions string) error {
 	return nil
 }
 
-// loadFiles loads this rank's keys of all files.
 func (t *table[K]) loadFiles(ctx context.Context, dir string, m *manifest) (n int, err error) {
 	first, last := t.owners.span(t.r.rank, t.r.size)
 	for _, f := range m.Files {

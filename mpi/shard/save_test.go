@@ -17,7 +17,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// saved fills a map on some ranks with n pairs and saves it to a new folder.
+// saved puts n pairs into a map on the given number of ranks, and saves it to a new folder.
 func saved(t *testing.T, ranks, n int) (dir string, pairs map[uint64]uint64) {
 	t.Helper()
 	dir, pairs = filepath.Join(t.TempDir(), "state"), map[uint64]uint64{}
@@ -40,7 +40,7 @@ func saved(t *testing.T, ranks, n int) (dir string, pairs map[uint64]uint64) {
 	return dir, pairs
 }
 
-// What some ranks save, any number of ranks loads.
+// Any number of ranks can load what any other number has saved.
 func TestSaveAndLoad(t *testing.T) {
 	for _, from := range []int{1, 2, 7, 64} {
 		dir, pairs := saved(t, from, 5000)
@@ -107,7 +107,7 @@ func TestSetSaveAndLoad(t *testing.T) {
 	})
 }
 
-// load returns the error of Load on 2 ranks, which is the same.
+// load returns the error of Load on 2 ranks, which must be the same on both.
 func load(t *testing.T, dir string) error {
 	t.Helper()
 	errs := make([]error, 2)
@@ -123,7 +123,8 @@ func load(t *testing.T, dir string) error {
 	return errs[0]
 }
 
-// Any change of a byte of any file is an error, as is a file that is missing, cut or longer.
+// A change of any byte of any file is an error. So is a file that is missing, truncated or too
+// long.
 func TestDamage(t *testing.T) {
 	dir, _ := saved(t, 3, 300)
 	files, err := os.ReadDir(dir)
@@ -171,7 +172,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// A Save that fails on one rank leaves what there was. One that does not replaces it.
+// If Save fails on one rank, the previous files remain. Otherwise the new files replace them.
 func TestSaveReplaces(t *testing.T) {
 	dir, _ := saved(t, 3, 300)
 	names := func() string {
@@ -211,7 +212,7 @@ func TestSaveReplaces(t *testing.T) {
 	}
 }
 
-// Types of another structure are an error.
+// Loading a structure with other types is an error.
 func TestLoadOtherTypes(t *testing.T) {
 	dir, _ := saved(t, 2, 10)
 	onRanks(t, 2, func(ctx context.Context, r *Ranks) error {
@@ -227,7 +228,7 @@ func TestLoadOtherTypes(t *testing.T) {
 	})
 }
 
-// A manifest that makes no sense is an error, also if its checksum is right.
+// A manifest with invalid content is an error even if its digest is correct.
 func TestWrongManifest(t *testing.T) {
 	for name, change := range map[string]func(m *manifest){
 		"a shard less":   func(m *manifest) { m.Files = m.Files[:2] },

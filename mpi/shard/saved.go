@@ -13,10 +13,10 @@ import (
 	"github.com/weftgo/weft/internal/seal"
 )
 
-// savedRows is the largest number of pairs of a frame of a saved structure.
+// savedRows is the maximum number of pairs in a frame of a saved structure.
 const savedRows = 1 << 18
 
-// readSaved reads what a structure has saved, and visits its pairs frame by frame. Package
+// readSaved reads a saved structure and passes the pairs of each frame to visit. Package
 // internal/core documents the format.
 func readSaved[K weft.Key, V any](
 	from io.Reader, kind core.Kind, types core.Types, visit func(keys []K, vals []V) error,
@@ -52,14 +52,14 @@ func readSaved[K weft.Key, V any](
 	return r.err
 }
 
-// savedReader reads parts of a stream until an error, which it keeps.
+// savedReader reads a stream up to the first error, which it stores.
 type savedReader struct {
 	from io.Reader
 	crc  uint32
 	err  error
 }
 
-// read reads a part of what a checksum covers.
+// read reads bytes that the next checksum covers.
 func (r *savedReader) read(b []byte) {
 	if r.err != nil {
 		return
@@ -71,7 +71,7 @@ func (r *savedReader) read(b []byte) {
 	r.crc = crc32.Update(r.crc, seal.Castagnoli, b)
 }
 
-// seal reads a checksum and compares it. It reports whether all is well so far.
+// seal reads a checksum and compares it. It reports whether no error has occurred so far.
 func (r *savedReader) seal() bool {
 	want := r.crc
 	var b [4]byte

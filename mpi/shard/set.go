@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// LocalSet is the set that holds the shard of one rank: a [weft.Set], or what embeds one, such as a
-// linear.Set.
+// LocalSet is a set that holds the shard of one rank. It is a [weft.Set] or a type that embeds one,
+// such as a linear.Set.
 type LocalSet[K weft.Key] interface {
 	shardOf[K]
 	Add(ctx context.Context, keys []K, added []bool) (n int, err error)
@@ -19,14 +19,14 @@ type LocalSet[K weft.Key] interface {
 	Pages(ctx context.Context) iter.Seq2[[]K, error]
 }
 
-// Set is a set with keys spread over ranks. Its methods are those of [weft.Set], and all of them
-// are collective except All, Pages and Close.
+// Set is a set with keys distributed over ranks. It has the methods of [weft.Set]. All are
+// collective except All, Pages and Close.
 type Set[K weft.Key] struct {
 	keyed[K]
 	local LocalSet[K]
 }
 
-// NewSet makes a set over the set that each rank passes for its own shard, as [NewMap] does.
+// NewSet makes a set from a local set on each rank. See [NewMap].
 func NewSet[K weft.Key](r *Ranks, shard LocalSet[K]) *Set[K] {
 	s := &Set[K]{newKeyed(r, shard, column.None), shard}
 	s.visitPages = func(ctx context.Context, visit func(keys []K) error) error {
@@ -57,15 +57,15 @@ func NewSet[K weft.Key](r *Ranks, shard LocalSet[K]) *Set[K] {
 	return s
 }
 
-// All iterates over the keys of this rank's shard, as [weft.Set.All] does. It is not collective.
+// All iterates over the keys of this rank's shard; see [weft.Set.All]. It is not collective.
 func (s *Set[K]) All() iter.Seq[K] { return s.local.All() }
 
-// Pages iterates over the keys of this rank's shard, as [weft.Set.Pages] does. It is not
-// collective.
+// Pages iterates over the keys of this rank's shard; see [weft.Set.Pages]. It is not collective.
 func (s *Set[K]) Pages(ctx context.Context) iter.Seq2[[]K, error] { return s.local.Pages(ctx) }
 
-// Add inserts the keys that are absent and counts them. added, if not nil, reports which: of rows
-// with one key the first one of the lowest rank.
+// Add inserts the keys that are absent and returns their number on all ranks. If added is not nil,
+// it receives whether each key was added. If a key occurs several times, its first row on the
+// lowest rank is added.
 func (s *Set[K]) Add(ctx context.Context, keys []K, added []bool) (n int, err error) {
 	if s.r.size == 1 {
 		return s.local.Add(ctx, keys, added)

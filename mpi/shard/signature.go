@@ -61,11 +61,12 @@ func (m method) String() string {
 	return fmt.Sprintf("method(%d)", uint8(m))
 }
 
-// signature says which call a rank makes. All ranks make calls of one signature in turn:
+// signature identifies a call. All ranks must make calls with the same signatures in the same
+// order:
 //
 //	bits 0 to 6    method
-//	bit 7          the batch is in the memory of a device
-//	bits 8 to 15   how Reduce combines, or the kind of a Join
+//	bit 7          the batch is in device memory
+//	bits 8 to 15   reduction of Reduce, or kind of Join
 //	bits 16 to 23  column.Type of the keys
 //	bits 24 to 31  column.Type of the values; 0 for sets
 //	bits 32 to 63  number of the structure; 0 for functions
@@ -76,12 +77,12 @@ func sign(m method, arg uint8, keys, vals column.Type, structure uint32) signatu
 		signature(structure)<<32
 }
 
-// signOn is the bit of a batch in the memory of a device.
+// signOn marks a batch in device memory.
 const signOn signature = 1 << 7
 
 func (s signature) method() method { return method(s &^ signOn & 0xff) }
 
-// String returns a call as errors name it.
+// String describes a call for errors.
 func (s signature) String() string {
 	keys, vals, structure := column.Type(s>>16), column.Type(s>>24), s>>32
 	text := s.method().String()

@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Slots are in files, so they must stay what they are. These values were worked out from the
-// definition in package column, outside of this program.
+// Saved files depend on slots, so the slots of keys must never change. These values were computed
+// from the definition in package column, independently of this program.
 func TestSlotGolden(t *testing.T) {
 	for _, c := range []struct {
 		key  uint64
@@ -19,7 +19,7 @@ func TestSlotGolden(t *testing.T) {
 	}
 }
 
-// A slot is the top bits of column.Hash, whatever the type of the key.
+// A slot consists of the top bits of column.Hash, for each type of key.
 func TestSlotIsColumnHash(t *testing.T) {
 	keys := make([]int32, 1000)
 	for i := range keys {

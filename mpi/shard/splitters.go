@@ -11,10 +11,10 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// splitPairs is the number of pairs a rank from which on ranges come from a sample. sampleKeys is
-// the number of keys of a sample of all ranks, and minSamples that of each rank: with 2,048 the
-// ranks of a sample differ by some 5 %. moveRows is the number of pairs that a rank sends at a
-// time.
+// A map with splitPairs pairs per rank gets its ranges from a sample. The sample has about
+// sampleKeys keys from all ranks together, and minSamples or more from each. With 2,048 keys, the
+// numbers of pairs on ranks differ by some 5 %. moveRows is the number of pairs that a rank sends
+// at a time.
 const (
 	splitPairs = 256
 	sampleKeys = 2048
@@ -22,13 +22,13 @@ const (
 	moveRows   = 1 << 20
 )
 
-// sampleKey is a key of a sample, and the number of keys that it stands for, times sampleUnit.
+// sampleKey is a sampled key. weight is the number of keys that it represents, times sampleUnit.
 type sampleKey struct{ at, weight uint64 }
 
 const sampleUnit = 1 << 16
 
-// resplit takes a sample of the pairs of all ranks and of keys that come, if these are at least
-// some number, and moves pairs to their new owners.
+// resplit samples the pairs of all ranks and the keys of a batch, and moves pairs to their new
+// owners. It does nothing if there are fewer than minKeys keys in total.
 func (m *OrderedMap[K, V]) resplit(ctx context.Context, keys []K, minKeys int) error {
 	r := m.r
 	x := m.open(methodRebalance)
@@ -73,7 +73,7 @@ func (m *OrderedMap[K, V]) resplit(ctx context.Context, keys []K, minKeys int) e
 	return errors.Join(err, derr)
 }
 
-// sample returns some keys of the shard, and of keys that come: at most n of each.
+// sample returns at most n keys of the shard, and at most n of keys.
 func (m *OrderedMap[K, V]) sample(
 	ctx context.Context, held int, keys []K, n int,
 ) (sample []sampleKey, err error) {
@@ -101,7 +101,8 @@ func (m *OrderedMap[K, V]) sample(
 	return sample, err
 }
 
-// splitters returns the first position of each rank, so that ranks have equal shares of a sample.
+// splitters returns the first position of each rank, so that all ranks have equal shares of a
+// sample.
 func splitters(words []uint64, size int) []uint64 {
 	var sample []sampleKey
 	total := uint64(0)
@@ -124,7 +125,7 @@ func splitters(words []uint64, size int) []uint64 {
 	return first
 }
 
-// move sends pairs to their new owners, and keeps them here.
+// move sends pairs to their new owners. They also stay in this shard.
 func (m *OrderedMap[K, V]) move(ctx context.Context) error {
 	next, stop := iter.Pull2(m.shard.Pages(ctx))
 	defer stop()
@@ -152,7 +153,7 @@ func (m *OrderedMap[K, V]) move(ctx context.Context) error {
 		x.apply(ctx, func(ctx context.Context) (int, error) { return m.shard.Put(ctx, k, v) })
 		if _, err := x.end(); err != nil {
 			if p := (*weft.PartialError)(nil); errors.As(err, &p) {
-				err = p.Err // of rows that the caller has not brought
+				err = p.Err // the rows are not rows of the caller
 			}
 			return err
 		}
@@ -162,7 +163,6 @@ func (m *OrderedMap[K, V]) move(ctx context.Context) error {
 	}
 }
 
-// dropForeign removes pairs of other ranks.
 func (m *OrderedMap[K, V]) dropForeign(ctx context.Context) (int, error) {
 	first, last := m.owners.span(m.r.rank, m.r.size)
 	top := ^uint64(0) >> (64 - keyBits[K]())

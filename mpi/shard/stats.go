@@ -1,25 +1,25 @@
 package shard
 
-// Stats are what exchanges of this rank have moved, and how evenly.
+// Stats counts the rows that this rank has exchanged, and measures how evenly they were
+// distributed.
 type Stats struct {
 	Batches  uint64
-	Rows     uint64 // of this rank's callers
-	Sent     uint64 // rows to all ranks, this one among them; a range of keys goes to several
-	Combined uint64 // rows that were not sent, since another row of their hot key was
-	Received uint64 // rows from all ranks
+	Rows     uint64 // rows in batches of this rank
+	Sent     uint64 // rows sent to all ranks, including this one; a range of keys may go to several
+	Combined uint64 // rows not sent, because another row of their hot key was
+	Received uint64 // rows received from all ranks
 
-	// Skew is the number of rows that the rank with most rows received in the last batch, divided
-	// by the mean of all ranks. 1 is even.
+	// Skew describes the last batch: the largest number of rows that a rank received, divided by
+	// the mean of all ranks. 1 is even.
 	Skew float64
-	// MinMessage is the least number of rows from one rank to another in the last batch. Messages
-	// of less than 256 KiB do not use the whole bandwidth of a network.
+	// MinMessage is the smallest number of rows that any rank sent to another in the last batch.
+	// Messages of less than 256 KiB do not use the full bandwidth of a network.
 	MinMessage uint64
 }
 
-// Stats returns what has been counted since New. It is not collective.
+// Stats returns the statistics since New. It is not collective.
 func (r *Ranks) Stats() Stats { return r.stats }
 
-// add counts a batch.
 func (s *Stats) add(x *exchange) {
 	if x.sentSum == 0 && x.receivedSum == 0 {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// stored is what the structures have in common that hold shards.
+// stored is the common interface of structures that hold shards.
 type stored interface {
 	Len() int
 	Clear(ctx context.Context) error
@@ -20,19 +20,20 @@ type stored interface {
 	Close() error
 }
 
-// table is what sharded structures have in common.
+// table is the common part of sharded structures.
 type table[K weft.Key] struct {
 	r      *Ranks
 	shard  stored
-	vals   column.Type // None of a set
-	number uint32      // of the structure
+	vals   column.Type // column.None for a set
+	number uint32      // number of the structure
 	owners owners
 
-	// visitPages visits the keys of the shard. loadPart adds what is kept of a saved structure:
-	// that of some keys, and returns the number of keys.
+	// visitPages passes the keys of the shard to visit. loadPart adds those keys of a saved
+	// structure that keep selects, and returns their number.
 	visitPages func(ctx context.Context, visit func(keys []K) error) error
 	loadPart   func(ctx context.Context, from io.Reader, keep func(K) bool) (int, error)
-	// adopt takes the ranges of files of a manifest, if not nil and no rank has keys.
+	// adopt, if not nil, adopts the ranges of the files in a manifest. It is called if no rank has
+	// keys.
 	adopt func(files []shardFile)
 }
 
@@ -41,7 +42,7 @@ func newTable[K weft.Key](r *Ranks, shard stored, vals column.Type) table[K] {
 	return table[K]{r: r, shard: shard, vals: vals, number: r.structures}
 }
 
-// keyed is the lookups and deletions that maps and sets have in common.
+// keyed implements lookups and deletions for maps and sets.
 type keyed[K weft.Key] struct {
 	table[K]
 	keys shardOf[K]
@@ -62,10 +63,9 @@ func (t *table[K]) sign(m method, arg uint8) signature {
 	return sign(m, arg, column.TypeOf[K](), t.vals, t.number)
 }
 
-// open readies the exchange for a call.
 func (t *table[K]) open(m method) *exchange { return t.r.open(t.sign(m, 0), &t.owners) }
 
-// optional returns the length that a column has to have: any if it is nil.
+// optional returns the length of flags, or keys if flags is nil and thus omitted.
 func optional(flags []bool, keys int) int {
 	if flags == nil {
 		return keys
@@ -73,7 +73,6 @@ func optional(flags []bool, keys int) int {
 	return len(flags)
 }
 
-// part returns rows lo to hi-1 of a column that may be nil.
 func part(flags []bool, lo, hi int) []bool {
 	if flags == nil {
 		return nil
@@ -81,16 +80,17 @@ func part(flags []bool, lo, hi int) []bool {
 	return flags[lo:hi]
 }
 
-// batch is a call that may apply its rows in rounds, in any order.
+// batch is a call that may apply its rows in several rounds, in any order.
 type batch[K weft.Key] struct {
 	sign    signature
 	keys    []K
 	combine combining
-	flags   bool  // see begin
-	columns []int // their lengths
+	flags   bool  // argument of begin
+	columns []int // lengths of the columns
 }
 
-// rounds runs a call in rounds of roundRows rows, as many as the rank with most rows needs.
+// rounds runs a call in rounds of roundRows rows. The rank with the most rows determines the number
+// of rounds.
 func (t *table[K]) rounds(
 	ctx context.Context, b batch[K], round func(x *exchange, lo, hi int),
 ) (total int, err error) {
@@ -124,8 +124,8 @@ func (t *table[K]) rounds(
 	}
 }
 
-// Contains counts the rows of all ranks with keys in the table. found, if not nil, reports which of
-// this rank's are.
+// Contains returns the number of rows on all ranks with keys in the table. If found is not nil, it
+// receives whether each key of this rank is.
 func (t *keyed[K]) Contains(ctx context.Context, keys []K, found []bool) (hits int, err error) {
 	if t.r.size == 1 {
 		return t.keys.Contains(ctx, keys, found)
@@ -140,8 +140,9 @@ func (t *keyed[K]) Contains(ctx context.Context, keys []K, found []bool) (hits i
 	})
 }
 
-// Delete removes keys and counts those that were there. deleted, if not nil, reports which: of rows
-// with one key the first one of the lowest rank.
+// Delete removes keys and returns the number of removed keys on all ranks. If deleted is not nil,
+// it receives whether each row removed a key. If a key occurs several times, its first row on the
+// lowest rank removes it.
 func (t *keyed[K]) Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error) {
 	if t.r.size == 1 {
 		return t.keys.Delete(ctx, keys, deleted)
@@ -157,12 +158,12 @@ func (t *keyed[K]) Delete(ctx context.Context, keys []K, deleted []bool) (n int,
 	return x.end()
 }
 
-// Len returns the number of keys of all ranks, or of arcs of a graph.
+// Len returns the number of keys on all ranks, or of arcs in a graph.
 func (t *table[K]) Len(ctx context.Context) (int, error) {
 	return t.all(ctx, methodLen, func(context.Context) (int, error) { return t.shard.Len(), nil })
 }
 
-// Clear removes everything and keeps the memory.
+// Clear removes all keys and keeps the memory.
 func (t *table[K]) Clear(ctx context.Context) error {
 	_, err := t.all(ctx, methodClear, func(ctx context.Context) (int, error) {
 		return 0, t.shard.Clear(ctx)
@@ -170,8 +171,8 @@ func (t *table[K]) Clear(ctx context.Context) error {
 	return err
 }
 
-// Check reads the shards of all ranks and reports the first thing that is wrong on the lowest rank
-// as [weft.ErrCorrupt], such as a key of another rank.
+// Check checks the shards of all ranks. It returns the first error on the lowest rank as
+// [weft.ErrCorrupt], for example a key that belongs to another rank.
 func (t *table[K]) Check(ctx context.Context) error {
 	_, err := t.all(ctx, methodCheck, func(ctx context.Context) (int, error) {
 		if err := t.shard.Check(ctx); err != nil {
@@ -189,11 +190,11 @@ func (t *table[K]) Check(ctx context.Context) error {
 	return err
 }
 
-// Close closes the structure of this rank. It is not collective. Later calls of other ranks return
+// Close closes the structure of this rank. It is not collective. Later calls on other ranks return
 // [weft.ErrClosed].
 func (t *table[K]) Close() error { return t.shard.Close() }
 
-// all runs a call without rows, and adds up what ranks return.
+// all runs a call without rows, and returns the sum of what run returns on all ranks.
 func (t *table[K]) all(
 	ctx context.Context, m method, run func(context.Context) (int, error),
 ) (int, error) {

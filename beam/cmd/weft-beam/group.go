@@ -27,13 +27,13 @@ type groupOptions struct {
 	flags.Memory
 	flags.Output
 	flags.Group
-	count  bool // weft-beam distinct: only the number
-	shards int  // files of --parquet
+	count  bool // distinct: print only the number of rows
+	shards int  // number of files of --parquet
 	device string
 	names  []string
 	verb   string
 
-	memorySet bool // --memory is given
+	memorySet bool // --memory is set
 }
 
 const describes = `
@@ -110,7 +110,7 @@ func (o *groupOptions) add(cmd *cobra.Command) {
 	o.beamOptions.add(set)
 }
 
-// requireFiles requires at least one file, and refuses those that only this machine could read.
+// requireFiles returns an error without files, and for stdin, which workers cannot read.
 func requireFiles(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return usage("%s: no file given", cmd.Name())
@@ -126,7 +126,6 @@ func requireFiles(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// start checks flags and runs the job.
 func (o *groupOptions) start(cmd *cobra.Command, a *app, names []string) error {
 	o.names, o.memorySet = names, cmd.Flags().Changed("memory")
 	if err := o.check(a, cmd.Flags().Changed("shards")); err != nil {
@@ -166,20 +165,20 @@ func (o *groupOptions) check(a *app, shardsSet bool) error {
 	return nil
 }
 
-// job is a run of the command.
+// job is one run of the command.
 type job struct {
 	*groupOptions
 	app     *app
 	dev     *cpu.Device
-	table   *table.Table // of the first files, which determine types
+	table   *table.Table // first files, which determine types
 	gr      *flags.Grouping
-	ordered bool // the result has a last column, the order of groups
+	ordered bool // the last column of the result orders the groups
 	start   time.Time
 	sum     summary
-	strings map[string]bool // columns that are read, by name, with JSON strings
+	strings map[string]bool // names in blocks of the columns that have JSON strings
 }
 
-// summary is the part of --json besides the rows.
+// summary is the part of the --json output that follows the rows.
 type summary struct {
 	Columns  []flags.Column `json:"columns"`
 	Runner   string         `json:"runner"`
@@ -189,7 +188,6 @@ type summary struct {
 	Groups   int64          `json:"groups"`
 }
 
-// run runs the job.
 func (o *groupOptions) run(ctx context.Context, a *app) (err error) {
 	j := &job{groupOptions: o, app: a, start: time.Now(), sum: summary{Runner: o.runner}}
 	if o.names, err = beamfile.List(ctx, o.names); err != nil {
@@ -235,7 +233,8 @@ func (o *groupOptions) run(ctx context.Context, a *app) (err error) {
 	return j.print(ctx, r)
 }
 
-// writes refuses outputs that are inputs, and to replace files that weft has not written.
+// writes returns an error if an output is also an input, or would replace a file that weft has not
+// written.
 func (o *groupOptions) writes(a *app) error {
 	plan, err := outfile.New(o.names, a.stdin, a.stdout)
 	for i := 0; i < o.shards && o.Parquet != "" && err == nil; i++ {
@@ -245,7 +244,7 @@ func (o *groupOptions) writes(a *app) error {
 			return usage("%s --parquet %s: %s is an input, which would be overwritten", o.verb,
 				o.Parquet, name)
 		case strings.Contains(name, "://"):
-			continue // their names differ
+			continue // such names differ from the inputs
 		}
 		// Workers create a missing folder.
 		if _, missing := os.Stat(filepath.Dir(name)); missing == nil {
@@ -259,7 +258,6 @@ func (o *groupOptions) writes(a *app) error {
 	return nil
 }
 
-// reportSummary reports the work of the job.
 func (j *job) reportSummary(did string) error {
 	skipped := ""
 	if j.sum.Skipped > 0 {

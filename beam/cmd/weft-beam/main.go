@@ -1,11 +1,11 @@
-// Command weft-beam runs jobs of weft over files as pipelines of Apache Beam. "weft-beam help"
-// explains its verbs.
+// Command weft-beam groups the rows of files in pipelines of Apache Beam. "weft-beam help" explains
+// its verbs.
 //
 // # Exit status
 //
 //	0    the job is done
 //	1    the job failed: a file, a worker, the runner or memory
-//	2    the command line makes no sense
+//	2    invalid command line
 //	130  interrupted
 package main
 
@@ -47,7 +47,7 @@ const (
 	exitInterrupted = 130
 )
 
-// app is the state of all verbs.
+// app is the state that all verbs share.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -57,7 +57,7 @@ type app struct {
 func main() {
 	if isWorker(os.Args[1:]) {
 		flag.Parse()
-		sdk.Init() // it works, and exits
+		sdk.Init() // works as a worker, then exits
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -75,14 +75,14 @@ func isWorker(args []string) bool {
 	return false
 }
 
-// initBeam initializes Beam, after flags are parsed.
+// initBeam initializes Beam. It must be called after flags are parsed.
 var initBeam = sync.OnceFunc(func() {
 	log.SetLogger(discardLogger{})
 	sdk.Init()
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // for Prism; the pipeline returns errors
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // silences Prism; the pipeline returns errors
 })
 
-// discardLogger drops the logs of Beam: the pipeline returns errors.
+// discardLogger drops the logs of Beam, because the pipeline returns errors.
 type discardLogger struct{}
 
 // Log implements log.Logger.
@@ -141,9 +141,9 @@ func usage(format string, args ...any) error {
 	return flags.UsageError{Err: fmt.Errorf(format, args...)}
 }
 
-// reason returns the text of an error, without Beam's description of the plan of a failed bundle.
+// reason returns the text of an error, without the plan of the failed bundle, which Beam adds.
 func reason(err error) string {
-	const cause, failed = "caused by:\n", "] failed:\n" // after the name of a DoFn
+	const cause, failed = "caused by:\n", "] failed:\n" // follows the name of a DoFn
 	text := err.Error()
 	at := strings.LastIndex(text, cause)
 	if at < 0 {

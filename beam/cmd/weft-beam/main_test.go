@@ -33,8 +33,8 @@ func weftBeam(ctx context.Context, args ...string) (stdout, stderr string, statu
 	return out.String(), errs.String(), status
 }
 
-// direct computes what weft prints, by packages table and group. The files hold no value that
-// widens a type late.
+// direct computes what the command weft prints, with packages table and group. The files must not
+// contain a value that changes a type later.
 func direct(t *testing.T, o *groupOptions, asJSON bool) string {
 	t.Helper()
 	ctx := t.Context()
@@ -92,7 +92,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// file makes a file, compressed if its name has such a suffix.
+// file creates a file. If its name has such a suffix, it is compressed.
 func file(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	name = filepath.Join(dir, name)
@@ -107,7 +107,7 @@ func file(t *testing.T, dir, name, text string) string {
 	return name
 }
 
-// sales returns rows of CSV that end with some others.
+// sales returns rows of CSV, followed by last.
 func sales(rows int, last string) string {
 	var b strings.Builder
 	b.WriteString("city,amount,tag\n")
@@ -117,7 +117,7 @@ func sales(rows int, last string) string {
 	return b.String() + last
 }
 
-// The command prints what weft prints, in the same order.
+// The command prints the same as weft, in the same order.
 func TestGroup(t *testing.T) {
 	dir := t.TempDir()
 	one := file(t, dir, "one.csv", sales(3000, ",,\nc1,5,007\n"))
@@ -183,7 +183,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// Files without rows give names of columns, and --count a number.
+// If files have no rows, the names of columns are printed, or 0 with --count.
 func TestDistinct(t *testing.T) {
 	dir := t.TempDir()
 	in := file(t, dir, "x.csv", sales(1000, ""))
@@ -212,7 +212,7 @@ func TestDistinct(t *testing.T) {
 	}
 }
 
-// --parquet writes files that together have all groups, and --temp-location is left empty.
+// --parquet writes files that together contain all groups, and leaves --temp-location empty.
 func TestPlaces(t *testing.T) {
 	dir := t.TempDir()
 	in := file(t, dir, "x.csv", sales(1000, ""))
@@ -229,7 +229,7 @@ func TestPlaces(t *testing.T) {
 		append([]string{"group", "--by", "city,tag", "--agg", "sum:sum:amount",
 			dir + "/out/p-*-of-00003.parquet"}, sorted...)...)
 	want, _, _ := weftBeam(t.Context(), slices.Concat(args, sorted, []string{in})...)
-	// Text of Parquet is sorted by its bytes.
+	// Text in Parquet files is sorted by bytes.
 	gotRows, wantRows := strings.Split(got, "\n")[1:], strings.Split(want, "\n")[1:]
 	slices.Sort(gotRows)
 	slices.Sort(wantRows)
@@ -260,7 +260,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// A result is read by the names of its files, also in a folder with a name that looks like a
+// A result is read by the names of its files, even in a folder with a name that looks like a
 // pattern. A missing file is an error.
 func TestResult(t *testing.T) {
 	dir := t.TempDir()
@@ -322,7 +322,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// Errors name the fault, without Beam's plan.
+// Errors describe the fault without Beam's plan.
 func TestErrors(t *testing.T) {
 	dir := t.TempDir()
 	good, bad := file(
@@ -374,9 +374,9 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Runners that need a service name it.
+// Errors for runners that need a service say so.
 func TestRunners(t *testing.T) {
-	set := *jobopts.EnvironmentType // by Prism
+	set := *jobopts.EnvironmentType // Prism sets it
 	defer func() { *jobopts.EnvironmentType = set }()
 	*jobopts.EnvironmentType = ""
 	for _, tt := range []struct {
@@ -399,7 +399,7 @@ func TestRunners(t *testing.T) {
 	}
 }
 
-// A job service takes the pipeline, and this process works for it.
+// A job service receives the pipeline, and this process is its worker.
 func TestService(t *testing.T) {
 	free, err := net.Listen("tcp", "localhost:0")
 	check(t, err)

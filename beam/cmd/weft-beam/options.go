@@ -11,20 +11,19 @@ import (
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
-// beamOptions holds the flags of the runner, including Beam's own.
+// beamOptions holds the flags of the runner, including flags that Beam defines.
 type beamOptions struct {
 	runner string
 	temp   string // --temp-location
 }
 
-// inProcess is the runner that needs no service.
+// inProcess is the runner that runs in this process and needs no service.
 const inProcess = "prism"
 
 var (
-	// runners lists the runners of this command.
 	runners = []string{inProcess, "flink", "spark", "dataflow", "universal"}
 
-	// listed holds the flags of Beam that --help lists, with what it says of them.
+	// listed maps the flags of Beam that --help lists to their descriptions.
 	listed = map[string]string{
 		"endpoint":           "address of the job service of flink, spark and universal",
 		"environment_type":   "how workers start: DOCKER, PROCESS, EXTERNAL or LOOPBACK",
@@ -39,14 +38,13 @@ var (
 		"staging_location":   "Cloud Storage folder of dataflow for programs and files",
 	}
 
-	// withheld holds the flags of Beam that only workers have, and those that end the command
-	// before its job.
+	// withheld lists the flags of Beam that this command does not offer: flags of workers, and
+	// flags that end the command before its job.
 	withheld = []string{"runner", "worker", "id", "logging_endpoint", "control_endpoint",
 		"semi_persist_dir", "options", "async", "execute_async", "dry_run", "update",
 		"template_location"}
 )
 
-// add adds the flags.
 func (o *beamOptions) add(set *pflag.FlagSet) {
 	set.StringVar(&o.runner, "runner", inProcess, "runner: "+strings.Join(runners, ", "))
 	set.Var(
@@ -67,8 +65,8 @@ func (o *beamOptions) add(set *pflag.FlagSet) {
 	})
 }
 
-// check refuses runners that this command lacks, and those that cannot start. printed says that the
-// result is printed.
+// check returns an error for a runner that this command lacks, or that cannot start. printed means
+// that the result is printed.
 func (o *beamOptions) check(verb string, printed bool) error {
 	local := o.runner == inProcess || strings.EqualFold(*jobopts.EnvironmentType, "loopback")
 	switch {

@@ -25,16 +25,17 @@ func init() {
 	register.Emitter1[[]byte]()
 }
 
-// order is the name of the column that orders rows. The names of other columns are numbers.
+// order is the name of the column that orders rows. All other columns have numbers as names.
 const order = "order"
 
-// forms maps forms to those of package beam. Forced columns are those of ReadOptions.Number.
+// forms maps forms of package table to forms of package beam. A forced column is also in
+// ReadOptions.Number.
 var forms = map[table.Form]beam.Form{table.Key: beam.Key, table.Written: beam.Written,
 	table.Text: beam.Text, table.Number: beam.Number, table.Forced: beam.Number,
 	table.Extreme: beam.Extreme, table.Present: beam.Present}
 
-// execute builds the pipeline, runs it, and reads its metrics. Its result goes to r, or to files if
-// r is nil.
+// execute builds and runs the pipeline, and reads its metrics. The result goes to r. If r is nil,
+// it goes to the files of --parquet.
 func (j *job) execute(ctx context.Context, r *result) error {
 	p, s := sdk.NewPipelineWithRoot()
 	read, err := j.reads(ctx)
@@ -76,7 +77,6 @@ func (j *job) execute(ctx context.Context, r *result) error {
 	return nil
 }
 
-// measure stores the counters of workers.
 func (j *job) measure(m metrics.Results) {
 	j.strings = map[string]bool{}
 	for _, c := range m.AllMetrics().Counters() {
@@ -96,7 +96,7 @@ func (j *job) measure(m metrics.Results) {
 	}
 }
 
-// reads returns the columns to read of files, named by their numbers among those of the grouping.
+// reads returns options that read the columns of the grouping. Column i is named i in blocks.
 func (j *job) reads(ctx context.Context) (*beam.ReadOptions, error) {
 	o := &j.Options
 	headers := []string{table.HeaderAuto: "auto", table.HeaderYes: "yes", table.HeaderNo: "no"}
@@ -110,7 +110,7 @@ func (j *job) reads(ctx context.Context) (*beam.ReadOptions, error) {
 	for i, c := range j.gr.Columns {
 		name := fields[c.Column].Name
 		if at, err := j.table.Find(ctx, name); err != nil || at != c.Column {
-			name = strconv.Itoa(c.Column + 1) // several columns have the name
+			name = strconv.Itoa(c.Column + 1) // several columns have this name
 		}
 		read.Columns = append(read.Columns, beam.ReadColumn{Name: name, As: strconv.Itoa(i),
 			Form: forms[c.Form]})
@@ -125,7 +125,8 @@ func (j *job) ordinal() bool {
 	})
 }
 
-// groups groups rows. An ordered result has the least ordinal of each group as its last column.
+// groups adds the grouping of rows. An ordered result has the smallest ordinal of each group as its
+// last column.
 func (j *job) groups(s sdk.Scope, rows sdk.PCollection) (sdk.PCollection, error) {
 	keys, values := j.columns()
 	aggs := slices.Clone(j.gr.Aggs)
@@ -143,7 +144,7 @@ func (j *job) groups(s sdk.Scope, rows sdk.PCollection) (sdk.PCollection, error)
 	return beam.Group(s, rows, keys, values, aggs, opts)
 }
 
-// columns returns the names of the key and value columns to read.
+// columns returns the names in blocks of the key and value columns.
 func (j *job) columns() (keys, values []string) {
 	all := make([]column.Column, len(j.gr.Columns))
 	for i := range all {
@@ -159,10 +160,10 @@ func (j *job) columns() (keys, values []string) {
 	return names(k), names(v)
 }
 
-// renamed is the DoFn that gives the columns of blocks their names.
-type renamed struct{ Names [][]byte } // JSON keeps bytes
+// renamed is the DoFn that renames the columns of blocks.
+type renamed struct{ Names [][]byte } // JSON changes strings that are not UTF-8
 
-// ProcessElement emits a block with other names.
+// ProcessElement emits a block with renamed columns.
 func (f *renamed) ProcessElement(block []byte, emit func([]byte)) error {
 	rec, err := beam.Decode(block)
 	if err != nil {
@@ -185,7 +186,6 @@ func (f *renamed) ProcessElement(block []byte, emit func([]byte)) error {
 	return err
 }
 
-// countBlock emits a number as a block.
 func countBlock(n int64, emit func([]byte)) error {
 	blocks, err := beam.EncodeColumns([]string{"count"}, []column.Column{column.Of([]int64{n})})
 	for _, b := range blocks {

@@ -19,8 +19,8 @@ import (
 var errNoResult = errors.New(
 	"the runner has lost the result: workers wrote none to --temp-location")
 
-// print prints the result in the requested order. Rows that are equal in that order follow the
-// order in which groups first came, which is the last column of the result.
+// print prints the result in the requested order. Rows that are equal in that order are printed in
+// the order in which their groups first occurred, which the last column contains.
 func (j *job) print(ctx context.Context, r *result) (err error) {
 	if j.count {
 		return j.printCount(ctx, r)
@@ -61,7 +61,7 @@ func (j *job) print(ctx context.Context, r *result) (err error) {
 	return j.write(ctx, dropLastColumn(sorter.Pages(ctx)))
 }
 
-// newSorter sorts rows like those of a page.
+// newSorter returns a sorter of rows that have the types of page.
 func (j *job) newSorter(keys []table.Sort, page []column.Column) *extsort.Sorter {
 	types := make([]column.Type, len(page))
 	for i, c := range page {
@@ -81,7 +81,6 @@ func dropLastColumn(pages iter.Seq2[[]column.Column, error]) iter.Seq2[[]column.
 	}
 }
 
-// write writes rows.
 func (j *job) write(ctx context.Context, rows iter.Seq2[[]column.Column, error]) error {
 	for i, c := range j.gr.Columns {
 		for f, from := range j.gr.From {
@@ -109,7 +108,6 @@ func (j *job) write(ctx context.Context, rows iter.Seq2[[]column.Column, error])
 	return j.reportSummary(did)
 }
 
-// printCount prints the number of groups.
 func (j *job) printCount(ctx context.Context, r *result) (err error) {
 	found := false
 	for columns, err := range r.pages(ctx) {

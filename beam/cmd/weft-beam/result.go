@@ -29,13 +29,13 @@ func init() {
 	register.Iter1[[]byte]()
 }
 
-// result is the place of blocks that workers write and this process reads.
+// result names the files that workers write and this process reads.
 type result struct {
-	prefix string // of names of files
-	folder string // to remove; "": none
+	prefix string // prefix of file names
+	folder string // temporary folder to remove; empty if none
 }
 
-// newResult names a place in a folder, or in a temporary folder of this machine.
+// newResult returns a result with files in folder, or in a new temporary folder if folder is empty.
 func newResult(ctx context.Context, folder string) (*result, error) {
 	if folder == "" {
 		made, err := os.MkdirTemp("", "weft-beam-")
@@ -49,24 +49,24 @@ func newResult(ctx context.Context, folder string) (*result, error) {
 	return &result{prefix: prefix}, system.Close()
 }
 
-// write makes workers write blocks.
 func (r *result) write(s sdk.Scope, blocks sdk.PCollection) {
 	s = s.Scope("weft.Result")
 	dealt := sdk.ParDo(s, &dealBlocks{}, blocks)
 	sdk.ParDo0(s, &blockFile{Prefix: []byte(r.prefix)}, sdk.GroupByKey(s, dealt))
 }
 
-// resultFiles is the number of files that workers write at the same time.
+// resultFiles is the number of files, which workers write concurrently.
 const resultFiles = 8
 
-// dealBlocks is the DoFn that distributes blocks to files.
+// dealBlocks is the DoFn that assigns blocks to files.
 type dealBlocks struct{ dealt bool }
 
-// StartBundle begins anew.
+// StartBundle begins a bundle without blocks.
 func (f *dealBlocks) StartBundle(func(int, []byte)) { f.dealt = false }
 
-// ProcessElement chooses a file by the bytes of a block, so a bundle that runs again chooses the
-// same. The first block of a bundle sends each file no bytes, so that all files exist.
+// ProcessElement assigns a block to a file by a checksum of its bytes, so a bundle that runs again
+// assigns it to the same file. On the first block of a bundle, it also sends each file an empty
+// element, so that all files exist.
 func (f *dealBlocks) ProcessElement(block []byte, emit func(int, []byte)) {
 	if !f.dealt {
 		for i := range resultFiles {
@@ -77,8 +77,8 @@ func (f *dealBlocks) ProcessElement(block []byte, emit func(int, []byte)) {
 	emit(int(crc32.ChecksumIEEE(block)%resultFiles), block)
 }
 
-// blockFile is the DoFn that writes blocks to a file, each after its length.
-type blockFile struct{ Prefix []byte } // JSON keeps bytes
+// blockFile is the DoFn that writes blocks to a file. A length precedes each block.
+type blockFile struct{ Prefix []byte } // JSON changes strings that are not UTF-8
 
 // ProcessElement writes a file.
 func (f *blockFile) ProcessElement(ctx context.Context, file int, next func(*[]byte) bool) error {
@@ -109,10 +109,10 @@ func (f *blockFile) ProcessElement(ctx context.Context, file int, next func(*[]b
 	return nil
 }
 
-// fileName returns the name of a file. It is no pattern, whatever characters a folder has.
+// fileName returns the name of a file, which is never a pattern.
 func fileName(prefix string, file int) string { return fmt.Sprintf("%s-%d.blocks", prefix, file) }
 
-// pages returns the columns of all blocks. Every file must exist.
+// pages yields the columns of each block. All files must exist.
 func (r *result) pages(ctx context.Context) iter.Seq2[[]column.Column, error] {
 	return func(yield func([]column.Column, error) bool) {
 		system, err := filesystem.New(ctx, r.prefix)
@@ -134,7 +134,7 @@ func (r *result) pages(ctx context.Context) iter.Seq2[[]column.Column, error] {
 	}
 }
 
-// readBlocks yields the columns of the blocks of a file.
+// readBlocks yields the columns of each block of a file. more reports whether to continue.
 func readBlocks(
 	ctx context.Context, system filesystem.Interface, name string,
 	yield func([]column.Column, error) bool,
@@ -154,7 +154,7 @@ func readBlocks(
 		if err != nil {
 			return false, err
 		}
-		var b strings.Builder // grows with the bytes read
+		var b strings.Builder // grows with the bytes read, not with a damaged length
 		if _, err := io.CopyN(&b, in, int64(n)); err != nil {
 			return false, err
 		}
@@ -169,7 +169,6 @@ func readBlocks(
 	return false, ctx.Err()
 }
 
-// remove removes the files, if the file system can.
 func (r *result) remove(ctx context.Context) error {
 	if r.folder != "" {
 		return os.RemoveAll(r.folder)
@@ -183,7 +182,7 @@ func (r *result) remove(ctx context.Context) error {
 	for i := 0; ok && i < resultFiles; i++ {
 		name := fileName(r.prefix, i)
 		f, missing := system.OpenRead(ctx, name)
-		if missing == nil { // The job may have failed before it wrote the file.
+		if missing == nil { // a failed job may not have written the file
 			err = errors.Join(err, f.Close(), remover.Remove(ctx, name))
 		}
 	}

@@ -1,4 +1,4 @@
-// Package beamfile opens files of all file systems of Beam's package filesystem, for package table.
+// Package beamfile implements table.Files for all file systems of Beam's package filesystem.
 package beamfile
 
 import (
@@ -20,15 +20,15 @@ import (
 	"github.com/weftgo/weft/internal/table"
 )
 
-// Files implements table.Files. A file without random access, as in object stores, is copied to a
-// temporary file when ReadAt is called.
+// Files implements table.Files. A file without random access, for example in an object store, is
+// copied to a temporary file when ReadAt is first called.
 type Files struct {
-	TempDir string // of temporary files; "": as of spill.OpenTemp
+	TempDir string // directory of temporary files; empty: default of spill.OpenTemp
 }
 
-// List returns the files of names and of patterns, in this order, and those of a pattern in the
-// order of the file system. A name of an existing file is that file, even with characters of
-// patterns. A pattern that matches no file is [weft.ErrOptions].
+// List returns the names of the files that match patterns, in the order of patterns. The matches of
+// one pattern are in the order of the file system. A pattern that is the name of an existing file
+// matches only this file. A pattern with wildcards that matches no file is [weft.ErrOptions].
 func List(ctx context.Context, patterns []string) (names []string, err error) {
 	for _, pattern := range patterns {
 		found, err := list(ctx, pattern)
@@ -65,12 +65,12 @@ func list(ctx context.Context, pattern string) ([]string, error) {
 	return names, nil
 }
 
-// sampled is the number of files that determine the types of text columns by their beginnings.
-// Opening one takes some 10 ms, and a request or two of an object store.
+// sampled is the number of files that determine the types of text columns, by their first bytes.
+// Opening a file takes some 10 ms, and one or two requests to an object store.
 const sampled = 100
 
-// Sample opens the first files, which determine columns and types, and returns their number. One
-// file with types is enough, because all files have the same.
+// Sample opens the first files, which determine columns and types, and returns how many it opened.
+// One file suffices if its columns have types, because all files must have the same types.
 func Sample(ctx context.Context, names []string, opts *table.Options) (*table.Table, int, error) {
 	first := *opts
 	first.Text, first.Number = nil, nil
@@ -141,7 +141,7 @@ func Random(ctx context.Context, name string) (bool, error) {
 	return ok, r.Close()
 }
 
-// reader is an open file and its file system, which some readers need until they are closed.
+// reader is an open file with its file system, which some readers need until they are closed.
 type reader struct {
 	io.ReadCloser
 	system filesystem.Interface
@@ -159,10 +159,10 @@ func read(ctx context.Context, name string) (*reader, error) {
 	return &reader{r, system}, nil
 }
 
-// Close closes both.
+// Close closes the file and its file system.
 func (r *reader) Close() error { return errors.Join(r.ReadCloser.Close(), r.system.Close()) }
 
-// copy copies a file to a temporary one.
+// copy copies a file to a temporary file.
 func (f Files) copy(ctx context.Context, name string) (*os.File, error) {
 	r, err := read(ctx, name)
 	if err != nil {
@@ -183,10 +183,10 @@ func (f Files) copy(ctx context.Context, name string) (*os.File, error) {
 type stream struct {
 	*reader
 	copied func() (*os.File, error)
-	used   atomic.Bool // several goroutines read columns of Parquet
+	used   atomic.Bool // atomic, because goroutines read columns of Parquet concurrently
 }
 
-// ReadAt implements io.ReaderAt, in the temporary file.
+// ReadAt implements io.ReaderAt. It reads the temporary file.
 func (s *stream) ReadAt(b []byte, at int64) (int, error) {
 	s.used.Store(true)
 	f, err := s.copied()
@@ -196,14 +196,14 @@ func (s *stream) ReadAt(b []byte, at int64) (int, error) {
 	return f.ReadAt(b, at)
 }
 
-// Close closes the file and frees the temporary one.
+// Close closes the file and the temporary file.
 func (s *stream) Close() error {
 	err := s.reader.Close()
 	if !s.used.Load() {
 		return err
 	}
 	f, failed := s.copied()
-	if failed != nil { // ReadAt has returned the error
+	if failed != nil { // ReadAt has already returned this error
 		return err
 	}
 	return errors.Join(err, f.Close())

@@ -16,7 +16,8 @@ import (
 	"github.com/weftgo/weft/internal/table"
 )
 
-// Names are files, and patterns the files that match. A file with a pattern as its name is itself.
+// A name stands for a file, and a pattern for all files that match. The name of an existing file is
+// never a pattern.
 func TestList(t *testing.T) {
 	dir := t.TempDir() + "/"
 	for _, name := range []string{"a1.csv", "a[1].csv", "b.csv"} {
@@ -44,7 +45,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// Files are read from their beginning and at offsets, with random access and without.
+// Files can be read from their beginning and at offsets, with and without random access.
 func TestFiles(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x")
 	if err := os.WriteFile(name, []byte("0123456789"), 0o600); err != nil {
@@ -82,7 +83,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s has a size", where)
 		}
 	}
-	// A file that cannot be copied is an error, and closes.
+	// A file that cannot be copied is an error, and can be closed.
 	f, err := Files{TempDir: name + "none"}.Open(t.Context(), "memfs://files/x")
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +96,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// Types come from one file with types, and from the first files of text.
+// One file with types determines the types, or else the first files of text.
 func TestSample(t *testing.T) {
 	dir := t.TempDir()
 	var names []string

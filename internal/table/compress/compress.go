@@ -1,6 +1,6 @@
-// Package compress reads and writes gzip, zstd and bzip2 for the command, and reads the encodings
-// of text. Other compressed files, and archives, are errors that say what to do. The library has
-// only gzip. An import of this package registers all of them with graph/load.
+// Package compress reads and writes gzip, zstd and bzip2 files for the command, and converts text
+// encodings. For other compressed files and archives, it returns errors that suggest a remedy. The
+// library supports only gzip. Importing this package registers its codecs with graph/load.
 package compress
 
 import (
@@ -17,12 +17,12 @@ import (
 	"github.com/weftgo/weft/graph/load"
 )
 
-// maxWindow bounds the decoded data that a decoder of zstd keeps: the maximum that "zstd --ultra"
-// writes.
+// maxWindow bounds the memory of a zstd decoder for decoded data. It is the maximum that "zstd
+// --ultra" uses.
 const maxWindow = 128 << 20
 
-// codecs lists the readable codecs, and others that are only recognized. Errors of their readers do
-// not name them.
+// codecs lists the supported codecs, and codecs that are only recognized. Errors of their readers
+// do not contain the codec's name.
 var codecs = []load.Codec{
 	{Name: "gzip", Suffix: ".gz", Magic: "\x1f\x8b", Reader: gunzip,
 		Writer: func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil }},
@@ -46,7 +46,7 @@ var codecs = []load.Codec{
 	unread("xls", ".xls", "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "save the workbook as CSV"),
 }
 
-// Suffixes are the ends of names of files that can be read.
+// Suffixes lists the file name suffixes of the codecs that can be read.
 var Suffixes = []string{".gz", ".zst", ".bz2"}
 
 func init() {
@@ -55,7 +55,7 @@ func init() {
 	}
 }
 
-// unread returns a codec that is recognized only for an error that says what to do.
+// unread returns a codec that is recognized but not supported. Its error suggests a remedy.
 func unread(name, suffix, magic, remedy string) load.Codec {
 	return load.Codec{Name: name, Suffix: suffix, Magic: magic,
 		Reader: func(io.Reader) (io.ReadCloser, error) { return nil, errors.New("weft cannot read it; use " + remedy) },
@@ -66,7 +66,7 @@ func refused(reason string) func(io.Writer) (io.WriteCloser, error) {
 	return func(io.Writer) (io.WriteCloser, error) { return nil, errors.New(reason) }
 }
 
-// gunzip reads members of gzip one after the other, also between zeros, which tapes and block
+// gunzip decompresses consecutive gzip members. It skips zeros between them, which tapes and block
 // devices add.
 func gunzip(r io.Reader) (io.ReadCloser, error) {
 	b := buffered(r)
@@ -105,7 +105,7 @@ func (m *members) Read(p []byte) (int, error) {
 
 var errTrailing = errors.New("other data follow the compressed ones")
 
-// skipZeros skips zeros up to another byte, or io.EOF.
+// skipZeros skips bytes that are zero. It returns io.EOF if no other byte follows.
 func skipZeros(b *bufio.Reader) error {
 	for {
 		c, err := b.ReadByte()
@@ -130,8 +130,8 @@ func unzstd(r io.Reader) (io.ReadCloser, error) {
 	return z.IOReadCloser(), nil
 }
 
-// bunzip2 reads streams of bzip2 one after the other, also between zeros, or text that begins like
-// one.
+// bunzip2 decompresses consecutive bzip2 streams, and skips zeros between them. If the data is text
+// that only begins like bzip2, bunzip2 returns it unchanged.
 func bunzip2(r io.Reader) (io.ReadCloser, error) {
 	b := buffered(r)
 	head, _ := b.Peek(10)
@@ -148,7 +148,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// streams is the input of compress/bzip2, byte by byte.
+// streams is the input of compress/bzip2, which reads it byte by byte.
 type streams struct {
 	b    *bufio.Reader
 	last [2]byte
@@ -168,7 +168,7 @@ func (s *streams) decode(p []byte) (int, error) {
 	if err != bzip2.StructuralError("bad magic value in continuation file") {
 		return n, unnamed(err)
 	}
-	// Two bytes after a stream have been read.
+	// The decoder has read two bytes after the stream.
 	if s.last[0] != 0 {
 		return n, errTrailing
 	}
@@ -185,8 +185,8 @@ func (s *streams) decode(p []byte) (int, error) {
 	return n, nil
 }
 
-// buffered returns r if it is buffered, or a buffered reader of it. Decoders read no more of it
-// than they need.
+// buffered returns r if it is a *bufio.Reader, or a new one that reads from r. Decoders read no
+// more bytes than they need from it.
 func buffered(r io.Reader) *bufio.Reader {
 	if b, ok := r.(*bufio.Reader); ok {
 		return b
@@ -194,7 +194,7 @@ func buffered(r io.Reader) *bufio.Reader {
 	return bufio.NewReaderSize(r, 1<<16)
 }
 
-// unnamed removes the name of a codec, which other errors of it lack.
+// unnamed removes the codec's name from an error, because other errors of the codec lack it.
 func unnamed(err error) error {
 	if err == nil || err == io.EOF {
 		return err
@@ -208,8 +208,8 @@ func unnamed(err error) error {
 	return err
 }
 
-// Reader reads the contents of a stream, which is compressed if it begins so. Errors of compressed
-// data name the compression.
+// Reader decompresses a stream. It detects the compression by the first bytes, and returns other
+// data unchanged. Errors in compressed data name the compression.
 func Reader(r io.Reader) (io.ReadCloser, error) {
 	b := buffered(r)
 	head, err := b.Peek(16)
@@ -228,12 +228,11 @@ func Reader(r io.Reader) (io.ReadCloser, error) {
 	return io.NopCloser(b), nil
 }
 
-// skippable reports whether a stream begins with a skippable frame of zstd, as those of pzstd do.
+// skippable reports whether data begins with a skippable zstd frame, which pzstd writes.
 func skippable(head []byte) bool {
 	return len(head) > 4 && head[0]&0xf0 == 0x50 && string(head[1:4]) == "\x2a\x4d\x18"
 }
 
-// packed names the compression of data that cannot be decompressed.
 type packed struct {
 	io.ReadCloser
 	by string

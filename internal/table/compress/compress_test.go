@@ -55,7 +55,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// bz2 is "weft\n" as bzip2 writes it.
+// bz2 is "weft\n", compressed by bzip2.
 var bz2 = unhex("425a68393141592653590ce40fa80000024180001003000480200030cd00c1a63071772453850900ce40fa80")
 
 func unhex(s string) string {
@@ -78,8 +78,8 @@ func gzipped(t *testing.T, text string) string {
 	return b.String()
 }
 
-// Several streams one after the other are read, also with zeros between and after them. Other data
-// are an error.
+// Consecutive streams are read, with or without zeros between and after them. Other data that
+// follow are an error.
 func TestSeveralStreams(t *testing.T) {
 	gz, zeros := gzipped(t, "weft\n"), strings.Repeat("\x00", 513)
 	for _, tt := range []struct{ data, want, fails string }{

@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// Text reads text as UTF-8. It transcodes UTF-16 with a byte order mark, and leaves out the mark of
-// UTF-8. Half a character of UTF-16, and its other forms without a mark, are errors, as is UTF-32.
-// Other bytes pass unchanged.
+// Text converts text to UTF-8. It transcodes UTF-16 with a byte order mark, and removes the byte
+// order mark of UTF-8. It returns an error for UTF-32, for Latin text in UTF-16 without a mark, and
+// for incomplete characters of UTF-16. Other bytes are unchanged.
 func Text(b *bufio.Reader) (*bufio.Reader, error) {
 	head, err := b.Peek(64)
 	if err != nil && err != io.EOF {
@@ -39,7 +39,7 @@ func Text(b *bufio.Reader) (*bufio.Reader, error) {
 	return bufio.NewReaderSize(&utf16Reader{b: b, order: order, at: 2}, 1<<16), nil
 }
 
-// unmarked returns an error if every other byte is zero, as in Latin text of UTF-16.
+// unmarked returns an error if every other byte is zero, as in Latin text in UTF-16.
 func unmarked(head []byte) error {
 	var zeros [2]int
 	for i, c := range head {
@@ -56,11 +56,10 @@ func unmarked(head []byte) error {
 	return nil
 }
 
-// utf16Reader transcodes UTF-16 to UTF-8.
 type utf16Reader struct {
 	b     *bufio.Reader
 	order binary.ByteOrder
-	at    int64 // offset of b
+	at    int64 // offset in b
 	text  []byte
 }
 
@@ -75,7 +74,7 @@ func (r *utf16Reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill transcodes the buffered bytes of b, at least a character.
+// fill transcodes the buffered bytes of b, but at least one character.
 func (r *utf16Reader) fill() error {
 	half, err := r.b.Peek(2)
 	switch {
@@ -84,7 +83,7 @@ func (r *utf16Reader) fill() error {
 	case err != nil:
 		return err
 	}
-	in, _ := r.b.Peek(r.b.Buffered()) // available bytes
+	in, _ := r.b.Peek(r.b.Buffered()) // buffered bytes
 	r.text = r.text[:0]
 	n := 0
 	for n+1 < len(in) {
@@ -105,7 +104,7 @@ func (r *utf16Reader) fill() error {
 			if c = utf16.DecodeRune(c, low); c == utf8.RuneError && n == 0 {
 				return fmt.Errorf("UTF-16: half of a surrogate pair at byte %d", r.at)
 			} else if c == utf8.RuneError {
-				break // return the text before it first
+				break // return the preceding text first
 			}
 			size = 4
 		}

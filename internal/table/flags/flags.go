@@ -1,5 +1,5 @@
-// Package flags holds the flags of the commands that read tables, on one machine and on several:
-// how files are read, the memory of a job, and the aggregates of a group-by.
+// Package flags defines flags that commands share: how to read files, how much memory to use, which
+// aggregates to compute, and where to write results. The commands run on one machine or on several.
 package flags
 
 import (
@@ -21,7 +21,7 @@ type UsageError struct{ Err error }
 func (e UsageError) Error() string { return e.Err.Error() }
 func (e UsageError) Unwrap() error { return e.Err }
 
-// Usage returns a UsageError.
+// Usage returns a UsageError with a formatted text.
 func Usage(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
 // Read holds the flags for reading files.
@@ -31,7 +31,7 @@ type Read struct {
 	format, header, separator, bad string
 }
 
-// Add adds the flags.
+// Add adds the flags to a flag set.
 func (f *Read) Add(flags *pflag.FlagSet) {
 	flags.StringVar(
 		&f.format,
@@ -85,7 +85,7 @@ func (f *Read) AddLines(flags *pflag.FlagSet) {
 	)
 }
 
-// Check stores the flags in Options.
+// Check checks the flags and sets Options.
 func (f *Read) Check() (err error) {
 	o := &f.Options
 	if o.Format, err = table.ParseFormat(f.format); err != nil {
@@ -120,7 +120,7 @@ func (f *Read) Check() (err error) {
 	return nil
 }
 
-// Bytes is a flag with a number of bytes.
+// Bytes is a flag value: a number of bytes.
 type Bytes int64
 
 // String implements [pflag.Value].
@@ -129,13 +129,13 @@ func (s *Bytes) String() string { return strconv.FormatInt(int64(*s), 10) }
 // Type implements [pflag.Value].
 func (s *Bytes) Type() string { return "bytes" }
 
-// units holds the units of sizes: powers of 1024 with an i, of 1000 without.
+// units maps units to bytes. Units with an i are powers of 1024, and others powers of 1000.
 var units = map[string]int64{
 	"": 1, "B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
 	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
 }
 
-// Set implements [pflag.Value]. It reads a number, with or without a unit.
+// Set implements [pflag.Value]. It parses a number with an optional unit.
 func (s *Bytes) Set(text string) error {
 	number := strings.TrimRight(text, "kKMGTiB")
 	unit, ok := units[text[len(number):]]

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/hostmem"
 )
 
-// Sizes have units. Other text is refused.
+// Sizes may have units. Other text is an error.
 func TestBytes(t *testing.T) {
 	for text, want := range map[string]int64{"0": 0, "123": 123, "7B": 7, "64MiB": 64 << 20, "2KiB": 2048, "3GiB": 3 << 30, "64MB": 64e6, "2kB": 2000, "1GB": 1e9, "8388607TiB": 8388607 << 40} {
 		var s Bytes
@@ -27,7 +27,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// The default of --memory is half of the machine's, and never too low.
+// The default of --memory is half of the machine's memory, but at least the minimum.
 func TestDefaultMemory(t *testing.T) {
 	for _, args := range [][]string{{}, {"--memory", "0"}, {"--memory", "1GiB"}} {
 		var f Memory
@@ -50,7 +50,7 @@ func TestDefaultMemory(t *testing.T) {
 	}
 }
 
-// Errors of packages name flags.
+// Errors of packages mention flags, not options.
 func TestNamed(t *testing.T) {
 	cause := errors.New("Options.Memory is 1; set Memory higher, set TempDir to another directory")
 	err := Named(cause)
@@ -60,7 +60,7 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// Invalid aggregates are wrong usage.
+// Invalid aggregates are usage errors.
 func TestAggregates(t *testing.T) {
 	for _, agg := range []string{"", "rows", "sum", "sum:", "median:x", "count:"} {
 		f := Group{Aggs: []string{"count", agg}}

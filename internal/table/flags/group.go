@@ -34,14 +34,14 @@ func (f *Group) AddSkipNulls(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.SkipNulls, "skip-nulls", false, "skip rows with null in a column of --by")
 }
 
-// aggregate is one item of --agg.
+// aggregate is one item of --agg, such as sum:price.
 type aggregate struct {
 	of     group.Func
 	column string
 	name   string
 }
 
-// Check reads --agg, such as "count" and "sum:c".
+// Check parses --agg.
 func (f *Group) Check(verb string) error {
 	f.aggs = nil
 	for _, text := range f.Aggs {
@@ -65,24 +65,24 @@ func (f *Group) Check(verb string) error {
 	return nil
 }
 
-// Grouping is the columns that a group-by reads of a table, and its aggregates.
+// Grouping lists the columns that a group-by reads, and its aggregates.
 type Grouping struct {
 	Reads
 	Aggs   []group.Aggregate
-	Fields []table.Field // of the result, with their types
-	From   []int         // the columns of the table with the values of Fields; -1: none
+	Fields []table.Field // columns of the result
+	From   []int         // columns of the table that provide the values of Fields; -1 if none
 
-	keys, values []int // indexes of the columns that are read
+	keys, values []int // indexes in Columns
 }
 
-// Reads lists columns to read, each form of one once.
+// Reads lists columns to read. A column occurs once per form.
 type Reads struct {
 	Columns []table.Read
 
 	at map[table.Read]int
 }
 
-// Add returns the index of a column among those to read.
+// Add adds a column if needed and returns its index in Columns.
 func (r *Reads) Add(c table.Read) int {
 	at, ok := r.at[c]
 	if !ok {
@@ -96,7 +96,7 @@ func (r *Reads) Add(c table.Read) int {
 	return at
 }
 
-// Find returns columns of a table by name or number.
+// Find returns the indexes of table columns, given by name or number. Errors name the flag.
 func Find(ctx context.Context, t *table.Table, flag string, names []string) ([]int, error) {
 	var columns []int
 	for _, name := range names {
@@ -109,7 +109,7 @@ func Find(ctx context.Context, t *table.Table, flag string, names []string) ([]i
 	return columns, nil
 }
 
-// Plan finds the columns of a table. Without --by the keys are all columns.
+// Plan finds the columns of the flags in a table. Without --by all columns are keys.
 func (f *Group) Plan(ctx context.Context, t *table.Table) (*Grouping, error) {
 	keys, err := Find(ctx, t, "--by", f.By)
 	if err != nil {
@@ -145,12 +145,10 @@ func (f *Group) Plan(ctx context.Context, t *table.Table) (*Grouping, error) {
 	return gr, nil
 }
 
-// add adds a field of the result.
 func (g *Grouping) add(f table.Field, from int) {
 	g.Fields, g.From = append(g.Fields, f), append(g.From, from)
 }
 
-// aggregate adds an aggregate of column c of a table.
 func (g *Grouping) aggregate(t *table.Table, agg aggregate, c int) error {
 	f := table.Field{Name: agg.name}
 	if agg.of == group.Rows {
@@ -172,14 +170,14 @@ func (g *Grouping) aggregate(t *table.Table, agg aggregate, c int) error {
 	return nil
 }
 
-// forms holds the forms that aggregates read.
+// forms maps an aggregate to the form of the values that it reads.
 var forms = map[group.Func]table.Form{
 	group.Count: table.Present, group.Sum: table.Number, group.Mean: table.Number,
 	group.Min: table.Extreme, group.Max: table.Extreme,
 	group.First: table.Written, group.Last: table.Written,
 }
 
-// suits returns an error for aggregates that a type lacks.
+// suits returns an error if the type of a field does not support an aggregate.
 func suits(f table.Field, of group.Func) error {
 	switch {
 	case f.Err() != nil:
@@ -194,7 +192,7 @@ func suits(f table.Field, of group.Func) error {
 	return nil
 }
 
-// Split returns the key and value columns of a batch.
+// Split splits the columns of a batch into keys and values.
 func (g *Grouping) Split(columns []column.Column) (keys, values []column.Column) {
 	keys, values = make([]column.Column, len(g.keys)), make([]column.Column, len(g.values))
 	for i, c := range g.keys {
@@ -206,7 +204,7 @@ func (g *Grouping) Split(columns []column.Column) (keys, values []column.Column)
 	return keys, values
 }
 
-// Empty returns columns without rows, of the types that are read.
+// Empty returns columns without rows, with the types of the columns to read.
 func (g *Grouping) Empty(t *table.Table) []column.Column {
 	none := make([]column.Column, len(g.Columns))
 	for i, c := range g.Columns {
@@ -215,7 +213,7 @@ func (g *Grouping) Empty(t *table.Table) []column.Column {
 	return none
 }
 
-// Explain names the sum that does not fit.
+// Explain converts an overflow to an error that names the aggregate.
 func (g *Grouping) Explain(overflow *group.OverflowError) error {
 	for i, agg := range g.Aggs {
 		if agg == (group.Aggregate{Func: group.Sum, Column: overflow.Column}) {
@@ -229,9 +227,9 @@ func (g *Grouping) Explain(overflow *group.OverflowError) error {
 	return overflow
 }
 
-// Look reads all groups once. It counts them, completes the fields of the result, and sorts the
-// rows if sorter returns a sorter. It calls sorter once fields have types. With literals it finds
-// the form of text in JSON.
+// Look reads all pages once and returns the number of groups. It sets the types of the result's
+// fields. If literals is set, it also sets their form in JSON. Once types are set, it calls sorter.
+// If sorter returns a sorter, Look adds all rows to it.
 func (g *Grouping) Look(
 	ctx context.Context,
 	t *table.Table,

@@ -15,30 +15,30 @@ import (
 	"github.com/weftgo/weft/internal/table"
 )
 
-// Memory holds the flags of verbs that continue in a temporary file when their memory is used up.
+// Memory holds the flags of verbs that use a temporary file when they exceed their memory limit.
 type Memory struct {
-	Limit   Bytes // 0: no limit
+	Limit   Bytes // 0 means no limit
 	TempDir string
 }
 
-// defaultMemory is the value of a missing --memory, until Check.
+// defaultMemory stands for an unset --memory until Check is called.
 const defaultMemory = -1
 
-// Add adds the flags.
+// Add adds the flags to a flag set.
 func (f *Memory) Add(flags *pflag.FlagSet) {
 	f.Limit = defaultMemory
 	flags.Var(&f.Limit, "memory",
 		"memory limit, such as 8GiB; more goes to a temporary file; 0: none; default: half of all")
-	flags.Lookup("memory").DefValue = "" // it differs by machine
+	flags.Lookup("memory").DefValue = "" // depends on the machine
 	flags.StringVar(&f.TempDir, "temp-dir", "",
 		"directory of the temporary file; default: $TMPDIR, or /var/tmp")
 }
 
-// Check sets the default of --memory, and refuses limits that are too low and directories that take
-// no file. At that time nothing has been read.
+// Check sets the default of --memory. It returns an error if the limit is too low, or if no file
+// can be created in --temp-dir. It runs before anything is read.
 //
-// A file cannot be forced into a directory in memory. It would take the memory that --memory leaves
-// free, and a higher --memory uses that without the detour.
+// A directory in memory is an error, too. A file there would take the memory that --memory leaves
+// free, and a higher --memory uses this memory directly.
 func (f *Memory) Check(verb string) error {
 	if f.Limit == defaultMemory {
 		if f.Limit = Bytes(hostmem.Limit() / 2); f.Limit > 0 {
@@ -53,7 +53,7 @@ func (f *Memory) Check(verb string) error {
 			group.MinMemory,
 		)
 	}
-	if f.TempDir == "" { // the default fails when it is needed
+	if f.TempDir == "" { // errors of the default directory are reported when it is used
 		return nil
 	}
 	file, err := spill.Create(f.TempDir, nil)
@@ -70,7 +70,7 @@ func (f *Memory) Check(verb string) error {
 	return nil
 }
 
-// Reason strips the operation and path from an error of a file, which the caller names.
+// Reason removes the operation and the path from a file error, because the caller adds the name.
 func Reason(err error) error {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return path.Err
@@ -79,17 +79,17 @@ func Reason(err error) error {
 }
 
 const (
-	// readerShare is the part of --memory that readers of text take.
+	// Readers of text take 1/readerShare of --memory.
 	readerShare = 4
 
-	// blocksOfCore is the number of blocks in memory for each core that reads, including those that
-	// the collector has not freed yet: 20 were seen on two cores.
+	// blocksOfCore is the number of blocks in memory per core. It includes blocks that the
+	// collector has not freed yet: 20 were seen on two cores.
 	blocksOfCore = 10
 
 	minBlock, maxBlock = 256 << 10, 8 << 20
 )
 
-// Apply bounds the memory of reading files.
+// Apply sets the memory limits in the options for reading files.
 func (f *Memory) Apply(o *table.Options) {
 	o.MaxBytes, o.TempDir = int64(f.Limit), f.TempDir
 	if f.Limit > 0 {
@@ -97,22 +97,22 @@ func (f *Memory) Apply(o *table.Options) {
 	}
 }
 
-// blockSize returns the bytes of text to read at a time, within --memory.
+// blockSize returns the size of a block of text, so that all blocks fit into readerShare.
 func (f *Memory) blockSize() int {
 	size := int64(f.Limit) / readerShare / int64(blocksOfCore*runtime.GOMAXPROCS(0))
 	return int(max(minBlock, min(size, maxBlock)))
 }
 
-// Remaining returns the memory that readers leave of --memory.
+// Remaining returns the part of --memory that readers do not take.
 func (f *Memory) Remaining() int64 {
 	return int64(f.Limit) - int64(f.blockSize()*blocksOfCore*runtime.GOMAXPROCS(0))
 }
 
-// names replaces the options of packages by flags.
+// names maps the names of options in error texts to flags.
 var names = strings.NewReplacer("Options.Memory", "--memory", "Options.TempDir", "--temp-dir",
 	"set Memory ", "set --memory ", "set TempDir ", "set --temp-dir ")
 
-// Named returns an error whose text names flags instead of the options of packages.
+// Named returns an error with a text that names flags instead of options.
 func Named(err error) error { return named{err} }
 
 type named struct{ error }

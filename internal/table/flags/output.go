@@ -21,7 +21,7 @@ import (
 	"github.com/weftgo/weft/internal/table"
 )
 
-// Output holds the flags for the destination of result rows, and their order.
+// Output holds the flags for the destination and the order of result rows.
 type Output struct {
 	CSV     bool
 	Parquet string
@@ -31,7 +31,7 @@ type Output struct {
 	json bool
 }
 
-// Add adds the flags.
+// Add adds the flags to a flag set.
 func (f *Output) Add(set *pflag.FlagSet) {
 	set.BoolVar(&f.CSV, "csv", false, "print CSV")
 	set.Var(
@@ -48,7 +48,7 @@ func (f *Output) Add(set *pflag.FlagSet) {
 	set.IntVar(&f.Top, "top", 0, "print only the first N rows; 0: all")
 }
 
-// Check refuses flags that exclude each other. json is --json.
+// Check returns an error for flags that exclude each other. json is the value of --json.
 func (f *Output) Check(json bool) error {
 	f.json = json
 	if f.Top < 0 {
@@ -66,10 +66,11 @@ func (f *Output) Check(json bool) error {
 	return nil
 }
 
-// SortShare is the part of --memory that --sort takes, and WriterShare that of --parquet.
+// Sorting takes 1/SortShare of --memory, and writing Parquet 1/WriterShare.
 const SortShare, WriterShare = 4, 4
 
-// StateMemory returns the part of --memory for groups or joined rows.
+// StateMemory returns the part of --memory for groups or joined rows. Reading, sorting and writing
+// take the rest.
 func (f *Output) StateMemory(m Memory) int64 {
 	if m.Limit == 0 {
 		return 0
@@ -84,8 +85,8 @@ func (f *Output) StateMemory(m Memory) int64 {
 	return max(remaining, group.MinMemory)
 }
 
-// Name returns a flag with the name of a file or folder as value. An empty one is mostly an unset
-// variable of a shell, and would drop the output.
+// Name returns a flag value for the name of a file or folder. An empty name is an error: it usually
+// comes from an unset shell variable, and would discard the output.
 func Name(to *string) pflag.Value { return fileName{to} }
 
 type fileName struct{ to *string }
@@ -107,7 +108,7 @@ func (v fileName) Set(text string) error {
 	return nil
 }
 
-// Column is a column of a result.
+// Column describes a column of a result.
 type Column struct {
 	Name string `json:"name"`
 	Type string `json:"type"`
@@ -130,14 +131,14 @@ func Columns(fields []table.Field) (columns []Column) {
 	return columns
 }
 
-// Rows is the destination of rows. A Parquet file gets its name once it is complete.
+// Rows writes the rows of a result. A Parquet file appears under its name only when it is complete.
 type Rows struct {
 	to   table.Writer
 	file *atomicfile.File
 }
 
-// Begin begins the output, on w unless it is a file. With --json it makes names of fields valid
-// UTF-8 and different.
+// Begin begins the output, to a file or to w. With --json it makes field names unique and valid
+// UTF-8.
 func (f *Output) Begin(
 	ctx context.Context,
 	w io.Writer,
@@ -161,8 +162,8 @@ func (f *Output) Begin(
 	return &Rows{to: table.NewAligned(w, fields)}, nil
 }
 
-// createParquet begins a Parquet file. A named pipe waits for its reader, or until the job is
-// interrupted.
+// createParquet begins a Parquet file. For a named pipe it waits until a reader opens the pipe, or
+// ctx ends.
 func createParquet(
 	ctx context.Context,
 	name string,
@@ -177,20 +178,21 @@ func createParquet(
 		return nil, fmt.Errorf("--parquet %s: %w", name, Reason(err))
 	}
 	out := &Rows{file: file}
-	// Commit closes the file
+	// Hides Close, because Commit closes the file.
 	if out.to, err = table.NewParquet(struct{ io.Writer }{file}, fields, memory); err != nil {
 		out.Abandon()
 	}
 	return out, err
 }
 
-// WritesWhole reports whether a file of --parquet gets its name once it is complete.
+// WritesWhole reports whether the file of --parquet appears under its name only when it is
+// complete.
 func (f *Output) WritesWhole() bool {
 	info, err := os.Stat(f.Parquet)
 	return !atomicfile.IsDescriptor(f.Parquet) && (err != nil || info.Mode().IsRegular())
 }
 
-// Abandon ends the output after an error.
+// Abandon discards the output after an error.
 func (r *Rows) Abandon() {
 	if r.file != nil {
 		r.file.Abort()
@@ -205,8 +207,8 @@ func (r *Rows) Write(columns []column.Column) error {
 	return nil
 }
 
-// Close ends the output. JSON includes summary, which must be a value that json.Marshal turns into
-// an object.
+// Close completes the output. JSON output includes summary, which json.Marshal must encode as an
+// object.
 func (r *Rows) Close(summary any) error {
 	err := r.to.Close(summary)
 	if err == nil && r.file != nil {
@@ -218,7 +220,7 @@ func (r *Rows) Close(summary any) error {
 	return nil
 }
 
-// Copy writes pages, or the first rows of --top.
+// Copy writes pages. With --top it writes only the first rows.
 func (f *Output) Copy(out *Rows, pages iter.Seq2[[]column.Column, error]) error {
 	left := f.Top
 	for columns, err := range pages {
@@ -241,14 +243,14 @@ func (f *Output) Copy(out *Rows, pages iter.Seq2[[]column.Column, error]) error 
 	return nil
 }
 
-// Sorts returns the columns of --sort among those of the result. Columns with bytes in another
-// order than their values are an error.
+// Sorts returns the sort order of --sort. It returns an error if a column's bytes do not sort like
+// its values.
 func (f *Output) Sorts(fields []table.Field) (by []table.Sort, err error) {
 	index := ByName(fields)
 	for _, name := range f.Sort {
 		plain, descending := strings.CutSuffix(name, ":desc")
 		at, ok := index[plain]
-		if !ok && descending { // a column of that name
+		if !ok && descending { // the name itself may end with :desc
 			at, ok = index[name]
 			descending = !ok
 		}
@@ -265,7 +267,7 @@ func (f *Output) Sorts(fields []table.Field) (by []table.Sort, err error) {
 	return by, nil
 }
 
-// ByName returns the numbers of fields by name. Names are unique.
+// ByName returns the index of each field by name. Names must be unique.
 func ByName(fields []table.Field) map[string]int {
 	index := make(map[string]int, len(fields))
 	for i, f := range fields {
@@ -274,7 +276,8 @@ func ByName(fields []table.Field) map[string]int {
 	return index
 }
 
-// Sorter sorts rows of the result by --sort, and keeps those of --top. Fields have their types.
+// Sorter returns a sorter for rows of the result, which applies --sort and --top. The types of
+// fields must be set.
 func (f *Output) Sorter(
 	dev device.Device,
 	fields []table.Field,

@@ -36,7 +36,7 @@ type groupOptions struct {
 	names []string
 	verb  string
 
-	memorySet bool // --memory is given
+	memorySet bool // --memory is set
 }
 
 func newGroupCommand(a *app) *cobra.Command {
@@ -103,7 +103,7 @@ func (o *groupOptions) add(cmd *cobra.Command) {
 	set.IntVar(&o.local, "local", 0, "ranks to run in this process, without MPI")
 }
 
-// requireFiles requires at least one file, and refuses those that only one rank could read.
+// requireFiles returns an error without files, and for a stream, which only one rank could read.
 func requireFiles(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return flags.Usage("%s: no file given", cmd.Name())
@@ -124,7 +124,6 @@ func requireFiles(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// start checks flags and runs the job on all ranks.
 func (o *groupOptions) start(cmd *cobra.Command, a *app, names []string) error {
 	o.names, o.memorySet = names, cmd.Flags().Changed("memory")
 	if err := o.check(a); err != nil {
@@ -159,7 +158,6 @@ func (o *groupOptions) check(a *app) error {
 	return nil
 }
 
-// groupJob is the job on one rank.
 type groupJob struct {
 	*groupOptions
 	app       *app
@@ -170,12 +168,12 @@ type groupJob struct {
 	bar       *progress.Bar
 	table     *table.Table
 	start     time.Time
-	bytes     int64  // of its ranges
-	allDigest uint64 // the digest of the flags and files of all ranks
+	bytes     int64  // size of the ranges that this rank reads
+	allDigest uint64 // digest of flags and files, which must be equal on all ranks
 	sum       groupSummary
 }
 
-// groupSummary is the part of weft-mpi group --json besides the rows.
+// groupSummary is the part of the --json output that follows the rows.
 type groupSummary struct {
 	Columns  []flags.Column `json:"columns"`
 	Ranks    int            `json:"ranks"`
@@ -186,10 +184,10 @@ type groupSummary struct {
 	Groups   uint64         `json:"groups"`
 }
 
-// run runs the job on one rank. Each step ends with an agreement, so that no rank waits for one
-// that has failed.
+// run runs the job on one rank. After each step the ranks agree on its success, so that no rank
+// waits for a failed one.
 func (o *groupOptions) run(ctx context.Context, a *app, c comm.Comm) (err error) {
-	own := *o // ranks of one process share nothing
+	own := *o // ranks of one process must not share options
 	j := &groupJob{groupOptions: &own, app: a, ctx: ctx, comm: c, start: time.Now()}
 	if j.dev, err = cpu.Open(nil); err == nil {
 		defer j.dev.Close()
@@ -216,7 +214,7 @@ func (o *groupOptions) run(ctx context.Context, a *app, c comm.Comm) (err error)
 	return j.agree(j.print(gr, result))
 }
 
-// open opens the files, and determines the destination of rows.
+// open opens the files and selects the ranges that this rank reads.
 func (j *groupJob) open() error {
 	if !j.memorySet && j.Limit > 0 {
 		j.Limit = max(j.Limit/flags.Bytes(ranksOfHost(j.comm)), group.MinMemory)
@@ -253,11 +251,11 @@ func (j *groupJob) open() error {
 	return nil
 }
 
-// rangeBytes is the size of parts of text.
+// rangeBytes is the size of the ranges into which text files are split.
 const rangeBytes = 64 << 20
 
-// dealt returns the ranges of a rank. They are neighbors, so that the order of rows is that of
-// ranks. They have about as many bytes as those of other ranks.
+// dealt returns the ranges for one rank. They are consecutive, so the order of rows follows the
+// order of ranks. All ranks get nearly equal numbers of bytes.
 func dealt(all []table.Range, rank, size int) []table.Range {
 	total := int64(0)
 	for _, r := range all {
@@ -274,8 +272,7 @@ func dealt(all []table.Range, rank, size int) []table.Range {
 	return own
 }
 
-// digest returns a digest of the settings that ranks must share: the flags that form groups, and
-// the files.
+// digest returns a digest of the flags that affect groups, and of the files.
 func (j *groupJob) digest(ranges []table.Range) uint64 {
 	h := fnv.New64a()
 	o := &j.Options
@@ -287,7 +284,8 @@ func (j *groupJob) digest(ranges []table.Range) uint64 {
 	return h.Sum64()
 }
 
-// sameFiles returns an error unless all ranks see the same files. Each reads a part of them.
+// sameFiles returns an error if the ranks see different files or flags. Each rank reads a part of
+// the same files.
 func (j *groupJob) sameFiles() (err error) {
 	all := make([]uint64, j.comm.Size())
 	if err := j.comm.AllGather(context.WithoutCancel(j.ctx), []uint64{j.allDigest}, all); err != nil {
@@ -304,8 +302,8 @@ func (j *groupJob) sameFiles() (err error) {
 	return j.agree(err)
 }
 
-// group groups all rows. If a rank finds values that do not fit the types of its columns, all ranks
-// read again.
+// group groups all rows. If a rank finds values that do not fit the types of their columns, all
+// ranks read again.
 func (j *groupJob) group() (*flags.Grouping, *group.Result, error) {
 	for {
 		gr, err := j.Plan(j.ctx, j.table)
@@ -326,7 +324,7 @@ func (j *groupJob) group() (*flags.Grouping, *group.Result, error) {
 		}
 		result, err := shard.Group(j.ctx, j.ranks, rows, gr.Aggs, opts)
 		if err == nil {
-			_, err := j.union(fine) // the output of rank 0 depends on the values that all have read
+			_, err := j.union(fine) // the output of rank 0 depends on the values on all ranks
 			return gr, result, err
 		}
 		if retry, failed := j.adapt(fileErr, err); !retry {
@@ -335,13 +333,13 @@ func (j *groupJob) group() (*flags.Grouping, *group.Result, error) {
 	}
 }
 
-// read yields the rows of this rank. It returns the error of the files.
+// read yields the rows of this rank. It returns an error that reading the files causes.
 func (j *groupJob) read(gr *flags.Grouping, yield func(shard.Rows, error) bool) error {
 	rows := func(columns []column.Column) shard.Rows {
 		keys, values := gr.Split(columns)
 		return shard.Rows{Keys: keys, Columns: values}
 	}
-	if !yield(rows(gr.Empty(j.table)), nil) { // groups have types without rows, too
+	if !yield(rows(gr.Empty(j.table)), nil) { // without rows, groups still need types
 		return nil
 	}
 	for b, err := range j.table.Batches(j.ctx, gr.Columns) {
@@ -361,8 +359,8 @@ func (j *groupJob) read(gr *flags.Grouping, yield func(shard.Rows, error) bool) 
 	return nil
 }
 
-// adapt shares late findings of some ranks with all, and reports whether to read again. late is the
-// error of this rank's files, err that of the call.
+// adapt shares the unexpected values that some ranks found with all ranks, and reports whether to
+// read again. fileErr is an error of this rank's files, and err an error of grouping.
 func (j *groupJob) adapt(fileErr, err error) (retry bool, _ error) {
 	var failed error
 	if fileErr != nil {
@@ -379,18 +377,18 @@ func (j *groupJob) adapt(fileErr, err error) (retry bool, _ error) {
 	if commErr == nil && worst == found {
 		return true, nil
 	}
-	// A lost rank has reported the reason, or leaves that to this one.
+	// A failed rank has reported the reason, or this rank does.
 	return false, j.reportSummary(fileErr, failed, err)
 }
 
-// The late findings of a rank: nothing, values of other types, or an error.
+// Results of reading on a rank: no problem, values of other types, or an error.
 const (
 	fine uint64 = iota
 	found
 	bad
 )
 
-// union exchanges the known kinds of values between all ranks. It returns the greatest state.
+// union combines the kinds of values that all ranks have read. It returns the largest state.
 func (j *groupJob) union(state uint64) (worst uint64, _ error) {
 	send := append([]uint64{state}, j.table.Looks()...)
 	recv := make([]uint64, len(send)*j.comm.Size())
@@ -407,10 +405,10 @@ func (j *groupJob) union(state uint64) (worst uint64, _ error) {
 	return worst, j.table.Adopt(all)
 }
 
-// reportSummary returns the error of this rank: that of its files, or err if it comes from here. On
-// other ranks it returns errPeerFailed.
+// reportSummary returns the error if this rank must report it, and errPeerFailed otherwise. A rank
+// reports errors of its files, and an err that it caused.
 func (j *groupJob) reportSummary(fileErr, failed, err error) error {
-	from := &shard.Error{} // of ranks that make different calls, rank 0 reports
+	from := &shard.Error{} // rank 0 reports ErrMismatch
 	errors.As(err, &from)
 	switch {
 	case failed != nil:
@@ -421,8 +419,8 @@ func (j *groupJob) reportSummary(fileErr, failed, err error) error {
 	return errPeerFailed
 }
 
-// agree returns an error if any rank has one: its own on the lowest such rank, and errPeerFailed on
-// others. So only one rank reports the reason.
+// agree returns an error on all ranks if any rank passes one. The lowest such rank returns its own
+// error, and the others errPeerFailed, so only one rank reports a reason.
 func (j *groupJob) agree(err error) error {
 	rank, size := uint64(j.comm.Rank()), uint64(j.comm.Size())
 	lowest := []uint64{size}
@@ -430,7 +428,7 @@ func (j *groupJob) agree(err error) error {
 		lowest[0] = rank
 	}
 	if commErr := j.comm.AllReduce(context.WithoutCancel(j.ctx), comm.Min, lowest); commErr != nil {
-		return cmp.Or(err, commErr) // another rank has seen the error, and has ended
+		return cmp.Or(err, commErr) // after an error elsewhere, other ranks may have ended
 	}
 	switch lowest[0] {
 	case size:
@@ -441,7 +439,6 @@ func (j *groupJob) agree(err error) error {
 	return errPeerFailed
 }
 
-// print writes the groups of this rank.
 func (j *groupJob) print(gr *flags.Grouping, result *group.Result) error {
 	if j.bar != nil {
 		j.bar.Close() // the output may be on the terminal, too
@@ -491,7 +488,6 @@ func (j *groupJob) print(gr *flags.Grouping, result *group.Result) error {
 	return err
 }
 
-// write writes columns in the requested order.
 func (j *groupJob) write(gr *flags.Grouping, columns []column.Column) error {
 	pages := func(yield func([]column.Column, error) bool) { yield(columns, nil) }
 	_, sorted, err := gr.Look(j.ctx, j.table, pages, true, func() (*extsort.Sorter, error) {

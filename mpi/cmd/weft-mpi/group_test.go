@@ -20,7 +20,7 @@ import (
 	"github.com/weftgo/weft/mpi/shard"
 )
 
-// The test binary is the command itself where TestMPI starts it.
+// TestMain makes the test binary behave as the command if TestMPI has started it.
 func TestMain(m *testing.M) {
 	if os.Getenv("WEFT_MPI_COMMAND") != "" {
 		main()
@@ -38,7 +38,7 @@ func file(t *testing.T, name, text string) string {
 	return name
 }
 
-// sales returns rows of CSV. The last one has a value of another type.
+// sales returns rows of CSV. The last row has a value of another type.
 func sales(rows int, last string) string {
 	var b strings.Builder
 	b.WriteString("city,amount,tag\n")
@@ -48,7 +48,7 @@ func sales(rows int, last string) string {
 	return b.String() + last
 }
 
-// Any number of ranks prints what one does, in the same order.
+// Any number of ranks prints the same result in the same order.
 func TestGroup(t *testing.T) {
 	wide := file(t, "wide.csv", sales(400_000, "c1,2.5,x\n"))
 	first := file(t, "first.csv", sales(3000, ""))
@@ -87,7 +87,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// With --parts each rank writes a file, and together they have all groups.
+// With --parts each rank writes a file, and together the files contain all groups.
 func TestParts(t *testing.T) {
 	in, out := file(t, "x.csv", sales(9000, "")), filepath.Join(t.TempDir(), "parts")
 	if _, stderr, status := weftMPI(t, "group", "--by", "city,tag", "--agg", "sum:amount", "--parts", out, "--local", "3", in); status != exitOK {
@@ -111,8 +111,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// A part replaces no input and no foreign file, and no part of a job with more ranks stays beside
-// it.
+// A part must not replace an input or a file of another program. Parts of a job with more ranks are
+// an error.
 func TestPartsThere(t *testing.T) {
 	in, dir := file(t, "x.csv", sales(100, "")), filepath.Join(t.TempDir(), "parts")
 	group := func(ranks, input string) (stderr string, status int) {
@@ -129,7 +129,7 @@ func TestPartsThere(t *testing.T) {
 		)
 		return stderr, status
 	}
-	for range 2 { // parts are replaced by others
+	for range 2 { // the second run replaces the parts of the first
 		if stderr, status := group("3", in); status != exitOK {
 			t.Fatal(stderr)
 		}
@@ -152,7 +152,7 @@ func TestPartsThere(t *testing.T) {
 	}
 }
 
-// Ranks that see different files get an error, and not a part of the rows.
+// If ranks see different files, the result is an error, and not a part of the rows.
 func TestDifferentFiles(t *testing.T) {
 	for _, other := range []string{sales(99, ""), strings.Replace(sales(100, ""), "tag", "gat", 1)} {
 		names := []string{file(t, "x.csv", sales(100, "")), file(t, "x.csv", other)}
@@ -173,7 +173,7 @@ func TestDifferentFiles(t *testing.T) {
 	}
 }
 
-// One rank says why, however soon the others have ended.
+// Exactly one rank reports the reason, even if the others have ended before.
 func TestErrorOfAll(t *testing.T) {
 	in := file(t, "x.csv", sales(100, ""))
 	a := &app{stdout: new(bytes.Buffer), stderr: new(bytes.Buffer)}
@@ -223,7 +223,7 @@ func TestGroupJSON(t *testing.T) {
 	}
 }
 
-// Errors come once, whichever rank has them, and no rank waits for it.
+// An error is reported once, on any rank, and no rank waits for the failed one.
 func TestGroupErrors(t *testing.T) {
 	good, bad := file(t, "good.csv", sales(10, "")), file(t, "bad.csv", sales(10, "c1,2\n"))
 	for _, tt := range []struct {
@@ -262,7 +262,7 @@ func TestGroupErrors(t *testing.T) {
 	}
 }
 
-// The same program runs on the ranks of MPI, and one of them says what is wrong.
+// The command runs on the ranks of MPI, and one of them reports an error.
 func TestMPI(t *testing.T) {
 	launcher, err := exec.LookPath("mpirun")
 	if err != nil {
@@ -311,7 +311,7 @@ func TestMPI(t *testing.T) {
 	}
 }
 
-// Text that is a string of JSON is printed as one, whichever rank has read it.
+// Text that was a JSON string is printed as a string, whichever rank has read it.
 func TestGroupLiterals(t *testing.T) {
 	numbers := file(t, "1.jsonl", strings.Repeat("{\"k\":12}\n{\"k\":1.5}\n", 9))
 	text := file(t, "2.jsonl", strings.Repeat("{\"k\":\"7.5\"}\n", 18))

@@ -1,11 +1,11 @@
-// Command weft-mpi runs jobs of weft on the ranks of an MPI job, and predicts the cost of a map
-// over many processors. "weft-mpi help" explains its verbs.
+// Command weft-mpi groups the rows of files on the ranks of an MPI job, and predicts the cost of a
+// map over many processors. "weft-mpi help" explains its verbs.
 //
 // # Exit status
 //
 //	0    the job is done
 //	1    the job failed: a file, a rank, the device or memory
-//	2    the command line makes no sense
+//	2    invalid command line
 //	130  interrupted
 package main
 
@@ -33,7 +33,7 @@ const (
 	exitInterrupted = 130
 )
 
-// app is the state of all verbs.
+// app is the state that all verbs share.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -105,13 +105,13 @@ func (a *app) report(ctx context.Context, path string, err error) int {
 	return exitFailed
 }
 
-// reported is an error that report has printed already.
+// reported is an error that has already been printed.
 type reported struct {
 	error
 	status int
 }
 
-// noArguments refuses arguments of a verb that has none.
+// noArguments returns an error if a verb without arguments gets any.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return flags.Usage("%s %s: takes no arguments", cmd.Name(), args[0])

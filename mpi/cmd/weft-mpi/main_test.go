@@ -15,7 +15,7 @@ func weftMPI(t *testing.T, args ...string) (stdout, stderr string, status int) {
 	return out.String(), errs.String(), status
 }
 
-// Plan prints the figures of the model, as a table and as JSON.
+// The verb plan prints the figures of the model, as a table and as JSON.
 func TestPlan(t *testing.T) {
 	stdout, stderr, status := weftMPI(
 		t,
@@ -52,7 +52,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// Numbers that no machine has, and words that are no verb, are wrong usage.
+// Impossible numbers and unknown verbs are usage errors.
 func TestUsage(t *testing.T) {
 	for _, tt := range []struct{ args, stderr string }{
 		{"plan --load 3", "plan --load 3: want 0.01 to 1\n"}, {"plan --keys -1", "plan --keys -1: "}, {"plan --bytes NaN", "plan --bytes NaN: "},
@@ -69,7 +69,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// What ranks in this process exchange is what the model says.
+// The exchanges of ranks in this process agree with the model.
 func TestPlanTry(t *testing.T) {
 	stdout, stderr, status := weftMPI(
 		t,

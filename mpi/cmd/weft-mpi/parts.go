@@ -14,18 +14,16 @@ import (
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
-// parquetKind is the kind of files that the result may replace.
 var parquetKind = outfile.Kind{
 	Name: "a Parquet file that weft has written",
 	Is:   table.WrittenByWeft,
 }
 
-// partName is the file of a rank in the folder of --parts.
 func partName(rank int) string { return fmt.Sprintf("part-%05d.parquet", rank) }
 
-// openParts makes the folder of --parts. It refuses parts that are inputs or not weft's. It also
-// refuses those of a job with more ranks: together with the new ones they would be read as one
-// result.
+// openParts creates the folder of --parts. It returns an error if a part would replace an input, or
+// a file that weft has not written. Parts of a job with more ranks are an error, too, because
+// readers would take them for parts of this result.
 func (j *groupJob) openParts() error {
 	if j.parts == "" {
 		return nil

@@ -62,7 +62,6 @@ two_levels, message (bytes), largest, skew, bound.`,
 	return cmd
 }
 
-// check refuses impossible numbers.
 func (o *planOptions) check() (err error) {
 	for _, f := range []struct {
 		name     string
@@ -187,7 +186,6 @@ func (o *planOptions) print(ctx context.Context, a *app) error {
 	return o.printTried(a, out)
 }
 
-// printTried prints the results of the trial beside the model.
 func (o *planOptions) printTried(a *app, out planOutput) error {
 	fmt.Fprintf(
 		a.stdout,

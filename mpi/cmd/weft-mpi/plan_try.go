@@ -13,18 +13,18 @@ import (
 	"github.com/weftgo/weft/mpi/shard"
 )
 
-// maxTried is the number of keys of all ranks up to which a batch is tried.
+// maxTried bounds the number of keys of all ranks in a trial.
 const maxTried = 40_000_000
 
-// trial is the exchange of ranks in this process for a batch.
+// trial is the result of a batch that was tried in this process.
 type trial struct {
-	Keys     float64 `json:"keys"` // of each rank
+	Keys     float64 `json:"keys"` // number of keys per rank
 	Smallest float64 `json:"smallest_message"`
 	Skew     float64 `json:"skew"`
 }
 
-// try looks up batches of random keys in a map over goroutines, with the code that runs on GPUs and
-// machines. It returns the sizes of messages and the skew.
+// try looks up batches of random keys in a set, with ranks that are goroutines. They run the same
+// code as ranks on GPUs and other machines. It returns the sizes of messages and the skew.
 func (o *planOptions) try(ctx context.Context, ranks int, batches []plan.Batch) ([]trial, error) {
 	host, err := cpu.Open(nil)
 	if err != nil {

@@ -12,17 +12,17 @@ import (
 	"github.com/weftgo/weft/mpi/comm/twolevel"
 )
 
-// maxLocal is the largest number of ranks in this process. Each of them has 8 bytes for each pair
-// of ranks, 1 GiB in all.
+// maxLocal is the maximum number of ranks in this process. Each rank holds 8 bytes per pair of
+// ranks, 1 GiB for all.
 const maxLocal = 512
 
-// errPeerFailed is the error of ranks that end because another one has failed, which reports the
-// reason.
+// errPeerFailed is the error of ranks that end because another rank has failed. That rank reports
+// the reason.
 var errPeerFailed = errors.New("another rank has failed")
 
-// onRanks runs a job on the ranks that the launcher of MPI has started, or on some in this process.
-// It calls report with the error of a rank before that rank leaves MPI, because the launcher kills
-// all ranks once one has ended with a status.
+// onRanks runs a job on the ranks that the MPI launcher has started, or on inProcess ranks in this
+// process. It calls report with the error of a rank before that rank leaves MPI, because the
+// launcher kills all ranks once one has ended with a status.
 func onRanks(
 	ctx context.Context, inProcess int,
 	job func(ctx context.Context, c comm.Comm) error, report func(error) int,
@@ -41,8 +41,8 @@ func onRanks(
 	return c.Close()
 }
 
-// openMPI opens the group of all ranks. If machines have equal numbers of ranks, small messages go
-// through the ranks of a machine.
+// openMPI opens the group of all ranks. If all machines have the same number of ranks, small
+// messages are first exchanged within machines.
 func openMPI(ctx context.Context) (comm.Comm, error) {
 	c, err := mpi.Open(ctx, nil)
 	if err != nil {
@@ -62,8 +62,8 @@ func openMPI(ctx context.Context) (comm.Comm, error) {
 	return twolevel.New(ctx, c, int(nLocal))
 }
 
-// onGoroutines runs a job on ranks in this process. It returns the error of the rank that reports
-// the reason.
+// onGoroutines runs a job on ranks in this process. It returns the error of the rank that failed
+// first, not of the ranks that ended because of it.
 func onGoroutines(
 	ctx context.Context,
 	ranks int,
@@ -85,7 +85,8 @@ func onGoroutines(
 	}
 }
 
-// ranksOfHost returns the number of ranks on this machine, by the launcher's variables, or all.
+// ranksOfHost returns the number of ranks on this machine, according to the launcher's environment
+// variables. Without them it returns the number of all ranks.
 func ranksOfHost(c comm.Comm) int {
 	for _, name := range []string{"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"} {
 		if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {

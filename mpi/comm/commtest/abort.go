@@ -10,9 +10,9 @@ import (
 	"github.com/weftgo/weft/mpi/comm"
 )
 
-// Abort tests that an abort of one rank ends the calls of all others within a second, for engines
-// with all ranks in this process: while they wait, while they exchange, and in a group of Split.
-// open returns the ends of a new group.
+// Abort tests that an abort of one rank ends the calls of all other ranks within a second, in
+// engines with all ranks in one process. It aborts waits, exchanges, and a group made by Split.
+// open returns the ranks of a new group.
 func Abort(t *testing.T, open func(n int) []comm.Comm) {
 	const size = 7
 	for name, wait := range map[string]Body{
@@ -43,7 +43,7 @@ func Abort(t *testing.T, open func(n int) []comm.Comm) {
 	}
 }
 
-// abortOne aborts the last rank while the others wait or call.
+// abortOne aborts the last rank while the others are in calls.
 func abortOne(t *testing.T, ranks []comm.Comm, name string, wait Body) {
 	last := len(ranks) - 1
 	var aborted time.Time
@@ -58,7 +58,7 @@ func abortOne(t *testing.T, ranks []comm.Comm, name string, wait Body) {
 	c := ranks[last]
 	done := make(chan error, 1)
 	if name == "Calls" || name == "Split" {
-		go func() { done <- wait(t.Context(), c) }() // in the middle of its own calls
+		go func() { done <- wait(t.Context(), c) }() // the last rank is in calls, too
 	} else {
 		done <- comm.ErrAborted
 	}

@@ -1,4 +1,4 @@
-// Package commtest holds the tests that every engine of a [comm.Comm] passes.
+// Package commtest contains tests for the engines of a [comm.Comm].
 package commtest
 
 import (
@@ -11,15 +11,15 @@ import (
 	"github.com/weftgo/weft/mpi/comm"
 )
 
-// Body is the body of a rank of a test. It returns an error if something is wrong.
+// Body is the part of a test that each rank runs. It returns an error if the test fails.
 type Body func(ctx context.Context, c comm.Comm) error
 
-// Launch calls body once for each rank of this process, at the same time, and fails the test if one
-// of them returns an error. An engine of processes calls it for one rank in each of them. The group
-// has no calls in flight, and body leaves it so.
+// Launch calls body concurrently for each rank of this process. It fails the test if a body returns
+// an error. An engine with a process per rank calls body once in each process. No call is in
+// progress before or after body.
 type Launch func(t *testing.T, body Body)
 
-// Run tests an engine.
+// Run runs all tests on an engine.
 func Run(t *testing.T, launch Launch) {
 	for _, test := range []struct {
 		name string
@@ -41,8 +41,8 @@ func Run(t *testing.T, launch Launch) {
 	}
 }
 
-// barrier delays one rank: the others leave the barrier after it has come. The clock is that of the
-// machine.
+// barrier tests that no rank leaves a barrier before a delayed rank has entered it. It compares
+// clocks, so all ranks must be on one machine.
 func barrier(ctx context.Context, c comm.Comm) error {
 	came := make([]uint64, c.Size())
 	for last := range min(c.Size(), 3) {
@@ -117,7 +117,7 @@ func allReduce(ctx context.Context, c comm.Comm) error {
 	return nil
 }
 
-// allReduceFloat expects the bits that the order of ranks gives, which is the same on all ranks.
+// allReduceFloat expects the bits that result from combining values in the order of ranks.
 func allReduceFloat(ctx context.Context, c comm.Comm) error {
 	value := func(rank, i int) float64 { return float64(mix(rank, i)) / 3 }
 	for _, n := range []int{0, 1, 7, 8192/c.Size() + 7} {
@@ -140,7 +140,7 @@ func allReduceFloat(ctx context.Context, c comm.Comm) error {
 	return nil
 }
 
-// mix returns a number that differs between pairs.
+// mix returns a number that is different for each pair a, b.
 func mix(a, b int) uint64 {
 	x := uint64(a)*0x9e3779b97f4a7c15 + uint64(b)*0xd1342543de82ef95 + 1
 	x = (x ^ x>>32) * 0xd6e8feb86659fd93

@@ -64,7 +64,7 @@ func (b broken) Split(ctx context.Context, color, key int) (comm.Comm, error) {
 	return b.Comm.Split(ctx, color, key)
 }
 
-// TestFaults has the tests find each fault.
+// TestFaults checks that the tests find each fault.
 func TestFaults(t *testing.T) {
 	for fault, body := range map[string]Body{
 		"passes barriers":             barrier,

@@ -11,15 +11,15 @@ import (
 	"github.com/weftgo/weft/mpi/comm"
 )
 
-// exchange is a random exchange, the same on all ranks.
+// exchange is a random exchange. All ranks construct the same one.
 type exchange struct {
 	seed  uint64
 	size  int
-	bytes [][]int64 // from a rank to a rank
+	bytes [][]int64 // bytes from each rank to each rank
 }
 
-// newExchange draws the parts of an exchange: some are empty, some ranks send nothing, and one part
-// is larger than the others.
+// newExchange returns an exchange with random parts. Some parts are empty, some ranks send nothing,
+// and one part is larger than the others.
 func newExchange(seed uint64, size, most int) exchange {
 	random := rand.New(rand.NewPCG(seed, uint64(size)))
 	e := exchange{seed, size, make([][]int64, size)}
@@ -38,7 +38,7 @@ func newExchange(seed uint64, size, most int) exchange {
 	return e
 }
 
-// sends and receives return the parts of a rank.
+// sends and receives return the lengths of the parts of a rank.
 func (e exchange) sends(rank int) []int64 { return e.bytes[rank] }
 
 func (e exchange) receives(rank int) []int64 {
@@ -49,7 +49,7 @@ func (e exchange) receives(rank int) []int64 {
 	return parts
 }
 
-// part appends what one rank sends to another.
+// part appends the bytes that one rank sends to another.
 func (e exchange) part(b []byte, from, to int) []byte {
 	start := mix(from, to) ^ e.seed
 	for i := range e.bytes[from][to] {
@@ -58,7 +58,6 @@ func (e exchange) part(b []byte, from, to int) []byte {
 	return b
 }
 
-// sent returns what a rank sends, and want what it receives.
 func (e exchange) sent(rank int) (b []byte) {
 	for to := range e.size {
 		b = e.part(b, rank, to)
@@ -73,7 +72,8 @@ func (e exchange) want(rank int) (b []byte) {
 	return b
 }
 
-// check compares what a rank has received with the model, and the rest of the buffer with a mark.
+// check compares the bytes that a rank has received, and checks that the slack after them is
+// unchanged.
 func (e exchange) check(rank int, recv []byte) error {
 	want := e.want(rank)
 	for i, v := range recv {
@@ -87,13 +87,14 @@ func (e exchange) check(rank int, recv []byte) error {
 	return nil
 }
 
-// mark fills what an exchange must not write, slack bytes after the parts.
+// A receive buffer has slack bytes with value mark after the parts, which an exchange must not
+// change.
 const (
 	mark  = 0xa5
 	slack = 13
 )
 
-// received returns the buffer to receive the parts of a rank in.
+// received returns a buffer for the parts that a rank receives.
 func (e exchange) received(rank int) []byte {
 	n := int64(slack)
 	for _, bytes := range e.receives(rank) {
@@ -108,7 +109,7 @@ func (e exchange) received(rank int) []byte {
 
 func allToAllV(ctx context.Context, c comm.Comm) error {
 	for seed := range uint64(12) {
-		// The last ones have parts of some hundred KiB.
+		// Later exchanges have parts of some hundred KiB.
 		e := newExchange(seed, c.Size(), 50<<(seed%4*4)/c.Size()+1)
 		recv := e.received(c.Rank())
 		err := c.AllToAllV(ctx, comm.Host(e.sent(c.Rank())), e.sends(c.Rank()), comm.Host(recv), e.receives(c.Rank()))
@@ -124,7 +125,7 @@ func allToAllV(ctx context.Context, c comm.Comm) error {
 }
 
 // allToAllVOnDevices exchanges between memory of two kinds of devices and of the host. The
-// simulated device stands for a GPU: the host does not address its memory.
+// simulated device behaves like a GPU: the host cannot address its memory.
 func allToAllVOnDevices(ctx context.Context, c comm.Comm) error {
 	host, err := cpu.Open(nil)
 	if err != nil {
@@ -139,7 +140,7 @@ func allToAllVOnDevices(ctx context.Context, c comm.Comm) error {
 	devices := []device.Device{host, gpu, nil}
 	for seed := range uint64(6) {
 		e := newExchange(seed, c.Size(), 2000/c.Size()+1)
-		// Ranks use different kinds of memory, and some send from one kind and receive in another.
+		// Ranks use different kinds of memory. Some send from one kind and receive in another.
 		from := devices[(int(seed)+c.Rank())%3]
 		to := devices[(int(seed)/2+c.Rank())%3]
 		if err := exchangeOn(ctx, c, e, from, to); err != nil {
@@ -149,7 +150,7 @@ func allToAllVOnDevices(ctx context.Context, c comm.Comm) error {
 	return nil
 }
 
-// exchangeOn runs an exchange from memory of one device to memory of another, nil for the host.
+// exchangeOn exchanges from memory of one device to memory of another. A nil device is the host.
 func exchangeOn(ctx context.Context, c comm.Comm, e exchange, from, to device.Device) error {
 	recv := e.received(c.Rank())
 	sendBuf, closeSend, err := upload(from, e.sent(c.Rank()))
@@ -173,7 +174,8 @@ func exchangeOn(ctx context.Context, c comm.Comm, e exchange, from, to device.De
 	return e.check(c.Rank(), recv)
 }
 
-// upload returns bytes as a buffer on a device, nil for the host, and the function that frees it.
+// upload copies bytes to a buffer on a device, and returns a function that frees it. A nil device
+// is the host.
 func upload(dev device.Device, b []byte) (comm.Buf, func(), error) {
 	if dev == nil {
 		return comm.Host(b), func() {}, nil

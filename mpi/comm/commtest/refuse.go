@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/mpi/comm"
 )
 
-// calls calls each collective method with arguments that fit.
+// calls returns, for each collective method, a call with valid arguments.
 func calls(c comm.Comm) map[string]func(ctx context.Context) error {
 	none := make([]int64, c.Size())
 	return map[string]func(ctx context.Context) error{
@@ -21,10 +21,10 @@ func calls(c comm.Comm) map[string]func(ctx context.Context) error {
 	}
 }
 
-// methods are the names of calls, in the order in which all ranks make them.
+// methods lists the names of calls, in the order in which all ranks make them.
 var methods = []string{"Barrier", "AllGather", "AllReduce", "AllReduceFloat", "AllToAllV", "Split"}
 
-// endedContext calls each method on one rank with an ended context.
+// endedContext calls each method with an ended context on one rank.
 func endedContext(ctx context.Context, c comm.Comm) error {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
@@ -88,8 +88,8 @@ func wrongArguments(ctx context.Context, c comm.Comm) error {
 	return nil
 }
 
-// disagreement makes one rank call another method, or pass arguments that do not fit those of its
-// peers.
+// disagreement makes one rank call another method, or pass arguments that do not match those of the
+// other ranks.
 func disagreement(ctx context.Context, c comm.Comm) error {
 	if c.Size() == 1 {
 		return nil

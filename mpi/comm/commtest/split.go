@@ -10,14 +10,15 @@ import (
 	"github.com/weftgo/weft/mpi/comm"
 )
 
-// members returns the ranks of a group, by their numbers in another one.
+// members returns a number for each rank of a group. This rank passes its own.
 func members(ctx context.Context, c comm.Comm, rank int) ([]uint64, error) {
 	ranks := make([]uint64, c.Size())
 	err := c.AllGather(ctx, []uint64{uint64(rank)}, ranks)
 	return ranks, err
 }
 
-// split makes groups of three colors, in the order of falling ranks. The third gets no group.
+// split splits ranks into two groups, in descending order of ranks. A third of the ranks get no
+// group.
 func split(ctx context.Context, c comm.Comm) error {
 	color := c.Rank() % 3
 	if color == 2 {
@@ -61,7 +62,8 @@ func split(ctx context.Context, c comm.Comm) error {
 	return c.Barrier(ctx)
 }
 
-// splitAlongside makes groups call different methods, and groups of groups beside their parents.
+// splitAlongside makes groups call different methods at the same time, and splits a group that
+// Split made.
 func splitAlongside(ctx context.Context, c comm.Comm) error {
 	half, err := c.Split(ctx, c.Rank()%2, 0)
 	if err != nil {

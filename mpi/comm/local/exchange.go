@@ -28,7 +28,8 @@ func (r *rank) AllToAllV(
 	err = r.collective(v, err, s, func(peers []slot) (err error) {
 		to := vote.Starts(recvBytes)
 		for i := range peers {
-			// Ranks begin with different peers, so they do not all read the same memory.
+			// Each rank begins with a different peer, so that ranks do not all read the same
+			// memory.
 			peer := (r.rank + i) % len(peers)
 			from, n := peers[peer].starts[r.rank], recvBytes[peer]
 			if n == 0 {
@@ -50,7 +51,7 @@ func (r *rank) AllToAllV(
 		return err
 	}
 	for _, read := range r.group.reads(all) {
-		if err != nil { // the peer may still read memory that the caller frees
+		if err != nil { // the caller may free memory that the peer still reads
 			_ = read.Sync(context.Background())
 		} else {
 			err = waitEvent(send.Stream, read)
@@ -59,8 +60,8 @@ func (r *rank) AllToAllV(
 	return err
 }
 
-// reads returns the marks of the ranks that have read device memory. After an abort a rank that
-// comes late may be publishing its slot.
+// reads returns the events after which device memory of this group has been read. It locks g.mu,
+// because after an abort a slow rank may still be publishing its slot.
 func (g *group) reads(slots []slot) (events []*device.Event) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,15 +73,15 @@ func (g *group) reads(slots []slot) (events []*device.Event) {
 	return events
 }
 
-// marker is an event of a GPU, which a rank records anew in each exchange. Peers wait for the
-// marked work before the last barrier of the call, or before they enter the next one.
+// marker holds an event of a GPU that a rank records in each exchange. Peers wait for the recorded
+// work before the last barrier of the call, or before they enter the next call.
 type marker struct {
 	dev   device.Device
 	event *device.Event
 }
 
-// mark marks the work submitted on the stream of a buffer. For memory that the host addresses it
-// waits for that work, and returns nil.
+// mark records an event after the work on a buffer's stream. If the host can address the buffer,
+// mark waits for that work instead and returns nil.
 func (m *marker) mark(b comm.Buf) (*device.Event, error) {
 	if !onGPU(b) {
 		return nil, syncStream(b)
@@ -107,10 +108,10 @@ func (m *marker) close() error {
 	return ignoreClosed(err)
 }
 
-// onGPU reports whether a buffer is memory that the host does not address.
+// onGPU reports whether a buffer is memory that the host cannot address.
 func onGPU(b comm.Buf) bool { return b.Stream != nil && b.On.Len() > 0 && b.On.Host() == nil }
 
-// syncStream waits until all work submitted on the stream of a buffer is done.
+// syncStream waits for all work on the stream of a buffer.
 func syncStream(b comm.Buf) error {
 	if b.Stream == nil {
 		return nil
@@ -118,8 +119,9 @@ func syncStream(b comm.Buf) error {
 	return b.Stream.Sync(context.Background())
 }
 
-// waitEvent makes a stream wait for an event, or the host, if the event is of another kind of
-// device. A peer past the call may have closed its device, after all its work is done.
+// waitEvent makes a stream wait for an event. If their devices are of different kinds, the host
+// waits. A peer that has left the call may have closed its device, which means that its work is
+// done.
 func waitEvent(s *device.Stream, e *device.Event) error {
 	if s.Wait(e) == nil {
 		return nil
@@ -134,11 +136,11 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// stagingBytes is the size of pieces to copy from one device to another through the host.
+// stagingBytes is the size of the pieces in which a part is copied through the host.
 const stagingBytes = 4 << 20
 
-// move copies a part to a buffer of the same length: between two GPUs over their link. written, if
-// not nil, marks on the stream of from that the part has been written.
+// move copies a part to a buffer of the same length. Two GPUs copy over the link between them. If
+// written is not nil, the part is complete after this event.
 func move(to, from comm.Buf, written *device.Event) error {
 	if written != nil && onGPU(to) {
 		if err := waitEvent(to.Stream, written); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/mpi/comm/internal/vote"
 )
 
-// abort is shared by a group and the groups that Split makes of it.
+// abort is the state that a group shares with the groups that Split makes from it.
 type abort struct {
 	once sync.Once
 	done chan struct{} // closed by Abort
@@ -24,40 +24,40 @@ func (a *abort) entered() bool {
 	}
 }
 
-// group is the shared state of its ranks.
-//
-// A call has two barriers. Before the first one a rank publishes its vote and its buffers. Between
-// them it reads those of its peers. A rank that is past the second barrier may change its buffers.
+// group is the state that its ranks share. A call has two barriers. Before the first barrier a rank
+// publishes its vote and its buffers. Between the barriers it reads what other ranks have
+// published. After the second barrier it may change its buffers.
 type group struct {
 	abort *abort
 
 	mu      sync.Mutex
-	arrived int           // at the barrier
+	arrived int           // number of ranks at the barrier
 	pass    chan struct{} // closed when all ranks have arrived
-	readers int           // ranks between the barriers of a call
-	idle    sync.Cond     // readers is 0
+	readers int           // number of ranks between the barriers of a call
+	idle    sync.Cond     // signals that readers is 0
 
-	// Calls use the two of each in turn: a rank that begins the next call must not overwrite
-	// what its peers still read.
+	// Successive calls alternate between the two elements, so that a rank that begins the next call
+	// does not overwrite what other ranks still read.
 	votes [2][]vote.Vote
 	slots [2][]slot
 }
 
-// slot is the published state of a rank beside its vote: the fields that its call needs.
+// slot is the state of a rank that a call publishes in addition to the vote. A call sets only the
+// fields that it needs.
 type slot struct {
 	words  []uint64
 	floats []float64
 	send   comm.Buf
-	starts []int64 // where parts begin in send
-	// written marks that send has been written, read that its rank has read all parts. nil: that
-	// is done.
+	starts []int64 // offsets of the parts in send
+	// written is the event after which send is written, and read the event after which the rank has
+	// read all parts. A nil event has already occurred.
 	written, read *device.Event
 	color         int
 	key           int
 
-	// Written between the barriers, and read after the second one.
-	share any    // the combined share of a reduction
-	split *group // made by the first rank of it
+	// These are written between the barriers, and read after the second one.
+	share any    // the rank's combined share of a reduction
+	split *group // new group, if the rank is its first
 }
 
 func newGroup(n int, a *abort) *group {
@@ -69,7 +69,6 @@ func newGroup(n int, a *abort) *group {
 	return g
 }
 
-// barrier waits until all ranks have arrived.
 func (g *group) barrier() error {
 	if g.abort.entered() {
 		return comm.ErrAborted
@@ -89,7 +88,7 @@ func (g *group) barrier() error {
 	}
 }
 
-// read runs f, which reads buffers of peers, unless the group is aborted.
+// read calls f, which reads buffers of other ranks. If the group is aborted, it does not call f.
 func (g *group) read(f func() error) error {
 	g.mu.Lock()
 	if g.abort.entered() {
@@ -108,8 +107,8 @@ func (g *group) read(f func() error) error {
 	return f()
 }
 
-// leave waits, after an abort, until no rank reads the buffers of another. The wait is as long as a
-// copy takes, since no rank begins to read after an abort.
+// leave waits, after an abort, until no rank reads buffers of other ranks. It waits at most for a
+// copy in progress, because no rank starts to read after an abort.
 func (g *group) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,7 +1,8 @@
-// Package local runs the ranks of a [comm.Comm] as goroutines of one process. It serves programs on
-// one machine, and tests of programs that other engines run on many machines. A part of an exchange
-// is copied once, by its receiver, so all ranks copy at the same time. Memory of GPUs goes over the
-// link between them, and their streams wait for each other without the host. Ranks may share a GPU.
+// Package local runs the ranks of a [comm.Comm] as goroutines of one process. It is useful for
+// programs on one machine, and for tests of programs that run on many machines with other engines.
+// The receiver of each part copies it once, so all ranks copy at the same time. Memory of GPUs is
+// copied over the link between them, and their streams wait for each other without the host. Ranks
+// may share a GPU.
 package local
 
 import (
@@ -14,9 +15,9 @@ import (
 	"github.com/weftgo/weft/mpi/comm"
 )
 
-// Run calls body once for each of n ranks, each in a goroutine, and waits for all of them. Each
-// rank's Comm is closed when its body returns nil. The first error or panic of a body aborts the
-// other ranks, cancels the context of all bodies, and is returned.
+// Run calls body concurrently for each of n ranks, and waits for all calls. It closes the Comm of a
+// rank if body returns nil. The first error or panic of a body aborts the other ranks and cancels
+// the context of all bodies. Run returns this error.
 func Run(ctx context.Context, n int, body func(ctx context.Context, c comm.Comm) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -27,7 +28,7 @@ func Run(ctx context.Context, n int, body func(ctx context.Context, c comm.Comm)
 	)
 	for _, c := range New(n) {
 		group.Go(func() {
-			// By defer: a body may end its goroutine.
+			// A deferred function runs even if body ends its goroutine.
 			err := errors.New("its goroutine exited")
 			defer func() {
 				if p := recover(); p != nil {
@@ -49,7 +50,7 @@ func Run(ctx context.Context, n int, body func(ctx context.Context, c comm.Comm)
 	return first
 }
 
-// New makes a group of n ranks and returns the end of each. It panics if n is not positive.
+// New makes a group of n ranks and returns the Comm of each. It panics if n is not positive.
 func New(n int) []comm.Comm {
 	if n <= 0 {
 		panic(fmt.Sprintf("local: New of %d ranks", n))

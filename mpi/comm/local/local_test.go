@@ -27,7 +27,7 @@ func TestConformance(t *testing.T) {
 
 func TestAbort(t *testing.T) { commtest.Abort(t, local.New) }
 
-// TestRun has one rank fail in several ways while the others wait: Run returns why.
+// TestRun makes one rank fail in several ways while the others wait. Run must return the reason.
 func TestRun(t *testing.T) {
 	broken := errors.New("broken")
 	for _, test := range []struct {
@@ -59,7 +59,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRunEndedContext has Run with a context that has ended: ranks return the error of the context.
+// TestRunEndedContext calls Run with an ended context. Ranks must return the error of the context.
 func TestRunEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -69,7 +69,7 @@ func TestRunEndedContext(t *testing.T) {
 	}
 }
 
-// TestManyRanks runs as many ranks as a plan for 10^12 keys has GPUs.
+// TestManyRanks runs as many ranks as GPUs that hold 10^12 keys.
 func TestManyRanks(t *testing.T) {
 	const size = 168
 	err := local.Run(t.Context(), size, func(ctx context.Context, c comm.Comm) error {
@@ -89,8 +89,8 @@ func TestManyRanks(t *testing.T) {
 	}
 }
 
-// BenchmarkAllToAllV exchanges 64 MiB between two ranks. The rate is of what a rank sends, half of
-// it to itself.
+// BenchmarkAllToAllV exchanges 64 MiB between two ranks. The rate counts all bytes that a rank
+// sends, including the half that it sends to itself.
 func BenchmarkAllToAllV(b *testing.B) {
 	const size, part = 2, 32 << 20
 	b.SetBytes(size * part)

@@ -12,22 +12,22 @@ import (
 	"github.com/weftgo/weft/mpi/comm/internal/vote"
 )
 
-// rank implements comm.Comm: one rank's end of a group.
+// rank implements comm.Comm for one rank of a group.
 type rank struct {
 	group  *group
 	rank   int
-	phase  int // of the call, 0 or 1
+	phase  int // index in group.votes and group.slots for the next call
 	closed bool
 
-	written, read marker // of exchanges of device memory
+	written, read marker // for exchanges of device memory
 }
 
 func (r *rank) Rank() int { return r.rank }
 
 func (r *rank) Size() int { return len(r.group.votes[0]) }
 
-// collective publishes a vote and a slot, and runs f between the barriers of the call if all ranks
-// enter it. ownErr is the fault that this rank finds with the call.
+// collective publishes a vote and a slot. If all ranks enter the call, it calls f between the
+// barriers. ownErr is the reason why this rank does not enter.
 func (r *rank) collective(v vote.Vote, ownErr error, s slot, f func(peers []slot) error) (err error) {
 	if r.closed {
 		return fmt.Errorf("local: %s: %w", v.Call, device.ErrClosed)
@@ -46,7 +46,7 @@ func (r *rank) collective(v vote.Vote, ownErr error, s slot, f func(peers []slot
 	if err := g.barrier(); err != nil {
 		return err
 	}
-	g.slots[1-phase][r.rank] = slot{} // all ranks are past the call before: keep no buffers alive
+	g.slots[1-phase][r.rank] = slot{} // all ranks have left the previous call; releases its buffers
 	if err := vote.Check(g.votes[phase], ownErr); err != nil || f == nil {
 		return err
 	}
@@ -82,7 +82,8 @@ func (r *rank) AllReduceFloat(ctx context.Context, op comm.Op, values []float64)
 	return reduce(r, v, err, op, values, slot{floats: values}, func(s *slot) []float64 { return s.floats })
 }
 
-// reduce combines a share of the values for all ranks on each rank, in the order of ranks.
+// reduce combines a share of the values on each rank, in the order of ranks, and then gathers the
+// shares.
 func reduce[T uint64 | float64](r *rank, v vote.Vote, ownErr error, op comm.Op, values []T, s slot, of func(*slot) []T) error {
 	var shares []slot
 	err := r.collective(v, ownErr, s, func(peers []slot) error {
@@ -98,7 +99,7 @@ func reduce[T uint64 | float64](r *rank, v vote.Vote, ownErr error, op comm.Op, 
 	if err != nil {
 		return err
 	}
-	// All shares are complete, and no rank reads values any more.
+	// All shares are complete, and no other rank reads values.
 	for peer := range shares {
 		lo, _ := vote.Share(len(values), peer, r.Size())
 		copy(values[lo:], shares[peer].share.([]T))
@@ -145,5 +146,6 @@ func (r *rank) Close() error {
 	return errors.Join(err, r.written.close(), r.read.close())
 }
 
-// Aborted is closed when a rank aborts. Engines that stand on this one wait for other events, too.
+// Aborted returns a channel that is closed when a rank aborts. Engines based on this one wait for
+// it, too.
 func (r *rank) Aborted() <-chan struct{} { return r.group.abort.done }

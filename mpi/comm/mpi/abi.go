@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// abi holds the handles and constants of a binary interface, as arguments of C functions.
+// abi holds the handles and constants of an MPI binary interface, as arguments of C functions.
 type abi struct {
 	name           string
 	world          uintptr // MPI_COMM_WORLD
@@ -15,10 +15,10 @@ type abi struct {
 	threadMultiple uintptr // MPI_THREAD_MULTIPLE
 }
 
-// undefined is MPI_UNDEFINED, the color of ranks that get no communicator.
+// undefined is MPI_UNDEFINED, the color for ranks that get no communicator.
 const undefined = -32766
 
-// mpich has the handles of MPICH and of libraries with its binary interface. Handles are C ints.
+// mpich has the handles of MPICH, and of libraries with its binary interface. They are C ints.
 var mpich = abi{
 	name:           "MPICH",
 	world:          0x44000000,
@@ -28,8 +28,8 @@ var mpich = abi{
 	threadMultiple: 3,
 }
 
-// mpi5 has the handles of the binary interface that MPI 5 defines. Handles are pointers with the
-// values of small numbers.
+// mpi5 has the handles of the binary interface that MPI 5 defines. They are pointers with small
+// values.
 var mpi5 = abi{
 	name:           "MPI 5 ABI",
 	world:          0x101,
@@ -58,7 +58,7 @@ func openMPI(lookup func(name string) uintptr) (abi, error) {
 	return a, nil
 }
 
-// abiOf returns the binary interface of a library, by its name and its version text.
+// abiOf determines the binary interface of a library by its name and its version text.
 func abiOf(library, version string, lookup func(name string) uintptr) (abi, error) {
 	if strings.HasPrefix(path.Base(library), "libmpi_abi.") {
 		return mpi5, nil

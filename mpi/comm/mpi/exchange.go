@@ -9,9 +9,9 @@ import (
 	"github.com/weftgo/weft/mpi/comm/internal/vote"
 )
 
-// maxBytes bounds the bytes that a rank sends or receives in one call of MPI, which has counts and
-// offsets of 31 bits. Links lose 12 to 15 % of their speed above this size, too. It is a variable
-// because tests lower it.
+// maxBytes bounds the bytes that a rank sends or receives in one call of MPI, which limits counts
+// and offsets to 31 bits. Larger calls would also lose 12 to 15 % of a link's speed. It is a
+// variable because tests lower it.
 var maxBytes = 512 << 20
 
 func (r *rank) AllToAllV(ctx context.Context, send comm.Buf, sendBytes []int64, recv comm.Buf, recvBytes []int64) error {
@@ -40,9 +40,8 @@ func sum(bytes []int64) (total int64) {
 	return total
 }
 
-// exchange sends a part to each rank and receives one from each. total is the maximum number of
-// bytes that a rank sends or receives, and largest the largest part: both are the same on all
-// ranks.
+// exchange sends a part to each rank and receives a part from each. total is the maximum number of
+// bytes that any rank sends or receives, and largest the largest part on any rank.
 func (r *rank) exchange(total, largest int, send []byte, sendBytes []int64, recv []byte, recvBytes []int64) {
 	if total <= maxBytes {
 		j := r.job
@@ -59,7 +58,7 @@ func (r *rank) exchange(total, largest int, send []byte, sendBytes []int64, recv
 	})
 }
 
-// counts returns the lengths and the starts of parts in the form of MPI.
+// counts returns the lengths and the offsets of parts as MPI takes them.
 func counts(bytes []int64) (lengths, at []int32) {
 	lengths, at = make([]int32, len(bytes)), make([]int32, len(bytes))
 	start := int32(0)
@@ -70,9 +69,10 @@ func counts(bytes []int64) (lengths, at []int32) {
 	return lengths, at
 }
 
-// exchangePieces exchanges parts that parts returns for each peer, in pieces of at most maxBytes.
-// In step i a rank sends to the rank that is i above it and receives from the one that is i below.
-// All ranks take the same number of rounds per step, which the largest part needs.
+// exchangePieces exchanges a part with each peer, in pieces of at most maxBytes. parts returns the
+// part to send and the buffer to receive. In step i, a rank sends to the rank i above it, and
+// receives from the rank i below it. All ranks perform as many rounds per step as the largest part
+// needs.
 func (r *rank) exchangePieces(largest int, parts func(peer int) (to, from []byte)) {
 	to, from := parts(r.rank)
 	copy(from, to)
@@ -86,13 +86,13 @@ func (r *rank) exchangePieces(largest int, parts func(peer int) (to, from []byte
 	}
 }
 
-// piece returns at most maxBytes of a part, from a position that may lie after its end.
+// piece returns at most maxBytes of a part from offset at, which may exceed its length.
 func piece(part []byte, at int) []byte {
 	at = min(at, len(part))
 	return part[at:min(at+maxBytes, len(part))]
 }
 
-// sendReceive sends bytes to one peer while it receives some from another.
+// sendReceive sends bytes to one peer and receives bytes from another at the same time.
 func (r *rank) sendReceive(dst int, to []byte, src int, from []byte) {
 	const tag = 0
 	j := r.job
@@ -101,10 +101,11 @@ func (r *rank) sendReceive(dst int, to []byte, src int, from []byte) {
 	runtime.KeepAlive(r)
 }
 
-// staging is memory of the host that stands for memory of a device. Exchanges reuse it.
+// staging is a host copy of device memory. Exchanges reuse it.
 type staging []byte
 
-// space returns n bytes of host memory for a buffer: its own, if the host addresses it.
+// space returns n bytes of host memory for a buffer. If the host can address the buffer, it is the
+// buffer itself.
 func (s *staging) space(b comm.Buf, n int64) []byte {
 	switch {
 	case b.Stream == nil:
@@ -118,7 +119,7 @@ func (s *staging) space(b comm.Buf, n int64) []byte {
 	return (*s)[:n]
 }
 
-// read returns the first n bytes of a buffer in host memory, after the work on its stream.
+// read waits for the work on a buffer's stream, and returns its first n bytes in host memory.
 func (s *staging) read(b comm.Buf, n int64) ([]byte, error) {
 	mem := s.space(b, n)
 	switch {
@@ -130,7 +131,7 @@ func (s *staging) read(b comm.Buf, n int64) ([]byte, error) {
 	return mem, b.On.CopyTo(context.Background(), b.Stream, mem)
 }
 
-// write stores what space returned in the buffer, if it is not the memory of the buffer itself.
+// write copies memory that space returned to the buffer, unless it is the buffer itself.
 func write(b comm.Buf, mem []byte) error {
 	if b.Stream == nil || b.On.Host() != nil {
 		return nil

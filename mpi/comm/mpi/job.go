@@ -10,13 +10,13 @@ import (
 	"github.com/weftgo/weft/mpi/comm/internal/clib"
 )
 
-// job is the shared state of the groups of a process: the library, and whether MPI has ended.
+// job is the state that all groups of a process share.
 type job struct {
 	*library
 	ended atomic.Bool
 }
 
-// start initializes MPI on the calling thread, which has to end it.
+// start initializes MPI. The calling thread must also finalize it.
 func (j *job) start() error {
 	provided := new(int32)
 	var code int32
@@ -35,7 +35,7 @@ func (j *job) start() error {
 	return nil
 }
 
-// must calls a function and ends the job if it fails.
+// must calls an MPI function, and aborts the job if the function fails.
 func (j *job) must(fn int, args ...uintptr) {
 	if code := j.call(fn, args...); code != 0 {
 		fmt.Fprintln(os.Stderr, j.failure(fn, code))
@@ -44,11 +44,11 @@ func (j *job) must(fn int, args ...uintptr) {
 	}
 }
 
-// printTime is the time for an error to reach the launcher: hydra drops unread output when a rank
-// aborts.
+// printTime is the time that an error message needs to reach the launcher. The launcher hydra drops
+// unread output when a rank aborts.
 const printTime = 100 * time.Millisecond
 
-// abort ends the job, and this process with a code.
+// abort ends the job, and ends this process with a code.
 func (j *job) abort(code int) {
 	if !j.ended.Load() {
 		runtime.LockOSThread()

@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// Variables of the environment of tests.
+// Environment variables of tests.
 const (
-	// partVariable says which of parts a process plays that a test has started.
+	// partVariable names the part that a process runs, if a test has started it.
 	partVariable = "WEFT_MPI_TEST_PART"
 	// sizeVariable is the number of ranks of the job.
 	sizeVariable = "WEFT_MPI_TEST_SIZE"
-	// folderVariable is a folder that the ranks of a job share with the test.
+	// folderVariable names a folder that the ranks of a job share with the test.
 	folderVariable = "WEFT_MPI_TEST_FOLDER"
-	// largeVariable has tests take gigabytes of memory.
+	// largeVariable enables tests that take gigabytes of memory.
 	largeVariable = "WEFT_MPI_TEST_LARGE"
-	// needVariable has tests fail instead of skip where a launcher is absent.
+	// needVariable makes tests fail, and not skip, if a launcher is missing.
 	needVariable = "WEFT_NEED_MPI"
 )
 
@@ -31,9 +31,9 @@ const (
 type launcher struct {
 	name   string
 	soname string
-	paths  []string // the first one that is installed
+	paths  []string // paths to try; the first installed one is used
 	flags  []string
-	prefix []string // the command that runs the launcher, if any
+	prefix []string // command that runs the launcher, if any
 }
 
 var launchers = []launcher{
@@ -59,7 +59,7 @@ func eachLauncher(t *testing.T, test func(t *testing.T, l launcher)) {
 	}
 }
 
-// absent skips a test, or fails it where MPI is needed.
+// absent skips a test, or fails it if MPI is required.
 func absent(t *testing.T, what string) {
 	if os.Getenv(needVariable) != "" {
 		t.Fatalf("%s, and %s is set", what, needVariable)
@@ -73,7 +73,7 @@ func (l launcher) path() string {
 		if err != nil {
 			continue
 		}
-		// mpirun is a name of both launchers.
+		// Both Open MPI and MPICH call their launcher mpirun.
 		version, err := exec.Command(path, "--version").CombinedOutput()
 		if err == nil && strings.Contains(string(version), "Open MPI") == (l.name == "OpenMPI") {
 			return path
@@ -89,7 +89,8 @@ type job struct {
 	began  time.Time
 }
 
-// start starts a part of a test as a job of n ranks; 0 ranks are one process without a launcher.
+// start starts a job of n ranks that run a part. If n is 0, it starts one process without a
+// launcher.
 func (l launcher) start(t testing.TB, n int, part string, env ...string) *job {
 	args := []string{os.Args[0], "-test.run=^TestPart$", "-test.timeout=60s"}
 	if n > 0 {
@@ -109,7 +110,7 @@ func (l launcher) start(t testing.TB, n int, part string, env ...string) *job {
 	return j
 }
 
-// succeed waits for a job, and requires that all its ranks print that they have passed.
+// succeed waits for a job and checks that all ranks have printed that they passed.
 func (j *job) succeed(t testing.TB, ranks int) {
 	t.Helper()
 	err := j.cmd.Wait()
@@ -118,7 +119,7 @@ func (j *job) succeed(t testing.TB, ranks int) {
 	}
 }
 
-// fail waits for a job that fails, with these texts in its output.
+// fail waits for a job, and checks that it fails with the given texts in its output.
 func (j *job) fail(t *testing.T, texts ...string) {
 	t.Helper()
 	if err := j.cmd.Wait(); err == nil {

@@ -13,7 +13,7 @@ import (
 // libraryVariable is the environment variable that names the library to open.
 const libraryVariable = "WEFT_MPI_LIBRARY"
 
-// The libraries to search for. The system's loader looks up names without a folder.
+// The libraries to try. The system's loader searches for names without a folder.
 const (
 	mpi5Library    = "libmpi_abi.so.0"
 	openMPILibrary = "libmpi.so.40"
@@ -21,8 +21,8 @@ const (
 	intelLibrary   = "libmpi.so.12"
 )
 
-// candidates returns the libraries to try, in order: the ones of the launcher first. A library does
-// not find the ranks that the launcher of another one has started.
+// candidates returns the libraries to try, in order. Libraries that match the launcher come first,
+// because other libraries cannot find the ranks that it has started.
 func candidates(getenv func(string) string) []string {
 	switch {
 	case getenv("OMPI_COMM_WORLD_SIZE") != "":
@@ -57,14 +57,13 @@ var functionNames = [nFunctions]string{
 	"MPI_Allgather", "MPI_Alltoallv", "MPI_Sendrecv",
 }
 
-// library is an opened MPI library.
 type library struct {
 	abi
 	path      string
 	functions [nFunctions]uintptr
 }
 
-// maxText is the longest text that a library returns, MPI_MAX_LIBRARY_VERSION_STRING of MPICH.
+// maxText bounds the text that a library returns. It is MPI_MAX_LIBRARY_VERSION_STRING of MPICH.
 const maxText = 8192
 
 // openLibrary opens the named library, or the first candidate that is installed.
@@ -80,7 +79,8 @@ func openLibrary(name string) (*library, error) {
 	for _, name := range names {
 		var lookup func(string) uintptr
 		var err error
-		// Libraries catch signals as they load, too. Plugins of Open MPI look for global symbols.
+		// A library may change signal handlers when it is loaded. Plugins of Open MPI need its
+		// symbols to be global.
 		clib.KeepSignals(func() { lookup, err = clib.Open(name, true) })
 		if err != nil {
 			missing = append(missing, err)
@@ -96,7 +96,7 @@ func openLibrary(name string) (*library, error) {
 		libraryVariable, errors.Join(missing...))
 }
 
-// newLibrary finds the functions and the handles of a library.
+// newLibrary looks up the functions and the handles of a library.
 func newLibrary(name string, lookup func(name string) uintptr) (*library, error) {
 	l := &library{path: name}
 	for i, fn := range functionNames {
@@ -114,12 +114,12 @@ func newLibrary(name string, lookup func(name string) uintptr) (*library, error)
 	return l, err
 }
 
-// call calls a function and returns its error code.
+// call calls an MPI function and returns its error code.
 func (l *library) call(fn int, args ...uintptr) int32 {
 	return int32(clib.Call(l.functions[fn], args...))
 }
 
-// text returns the string that a function writes, and the error code of the function. f calls it.
+// text returns the string that an MPI function writes, and its error code. f calls the function.
 func (l *library) text(f func(text, length uintptr) int32) (string, int32) {
 	buffer, length := make([]byte, maxText), new(int32)
 	code := f(clib.Address(buffer), clib.Pointer(length))
@@ -129,7 +129,7 @@ func (l *library) text(f func(text, length uintptr) int32) (string, int32) {
 	return strings.TrimRight(string(buffer[:*length]), "\x00"), 0
 }
 
-// failure returns the error of a function that has returned a code.
+// failure returns an error for an error code of an MPI function.
 func (l *library) failure(fn int, code int32) error {
 	text, failed := l.text(func(text, length uintptr) int32 {
 		return l.call(fnErrorString, uintptr(code), text, length)

@@ -1,24 +1,28 @@
 // Package mpi runs the ranks of a [comm.Comm] as processes of an MPI job. It opens the MPI library
-// of the machine at run time, so programs build without a C compiler and start where MPI is absent.
+// of the machine at run time. Programs therefore build without a C compiler, and start on machines
+// without MPI.
 //
-// Open MPI and MPICH are tested, and MVAPICH and Intel MPI share the binary interface of MPICH. The
-// handles of the binary interface of MPI 5 (libmpi_abi) follow its text and are untested.
+// Open MPI and MPICH are tested. MVAPICH and Intel MPI share the binary interface of MPICH. The
+// handles of the binary interface of MPI 5 (libmpi_abi) follow the standard's text and are
+// untested.
 //
-// A program is started by the launcher of its library:
+// The launcher of the MPI library starts a program:
 //
 //	mpirun -n 8 program
 //
-// Without a launcher it is a job of one rank. The library is the one that [Options] name. The next
-// choices are the one that the environment variable WEFT_MPI_LIBRARY names, the one of the
+// Without a launcher the program is a job with one rank. The library is the one that [Options]
+// name. The next choices are the environment variable WEFT_MPI_LIBRARY, the library of the
 // launcher, and the first that is installed.
 //
-// Ranks agree on each call by a small all-gather: 13 to 25 us between two processes of a host.
+// For each call, the ranks agree by a small all-gather. It takes 13 to 25 us between two processes
+// of a host.
 //
-// Memory of a GPU goes through memory of the host, whether or not MPI could read it. Parts of more
-// than 512 MiB travel in pieces, in rounds that all ranks agree on.
+// Memory of a GPU is copied through memory of the host, even if MPI could read it. Parts of more
+// than 512 MiB are exchanged in pieces.
 //
 // An MPI error ends the job by MPI_Abort, with a message on the standard error. A rank that dies
-// ends the job, too: launchers kill the other ranks. Slurm does so with srun --kill-on-bad-exit.
+// ends the job, too, because launchers kill the other ranks. Slurm does so with srun
+// --kill-on-bad-exit.
 package mpi
 
 import (
@@ -41,11 +45,11 @@ type Options struct {
 	Library string
 }
 
-// opened is set by the first Open: MPI starts once in a process.
+// opened is set by the first Open, because MPI can start only once in a process.
 var opened atomic.Bool
 
-// Open starts MPI and returns this process's end of the group of all ranks. Close of that group
-// ends MPI for good, so a process opens it once. nil options are the defaults.
+// Open starts MPI and returns a Comm of all ranks. Closing this Comm ends MPI, which cannot start
+// again in the process. nil options are the defaults.
 func Open(ctx context.Context, opts *Options) (comm.Comm, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -75,9 +79,10 @@ func Open(ctx context.Context, opts *Options) (comm.Comm, error) {
 	return r, nil
 }
 
-// launched returns the number of ranks that a launcher claims to have started, 0 without one.
+// launched returns the number of ranks that a launcher claims to have started, or 0 without a
+// launcher.
 func launched(getenv func(string) string) int {
-	// srun sets the last one, also if it starts ranks that do not find each other.
+	// srun sets the last variable, even if its ranks do not find each other.
 	for _, name := range []string{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"} {
 		if n, err := strconv.Atoi(getenv(name)); err == nil {
 			return n
@@ -86,9 +91,9 @@ func launched(getenv func(string) string) int {
 	return 0
 }
 
-// Run opens MPI, calls body with this process's rank, and closes the group. An error or a panic of
-// body ends the job: it is printed, and MPI_Abort kills the other ranks. The process of a rank that
-// fails exits with code 1, so Run returns an error only if MPI does not open.
+// Run opens MPI, calls body with the Comm of all ranks, and closes it. If body returns an error or
+// panics, Run prints the error, MPI_Abort kills the other ranks, and this process exits with code
+// 1. Run therefore returns an error only if MPI does not open.
 func Run(ctx context.Context, opts *Options, body func(ctx context.Context, c comm.Comm) error) error {
 	c, err := Open(ctx, opts)
 	if err != nil {
@@ -99,7 +104,7 @@ func Run(ctx context.Context, opts *Options, body func(ctx context.Context, c co
 		if returned {
 			return
 		}
-		// A panic, or an exit of the goroutine.
+		// body panicked or ended its goroutine.
 		err := fmt.Errorf("panic: %v\n%s", recover(), debug.Stack())
 		fail(c, err)
 	}()

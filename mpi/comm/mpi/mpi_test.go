@@ -45,7 +45,7 @@ func TestSignals(t *testing.T) {
 	eachLauncher(t, func(t *testing.T, l launcher) { l.start(t, 2, "signals", "GOGC=10").succeed(t, 2) })
 }
 
-// TestFailures has one rank of a job fail while the others wait.
+// TestFailures makes one rank of a job fail while the others wait.
 func TestFailures(t *testing.T) {
 	eachLauncher(t, func(t *testing.T, l launcher) {
 		for part, text := range map[string]string{
@@ -67,7 +67,8 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// TestKilled kills a rank while the others wait for it: the job ends, and no process of it is left.
+// TestKilled kills a rank while the others wait for it. The job must end, and no process may
+// remain.
 func TestKilled(t *testing.T) {
 	eachLauncher(t, func(t *testing.T, l launcher) {
 		const size = 2
@@ -77,7 +78,7 @@ func TestKilled(t *testing.T) {
 		for rank := range pids {
 			pids[rank] = readPid(t, filepath.Join(folder, strconv.Itoa(rank)))
 		}
-		time.Sleep(100 * time.Millisecond) // rank 0 gets to its barrier
+		time.Sleep(100 * time.Millisecond) // time for rank 0 to enter its barrier
 		killed := time.Now()
 		if err := kill(pids[size-1]); err != nil {
 			t.Fatal(err)
@@ -123,7 +124,7 @@ func readPid(t *testing.T, name string) int {
 	return 0
 }
 
-// TestOtherLauncher opens the library of another MPI than the one of the launcher.
+// TestOtherLauncher opens a library of another MPI than the launcher's.
 func TestOtherLauncher(t *testing.T) {
 	eachLauncher(t, func(t *testing.T, l launcher) {
 		for _, other := range launchers {
@@ -138,7 +139,8 @@ func TestOtherLauncher(t *testing.T) {
 	})
 }
 
-// TestNoLauncher has srun start ranks that do not find each other, as it does without its --mpi.
+// TestNoLauncher makes srun start ranks that do not find each other, as it does without its flag
+// --mpi.
 func TestNoLauncher(t *testing.T) {
 	eachLauncher(t, func(t *testing.T, l launcher) {
 		l.start(t, 0, "suite", "WEFT_MPI_LIBRARY="+l.soname, "SLURM_STEP_NUM_TASKS=2").fail(t, "the launcher has started 2 ranks")
@@ -162,8 +164,8 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
-// BenchmarkAllToAllV exchanges 64 MiB between two ranks. The rate is of what a rank sends, half of
-// it to itself.
+// BenchmarkAllToAllV exchanges 64 MiB between two ranks. The rate counts all bytes that a rank
+// sends, including the half that it sends to itself.
 func BenchmarkAllToAllV(b *testing.B) {
 	for _, l := range launchers {
 		b.Run(l.name, func(b *testing.B) {

@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// agent is the program by which Open MPI starts its daemon on another host: here in another network
-// namespace, under another host name. Its arguments are the address and the command.
+// agent is the program with which Open MPI starts its daemon on another host. Here the host is a
+// network namespace with another host name. The arguments are the address and the command.
 const agent = `#!/bin/sh
 shift
 exec ip netns exec %[1]s unshare --uts sh -c 'hostname %[1]s; exec sh -c "$1"' sh "$*"
 `
 
-// TestNamespaces runs two ranks in two network namespaces, which are two hosts to MPI. They
+// TestNamespaces runs two ranks in two network namespaces, which MPI treats as two hosts. They
 // exchange through TCP over a pair of virtual links.
 func TestNamespaces(t *testing.T) {
 	l := launchers[0]
@@ -32,7 +32,7 @@ func TestNamespaces(t *testing.T) {
 	if err := os.WriteFile(script, fmt.Appendf(nil, agent, there), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	// The launcher runs in the first namespace, as any command of the shell.
+	// The launcher runs in the first namespace.
 	l.prefix = []string{"ip", "netns", "exec", here, "unshare", "--uts", "sh", "-c", "hostname " + here + `; exec "$@"`, "sh"}
 	l.flags = []string{
 		"--mca", "plm_rsh_agent", script, "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--bind-to", "none",
@@ -49,8 +49,8 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// namespaces makes two network namespaces with a link between them, named as they are, and returns
-// the addresses of the ends.
+// namespaces creates two network namespaces with a link between them, and returns the addresses of
+// its ends. The ends have the names of the namespaces.
 func namespaces(t *testing.T, here, there string) [2]string {
 	if os.Getuid() != 0 {
 		t.Skip("network namespaces need root")
@@ -58,7 +58,7 @@ func namespaces(t *testing.T, here, there string) [2]string {
 	addresses := [2]string{"10.77.0.1", "10.77.0.2"}
 	t.Cleanup(func() {
 		for _, name := range []string{here, there} {
-			exec.Command("ip", "netns", "del", name).Run() // the link goes with it
+			exec.Command("ip", "netns", "del", name).Run() // also deletes the link
 		}
 	})
 	for _, command := range []string{

@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/mpi/comm/mpi"
 )
 
-// parts are what the ranks of jobs do.
+// parts maps names to what the ranks of a job do.
 var parts = map[string]func(t *testing.T, c comm.Comm) error{
 	"suite":   suite,
 	"signals": signals,
@@ -28,7 +28,7 @@ var parts = map[string]func(t *testing.T, c comm.Comm) error{
 	"large":   large,
 }
 
-// TestPart is a rank of a job.
+// TestPart runs a rank of a job.
 func TestPart(t *testing.T) {
 	part := os.Getenv(partVariable)
 	if part == "" {
@@ -46,7 +46,7 @@ func TestPart(t *testing.T) {
 	fmt.Println("part passed")
 }
 
-// suite runs the tests of all engines, with transfers in one round and in several.
+// suite runs the tests of package commtest, with transfers in one round and in several.
 func suite(t *testing.T, c comm.Comm) error {
 	launch := func(t *testing.T, body commtest.Body) {
 		if err := body(t.Context(), c); err != nil {
@@ -61,7 +61,7 @@ func suite(t *testing.T, c comm.Comm) error {
 	return nil
 }
 
-// signals exchanges while other goroutines keep the collector and the scheduler busy, which
+// signals runs exchanges while other goroutines keep the collector and the scheduler busy. Both
 // interrupt threads by signals.
 func signals(t *testing.T, c comm.Comm) error {
 	var stop atomic.Bool
@@ -98,8 +98,8 @@ func signals(t *testing.T, c comm.Comm) error {
 
 var sink atomic.Pointer[[]byte]
 
-// panics has the last rank panic while the others wait. Before, each rank recovers from a fault:
-// the handlers of Go are in place.
+// panics makes the last rank panic while the others wait. Before that, each rank recovers from a
+// fault, to check that Go's signal handlers are installed.
 func panics(t *testing.T, c comm.Comm) error {
 	if err := fault(); err == nil {
 		return fmt.Errorf("no fault")
@@ -118,7 +118,7 @@ func fault() (err error) {
 	return nil
 }
 
-// aborts has the last rank abort while the others wait.
+// aborts makes the last rank abort while the others wait.
 func aborts(t *testing.T, c comm.Comm) error {
 	if c.Rank() == c.Size()-1 {
 		time.Sleep(50 * time.Millisecond)
@@ -127,7 +127,7 @@ func aborts(t *testing.T, c comm.Comm) error {
 	return c.Barrier(t.Context())
 }
 
-// fails has MPI return an error on the last rank.
+// fails makes MPI return an error on the last rank.
 func fails(t *testing.T, c comm.Comm) error {
 	if c.Rank() == c.Size()-1 {
 		mpi.SendToNone(c)
@@ -135,7 +135,7 @@ func fails(t *testing.T, c comm.Comm) error {
 	return c.Barrier(t.Context())
 }
 
-// waits writes the ids of processes, and has all ranks but the last one wait for the last.
+// waits writes the process ids, and makes all other ranks wait for the last rank.
 func waits(t *testing.T, c comm.Comm) error {
 	name := filepath.Join(os.Getenv(folderVariable), strconv.Itoa(c.Rank()))
 	if err := os.WriteFile(name+".new", []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
@@ -150,7 +150,7 @@ func waits(t *testing.T, c comm.Comm) error {
 	return c.Barrier(t.Context())
 }
 
-// large sends a part of more bytes than an int32 counts to the next rank, with few that are not 0.
+// large sends a part of more than 2^31 bytes to the next rank. Few of the bytes are not 0.
 func large(t *testing.T, c comm.Comm) error {
 	const bytes, step = 1<<31 + 12_345, 100_003
 	send, recv := make([]byte, bytes), make([]byte, bytes)

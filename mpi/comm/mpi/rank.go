@@ -11,24 +11,23 @@ import (
 	"github.com/weftgo/weft/mpi/comm/internal/vote"
 )
 
-// rank implements comm.Comm: this process's end of a communicator.
+// rank implements comm.Comm for a communicator.
 type rank struct {
 	job        *job
 	thread     *clib.Thread
-	handle     uintptr // the MPI_Comm
+	handle     uintptr // MPI_Comm
 	rank, size int
 	closed     bool
 
-	// Memory that calls reuse.
-	vote  []vote.Vote // of this rank
+	// Calls reuse this memory.
+	vote  []vote.Vote // vote of this rank
 	votes []vote.Vote
 	sent  staging
 	got   staging
-	// status is room for an MPI_Status, which has 20 to 32 bytes.
+	// status is space for an MPI_Status, which has 20 to 32 bytes.
 	status [8]uint64
 }
 
-// newRank queries the rank and the size of a communicator.
 func newRank(j *job, t *clib.Thread, handle uintptr) *rank {
 	r := &rank{job: j, thread: t, handle: handle, vote: make([]vote.Vote, 1)}
 	t.Do(func() {
@@ -45,8 +44,8 @@ func (r *rank) Rank() int { return r.rank }
 
 func (r *rank) Size() int { return r.size }
 
-// collective lets all ranks vote and runs f on the thread of the group if all of them enter the
-// call. own is the fault that this rank finds with the call.
+// collective gathers the votes of all ranks. If all ranks enter the call, it runs f on the group's
+// thread. own is the reason why this rank does not enter.
 func (r *rank) collective(v vote.Vote, own error, f func()) error {
 	if r.closed || r.job.ended.Load() {
 		return fmt.Errorf("mpi: %s: %w", v.Call, device.ErrClosed)
@@ -59,7 +58,7 @@ func (r *rank) collective(v vote.Vote, own error, f func()) error {
 			f()
 		}
 	})
-	runtime.KeepAlive(f) // and the buffers of the call
+	runtime.KeepAlive(f) // including the buffers of the call
 	return err
 }
 
@@ -83,7 +82,7 @@ func (r *rank) AllReduceFloat(ctx context.Context, op comm.Op, values []float64)
 	return r.collective(v, err, func() { reduce(r, op, values) })
 }
 
-// colorOf returns a color in the form of MPI.
+// colorOf converts a color to the form that MPI takes.
 func colorOf(color int) int {
 	if color < 0 {
 		return undefined

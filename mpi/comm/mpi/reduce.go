@@ -9,13 +9,11 @@ import (
 	"github.com/weftgo/weft/mpi/comm/internal/vote"
 )
 
-// gatherWords gathers n 64-bit words of each rank.
 func (r *rank) gatherWords(from, to uintptr, n int) {
 	j := r.job
 	j.must(fnAllgather, from, uintptr(n), j.uint64s, to, uintptr(n), j.uint64s, r.handle)
 }
 
-// gather gathers the values of all ranks.
 func gather[T uint64 | float64](r *rank, send, recv []T) {
 	if 8*len(recv) <= maxBytes {
 		r.gatherWords(clib.Address(send), clib.Address(recv), len(send))
@@ -27,12 +25,13 @@ func gather[T uint64 | float64](r *rank, send, recv []T) {
 	})
 }
 
-// maxGathered is the number of values up to which each rank gathers all of them and combines them
-// itself, by one call of MPI instead of two.
+// maxGathered bounds the values that each rank gathers and combines by itself. This needs one call
+// of MPI instead of two.
 const maxGathered = 4096
 
-// reduce combines values in the order of ranks. MPI_Allreduce does not promise that all ranks get
-// the same bits of floats, and MPICH 4.0.2 compares MPI_UINT64_T as signed numbers.
+// reduce combines values in the order of ranks. It does not use MPI_Allreduce, which may return
+// different bits of floats on different ranks. Also, MPICH 4.0.2 compares MPI_UINT64_T as signed
+// numbers.
 func reduce[T uint64 | float64](r *rank, op comm.Op, values []T) {
 	if r.size*len(values) > maxGathered {
 		reduceShares(r, op, values)
@@ -43,7 +42,7 @@ func reduce[T uint64 | float64](r *rank, op comm.Op, values []T) {
 	combine(op, values, all)
 }
 
-// reduceShares combines a share of the values for all ranks on each rank.
+// reduceShares combines a share of the values on each rank, and then gathers the shares.
 func reduceShares[T uint64 | float64](r *rank, op comm.Op, values []T) {
 	_, each := vote.Share(len(values), 0, r.size)
 	sendBytes, recvBytes := make([]int64, r.size), make([]int64, r.size)
@@ -62,7 +61,8 @@ func reduceShares[T uint64 | float64](r *rank, op comm.Op, values []T) {
 	copy(values, all)
 }
 
-// combine stores the combination of arrays that lie one after another, in their order.
+// combine combines consecutive arrays of len(to) values, in their order, and stores the result in
+// to.
 func combine[T uint64 | float64](op comm.Op, to, arrays []T) {
 	n := copy(to, arrays)
 	for at := n; at < len(arrays); at += n {

@@ -39,10 +39,11 @@ const (
 	inProgress = 7       // ncclInProgress
 )
 
-// library is the opened NCCL.
+// library is the opened NCCL library.
 type library struct{ functions [nFunctions]uintptr }
 
-// openLibrary opens NCCL.
+// openLibrary opens the named library. Without a name it uses libraryVariable, and then the
+// system's default.
 func openLibrary(name string) (*library, error) {
 	if name == "" {
 		name = os.Getenv(libraryVariable)
@@ -57,12 +58,12 @@ func openLibrary(name string) (*library, error) {
 	return l, nil
 }
 
-// call calls a function and returns the error of its result.
+// call calls an NCCL function and returns an error if it fails.
 func (l *library) call(fn int, args ...uintptr) error {
 	return l.failure(fn, int32(clib.Call(l.functions[fn], args...)))
 }
 
-// failure returns the error of a function that has returned a result.
+// failure returns an error for a result of an NCCL function, or nil if the result is success.
 func (l *library) failure(fn int, result int32) error {
 	if result == 0 {
 		return nil
@@ -72,16 +73,15 @@ func (l *library) failure(fn int, result int32) error {
 		functionNames[fn], text, result)
 }
 
-// uniqueID stores the number of a new group.
 func (l *library) uniqueID(id []uint64) error {
 	err := l.call(fnUniqueID, clib.Address(id))
 	runtime.KeepAlive(id)
 	return err
 }
 
-// initRank joins the group of an id, of size ranks, and stores the handle of this rank's end. NCCL
-// takes the 128 bytes of the id by value: on the stack of x86-64, after the six arguments in
-// registers, and as the address of a copy on arm64.
+// initRank joins a group of size ranks, and stores the handle of this rank. NCCL takes the 128
+// bytes of the id by value. On x86-64 they are passed on the stack, after six arguments in
+// registers. On arm64 the address of a copy is passed.
 func (l *library) initRank(handle *uintptr, id []uint64, size, rank int) error {
 	args := []uintptr{clib.Pointer(handle), uintptr(size)}
 	if runtime.GOARCH == "amd64" {
@@ -97,7 +97,6 @@ func (l *library) initRank(handle *uintptr, id []uint64, size, rank int) error {
 	return err
 }
 
-// asyncError returns the error of work that has been submitted.
 func (t *transport) asyncError() error {
 	state := new(int32)
 	if err := t.call(fnAsyncError, t.handle, clib.Pointer(state)); err != nil {

@@ -1,14 +1,13 @@
-// Package nccl exchanges memory of NVIDIA GPUs through NCCL, between the GPUs of a host or of many.
-// It stands on another engine: on package mpi with one process for each GPU, or on package local
-// with one goroutine for each GPU of a process. That engine starts the ranks, exchanges host
-// memory, and ends the job when a rank dies.
+// Package nccl exchanges memory of NVIDIA GPUs through NCCL, between the GPUs of one host or of
+// several. It is based on another engine: on package mpi with one process per GPU, or on package
+// local with one goroutine per GPU. The base engine starts the ranks, exchanges host memory, and
+// ends the job when a rank dies.
 //
 // NCCL (libnccl.so.2) and the CUDA driver are opened at run time. The library is the one that
-// [Options] name. The next choices are the one that the environment variable WEFT_NCCL_LIBRARY
-// names, and the one that the system's loader finds. Python packages of NCCL have it in
-// nvidia/nccl/lib.
+// [Options] name. The next choices are the environment variable WEFT_NCCL_LIBRARY, and the library
+// that the system's loader finds. Python packages of NCCL have it in nvidia/nccl/lib.
 //
-// NCCL takes one rank for each GPU. Two H200 on NVLink send 264 GB/s each in parts of 256 MiB, by
+// NCCL supports one rank per GPU. Two H200 on NVLink send 264 GB/s each in parts of 256 MiB, by
 // NCCL 2.28.3 (2026-11-30).
 package nccl
 
@@ -28,9 +27,9 @@ type Options struct {
 	Library string
 }
 
-// New returns a Comm with the ranks of base that exchanges memory of dev, a device of package
-// device/cuda, through NCCL. Buffers of the host and of other devices go through base, if any rank
-// has one. New is collective. The Comm owns base: its Close closes base.
+// New returns a Comm with the ranks of base that exchanges memory of dev through NCCL. dev must be
+// a device of package device/cuda. If any rank passes a buffer of the host or of another device,
+// base performs the exchange. New is collective. The Comm owns base: its Close closes base.
 func New(ctx context.Context, base comm.Comm, dev device.Device, opts *Options) (comm.Comm, error) {
 	if opts == nil {
 		opts = new(Options)
@@ -43,7 +42,7 @@ func New(ctx context.Context, base comm.Comm, dev device.Device, opts *Options) 
 	ids, err := gpu.Agree(ctx, base, id, err)
 	if err == nil {
 		t.gpu.Thread.Do(func() { err = t.initRank(&t.handle, ids[:idWords], t.size, t.rank) })
-		// NCCL may fail on one rank only.
+		// NCCL may fail on some ranks only.
 		_, err = gpu.Agree(ctx, base, nil, err)
 	}
 	if err != nil {
@@ -56,16 +55,14 @@ func New(ctx context.Context, base comm.Comm, dev device.Device, opts *Options) 
 	return &gpu.Rank{Comm: base, Device: dev, Transport: t, Reopen: again}, nil
 }
 
-// transport implements gpu.Transport.
 type transport struct {
 	*library
 	gpu        *gpu.GPU
-	handle     uintptr // of the group, 0 without
+	handle     uintptr // handle of the group; 0 if none
 	rank, size int
 	aborted    <-chan struct{}
 }
 
-// open opens the libraries and the GPU of a rank.
 func open(base comm.Comm, dev device.Device, opts *Options) (*transport, error) {
 	g, err := gpu.Open(dev)
 	if err != nil {
@@ -79,11 +76,11 @@ func open(base comm.Comm, dev device.Device, opts *Options) (*transport, error) 
 	return &transport{library: l, gpu: g, rank: base.Rank(), size: base.Size(), aborted: gpu.Aborted(base)}, nil
 }
 
-// maxBytes bounds the bytes that a rank sends in one round. All-to-alls of several GPUs lose 12 to
-// 15 % of their speed above this size. It is a variable because tests lower it.
+// maxBytes bounds the bytes that a rank sends in one round. Above this size, all-to-alls of several
+// GPUs lose 12 to 15 % of their speed. It is a variable because tests lower it.
 var maxBytes = 512 << 20
 
-// Exchange implements gpu.Transport: a group of sends and receives for each round of pieces. The
+// Exchange implements gpu.Transport. Each round is a group of sends and receives of pieces. The
 // largest part of all ranks determines the number of rounds.
 func (t *transport) Exchange(p *gpu.Parts) (err error) {
 	piece := max(maxBytes/t.size, 1)
@@ -108,7 +105,7 @@ func (t *transport) Exchange(p *gpu.Parts) (err error) {
 	return err
 }
 
-// round submits the exchange of at most piece bytes of each part, from a position on.
+// round submits the exchange of at most piece bytes of each part, from offset at.
 func (t *transport) round(p *gpu.Parts, at, piece int) error {
 	if err := t.call(fnGroupStart); err != nil {
 		return err
@@ -133,18 +130,19 @@ func (t *transport) round(p *gpu.Parts, at, piece int) error {
 	return err
 }
 
-// abandon ends the group on the thread, and with it the work that reads and writes buffers.
+// abandon aborts the group, and waits until its work no longer accesses buffers. It must run on the
+// thread.
 func (t *transport) abandon() {
 	if t.handle == 0 {
 		return
 	}
-	t.call(fnAbort, t.handle) // an error here adds nothing to the one before
+	t.call(fnAbort, t.handle) // ignores the error, because an earlier one is returned
 	t.handle = 0
 	t.gpu.Drain()
 }
 
-// Close implements gpu.Transport. It does not destroy an aborted group, which could wait for other
-// ranks.
+// Close implements gpu.Transport. It does not destroy an aborted group, because that could wait for
+// other ranks.
 func (t *transport) Close(aborted bool) (err error) {
 	t.gpu.Thread.Do(func() {
 		if aborted {

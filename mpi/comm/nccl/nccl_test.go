@@ -16,14 +16,14 @@ import (
 	"github.com/weftgo/weft/mpi/comm/nccl"
 )
 
-// engine returns the engine over a library.
+// engine returns the engine that uses a library.
 func engine(library string) gputest.Engine {
 	return func(ctx context.Context, base comm.Comm, dev device.Device) (comm.Comm, error) {
 		return nccl.New(ctx, base, dev, &nccl.Options{Library: library})
 	}
 }
 
-// TestConformance exchanges in one round and in many.
+// TestConformance runs exchanges in one round and in several.
 func TestConformance(t *testing.T) {
 	engine := engine(gputest.Stub(t))
 	for _, test := range []struct{ size, bound int }{{1, 512 << 20}, {2, 512 << 20}, {7, 512 << 20}, {2, 100_000}, {5, 100_000}} {
@@ -36,8 +36,7 @@ func TestConformance(t *testing.T) {
 
 func TestAbort(t *testing.T) { commtest.Abort(t, gputest.Open(t, engine(gputest.Stub(t)))) }
 
-// TestFailures has NCCL fail: on rank 0, which submits no work for which the others wait, and on
-// all ranks while they wait.
+// TestFailures makes NCCL fail on rank 0, which submits no work, and on all ranks while they wait.
 func TestFailures(t *testing.T) {
 	engine := engine(gputest.Stub(t))
 	for n, text := range map[int]string{
@@ -57,7 +56,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestNewFails has one rank without NCCL: New fails on all.
+// TestNewFails opens no NCCL on one rank, and expects New to fail on all ranks.
 func TestNewFails(t *testing.T) {
 	library := gputest.Stub(t)
 	devices := gputest.Hosts(t, 3)
@@ -80,7 +79,7 @@ func TestNewFails(t *testing.T) {
 	}
 }
 
-// TestOtherDevice has New refuse a device that is no GPU.
+// TestOtherDevice expects New to return an error for a device that is not a GPU.
 func TestOtherDevice(t *testing.T) {
 	dev := gputest.Hosts(t, 1)[0]
 	if _, err := nccl.New(t.Context(), local.New(1)[0], dev, nil); !errors.Is(err, device.ErrUnsupported) {

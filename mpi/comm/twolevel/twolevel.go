@@ -1,7 +1,8 @@
-// Package twolevel exchanges small messages between many ranks in two steps: within nodes, and then
-// between the ranks of equal number of all nodes. A rank of P nodes with Q ranks each sends P+Q
-// messages instead of P·Q, and each is Q times as long between nodes. Every byte is copied three
-// times more, so large messages go to their ranks at once.
+// Package twolevel exchanges small messages between many ranks in two steps: first within nodes,
+// then between nodes. In the second step, a rank exchanges with the ranks that have the same number
+// in other nodes. With P nodes of Q ranks, a rank sends P+Q messages instead of P·Q, and messages
+// between nodes are Q times as long. Every byte is copied three more times, so large messages are
+// sent directly.
 package twolevel
 
 import (
@@ -15,22 +16,22 @@ import (
 	"github.com/weftgo/weft/mpi/comm/internal/vote"
 )
 
-// minMessage is the mean length of messages from which the bandwidth of a network bounds an
-// exchange, and not the number of messages.
+// minMessage is the mean message length for a direct exchange. From this length on, the bandwidth
+// of a network bounds an exchange, and not the number of messages.
 const minMessage = 256 << 10
 
 // ranks implements comm.Comm.
 type ranks struct {
 	comm.Comm
-	node, rail comm.Comm // ranks of this node; those with this rank's number in all nodes
+	node, rail comm.Comm // ranks of this node; ranks with this rank's number in all nodes
 	votes      []vote.Vote
-	buf        [3][]byte // kept for the next exchange
+	buf        [3][]byte // memory that exchanges reuse
 	closed     bool
 }
 
-// New returns a Comm with the ranks of base, which are numbered node by node, perNode on each. New
-// is collective. The Comm owns base: its Close closes base. It returns base itself with one node,
-// or with one rank on each.
+// New returns a Comm with the ranks of base, which must be numbered node by node, perNode on each
+// node. New is collective. The Comm owns base: its Close closes base. With one node, or one rank
+// per node, New returns base itself.
 func New(ctx context.Context, base comm.Comm, perNode int) (comm.Comm, error) {
 	if perNode < 1 || base.Size()%perNode != 0 {
 		return nil, fmt.Errorf("twolevel: %d ranks on nodes of %d", base.Size(), perNode)
@@ -54,7 +55,8 @@ func (r *ranks) AllToAllV(
 	ctx context.Context, send comm.Buf, sendBytes []int64, recv comm.Buf, recvBytes []int64,
 ) error {
 	if r.closed {
-		return r.Comm.AllToAllV(ctx, send, sendBytes, recv, recvBytes) // it returns the error
+		// returns the error of a closed Comm
+		return r.Comm.AllToAllV(ctx, send, sendBytes, recv, recvBytes)
 	}
 	v, own := vote.Parts(ctx, r.Rank(), r.Size(), send, sendBytes, recv, recvBytes)
 	onDevice := uint64(0)
@@ -81,14 +83,13 @@ func (r *ranks) AllToAllV(
 	return r.exchange(ctx, send.Host, sendBytes, recv, recvBytes)
 }
 
-// words views votes in the form of AllGather.
 func words(v []vote.Vote) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*vote.Words)
 }
 
-// exchange sends each rank of the node the parts for the ranks of its number in all nodes, which
-// then forwards them. The bytes of a node lie in the order of its ranks, so they are received in
-// place.
+// exchange sends to each rank j of the node the parts for rank j of every node. Rank j then
+// forwards them to those ranks. The bytes that arrive from a node are in the order of its ranks, so
+// they are received in place.
 func (r *ranks) exchange(
 	ctx context.Context, send []byte, sendBytes []int64, recv comm.Buf, recvBytes []int64,
 ) error {
@@ -111,7 +112,8 @@ func (r *ranks) exchange(
 		}
 		toNode[j] = int64(len(out) - before)
 	}
-	// size is the length of the part of rank i of this node for the rank of this number in node m.
+	// size returns the length of the part that rank i of this node sends to the rank with this
+	// rank's number in node m.
 	size := func(i, m int) int { return int(sizes[i*r.Size()+m*perNode+r.node.Rank()]) }
 	total := 0
 	for i := range fromNode {
@@ -125,7 +127,7 @@ func (r *ranks) exchange(
 	if err := r.node.AllToAllV(ctx, comm.Host(out), toNode, comm.Host(in), fromNode); err != nil {
 		return err
 	}
-	// By rank of the node, then node: now by node, then rank.
+	// Reorder the parts: they arrive by rank, then by node, and are sent by node, then by rank.
 	next := vote.Starts(fromNode)
 	onward, toRail, fromRail := r.buf[2][:0], make([]int64, nodes), make([]int64, nodes)
 	for m := range nodes {

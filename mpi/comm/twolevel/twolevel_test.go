@@ -50,7 +50,7 @@ func (c counted) Split(ctx context.Context, color, key int) (comm.Comm, error) {
 	return counted{part, c.messages}, err
 }
 
-// Small messages go in two steps, large ones at once, and both arrive.
+// Small messages are exchanged in two steps, and large ones directly. Both arrive.
 func TestSteps(t *testing.T) {
 	const nodes, perNode = 6, 4
 	for _, tt := range []struct{ part, messages int }{{100, nodes + perNode}, {300 << 10, nodes * perNode}} {
@@ -91,7 +91,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// Nodes of unequal numbers of ranks are refused on all ranks.
+// Nodes with different numbers of ranks are an error on all ranks.
 func TestUneven(t *testing.T) {
 	err := local.Run(t.Context(), 5, func(ctx context.Context, c comm.Comm) error {
 		for _, perNode := range []int{0, -1, 2, 6} {

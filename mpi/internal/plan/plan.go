@@ -1,7 +1,7 @@
-// Package plan predicts the cost of a map over many processors: memory, processors, and the time of
-// a batch. The model is closed: a batch is partitioned by rank, exchanged, looked up, and its
-// answers are exchanged back. Each step is a count divided by a rate that was measured on one
-// processor or one pair of them. Nothing here was measured on more.
+// Package plan predicts the cost of a map over many processors: memory, number of processors, and
+// time per batch. In the model, a batch is partitioned by rank, exchanged and looked up, and the
+// answers are exchanged back. The time of a step is a count divided by a rate. Rates were measured
+// on one processor or one pair of them, and not on more.
 package plan
 
 import (
@@ -9,33 +9,34 @@ import (
 	"math"
 )
 
-// Processor holds a shard: a GPU, or a node that works with its CPUs.
+// Processor holds a shard. It is a GPU, or a node that uses its CPUs.
 type Processor struct {
 	Name    string
 	Memory  float64 // bytes for tables
-	PerNode int     // processors of a node
-	Stream  float64 // bytes a second that a pass over a batch reads and writes
-	Lookups float64 // a second, of keys and values of 64 bits at load 0.8
+	PerNode int     // processors per node
+	Stream  float64 // bytes per second that a pass over a batch reads and writes
+	Lookups float64 // keys per second, for keys and values of 64 bits at load 0.8
 	Inserts float64
-	Inner   Link // between processors of a node
+	Inner   Link // link between processors of a node
 }
 
 // Link is a connection between processors.
 type Link struct {
 	Name    string
-	Latency float64 // seconds for each peer
-	Rate    float64 // bytes a second, out of each processor
+	Latency float64 // seconds per peer
+	Rate    float64 // bytes per second that each processor sends
 }
 
-// Processors lists those with measured rates. Rates of the H200 are those of package linear on one,
-// and of NCCL between two. The CPU's are those of two cores of a Xeon, times 32.
+// Processors lists the processors with measured rates. The rates of the H200 were measured with
+// package linear on one GPU, and with NCCL between two. The rates of the CPU are those of two cores
+// of a Xeon, times 32.
 var Processors = []Processor{
 	{Name: "h200", Memory: 120e9, PerNode: 8, Stream: 4273e9, Lookups: 23.6e9, Inserts: 9.8e9,
 		Inner: Link{"NVLink", 4e-6, 327e9}},
 	{Name: "cpu", Memory: 900e9, PerNode: 1, Stream: 12.6e9 * 32, Lookups: 27.5e6 * 32, Inserts: 15.6e6 * 32},
 }
 
-// Find returns the processor of a name.
+// Find returns the processor with the given name.
 func Find(name string) (Processor, error) {
 	for _, p := range Processors {
 		if p.Name == name {
@@ -45,35 +46,36 @@ func Find(name string) (Processor, error) {
 	return Processor{}, fmt.Errorf("%.40q: want h200 or cpu", name)
 }
 
-// NIC returns the link of a network card of a number of Gbit a second. Data gets 0.9 of that.
+// NIC returns the link of a network card with the given Gbit per second. Data gets 0.9 of this
+// rate.
 func NIC(gbit float64) Link { return Link{fmt.Sprintf("%g Gbit/s", gbit), 8e-6, gbit / 8 * .9 * 1e9} }
 
-// Job is a map and the processors for it.
+// Job describes a map and the processors that hold it.
 type Job struct {
 	Keys     float64
-	Key      float64 // bytes of a key
-	Value    float64 // bytes of a value
-	Load     float64 // share of slots that are taken
+	Key      float64 // bytes per key
+	Value    float64 // bytes per value
+	Load     float64 // share of slots in use
 	Replicas float64
 	On       Processor
-	NIC      Link // of each processor
-	Ranks    int  // 0: the minimum with enough memory
+	NIC      Link // link of each processor to other nodes
+	Ranks    int  // number of processors; 0: the minimum with enough memory
 }
 
-// Cost is the cost of the map of a job.
+// Cost is the cost of a map.
 type Cost struct {
-	Bytes   float64 `json:"bytes"` // of tables, without replicas
+	Bytes   float64 `json:"bytes"` // size of the tables, without replicas
 	Ranks   int     `json:"ranks"`
 	Nodes   int     `json:"nodes"`
-	Fill    float64 `json:"fill_seconds"` // in which all pairs cross the links once
-	Failure float64 `json:"failure_days"` // between failures of any of the processors
+	Fill    float64 `json:"fill_seconds"` // time in which all pairs cross the links once
+	Failure float64 `json:"failure_days"` // mean time between failures of any processor
 }
 
-// failures is the number of failures of a GPU in a day, in the record of one training run of
-// 16,384.
+// failures is the number of failures per GPU and day, in the log of one training run on 16,384
+// GPUs.
 const failures = 4.7e-4
 
-// Cost returns the cost of the map.
+// Cost returns the cost of the job's map.
 func (j *Job) Cost() Cost {
 	n := Cost{Bytes: j.Keys * (j.Key + j.Value) / j.Load, Ranks: j.Ranks}
 	if n.Ranks == 0 {
@@ -85,7 +87,7 @@ func (j *Job) Cost() Cost {
 	return n
 }
 
-// link returns the slowest link between a number of ranks.
+// link returns the slowest link that the given number of ranks use.
 func (j *Job) link(ranks int) Link {
 	if ranks <= j.On.PerNode && j.On.PerNode > 1 {
 		return j.On.Inner
@@ -93,17 +95,19 @@ func (j *Job) link(ranks int) Link {
 	return j.NIC
 }
 
-// Batch is the prediction of one call with a number of keys on each rank.
+// Batch is the prediction for one call.
 type Batch struct {
-	Keys      float64 `json:"keys"` // of each rank
+	Keys      float64 `json:"keys"` // keys per rank
 	Seconds   float64 `json:"seconds"`
-	PerRank   float64 `json:"per_rank"` // keys a second
+	PerRank   float64 `json:"per_rank"` // keys per second
 	Total     float64 `json:"total"`
-	TwoLevels bool    `json:"two_levels"` // exchanged within nodes first, then between them
-	Message   float64 `json:"message"`    // bytes from a rank to another
-	Largest   float64 `json:"largest"`    // message from a rank over the mean, of random keys
-	Skew      float64 `json:"skew"`       // keys of the fullest rank over the mean, of random keys
-	Bound     string  `json:"bound"`      // the step that takes longest
+	TwoLevels bool    `json:"two_levels"` // the exchange is first within nodes, then between them
+	Message   float64 `json:"message"`    // bytes that a rank sends to another
+	// largest message from a rank divided by the mean, for random keys
+	Largest float64 `json:"largest"`
+	// largest number of keys on a rank divided by the mean, for random keys
+	Skew  float64 `json:"skew"`
+	Bound string  `json:"bound"` // step that takes longest
 }
 
 // Exchange describes the exchange of a batch in words.
@@ -114,20 +118,21 @@ func (b Batch) Exchange() string {
 	return "flat"
 }
 
-// minMessage is the size below which latency, not the link, bounds an exchange.
+// minMessage is the message size below which latency bounds an exchange, and not the link's rate.
 const minMessage = 256 << 10
 
-// Lookup predicts a call of Get.
+// Lookup predicts a call of Get with the given keys per rank.
 func (j *Job) Lookup(ranks int, keys float64) Batch {
 	return j.batch(ranks, keys, j.Key, j.Value, j.On.Lookups)
 }
 
-// Insert predicts a call of Put, which answers with one byte for each key.
+// Insert predicts a call of Put with the given keys per rank. Its answer takes one byte per key.
 func (j *Job) Insert(ranks int, keys float64) Batch {
 	return j.batch(ranks, keys, j.Key+j.Value, 1, j.On.Inserts)
 }
 
-// batch predicts a call that sends and receives a number of bytes for each key.
+// batch predicts a call that sends out bytes and receives back bytes per key. The table processes
+// rate keys per second.
 func (j *Job) batch(ranks int, keys, out, back, rate float64) Batch {
 	b := Batch{Keys: keys, Message: out * keys / float64(ranks), Largest: 1, Skew: 1}
 	table, deal := keys/rate, keys*2*(j.Key+j.Value)/j.On.Stream
@@ -159,8 +164,8 @@ func (j *Job) batch(ranks int, keys, out, back, rate float64) Batch {
 	return b
 }
 
-// exchange returns the seconds of two exchanges between all ranks: those that do not depend on the
-// number of bytes, and those that do.
+// exchange returns the seconds of two exchanges between all ranks. latency does not depend on the
+// number of bytes, and link does.
 func (j *Job) exchange(ranks int, bytes float64) (latency, link float64) {
 	l, p := j.link(ranks), float64(ranks)
 	if ranks == 1 {
@@ -169,8 +174,8 @@ func (j *Job) exchange(ranks int, bytes float64) (latency, link float64) {
 	return 2 * l.Latency * p, bytes * (p - 1) / (p * l.Rate)
 }
 
-// twoLevels returns the same of exchanges within nodes, and between the processors of equal number
-// of all nodes after that.
+// twoLevels returns the seconds of exchanges within nodes, followed by exchanges between processors
+// with the same number in all nodes. See exchange for the results.
 func (j *Job) twoLevels(ranks int, bytes float64) (latency, link float64) {
 	inner, nodes := float64(j.On.PerNode), math.Ceil(float64(ranks)/float64(j.On.PerNode))
 	latency = 2 * (j.On.Inner.Latency*inner + j.NIC.Latency*nodes)

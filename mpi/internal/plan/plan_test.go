@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// peers is a job with the rates of tables of others, for which figures were computed by hand.
+// peers returns a job with the rates of other tables, for which figures were computed by hand.
 func peers() *Job {
 	return &Job{Keys: 1e12, Key: 8, Value: 8, Load: .85, Replicas: 1, NIC: Link{Latency: 8e-6, Rate: 45e9},
 		On: Processor{Memory: 120e9, PerNode: 8, Stream: 4273e9, Lookups: 3e9, Inserts: 3e9, Inner: Link{Latency: 4e-6, Rate: 120e9}}}
@@ -13,7 +13,7 @@ func peers() *Job {
 
 func near(got, want, tolerance float64) bool { return math.Abs(got-want) <= tolerance*want }
 
-// A table of 10^12 keys takes as many GPUs as computed by hand, by its bytes and load.
+// The number of GPUs for a table of 10^12 keys is as computed by hand.
 func TestNeed(t *testing.T) {
 	for _, tt := range []struct {
 		key, value, load, replicas float64
@@ -46,7 +46,7 @@ func TestNeed(t *testing.T) {
 	}
 }
 
-// Batches take as long as computed by hand, in flat exchanges.
+// The times of batches in flat exchanges are as computed by hand.
 func TestBatch(t *testing.T) {
 	for _, tt := range []struct {
 		keys  float64
@@ -61,7 +61,7 @@ func TestBatch(t *testing.T) {
 			t.Errorf("%g keys, %d ranks: %.3g ms, want %.3g", tt.keys, tt.ranks, b.Seconds*1e3, tt.ms)
 		}
 	}
-	// Of small messages the flat exchange is bound by latency, and two levels are faster.
+	// Latency bounds a flat exchange of small messages, so two levels are faster.
 	j := peers()
 	j.On.PerNode = 1
 	flat := j.Lookup(168, 1e6)
@@ -79,7 +79,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// A rank by itself exchanges nothing, and larger networks never take longer.
+// A single rank exchanges nothing, and a faster network takes less time.
 func TestLimits(t *testing.T) {
 	j := peers()
 	if b := j.Lookup(1, 1e6); b.Seconds != 1e6/3e9 || b.Bound != "table" || b.Skew != 1 {

@@ -14,57 +14,57 @@ import (
 )
 
 const (
-	// pieceSize is the size of a stream's pieces in bytes. coresPiece is its minimum per core, so
-	// that many cores have enough to share.
+	// pieceSize is the size of a stream's pieces in bytes, but at least coresPiece per core, so
+	// that all cores have work.
 	pieceSize  = 16 << 20
 	coresPiece = 1 << 20
-	// rangeSize is the part of a piece that a worker takes at a time, in bytes.
+	// rangeSize is the number of bytes of a piece that a worker takes at a time.
 	rangeSize = 128 << 10
 	// blockItems is the number of items that a worker splits, hashes and counts at a time. Their
-	// spans and keys stay in the first-level cache.
+	// spans and keys fit in the first-level cache.
 	blockItems = 256
-	// roundRows ends a round when a worker has that many rows, which bounds their memory.
+	// roundRows bounds the rows of a worker, and thereby their memory. A round ends when a worker
+	// has reached it.
 	roundRows = 256 << 10
-	// rowBytes is the size of a row, in a worker and in the rows of all workers.
+	// rowBytes is the size of a row, which exists in a worker and in the rows of all workers.
 	rowBytes = 2 * (16 + 8)
 )
 
-// Options change how a [Counter] works. The zero value is the default.
+// Options configure a [Counter]. The zero value has the defaults.
 type Options struct {
-	// Workers is the number of goroutines that count; default GOMAXPROCS.
+	// Workers is the number of goroutines that count. Default: GOMAXPROCS.
 	Workers int
-	// Progress, if not nil, is called by [Counter.Read] with the number of
-	// bytes counted since the last call.
+	// Progress, if not nil, is called by [Counter.Read] with the number of bytes counted since the
+	// last call.
 	Progress func(bytes int)
-	// Memory and TempDir are those of [group.Options]: items that exceed Memory are spilled to a
-	// temporary file.
+	// Memory and TempDir have the meaning of the same fields of [group.Options]. Items that exceed
+	// Memory go to a temporary file.
 	Memory  int64
 	TempDir string
 }
 
-// Counter counts the distinct items of streams. Its methods must not be called
-// at the same time.
+// Counter counts the distinct items of streams. Only one of its methods may run at a time.
 type Counter struct {
 	dev       device.Host
 	by        Splitter
 	opts      Options
 	groups    *group.Groups
 	workers   []*worker
-	rows      rows // of one round
+	rows      rows // rows of one round
 	pieceSize int
-	roundRows int       // the constant, or fewer
-	spare     [2][]byte // buffers for pieces, kept between streams
+	roundRows int       // constant roundRows, or less
+	spare     [2][]byte // buffers for pieces, reused for the next stream
 	bytes     int
-	err       error // error of the first Read that failed
+	err       error // error of the first failed Read
 }
 
-// rows are items, which lie in a piece, with their counts.
+// rows holds items and their counts. Items point into a piece.
 type rows struct {
 	items  []string
 	counts []uint64
 }
 
-// New returns a counter of the items that by finds, on a host device.
+// New returns a counter of the items that by finds. dev must be a host device.
 func New(dev device.Device, by Splitter, opts *Options) (*Counter, error) {
 	return newCounter(dev, by, opts, arena.NewHasher())
 }
@@ -81,7 +81,7 @@ func newCounter(dev device.Device, by Splitter, opts *Options, h arena.Hasher) (
 	c.pieceSize, c.roundRows = max(pieceSize, n*coresPiece), roundRows
 	o := &group.Options{TempDir: c.opts.TempDir}
 	if m := c.opts.Memory; m > 0 {
-		// Three eighths are for pieces and their rows, and later for sorting.
+		// The other three eighths are for pieces and their rows, and later for sorting.
 		o.Memory = max(m/8*5, min(m, group.MinMemory))
 		c.pieceSize = int(min(int64(c.pieceSize), max(m/32, firstPiece)))
 		c.roundRows = int(min(roundRows, m/16/int64(rowBytes*n)))
@@ -99,19 +99,19 @@ func newCounter(dev device.Device, by Splitter, opts *Options, h arena.Hasher) (
 	return c, nil
 }
 
-// Close frees the memory of a counter, and its temporary file.
+// Close frees the memory of the counter and its temporary file.
 func (c *Counter) Close() error { return c.groups.Close() }
 
-// Spilled returns the number of bytes spilled to the temporary file so far.
+// Spilled returns the number of bytes in the temporary file.
 func (c *Counter) Spilled() int64 { return c.groups.Spilled() }
 
-// Totals are the sums over all streams read.
+// Totals describes all streams that were read.
 type Totals struct {
-	Items int // items, with repetitions
-	Bytes int // bytes read, separators included
+	Items int // number of items, with repetitions
+	Bytes int // number of bytes, including separators
 }
 
-// Totals returns the sums over all streams read so far.
+// Totals returns the totals of all streams read so far.
 func (c *Counter) Totals() Totals {
 	t := Totals{Bytes: c.bytes}
 	for _, w := range c.workers {
@@ -125,16 +125,15 @@ type worker struct {
 	cache
 	rows
 	hasher arena.Hasher
-	added  int // items counted so far
+	added  int // number of items counted
 }
 
-// emit makes a row of an item and its count.
 func (w *worker) emit(item string, n uint64) {
 	w.items = append(w.items, item)
 	w.counts = append(w.counts, n)
 }
 
-// ranges distributes a piece to the workers.
+// ranges distributes the ranges of a piece to workers.
 type ranges struct {
 	by    Splitter
 	mu    sync.Mutex
@@ -142,7 +141,8 @@ type ranges struct {
 	next  int
 }
 
-// nextRange returns the next range, [lo,hi), of whole items; false at the end.
+// nextRange returns the next range [lo,hi) of whole items. It returns false at the end of the
+// piece.
 func (r *ranges) nextRange() (lo, hi int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,8 +155,8 @@ func (r *ranges) nextRange() (lo, hi int, ok bool) {
 	return lo, hi, true
 }
 
-// count counts the items of a piece, in rounds. The workers count until the piece ends or they have
-// many rows, which are then added together.
+// count counts the items of a piece in rounds. A round ends with the piece, or when workers have
+// enough rows. The rows of all workers are then added to the groups together.
 func (c *Counter) count(ctx context.Context, data []byte) error {
 	r := &ranges{by: c.by, piece: data}
 	for r.next < len(data) {
@@ -179,7 +179,7 @@ func (c *Counter) count(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// countRange counts the items of b from offset pos on.
+// countRange counts the items of b from offset pos.
 func (w *worker) countRange(by Splitter, b []byte, pos int) {
 	if w.buckets == nil {
 		w.buckets = make([]bucket, 1<<cacheBits)
@@ -213,7 +213,7 @@ func (w *worker) countRange(by Splitter, b []byte, pos int) {
 	}
 }
 
-// itemAt returns an item as a string that is valid as long as its piece.
+// itemAt returns an item as a string, which is valid as long as its piece.
 func itemAt(padded []byte, s span) string { return unsafe.String(&padded[s.off], s.n) }
 
 // add adds the rows of all workers to the groups.
@@ -239,14 +239,14 @@ func (c *Counter) add(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// KeepError is the error of storing items, in memory or in the temporary file. Other errors are
-// those of the stream.
+// KeepError means that items could not be stored, in memory or in the temporary file. All other
+// errors come from the stream.
 type KeepError struct{ Err error }
 
 func (e *KeepError) Error() string { return e.Err.Error() }
 func (e *KeepError) Unwrap() error { return e.Err }
 
-// parallel runs f for each of the first n workers, and waits.
+// parallel runs f for the first n workers and waits.
 func (c *Counter) parallel(n int, f func(w *worker)) {
 	n = min(n, len(c.workers))
 	var wg sync.WaitGroup

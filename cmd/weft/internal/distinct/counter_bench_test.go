@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/arena"
 )
 
-// benchText is the file that WEFT_BENCH_TEXT names, or words with the frequencies of a natural
+// benchText returns the file that WEFT_BENCH_TEXT names, or words with the frequencies of natural
 // text.
 func benchText(b *testing.B) []byte {
 	if name := os.Getenv("WEFT_BENCH_TEXT"); name != "" {

@@ -29,7 +29,7 @@ type result struct {
 
 func (r result) String() string { return fmt.Sprintf("%d %q", r.count, r.item) }
 
-// naive defines the result of a count: a Go map over the items, sorted.
+// naive returns the expected result of a count: the items of a Go map, sorted.
 func naive(by Splitter, streams ...string) []result {
 	m := make(map[string]uint64)
 	for _, s := range streams {
@@ -83,7 +83,7 @@ type fataler interface {
 	Fatal(...any)
 }
 
-// top returns the first n items, all if n is 0.
+// top returns the first n items, or all if n is 0.
 func top(t fataler, c *Counter, n int) (items []Item) {
 	t.Helper()
 	r, err := c.Top(context.Background(), n)
@@ -103,7 +103,7 @@ func top(t fataler, c *Counter, n int) (items []Item) {
 	return items
 }
 
-// open makes a counter on a new device.
+// open returns a counter on a new device.
 func open(t testing.TB, by Splitter, opts *Options, h arena.Hasher) *Counter {
 	t.Helper()
 	dev, err := cpu.Open(nil)
@@ -132,7 +132,7 @@ func mustRecords(t testing.TB, n int) Splitter {
 	return by
 }
 
-// weak returns a hasher under which all long items have one of four keys.
+// weak returns a hasher that gives all long items one of four keys.
 func weak() arena.Hasher {
 	h := arena.NewHasher()
 	good := h.Hash
@@ -211,7 +211,7 @@ func text(rng *rand.Rand, distinct, size int) []byte {
 	return b
 }
 
-// TestAgainstNaive forces the effects of large inputs on small ones: items across pieces,
+// TestAgainstNaive reproduces the effects of large inputs with small ones: items that span pieces,
 // evictions, colliding keys, several rounds.
 func TestAgainstNaive(t *testing.T) {
 	dev, err := cpu.Open(nil)
@@ -300,7 +300,8 @@ func TestManyItems(t *testing.T) {
 	}
 }
 
-// While few items repeat, the cache is bypassed. When they repeat again, it counts them.
+// While few items repeat, the cache is bypassed. When items repeat again, they are counted in the
+// cache.
 func TestCacheRests(t *testing.T) {
 	var b []byte
 	for i := range 300_000 {
@@ -322,7 +323,7 @@ func TestCacheRests(t *testing.T) {
 	}
 }
 
-// TestSameResultEveryRun: the result depends on neither the seed nor the schedule.
+// The result depends neither on the seed nor on the schedule.
 func TestSameResultEveryRun(t *testing.T) {
 	s := text(rand.New(rand.NewPCG(5, 6)), 50_000, 1<<20)
 	var first []result
@@ -435,7 +436,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestCancel: Read returns although the reader blocks.
+// Read returns even if the reader blocks.
 func TestCancel(t *testing.T) {
 	r, w := io.Pipe()
 	defer w.Close()

@@ -6,13 +6,13 @@ import (
 	"io"
 )
 
-// lineReader reads a stream of lines. If a lone \r ends the first line, all of \r, \r\n and \n end
-// lines, and are read as \n. Otherwise the stream is unchanged.
+// lineReader normalizes line ends. If a lone \r ends the first line, all line ends (\r, \r\n and
+// \n) become \n. Otherwise the stream is unchanged.
 type lineReader struct {
 	r       *bufio.Reader
 	decided bool
 	returns bool // \r ends lines
-	held    bool // the last byte was a \r that ended a line
+	held    bool // the last byte was a \r, which was replaced
 }
 
 func newLineReader(r io.Reader) *lineReader { return &lineReader{r: bufio.NewReader(r)} }
@@ -28,7 +28,7 @@ func (l *lineReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// decide finds the first end of a line. A \r at the end of b waits for the next byte.
+// decide finds the first line end. If b ends with a \r, it peeks at the next byte.
 func (l *lineReader) decide(b []byte) {
 	at := bytes.IndexAny(b, "\r\n")
 	if at < 0 {
@@ -44,7 +44,7 @@ func (l *lineReader) decide(b []byte) {
 	}
 }
 
-// replace replaces all ends of lines by \n.
+// replace replaces each line end with \n.
 func (l *lineReader) replace(b []byte) int {
 	n := 0
 	for _, c := range b {

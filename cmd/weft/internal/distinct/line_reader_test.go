@@ -32,8 +32,8 @@ func TestLineReader(t *testing.T) {
 	}
 }
 
-// A \r that is the last byte of a buffer is read into it, however small the buffer is. Pieces of a
-// stream may end anywhere.
+// The result does not depend on the size of the buffer, even if its last byte is a \r, because
+// pieces of a stream may end anywhere.
 func TestReturnAtTheEndOfABuffer(t *testing.T) {
 	for _, text := range []string{"ab\r\ncd\r\n", "ab\rcd\r", "\r\n", "\r"} {
 		want, err := io.ReadAll(newLineReader(strings.NewReader(text)))

@@ -6,26 +6,26 @@ import (
 )
 
 const (
-	// firstPiece is the size of a stream's first piece in bytes. It is small because most files
-	// are. Pieces grow by pieceGrowth up to Counter.pieceSize.
+	// firstPiece is the size of a stream's first piece in bytes. It is small because most files are
+	// small. Pieces grow by the factor pieceGrowth up to Counter.pieceSize.
 	firstPiece  = 256 << 10
 	pieceGrowth = 4
-	// maxEmptyReads is the number of consecutive empty reads before the reader counts as broken.
+	// maxEmptyReads is the number of consecutive reads that may return neither bytes nor an error.
 	maxEmptyReads = 100
 )
 
-// piece is a part of a stream with whole items, or the error at its end.
+// piece is a part of a stream that consists of whole items, or an error.
 type piece struct {
-	data []byte // with pad bytes after it
-	err  error  // io.EOF at the end; data is empty then
+	data []byte // pad bytes follow
+	err  error  // io.EOF at the end; data is empty if err is set
 }
 
-// pieces splits r into pieces and sends them on full until r or ctx ends. The last one has err set.
-// It takes the memory for a piece from empty, to which the receiver returns it. With two buffers,
-// one piece is read while the other is counted.
+// pieces splits a stream and sends the pieces to full, until the stream or ctx ends. The last piece
+// has err set. Memory for pieces comes from empty, and the receiver returns it there. With two
+// buffers, one piece is read while the other is counted.
 type pieces struct {
 	by          Splitter
-	size        int // of a piece, unless an item is larger
+	size        int // size of a piece, unless an item is larger
 	full        chan piece
 	empty       chan []byte
 	emptyBefore int // consecutive reads that returned nothing
@@ -50,7 +50,7 @@ func (p *pieces) run(ctx context.Context, r io.Reader) {
 			return
 		}
 		end := p.by.whole(buf[:n], searched)
-		if end == 0 { // one item fills the buffer
+		if end == 0 { // no item ends in the buffer
 			searched = n
 			size = 2*size + pad
 			buf = enlarge(buf[:n], size)
@@ -67,8 +67,8 @@ func (p *pieces) run(ctx context.Context, r io.Reader) {
 	}
 }
 
-// fill reads until dst is full. Unlike io.ReadFull it returns io.EOF after any number of bytes, and
-// gives up on a reader that keeps returning nothing.
+// fill reads until dst is full. Unlike io.ReadFull, it returns io.EOF even if it has read some
+// bytes. It returns an error after too many empty reads.
 func (p *pieces) fill(r io.Reader, dst []byte) (n int, err error) {
 	for n < len(dst) {
 		m, err := r.Read(dst[n:])
@@ -94,8 +94,8 @@ func (p *pieces) send(ctx context.Context, x piece) bool {
 	}
 }
 
-// buffer waits for an empty buffer, gives it size bytes and copies rest to its front. A buffer that
-// held a very large item is dropped.
+// buffer waits for a buffer, resizes it for size bytes, and copies rest to its start. It replaces a
+// buffer that has grown for a very large item.
 func (p *pieces) buffer(ctx context.Context, rest []byte, size int) ([]byte, bool) {
 	select {
 	case b := <-p.empty:
@@ -110,17 +110,17 @@ func (p *pieces) buffer(ctx context.Context, rest []byte, size int) ([]byte, boo
 	}
 }
 
-// enlarge returns a buffer of size bytes that begins with b.
+// enlarge returns a new buffer of size bytes that starts with b.
 func enlarge(b []byte, size int) []byte {
 	larger := make([]byte, size+pad)
 	copy(larger, b)
 	return larger
 }
 
-// Read counts the items of r, to its end. The last item ends with r.
+// Read counts the items of r up to its end, which also ends the last item.
 //
-// If Read fails, by an error of r, of the index or of ctx, the counter must not be used further.
-// When ctx ends Read returns at once. A pending call of r.Read may then still use r.
+// After an error, of r, of storing items or of ctx, the counter must not be used further. When ctx
+// ends, Read returns immediately, but a pending call of r.Read may still use r.
 func (c *Counter) Read(ctx context.Context, r io.Reader) error {
 	if c.err != nil {
 		return c.err

@@ -9,47 +9,45 @@ import (
 	"strings"
 )
 
-// pad is the number of bytes that must be readable after the end of a piece,
-// so that eight bytes can be loaded at any of its offsets.
+// pad is the number of bytes that must be readable after a piece, so that eight bytes can be loaded
+// at any of its offsets.
 const pad = 8
 
-// span is an item: n bytes from offset off of a piece.
+// span is an item: n bytes from offset off in a piece.
 type span struct{ off, n int }
 
-// Splitter defines the items of a stream. Its values are [Lines], [Words] and the results of
-// [Records].
+// Splitter defines the items of a stream. [Lines], [Words] and the results of [Records] implement
+// it.
 type Splitter interface {
-	// String is the form that [ParseSplitter] reads.
+	// String returns the splitter's form that [ParseSplitter] parses.
 	String() string
 
-	// whole returns the number of bytes at the front of b that form whole items even if more bytes
-	// follow b. Nothing before offset from ends an item.
+	// whole returns the length of the whole items at the start of b, regardless of the bytes that
+	// may follow b. No item ends before offset from.
 	whole(b []byte, from int) int
-	// cut returns the first offset from at on where b can be cut without cutting an item, or
-	// len(b).
+	// cut returns the first offset, at or after at, that is not inside an item, or len(b).
 	cut(b []byte, at int) int
-	// split stores the items of b, from offset pos on, until spans is full or b ends. It returns
-	// their number and the next offset. b ends with a whole item and has pad readable bytes after
-	// it.
+	// split stores the items of b from offset pos, until spans is full or b ends. It returns their
+	// number and the offset to continue at. b must end with a whole item, and pad bytes after it
+	// must be readable.
 	split(b []byte, pos int, spans []span) (n, next int)
 }
 
 // The splitters without parameters.
 var (
-	// Lines end with \n, which is not part of them. \r is part of them, unless a lone \r ends the
-	// first line: then \r and \r\n end lines, too. The last line needs no end. Empty lines are
-	// items.
+	// Lines end with \n, which is not part of the item. A \r is part of the item, unless a lone \r
+	// ends the first line of the stream. Then \r and \r\n end lines, too. The last line needs no
+	// line end. Empty lines are items.
 	Lines Splitter = lines{}
-	// Words are runs of bytes other than ASCII white space: space, \t, \n,
-	// \v, \f and \r.
+	// Words are sequences of bytes other than ASCII white space: space, \t, \n, \v, \f and \r.
 	Words Splitter = words{}
 )
 
-// MaxRecord is the size of the largest records, in bytes.
+// MaxRecord is the maximum size of a record in bytes.
 const MaxRecord = 1 << 30
 
-// Records returns the splitter into records of size bytes, 1 to [MaxRecord]. A shorter rest at the
-// end of a stream is an item, too.
+// Records returns a splitter into records of size bytes, 1 to [MaxRecord]. The last record of a
+// stream may be shorter.
 func Records(size int) (Splitter, error) {
 	if size < 1 || size > MaxRecord {
 		return nil, fmt.Errorf("records of %d bytes: want 1 to %d", size, MaxRecord)
@@ -113,8 +111,8 @@ func (words) String() string { return "word" }
 
 func isSpace(c byte) bool { return c == ' ' || c-'\t' < 5 }
 
-// spaces sets the top bit of each byte of the result where x has white space.
-// No sum carries into the next byte, since its operands are below 0x80.
+// spaces sets the top bit of each byte of the result that is white space in x. No sum carries into
+// the next byte, because all operands are below 0x80.
 func spaces(x uint64) uint64 {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	low := x &^ tops

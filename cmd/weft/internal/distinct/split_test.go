@@ -44,7 +44,7 @@ func TestParseSplitter(t *testing.T) {
 	}
 }
 
-// splitAll returns the items of pieces, cut into ranges of about step bytes.
+// splitAll returns the items of data, split in ranges of about step bytes.
 func splitAll(by Splitter, data []byte, step int) (items []string) {
 	padded := slices.Concat(data, []byte("\nx \n\t  y"))
 	data = padded[:len(data)]
@@ -63,7 +63,7 @@ func splitAll(by Splitter, data []byte, step int) (items []string) {
 	return items
 }
 
-// FuzzSplit: for any division of a stream into pieces and ranges, the items are those of naive
+// However a stream is divided into pieces and ranges, its items are the same as with naive
 // splitting.
 func FuzzSplit(f *testing.F) {
 	f.Add([]byte("the cat\r\nthe dog\n\n"), uint8(0), uint16(3), uint8(4))
@@ -98,7 +98,7 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-// Items of a piece have the words and keys of package arena.
+// The words and keys of items are the same as in package arena.
 func TestKeys(t *testing.T) {
 	h := arena.NewHasher()
 	for _, item := range []string{"", "\x00", "a", "a\x00", "ab", "abc", "1234", "1234567", "12345678"} {

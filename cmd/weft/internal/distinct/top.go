@@ -18,25 +18,25 @@ type Item struct {
 	Count uint64
 }
 
-// compare orders items as in results: by descending count, then by bytes.
+// compare orders items by descending count, then by bytes.
 func (a Item) compare(b Item) int {
 	return cmp.Or(cmp.Compare(b.Count, a.Count), bytes.Compare(a.Bytes, b.Bytes))
 }
 
-// maxHeap is the largest number of items kept in a heap. Larger results are sorted.
+// maxHeap bounds the items in a heap. Larger results are sorted.
 const maxHeap = 1 << 16
 
-// Ranking is a list of distinct items in the order of results.
+// Ranking is a list of items in the order of Item.compare.
 type Ranking struct {
-	Distinct int // number of all items, ranked or not
+	Distinct int // number of distinct items, ranked or not
 
 	items  []Item
-	sorted *extsort.Sorter // nil: the result is in items
+	sorted *extsort.Sorter // nil if the result is in items
 }
 
-// Top ranks the n most frequent items, or all if n is 0: most frequent first, items of equal count
-// by ascending bytes. Items that exceed memory are sorted in a temporary file. Close the ranking
-// before the counter.
+// Top ranks the n most frequent items, or all if n is 0. The most frequent item is first, and items
+// with equal counts are ordered by bytes. Items that exceed memory are sorted in a temporary file.
+// The ranking must be closed before the counter.
 func (c *Counter) Top(ctx context.Context, n int) (*Ranking, error) {
 	r := &Ranking{}
 	h := worst{}
@@ -62,8 +62,7 @@ func (c *Counter) Top(ctx context.Context, n int) (*Ranking, error) {
 	return r, nil
 }
 
-// Each calls f for each item until it returns an error. An item is valid until
-// f returns.
+// Each calls f for each item, until f returns an error. The item is valid until f returns.
 func (r *Ranking) Each(ctx context.Context, f func(item []byte, count uint64) error) error {
 	for _, x := range r.items {
 		if err := f(x.Bytes, x.Count); err != nil {
@@ -86,7 +85,7 @@ func (r *Ranking) Each(ctx context.Context, f func(item []byte, count uint64) er
 	return nil
 }
 
-// Spilled returns the number of bytes that a sort spilled to a temporary file.
+// Spilled returns the number of bytes that sorting has written to a temporary file.
 func (r *Ranking) Spilled() int64 {
 	if r.sorted == nil {
 		return 0
@@ -94,7 +93,7 @@ func (r *Ranking) Spilled() int64 {
 	return r.sorted.Spilled()
 }
 
-// Close frees the memory of a ranking.
+// Close frees the memory of the ranking.
 func (r *Ranking) Close() error {
 	if r.sorted == nil {
 		return nil
@@ -102,7 +101,7 @@ func (r *Ranking) Close() error {
 	return r.sorted.Close()
 }
 
-// worst is a heap with the item on top that is last in the order of results.
+// worst is a heap. Its top is the item that Item.compare orders last.
 type worst []Item
 
 func (h worst) Len() int           { return len(h) }
@@ -111,7 +110,7 @@ func (h worst) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *worst) Push(x any)        { *h = append(*h, x.(Item)) }
 func (h *worst) Pop() any          { panic("nothing is taken from the heap") }
 
-// keep adds items and keeps the first n in the order of results.
+// keep adds items, and keeps the first n in the order of Item.compare.
 func (h *worst) keep(n int, items column.Column, counts []uint64) {
 	for i, count := range counts {
 		x := Item{items.Bytes(i), count}

@@ -3,14 +3,14 @@ package clib
 
 import "unsafe"
 
-// Address returns the address of a slice, which it moves to the heap, where Go does not move
-// memory. The caller keeps the slice alive.
+// Address returns the address of a slice's elements. It forces them onto the heap, where Go does
+// not move memory. The caller must keep the slice alive.
 func Address[T any](s []T) uintptr { return Pointer(unsafe.SliceData(s)) }
 
-// Pointer returns the address of a value, as Address does for a slice.
+// Pointer returns the address of a value. See Address.
 func Pointer[T any](p *T) uintptr {
 	if leak.on {
-		leak.to = p // the compiler allocates values on the heap that a global variable may point to
+		leak.to = p // forces the value onto the heap, because a global variable may refer to it
 	}
 	return uintptr(unsafe.Pointer(p))
 }
@@ -22,7 +22,7 @@ var leak struct {
 
 // String returns the C string at an address.
 func String(at uintptr) string {
-	p := *(*unsafe.Pointer)(unsafe.Pointer(&at)) // memory of C, which Go does not move
+	p := *(*unsafe.Pointer)(unsafe.Pointer(&at)) // C memory, which Go does not move
 	if p == nil {
 		return ""
 	}

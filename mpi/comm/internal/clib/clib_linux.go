@@ -8,10 +8,10 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Open opens a library and returns the function that finds its symbols. The function returns 0 for
-// absent symbols. With global, later libraries find its symbols, too.
+// Open opens a library and returns a function that looks up its symbols. The function returns 0 for
+// an unknown symbol. If global is set, libraries that are opened later can use the symbols.
 func Open(name string, global bool) (lookup func(symbol string) uintptr, err error) {
-	runtime.LockOSThread() // the loader keeps the text of its last error per thread
+	runtime.LockOSThread() // the loader keeps its last error per thread
 	defer runtime.UnlockOSThread()
 	flags := purego.RTLD_NOW | purego.RTLD_LOCAL
 	if global {
@@ -30,17 +30,17 @@ func Open(name string, global bool) (lookup func(symbol string) uintptr, err err
 	}, nil
 }
 
-// Call calls a C function of integer and pointer arguments.
+// Call calls a C function that takes only integers and pointers.
 func Call(fn uintptr, args ...uintptr) uintptr {
 	result, _, _ := purego.SyscallN(fn, args...)
 	return result
 }
 
-// faultSignals are the signals that Go turns into panics. MPI libraries catch them, too, to print
-// a stack of C frames, and on the small stack of a goroutine.
+// faultSignals are the signals that Go turns into panics. MPI libraries also catch them, and would
+// print a C stack trace on the small stack of a goroutine.
 var faultSignals = [...]uintptr{6, 7, 8, 11} // SIGABRT, SIGBUS, SIGFPE, SIGSEGV
 
-// KeepSignals runs f and then restores the handlers of fault signals.
+// KeepSignals calls f and then restores the handlers of faultSignals.
 func KeepSignals(f func()) {
 	lookup, err := Open("libc.so.6", false)
 	if err != nil {
@@ -48,7 +48,7 @@ func KeepSignals(f func()) {
 		return
 	}
 	sigaction := lookup("sigaction")
-	handlers := make([][256]byte, len(faultSignals)) // struct sigaction is shorter
+	handlers := make([][256]byte, len(faultSignals)) // larger than struct sigaction
 	for i, signal := range faultSignals {
 		Call(sigaction, signal, 0, Pointer(&handlers[i]))
 	}

@@ -9,12 +9,12 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Open fails: libraries are opened on Linux only.
+// Open returns an error. Only Linux is supported.
 func Open(name string, _ bool) (lookup func(symbol string) uintptr, err error) {
 	return nil, fmt.Errorf("%s: %w on %s/%s", name, device.ErrUnsupported, runtime.GOOS, runtime.GOARCH)
 }
 
-// Call is not reached, since no library opens.
+// Call panics. It is never called, because Open returns no library.
 func Call(uintptr, ...uintptr) uintptr { panic("clib: no library is open") }
 
 // KeepSignals runs f.

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/mpi/comm/internal/clib"
 )
 
-// libc opens the C library and returns what finds its functions.
+// libc opens the C library and returns a function that looks up its functions.
 func libc(t *testing.T) func(string) uintptr {
 	lookup, err := clib.Open("libc.so.6", false)
 	if err != nil {
@@ -30,7 +30,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestCall passes the address of a slice and of a value, and takes a string.
+// TestCall passes the addresses of a slice and of a value to C, and reads a C string.
 func TestCall(t *testing.T) {
 	lookup := libc(t)
 	text := []byte("some text\x00")
@@ -51,11 +51,12 @@ func TestCall(t *testing.T) {
 	runtime.KeepAlive(text)
 }
 
-// TestAddressMoves has the stack of a goroutine grow, which moves it, after an address was taken.
+// TestAddressMoves takes an address, and then makes the goroutine's stack grow, which moves the
+// stack.
 func TestAddressMoves(t *testing.T) {
 	done := make(chan error)
 	go func() {
-		value := new(int64) // would lie on the stack
+		value := new(int64) // would otherwise be on the stack
 		at := clib.Pointer(value)
 		grow(1000)
 		clib.Call(libc(t)("memset"), at, 0xff, 8)
@@ -80,7 +81,8 @@ func grow(n int) (sum byte) {
 	return sum
 }
 
-// TestThread has all work run on one thread, while other goroutines keep the scheduler busy.
+// TestThread checks that all work runs on one thread while other goroutines keep the scheduler
+// busy.
 func TestThread(t *testing.T) {
 	thread := clib.NewThread()
 	defer thread.Stop()
@@ -100,7 +102,8 @@ func TestThread(t *testing.T) {
 	}
 }
 
-// TestKeepSignals has a library take over a fault signal: Go still makes a panic of a fault.
+// TestKeepSignals makes a library handle a fault signal. Afterwards Go must still turn a fault into
+// a panic.
 func TestKeepSignals(t *testing.T) {
 	lookup := libc(t)
 	clib.KeepSignals(func() { clib.Call(lookup("signal"), uintptr(syscall.SIGSEGV), 0) }) // SIG_DFL

@@ -2,7 +2,7 @@ package clib
 
 import "runtime"
 
-// Thread is an operating system thread for libraries that keep state in one.
+// Thread is an operating system thread for libraries that keep state per thread.
 type Thread struct {
 	work chan func()
 	done chan struct{}
@@ -22,7 +22,7 @@ func NewThread() *Thread {
 	return t
 }
 
-// Do runs f on the thread. One goroutine calls it at a time.
+// Do runs f on the thread and waits for it. Only one goroutine may call Do at a time.
 func (t *Thread) Do(f func()) {
 	t.work <- f
 	<-t.done

@@ -1,6 +1,6 @@
-// Package gpu is the base of engines that exchange memory of NVIDIA GPUs and stand on another
-// engine. It has the thread, the context and the stream of a GPU, and lets ranks agree whether an
-// exchange is theirs.
+// Package gpu is the common base of engines that exchange memory of NVIDIA GPUs and use another
+// engine for everything else. It provides the thread, context and stream of a GPU. Ranks agree for
+// each exchange which of the two engines performs it.
 package gpu
 
 import (
@@ -12,17 +12,17 @@ import (
 	"github.com/weftgo/weft/mpi/comm/internal/clib"
 )
 
-// Tests replace these: the library of the driver, and the kind of devices with memory that it
-// reads.
+// The library of the CUDA driver, and the kind of devices with memory that it can access. Tests
+// replace both.
 var (
 	Library = "libcuda.so.1"
 	Kind    = device.CUDA
 )
 
-// Function is a function of the CUDA driver.
+// Function is a CUDA driver function that this package calls.
 type Function int
 
-// The functions that are called.
+// The functions of the driver.
 const (
 	deviceGet Function = iota
 	primaryRetain
@@ -45,10 +45,10 @@ const (
 	streamNonBlocking = 1   // CU_STREAM_NON_BLOCKING
 )
 
-// GPU is a thread that has the context of a GPU, and a stream of its own.
+// GPU is a thread with the context of a GPU, and a stream for exchanges.
 type GPU struct {
 	Thread  *clib.Thread
-	Context uintptr // the primary one, which device/cuda uses, too
+	Context uintptr // primary context, which device/cuda also uses
 	Stream  uintptr
 
 	functions [nFunctions]uintptr
@@ -56,7 +56,7 @@ type GPU struct {
 	retained  bool
 }
 
-// Open takes the context of a device and makes the stream.
+// Open retains the context of a device and creates a stream.
 func Open(dev device.Device) (*GPU, error) {
 	if kind := dev.Properties().Kind; kind != Kind {
 		return nil, fmt.Errorf("%w: memory of a device of kind %s", device.ErrUnsupported, kind)
@@ -75,7 +75,7 @@ func Open(dev device.Device) (*GPU, error) {
 	return g, nil
 }
 
-// Resolve opens a library and finds functions of it.
+// Resolve opens a library and looks up functions by name.
 func Resolve(name string, names []string, functions []uintptr) error {
 	lookup, err := clib.Open(name, false)
 	if err != nil {
@@ -89,7 +89,7 @@ func Resolve(name string, names []string, functions []uintptr) error {
 	return nil
 }
 
-// start runs on the thread.
+// start initializes g. It runs on g.Thread.
 func (g *GPU) start(index int) error {
 	if err := g.Call(deviceGet, clib.Pointer(&g.device), uintptr(index)); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (g *GPU) start(index int) error {
 	return g.Call(streamCreate, clib.Pointer(&g.Stream), streamNonBlocking)
 }
 
-// Error is an error code of the driver.
+// Error is an error code that a driver function returned.
 type Error struct {
 	Function Function
 	Code     int32
@@ -114,7 +114,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s fails with CUDA error %d", functionNames[e.Function], e.Code)
 }
 
-// Call calls a function on the thread.
+// Call calls a driver function. It must run on g.Thread.
 func (g *GPU) Call(fn Function, args ...uintptr) error {
 	if code := int32(clib.Call(g.functions[fn], args...)); code != 0 {
 		return &Error{fn, code}
@@ -122,7 +122,7 @@ func (g *GPU) Call(fn Function, args ...uintptr) error {
 	return nil
 }
 
-// Close frees the stream and the context, and ends the thread.
+// Close frees the stream, releases the context, and ends the thread.
 func (g *GPU) Close() {
 	g.Thread.Do(func() {
 		if g.Stream != 0 {
@@ -136,15 +136,15 @@ func (g *GPU) Close() {
 	g.Thread.Stop()
 }
 
-// The time of polling without sleep, and the bounds of the sleep between two polls.
+// Wait polls without sleeping for pollTime. After that it sleeps between minPause and maxPause.
 const (
 	pollTime = time.Millisecond
 	minPause = 20 * time.Microsecond
 	maxPause = time.Millisecond
 )
 
-// Wait waits on the thread until the stream has done its work, check returns an error, or aborted
-// is closed.
+// Wait waits until the stream has done its work, check returns an error, or aborted is closed. It
+// must run on g.Thread.
 func (g *GPU) Wait(check func() error, aborted <-chan struct{}) error {
 	for start := time.Now(); ; {
 		if err := g.Call(streamQuery, g.Stream); err == nil || err.(*Error).Code != notReady {
@@ -166,11 +166,11 @@ func (g *GPU) Wait(check func() error, aborted <-chan struct{}) error {
 	}
 }
 
-// drainTime bounds the wait for work of an exchange that has failed.
+// drainTime bounds the wait after a failed exchange.
 const drainTime = 5 * time.Second
 
-// Drain waits on the thread until the stream no longer touches memory, whether or not its work
-// succeeds.
+// Drain waits until the stream no longer accesses memory, whether or not its work succeeds. It must
+// run on g.Thread.
 func (g *GPU) Drain() {
 	for begin := time.Now(); time.Since(begin) < drainTime; time.Sleep(maxPause) {
 		if err := g.Call(streamQuery, g.Stream); err == nil || err.(*Error).Code != notReady {

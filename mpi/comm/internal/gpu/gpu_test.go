@@ -54,7 +54,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestAgree gathers words, and then has one rank with an error.
+// TestAgree gathers words, first without an error and then with an error on one rank.
 func TestAgree(t *testing.T) {
 	broken := errors.New("broken")
 	err := local.Run(t.Context(), 3, func(ctx context.Context, base comm.Comm) error {
@@ -78,7 +78,7 @@ func TestAgree(t *testing.T) {
 	}
 }
 
-// forever is a transport with exchanges that last until the group is aborted.
+// forever is a transport in which exchanges last until the group is aborted.
 type forever struct {
 	gpu.Transport
 	aborted <-chan struct{}
@@ -96,7 +96,8 @@ func (f forever) Close(aborted bool) error {
 	return nil
 }
 
-// TestFailedExchange has exchanges fail: calls after it fail at once, and Close waits for no peer.
+// TestFailedExchange makes exchanges fail. Later calls must fail immediately, and Close must not
+// wait for other ranks.
 func TestFailedExchange(t *testing.T) {
 	dev := gputest.Hosts(t, 1)[0]
 	begin := time.Now()

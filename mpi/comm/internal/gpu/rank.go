@@ -13,35 +13,34 @@ import (
 
 // Transport exchanges memory of GPUs.
 type Transport interface {
-	// Exchange moves parts. All ranks agree on their numbers of bytes. After an error it no longer
-	// touches the buffers.
+	// Exchange performs an exchange. All ranks have agreed on the numbers of bytes. After an error
+	// it no longer accesses the buffers.
 	Exchange(p *Parts) error
-	// Close frees the memory of the transport. Ranks have agreed to close, unless the group is
-	// aborted.
+	// Close frees the transport. All ranks have agreed to close, unless the group is aborted.
 	Close(aborted bool) error
 }
 
-// Parts is an exchange.
+// Parts describes an exchange on one rank.
 type Parts struct {
 	Send, Recv           comm.Buf
 	SendBytes, RecvBytes []int64
-	SendAt, RecvAt       []int64 // where parts begin
-	Largest              int     // the largest part of any rank
+	SendAt, RecvAt       []int64 // offsets of the parts
+	Largest              int     // size of the largest part on any rank
 }
 
-// Rank implements comm.Comm: a transport for memory of one device, and the engine that it stands on
-// for all else.
+// Rank implements comm.Comm. It uses Transport if all buffers are memory of the ranks' devices, and
+// the embedded Comm for everything else.
 type Rank struct {
 	comm.Comm
 	Device    device.Device
 	Transport Transport
-	// Reopen makes such a Comm of another group.
+	// Reopen makes a Comm of the same kind for another group.
 	Reopen func(ctx context.Context, base comm.Comm) (comm.Comm, error)
 
 	failed, closed bool
 }
 
-// Agree fails on all ranks if err is not nil on one of them, and gathers words of all ranks.
+// Agree gathers the words of all ranks. It fails on all ranks if any rank passes an error.
 func Agree(ctx context.Context, base comm.Comm, words []uint64, err error) ([]uint64, error) {
 	send := append([]uint64{0}, words...)
 	if err != nil {
@@ -65,7 +64,7 @@ func Agree(ctx context.Context, base comm.Comm, words []uint64, err error) ([]ui
 	return all, nil
 }
 
-// ballot is a vote of a rank, and whether its buffers are memory of its GPU.
+// ballot is the vote of a rank. host is 1 if a buffer is not memory of its GPU.
 type ballot struct {
 	vote.Vote
 	host uint64
@@ -112,17 +111,16 @@ func (r *Rank) AllToAllV(ctx context.Context, send comm.Buf, sendBytes []int64, 
 	return err
 }
 
-// words views ballots in the form of AllGather.
 func words(b []ballot) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), len(b)*ballotWords)
 }
 
-// holds reports whether a buffer is memory of the device, or empty.
+// holds reports whether a buffer is empty or memory of r.Device.
 func (r *Rank) holds(b comm.Buf) bool {
 	return b.Len() == 0 || b.Stream != nil && b.Stream.Device() == r.Device
 }
 
-// written waits until all work submitted on the stream of a buffer is done.
+// written waits for all work on the stream of a buffer.
 func written(b comm.Buf) error {
 	if b.Stream == nil {
 		return nil
@@ -130,8 +128,8 @@ func written(b comm.Buf) error {
 	return b.Stream.Sync(context.Background())
 }
 
-// Aborted returns the channel that is closed when a rank aborts, if the engine below has one. MPI
-// ends the process instead.
+// Aborted returns a channel that is closed when a rank aborts, or nil if base has none. MPI ends
+// the process instead.
 func Aborted(base comm.Comm) <-chan struct{} {
 	if below, ok := base.(interface{ Aborted() <-chan struct{} }); ok {
 		return below.Aborted()
@@ -148,8 +146,8 @@ func (r *Rank) Split(ctx context.Context, color, key int) (comm.Comm, error) {
 	return r.Reopen(ctx, base)
 }
 
-// Close implements comm.Comm. It does not wait for other ranks after a failed exchange: they may
-// wait for the rest of it.
+// Close implements comm.Comm. After a failed exchange it does not wait for other ranks, which may
+// still wait for the rest of the exchange.
 func (r *Rank) Close() error {
 	if r.closed {
 		return nil

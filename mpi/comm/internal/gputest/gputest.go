@@ -1,5 +1,5 @@
-// Package gputest holds the shared parts of tests of engines for GPUs: a stand-in for NCCL and the
-// CUDA driver, and the GPUs of the machine.
+// Package gputest contains common parts of tests for GPU engines: a substitute for NCCL and the
+// CUDA driver, and access to the GPUs of the machine.
 package gputest
 
 import (
@@ -25,12 +25,13 @@ import (
 //go:embed testdata/stub.c
 var source []byte
 
-// Fails and Hangs are the sizes of messages that fail in the stand-in: see there.
+// The substitute fails for messages of Fails bytes, and hangs for messages of Hangs bytes. See
+// testdata/stub.c.
 const Fails, Hangs = 66666, 77777
 
-// Stub compiles the stand-in and returns the path of the library. Until the test ends it is the
-// CUDA driver of engines, and memory of devices of package device/cpu is that of GPUs. It skips a
-// test without a C compiler.
+// Stub compiles the substitute and returns the path of the library. Until the test ends, engines
+// use it as the CUDA driver, and treat memory of devices of package device/cpu as GPU memory.
+// Without a C compiler it skips the test.
 func Stub(t *testing.T) string {
 	compiler := ""
 	for _, name := range []string{"cc", "gcc", "clang", "clang-19"} {
@@ -56,13 +57,13 @@ func Stub(t *testing.T) string {
 	return path
 }
 
-// Engine makes a Comm for the memory of a device.
+// Engine makes a Comm that exchanges memory of a device.
 type Engine func(ctx context.Context, base comm.Comm, dev device.Device) (comm.Comm, error)
 
-// Body is the body of a rank.
+// Body is the part of a test that each rank runs.
 type Body func(ctx context.Context, c comm.Comm, dev device.Device) error
 
-// Hosts opens n devices of the host, which the stand-in takes for GPUs.
+// Hosts opens n CPU devices, which the substitute treats as GPUs.
 func Hosts(t *testing.T, n int) []device.Device {
 	devices := make([]device.Device, n)
 	for i := range devices {
@@ -76,7 +77,7 @@ func Hosts(t *testing.T, n int) []device.Device {
 	return devices
 }
 
-// GPUs opens the GPUs of the machine and skips a test without one.
+// GPUs opens all GPUs of the machine. Without a GPU it skips the test.
 func GPUs(t testing.TB) (devices []device.Device) {
 	for {
 		dev, err := cuda.Open(len(devices))
@@ -91,7 +92,7 @@ func GPUs(t testing.TB) (devices []device.Device) {
 	}
 }
 
-// Run runs a body on one rank for each device.
+// Run runs body on one rank per device.
 func Run(ctx context.Context, devices []device.Device, engine Engine, body Body) error {
 	return local.Run(ctx, len(devices), func(ctx context.Context, base comm.Comm) error {
 		dev := devices[base.Rank()]
@@ -103,7 +104,7 @@ func Run(ctx context.Context, devices []device.Device, engine Engine, body Body)
 	})
 }
 
-// Suite runs the tests of all engines, and exchanges of memory of the devices.
+// Suite runs the tests of package commtest, and exchanges memory of the devices.
 func Suite(t *testing.T, devices []device.Device, engine Engine) {
 	run := func(t *testing.T, body Body) {
 		if err := Run(t.Context(), devices, engine, body); err != nil {
@@ -125,8 +126,8 @@ func Suite(t *testing.T, devices []device.Device, engine Engine) {
 	})
 }
 
-// Exchange sends parts of n bytes from memory of a device to all ranks, one byte more to the first,
-// and checks what arrives.
+// Exchange sends a part of n bytes from device memory to each rank, and one byte more to rank 0. It
+// checks the received bytes.
 func Exchange(ctx context.Context, c comm.Comm, dev device.Device, n int) error {
 	stream, err := dev.NewStream()
 	if err != nil {
@@ -173,8 +174,8 @@ func length(n, peer int) int {
 	return n
 }
 
-// Rate exchanges 512 MiB between all GPUs in each round of a benchmark. The rate counts the bytes
-// that a GPU sends to others.
+// Rate is a benchmark that exchanges 512 MiB per GPU in each round. The reported rate counts the
+// bytes that a GPU sends to other GPUs.
 func Rate(b *testing.B, engine Engine) {
 	devices := GPUs(b)
 	if len(devices) == 1 {
@@ -218,7 +219,7 @@ func Rate(b *testing.B, engine Engine) {
 	}
 }
 
-// Open returns a function that makes groups of devices of the host.
+// Open returns a function that makes groups of ranks with CPU devices.
 func Open(t *testing.T, engine Engine) func(n int) []comm.Comm {
 	return func(n int) []comm.Comm {
 		devices, ranks := Hosts(t, n), local.New(n)

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/mpi/comm/internal/gputest"
 )
 
-// TestStub opens the stand-in, which is the driver until the test ends.
+// TestStub opens the substitute, which is the driver until the test ends.
 func TestStub(t *testing.T) {
 	before := gpu.Library
 	t.Run("while", func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package vote lets ranks agree, before a collective call exchanges anything, that all of them
-// entered the same method with arguments that fit. Engines gather the votes of all ranks.
+// Package vote checks, before a collective call exchanges anything, that all ranks entered the same
+// method with matching arguments. Engines gather the votes of all ranks.
 package vote
 
 import (
@@ -37,29 +37,30 @@ func (c Call) String() string {
 // Reasons why a rank does not enter a call.
 const (
 	ready = iota
-	ended // its context has ended
-	wrong // its arguments are wrong, or it cannot read its buffer
+	ended // the context has ended
+	wrong // the arguments are wrong, or the buffer cannot be read
 )
 
-// Vote is the vote of a rank on a call. It has no pointers and no padding: engines send it as
-// words.
+// Vote is the vote of a rank on a call. It has no pointers and no padding, because engines send it
+// as words.
 type Vote struct {
 	Call Call
 	code uint64
-	// Len is the number of values, and Op how they are combined: the same on all ranks.
+	// Len is the number of values, and Op the operation that combines them. Both must be the same
+	// on all ranks.
 	Len, Op uint64
-	// Sum is 0 modulo 2^64 over all ranks if each rank sends what its peers expect.
+	// The Sums of all ranks add up to 0 modulo 2^64 if each rank sends what its peers expect.
 	Sum uint64
-	// Bytes is the larger of the bytes that the rank sends and those that it receives. Part is the
-	// largest part that it sends.
+	// Bytes is the number of bytes that the rank sends or receives, whichever is larger. Part is
+	// the largest part that it sends.
 	Bytes, Part uint64
 }
 
 // Words is the size of a Vote in 64-bit words.
 const Words = int(unsafe.Sizeof(Vote{}) / 8)
 
-// New makes the vote of a rank with n values. It returns the fault that the rank itself finds with
-// the call: err, an error of its arguments, or that of its context.
+// New returns the vote of a rank with n values. If the rank does not enter the call, it also
+// returns the reason: err, which describes wrong arguments, or the error of the context.
 func New(ctx context.Context, call Call, n int, err error) (Vote, error) {
 	v := Vote{Call: call, Len: uint64(n)}
 	if err != nil {
@@ -70,7 +71,7 @@ func New(ctx context.Context, call Call, n int, err error) (Vote, error) {
 	return v, err
 }
 
-// Reduce makes the vote of a rank that combines n values.
+// Reduce returns the vote of a rank for a reduction of n values.
 func Reduce(ctx context.Context, call Call, op comm.Op, n int) (Vote, error) {
 	var err error
 	if op > comm.Max {
@@ -81,7 +82,7 @@ func Reduce(ctx context.Context, call Call, op comm.Op, n int) (Vote, error) {
 	return v, err
 }
 
-// Gather makes the vote of a rank of size that gathers from send to recv.
+// Gather returns the vote of a rank for AllGather from send to recv.
 func Gather(ctx context.Context, size int, send, recv []uint64) (Vote, error) {
 	var err error
 	if len(recv) != size*len(send) {
@@ -90,7 +91,8 @@ func Gather(ctx context.Context, size int, send, recv []uint64) (Vote, error) {
 	return New(ctx, AllGather, len(send), err)
 }
 
-// Color makes the vote of a rank for Split. MPI takes 32 bits of both numbers.
+// Color returns the vote of a rank for Split. Both numbers must fit in 32 bits, because MPI
+// requires it.
 func Color(ctx context.Context, color, key int) (Vote, error) {
 	var err error
 	if color > math.MaxInt32 || key < math.MinInt32 || key > math.MaxInt32 {
@@ -99,7 +101,7 @@ func Color(ctx context.Context, color, key int) (Vote, error) {
 	return New(ctx, Split, 0, err)
 }
 
-// Parts makes the vote of a rank for AllToAllV.
+// Parts returns the vote of a rank for AllToAllV.
 func Parts(ctx context.Context, rank, size int, send comm.Buf, sendBytes []int64, recv comm.Buf, recvBytes []int64) (Vote, error) {
 	err := comm.CheckParts(size, send, sendBytes, recv, recvBytes)
 	v, err := New(ctx, AllToAllV, 0, err)
@@ -117,7 +119,7 @@ func Parts(ctx context.Context, rank, size int, send comm.Buf, sendBytes []int64
 	return v, nil
 }
 
-// MaxBytes returns the largest Bytes and the largest Part of all ranks.
+// MaxBytes returns the largest Bytes and the largest Part among votes.
 func MaxBytes(votes []Vote) (total, part int) {
 	for _, v := range votes {
 		total, part = max(total, int(v.Bytes)), max(part, int(v.Part))
@@ -125,8 +127,8 @@ func MaxBytes(votes []Vote) (total, part int) {
 	return total, part
 }
 
-// weight returns an odd number for the part that one rank sends to another: with weights, sums of
-// parts that differ do not agree by chance.
+// weight returns an odd number for the part that one rank sends to another. Weighted sums of
+// different parts are not equal by chance.
 func weight(from, to int) uint64 {
 	x := uint64(from)<<32 + uint64(to) + 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -134,8 +136,8 @@ func weight(from, to int) uint64 {
 	return x ^ x>>31 | 1
 }
 
-// Check returns nil if all ranks enter the call, and otherwise an error: ownErr, if this rank does
-// not enter it. All ranks find the same votes, so the call fails on all or on none.
+// Check returns nil if all ranks enter the call. If this rank does not, it returns ownErr. All
+// ranks check the same votes, so the call fails on all ranks or on none.
 func Check(votes []Vote, ownErr error) error {
 	if ownErr != nil {
 		return ownErr

@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/mpi/comm/internal/vote"
 )
 
-// votes makes the votes of an exchange in which rank i sends sends[i][j] bytes to rank j and
+// votes returns the votes for an exchange in which rank i sends sends[i][j] bytes to rank j, and
 // expects wants[i][j] bytes from it.
 func votes(t *testing.T, sends, wants [][]int64) []vote.Vote {
 	all := make([]vote.Vote, len(sends))
@@ -27,8 +27,8 @@ func votes(t *testing.T, sends, wants [][]int64) []vote.Vote {
 	return all
 }
 
-// TestParts counts votes of exchanges in which all fits, and then of such in which one number is
-// other.
+// TestParts checks the votes of exchanges in which all numbers match, and of exchanges in which one
+// number differs.
 func TestParts(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
@@ -55,7 +55,7 @@ func TestParts(t *testing.T) {
 		if err := vote.Check(votes(t, sends, wants), nil); err == nil {
 			t.Fatalf("exchange %d is taken for %d", sends, wants)
 		}
-		// Two ranks that swap what they send are not noticed by a plain sum.
+		// A plain sum would not detect that two ranks swap what they send.
 		if size > 1 && sends[0][1] != sends[1][0] {
 			sends[0][1], sends[1][0] = sends[1][0], sends[0][1]
 			if err := vote.Check(votes(t, sends, wants), nil); err == nil {
@@ -109,7 +109,7 @@ func TestCombine(t *testing.T) {
 	}
 }
 
-// TestShare cuts values into shares: they follow each other and none is longer than the first.
+// TestShare divides values into shares, which must be consecutive and not longer than the first.
 func TestShare(t *testing.T) {
 	for n := range 20 {
 		for size := 1; size < 9; size++ {
