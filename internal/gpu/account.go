@@ -8,23 +8,23 @@ import (
 
 //go:generate go run ../../cmd/weftgen -export -struct weft::Terms ../../kernels/include/weft/ref.cuh
 
-// Modes of a Ref (twin: ref.cuh); the widths of keys and values are in the bits above.
+// Bits of the mode of a Ref (see ref.cuh). The widths of keys and values follow in higher bits.
 const (
-	MayInsert  = 1 << iota // keys, and combine values
-	MayReplace             // values, and erase keys
+	MayInsert  = 1 << iota // the kernel may insert keys and combine values
+	MayReplace             // the kernel may also replace values and erase keys
 	WideFind
 	WideChange
 	IsMulti
 	InCache
 )
 
-// ReadTerms returns the terms of a Ref that reads. A change through it is counted as dropped.
+// ReadTerms returns the terms of a Ref that only reads. The device counts a change through that Ref
+// as dropped.
 func (q *Queue) ReadTerms() Terms {
 	return Terms{Account: q.Word(WordDropped), Mode: uint32(q.Widths.Key<<8 | q.Widths.Val<<16)}
 }
 
-// ChangeTerms returns the terms of a Ref for kernels that change a table and insert up to limit
-// keys.
+// ChangeTerms returns the terms of a Ref that may change a table and insert up to limit keys.
 func (q *Queue) ChangeTerms(limit int) Terms {
 	t := q.ReadTerms()
 	t.Limit = uint32(limit)
@@ -32,7 +32,7 @@ func (q *Queue) ChangeTerms(limit int) Terms {
 	return t
 }
 
-// ReduceTerms returns the terms for kernels that neither put nor erase.
+// ReduceTerms returns a copy of t for kernels that neither put nor erase.
 func (t Terms) ReduceTerms() Terms {
 	t.Mode &^= MayReplace
 	return t
@@ -47,7 +47,7 @@ func (e *Engine) Update(s *device.Stream, n int, f func() error) error {
 	e.stale = true
 	e.used.Add(uint64(n))
 	return e.SubmitVisible(s, func() (err error) {
-		defer func() { // also if f fails: its submitted work is counted
+		defer func() { // runs even if f fails, to count the work that f has submitted
 			p := settleParams{counters: linesOf(e.Parts()).TallyPtr(), account: e.Word(WordDropped)}
 			err = errors.Join(err, device.Launch(s, k.apply, Grid(1), Block, &p))
 		}()

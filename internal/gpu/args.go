@@ -8,12 +8,12 @@ import (
 
 //go:generate go run ../../cmd/weftgen -target 80,90+ptx85 -export -struct weft::Lookup -struct weft::Changes -struct weft::Winners -struct weft::Export ../../kernels/include/weft/batch.cuh
 
-// MaxTiledKeys is the maximum size of batches in which each key gets its own tile, so that the
-// batch takes one chain of reads and not two or four.
+// MaxTiledKeys is the maximum number of keys in a batch that gives each key its own tile. A tile
+// then takes one chain of reads instead of two or four.
 const MaxTiledKeys = 1 << 14
 
-// LookupOf returns the lookup of a batch by tiles of the given number of lanes, and its grid. The
-// kernel adds the number of keys found to hits unless that is 0.
+// LookupOf returns the kernel arguments that look up a batch by tiles of the given number of lanes,
+// and the grid. The kernel adds the number of keys found to hits unless hits is 0.
 func LookupOf(b *batch.Batch, hits device.Ptr, lanes int) (Lookup, device.Dim) {
 	l := Lookup{
 		Keys: b.Columns[batch.Keys].Ptr, Vals: b.Columns[batch.Vals].Ptr, Found: b.Columns[batch.OK].Ptr,
@@ -26,8 +26,9 @@ func LookupOf(b *batch.Batch, hits device.Ptr, lanes int) (Lookup, device.Dim) {
 	return l, Grid(b.N * lanes)
 }
 
-// changesOf returns the changes of a part of a batch; first is the part's place in it. Operations
-// that contend, or overflow, are listed.
+// changesOf returns the kernel arguments for part b of a batch, which begins at row first of the
+// batch. The kernel lists the operations that contend in contended, and those that overflow in
+// failed.
 func changesOf(b *batch.Batch, first int, ok device.Ptr, contended, failed List) Changes {
 	c := Changes{
 		Keys: b.Columns[batch.Keys].Ptr, Vals: b.Columns[batch.Vals].Ptr, Kinds: b.Columns[batch.Kinds].Ptr,
@@ -41,8 +42,9 @@ func changesOf(b *batch.Batch, first int, ok device.Ptr, contended, failed List)
 	return c
 }
 
-// ExportOf returns the arguments that copy the pairs of lines number [lo,hi) to the columns of a
-// batch. The kernel adds their number to count.
+// ExportOf returns the kernel arguments that copy the pairs of lines [lo,hi) to the columns of out.
+// The lines are numbered in reading order (lines.Order). The kernel adds the number of pairs to
+// count.
 func ExportOf(out *batch.Batch, lines *core.Lines, lo, hi uint32, count device.Ptr) Export {
 	return Export{
 		Keys: out.Columns[batch.Keys].Ptr, Vals: out.Columns[batch.Vals].Ptr, Count: count, Rows: uint64(out.N),
@@ -50,7 +52,8 @@ func ExportOf(out *batch.Batch, lines *core.Lines, lo, hi uint32, count device.P
 	}
 }
 
-// narrow returns the mask of columns with 32 bits, for kernels for any widths (widths.cuh).
+// narrow returns a mask of the columns that have 32-bit rows. Kernels that accept any widths read
+// the mask (widths.cuh).
 func narrow(b *batch.Batch) (bits uint32) {
 	const keys, vals = 1, 2
 	if b.Columns[batch.Keys].Width == 4 {

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-// resetHits submits zeroing the counter, before the work of all pieces that the ring runs next.
+// resetHits submits zeroing the counter. Pieces that the ring runs next add to it afterwards.
 func (c *Transfer) resetHits() error {
 	s, err := c.Ring.Work()
 	if err != nil {
@@ -18,16 +18,16 @@ func (c *Transfer) resetHits() error {
 	return s.Fill(c.Hits.Ptr(), 0, 2)
 }
 
-// submitHits submits reading the counter after a piece that is the whole batch. hitCount returns it
-// when the batch has arrived.
+// submitHits submits reading the counter after a piece that covers the whole batch. Once the piece
+// has arrived, hitCount returns the counter.
 func (c *Transfer) submitHits(p *staging.Piece) error {
 	return p.Stream.CopyOutAsync(c.host[:8], c.Hits.Ptr())
 }
 
-// hitCount returns the counter that submitHits has read.
 func (c *Transfer) hitCount() int { return int(batch.View[uint64](c.host)[0]) }
 
-// readHits waits for the work of all pieces, even if the context has ended, and reads the counter.
+// readHits waits for the work of all pieces, even if the context has ended, and returns the
+// counter.
 func (c *Transfer) readHits(ctx context.Context) (int, error) {
 	s, err := c.Ring.Work()
 	if err != nil {
@@ -39,13 +39,13 @@ func (c *Transfer) readHits(ctx context.Context) (int, error) {
 	return c.hitCount(), nil
 }
 
-// submitReport submits reading the counters of a table, and a word, after the work of a batch's
-// last piece. report returns them when the batch has arrived.
+// submitReport submits reading a table's counters and one word after the last piece of a batch.
+// Once the batch has arrived, report returns them.
 func (c *Transfer) submitReport(s *device.Stream, tally, word device.Ptr) error {
 	return errors.Join(s.CopyOutAsync(c.host[:16], tally), s.CopyOutAsync(c.host[16:20], word))
 }
 
-// report returns what submitReport has read.
+// report returns the counters and the word that submitReport has read.
 func (c *Transfer) report() (live, used uint64, word uint32) {
 	counters := batch.View[uint64](c.host)
 	return counters[0], counters[1], batch.View[uint32](c.host)[4]

@@ -2,10 +2,10 @@ package gpu
 
 import "github.com/weftgo/weft/device"
 
-// Adder adds to counters of callers. Other work may add to the same counters.
+// Adder adds numbers to counters of callers. Other work may add to the same counters concurrently.
 type Adder struct{ kernel device.Kernel }
 
-// LoadAdder returns the adder of a device. A [Workspace] has one.
+// LoadAdder loads the adder's kernel onto a device. A [Workspace] has its own adder.
 func LoadAdder(dev device.Device) (a Adder, err error) {
 	err = Load(dev, &gpuImage, []Entry{a.entry()})
 	return a, err
@@ -13,12 +13,12 @@ func LoadAdder(dev device.Device) (a Adder, err error) {
 
 func (a *Adder) entry() Entry { return Entry{Name: "add", To: &a.kernel} }
 
-// Add submits adding n.
+// Add submits adding n to the counter at address to.
 func (a Adder) Add(s *device.Stream, to device.Ptr, n uint64) error {
 	return a.launch(s, addParams{to: to, n: n})
 }
 
-// AddFrom submits adding the number at address from.
+// AddFrom submits adding the number at address from to the counter at address to.
 func (a Adder) AddFrom(s *device.Stream, to, from device.Ptr) error {
 	return a.launch(s, addParams{to: to, counters: from})
 }
@@ -27,7 +27,7 @@ func (a Adder) launch(s *device.Stream, p addParams) error {
 	return device.Launch(s, a.kernel, Grid(1), Block, &p)
 }
 
-// AddCount submits adding n to a counter of a caller, if given.
+// AddCount submits adding n to a caller's counter. It does nothing if to or n is 0.
 func (w *Workspace) AddCount(s *device.Stream, to device.Ptr, n uint64) error {
 	if to == 0 || n == 0 {
 		return nil

@@ -1,5 +1,5 @@
-// Package gpu holds the common parts of the engines of all structures on a GPU: the transfer of
-// batches in host memory through a device, the [Workspace] that all structures on a device share
-// during calls, and the launches that resolve duplicates in batch order. To its [Engine] a
-// structure adds only the kernels.
+// Package gpu holds the code that the GPU engines of all structures share. It transfers batches
+// between host memory and a device, and launches the kernels that resolve duplicates in batch
+// order. Structures on the same device share a [Workspace] during calls. A structure embeds an
+// [Engine] and adds only its kernels.
 package gpu

@@ -14,67 +14,70 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Structure is the part of an engine that a structure supplies: launches of its kernels on its
-// memory. All methods submit and none waits.
+// Structure launches the kernels of one structure for an [Engine]. Its methods submit work and
+// never wait.
 type Structure interface {
-	// Lookup launches a lookup, which adds the number of keys found to hits unless that is 0.
+	// Lookup launches a lookup. It adds the number of keys found to hits unless hits is 0.
 	Lookup(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error
-	// Change launches a change, and reports whether it lists operations that contend with
-	// duplicates. Winners then launches the resolution of these.
+	// Change launches a change. contended reports whether the kernel lists operations that contend;
+	// ResolveWinners then resolves these operations.
 	Change(s *device.Stream, p core.Parts, c *Change) (contended bool, err error)
 	ResolveWinners(s *device.Stream, p core.Parts, c *Change, w *Winners) error
-	// Export launches Export of [core.Engine], and counts the pairs in count.
+	// Export launches a kernel that copies the pairs of units [lo,hi) to out (see [core.Engine])
+	// and adds their number to count.
 	Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error
 }
 
-// linesOf returns the lines of a generation that embeds them.
 func linesOf(p core.Parts) *core.Lines {
 	return p.(interface{ Memory() *core.Lines }).Memory()
 }
 
-// Change is a part of a batch that runs in one launch.
+// Change is a part of a batch that one launch runs.
 type Change struct {
 	*batch.Batch
-	Args Changes // for the kernel
+	Args Changes // arguments of the kernel
 
-	// For an engine that MovesPairs: Spilled is the list of operations that overflow at first, with
-	// capacity for all of them. Its items are zero again when the change is done. NoMoves forbids
-	// moving pairs.
+	// Spilled and NoMoves serve engines that set MovesPairs. Spilled is a list of the operations
+	// that overflow at first. It has capacity for all operations, and the kernel zeroes its items
+	// again before the change ends. NoMoves forbids moving pairs.
 	Spilled List
 	NoMoves bool
 }
 
-// Engine is a [core.Engine] without the operations of structures on whole tables. A structure
-// embeds it and adds those.
+// Engine implements [core.Engine] except the operations that rebuild whole tables. A structure
+// embeds an Engine and adds these operations.
 type Engine struct {
 	Queue
 	Leases *core.Leases
 	Order  OrderKernels
 
-	// MovesPairs is set by structures with changes that move pairs, before OpenEngine.
+	// MovesPairs states that changes may move pairs. A structure sets it before it calls
+	// OpenEngine.
 	MovesPairs bool
-	// Capacity is the number of pairs that a table of fixed size is for, if its changes move pairs.
-	// 0: unlimited. Beyond it, no pair is moved.
+	// Capacity is the number of pairs from which on changes move no pairs. It applies to tables of
+	// fixed size; 0 means no limit.
 	Capacity int
 
 	structure Structure
-	moveMu    sync.Mutex    // held while submitting a change that moves pairs, or a read of all
-	noMoves   bool          // for the change being submitted
-	slots     int           // per line
-	cached    core.Counters // as of the last reading
-	stale     bool          // changes have been submitted since
-	used      atomic.Uint64 // slots in use, counting operations submitted since as new pairs
-	ticket    uint32        // of the last launch, for mixed batches
+	// held while submitting a change that moves pairs, or a read of all pairs
+	moveMu  sync.Mutex
+	noMoves bool          // whether the change being submitted must not move pairs
+	slots   int           // slots per line
+	cached  core.Counters // counters as of the last read
+	stale   bool          // changes were submitted after cached was read
+	// upper bound of the slots in use: each operation submitted since counts as a new pair
+	used   atomic.Uint64
+	ticket uint32 // ticket of the last launch; marks mixed batches with reductions
 }
 
-// OpenEngine prepares an engine for a structure with the given number of slots per line. Close
-// frees it, also after an error.
+// OpenEngine prepares an engine for structure s, which has the given number of slots per line. The
+// caller must call Close, even after an error.
 func (e *Engine) OpenEngine(dev device.Device, w batch.Widths, slots int, s Structure) error {
 	e.structure, e.slots = s, slots
 	return e.Queue.Open(dev, w)
 }
 
-// Start empties the first generation and makes it the current one, or frees it after an error.
+// Start empties generation p and makes it the current one. After an error it frees p.
 func (e *Engine) Start(p core.Parts) (*core.Leases, error) {
 	err := e.RunSync(context.Background(), func(s *device.Stream) error { return clearParts(s, p) })
 	if err != nil {
@@ -84,11 +87,10 @@ func (e *Engine) Start(p core.Parts) (*core.Leases, error) {
 	return e.Leases, nil
 }
 
-// clearParts submits emptying a generation.
 func clearParts(s *device.Stream, p core.Parts) error {
 	m := linesOf(p)
 	if err := s.Fill(m.Buf.Ptr, ^uint32(0), m.Bytes()/4); err != nil {
-		return err // and the tally keeps its counts
+		return err // the tally keeps its counts
 	}
 	return s.Fill(m.TallyPtr(), 0, core.LineBytes/4)
 }
@@ -96,8 +98,8 @@ func clearParts(s *device.Stream, p core.Parts) error {
 // Caps implements [core.Engine].
 func (e *Engine) Caps() core.Caps { return core.Caps{ConcurrentReads: true, Streams: true} }
 
-// Used returns an upper bound of the number of slots in use, counting every submitted operation as
-// a new pair. It is a hint for launches.
+// Used returns an upper bound of the number of slots in use, which counts every submitted operation
+// as a new pair. Structures use it to choose launches.
 func (e *Engine) Used() uint64 { return e.used.Load() }
 
 // Current implements [core.Engine].
@@ -139,11 +141,12 @@ func (e *Engine) CountPresent(ctx context.Context, s *device.Stream, b *batch.Ba
 
 // ---- changes ------------------------------------------------------------------
 
-// launchOps is the number of changes in a launch that resolves no duplicates. Between launches the
-// structure decides again.
+// launchOps is the maximum number of operations in a launch that resolves no duplicates. The
+// structure chooses its kernels anew for each launch.
 const launchOps = 1 << 24
 
-// reduceOps is the same for reductions: blocks keep what they gather until the end.
+// reduceOps is the maximum number of reductions in a launch. It is larger than launchOps because
+// blocks keep gathered values until the launch ends.
 const reduceOps = 1 << 26
 
 // Change implements [core.Engine].
@@ -182,9 +185,9 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	return done, failed, nil
 }
 
-// submitPart submits a part of a batch. With report it waits for the part and returns the
-// operations that overflowed. If no pair may move, more operations overflow, and these are always
-// reported.
+// submitPart submits a part of a batch, which begins at row first of the batch. If report is set,
+// it waits for the part and returns the operations that overflowed. While pairs must not move, more
+// operations overflow, so submitPart then reports them even without report.
 func (e *Engine) submitPart(s *device.Stream, part *batch.Batch, x *Scratch, to List, first int, report bool) (failed []uint32, err error) {
 	err = e.withMoveLock(func() error {
 		if e.noMoves {
@@ -206,8 +209,8 @@ func (e *Engine) submitPart(s *device.Stream, part *batch.Batch, x *Scratch, to 
 	return e.ReadFailed(context.Background(), x)
 }
 
-// withMoveLock submits a change, which moves no pairs if an iteration reads them. An iteration
-// that begins meanwhile reads after the change: see Export.
+// withMoveLock calls submit, which submits a change. The change moves no pairs if an iteration is
+// reading them. An iteration that begins later reads after the change (see Export).
 func (e *Engine) withMoveLock(submit func() error) error {
 	e.moveMu.Lock()
 	defer e.moveMu.Unlock()
@@ -215,8 +218,8 @@ func (e *Engine) withMoveLock(submit func() error) error {
 	return submit()
 }
 
-// Rearrange runs launches that move pairs, after all changes, and waits for them. While an
-// iteration reads the pairs, it does nothing.
+// Rearrange runs launches that move pairs, after all changes, and waits for them. It does nothing
+// and returns false while an iteration reads the pairs.
 func (e *Engine) Rearrange(ctx context.Context, submit func(*device.Stream) error) (done bool, err error) {
 	err = e.withMoveLock(func() error {
 		if done = !e.noMoves; !done {
@@ -231,8 +234,7 @@ func (e *Engine) Rearrange(ctx context.Context, submit func(*device.Stream) erro
 	return true, errors.Join(err, e.Stream.Sync(context.WithoutCancel(ctx)))
 }
 
-// changeHost takes a batch from host memory through the device, up to the capacity of the
-// scratch.
+// changeHost runs a batch in host memory on the device. It stops at the capacity of the scratch.
 func (e *Engine) changeHost(ctx context.Context, b *batch.Batch) (done int, failed []uint32, err error) {
 	x, err := e.AcquireScratch(ctx, b.N)
 	if err != nil {
@@ -250,23 +252,23 @@ func (e *Engine) changeHost(ctx context.Context, b *batch.Batch) (done int, fail
 			return e.Submit(p.Stream, func() error { return e.changePiece(c, p, b.N, x) })
 		})
 	})
-	// The results of what has run are read even if the context has ended.
+	// Read the results of the operations that have run, even if the context has ended.
 	switch ctx := context.WithoutCancel(ctx); {
 	case err == nil:
-		e.markWaited() // the copies of the last piece run after all of them
+		e.markWaited() // the last piece's copies run after all changes
 		n := e.storeReport(c)
 		failed, err = e.listFailed(ctx, x, n)
 	case done > 0:
 		var ferr error
 		failed, ferr = e.ReadFailed(ctx, x)
 		err = errors.Join(err, ferr)
-		// A failed piece may have run some of its operations.
+		// The piece that failed may have run some operations.
 		failed = slices.DeleteFunc(failed, func(i uint32) bool { return int(i) >= done })
 	}
 	return done, failed, err
 }
 
-// changePiece submits a piece of a batch of n operations from host memory.
+// changePiece submits one piece of a batch of n operations in host memory.
 func (e *Engine) changePiece(c *Transfer, p *staging.Piece, n int, x *Scratch) error {
 	if p.Lo == 0 {
 		if err := e.SetWord(p.Stream, WordFailed, 0); err != nil {
@@ -279,7 +281,7 @@ func (e *Engine) changePiece(c *Transfer, p *staging.Piece, n int, x *Scratch) e
 	return c.submitReport(p.Stream, linesOf(e.Parts()).TallyPtr(), e.Word(WordFailed))
 }
 
-// storeReport stores the counters that arrived with the last piece of a batch, and returns the
+// storeReport stores the counters that arrived with the last piece of a batch. It returns the
 // number of operations that overflowed.
 func (e *Engine) storeReport(c *Transfer) (failed uint32) {
 	e.cached.Live, e.cached.Used, failed = c.report()
@@ -288,8 +290,8 @@ func (e *Engine) storeReport(c *Transfer) (failed uint32) {
 	return failed
 }
 
-// launch launches the kernels of a change: one, and with a scratch those that resolve duplicates.
-// first is the part's place in its batch.
+// launch launches the kernel of a change and, if the structure requests it, the kernels that
+// resolve duplicates. b begins at row first of its batch.
 func (e *Engine) launch(s *device.Stream, b *batch.Batch, x *Scratch, failed List, first int) error {
 	full := e.Capacity > 0 && !e.stale && e.cached.Live >= uint64(e.Capacity)
 	e.stale = true
@@ -318,16 +320,16 @@ func (e *Engine) launch(s *device.Stream, b *batch.Batch, x *Scratch, failed Lis
 	if err = resolveWinners(c); err != nil || b.Kind != op.Put || ok == 0 {
 		return err
 	}
-	// The last Put of a key supplies the value, and the first one reports the insertion. The flags
-	// are resolved as those of Deletes, without values.
+	// The last Put of a key supplies the value, but the first Put reports the insertion. A second
+	// resolution, as of Deletes without values, sets these flags.
 	flags, deletes := *c, *b
 	deletes.Kind, flags.Batch = op.Delete, &deletes
 	w.Contest.Kind = uint32(op.Delete)
 	return resolveWinners(&flags)
 }
 
-// launchChange calls the structure's launch of a change, with the memory of the winners as spill
-// list.
+// launchChange calls the structure's Change. Engines that move pairs use the memory of the winners
+// as the list of spilled operations.
 func (e *Engine) launchChange(s *device.Stream, p core.Parts, c *Change, x *Scratch) (contended bool, err error) {
 	if !e.MovesPairs {
 		return e.structure.Change(s, p, c)
@@ -343,8 +345,7 @@ func (e *Engine) launchChange(s *device.Stream, p core.Parts, c *Change, x *Scra
 	return contended, err
 }
 
-// Answer implements [core.Answerer]. The scratch holds the values found, in place of winners and
-// flags.
+// Answer implements [core.Answerer]. The scratch holds the values found in its winners and flags.
 func (e *Engine) Answer(ctx context.Context, s *device.Stream, b *batch.Batch) error {
 	k, err := e.loadKernels()
 	if err != nil {
@@ -377,7 +378,6 @@ func (e *Engine) submitAnswer(s *device.Stream, b *batch.Batch, x *Scratch, k *k
 	return device.Launch(s, k.answer[e.Widths.Val/8], Wave(e.Dev, b.N), Block, &p)
 }
 
-// addUsed counts the slots that a batch may have taken.
 func (e *Engine) addUsed(b *batch.Batch) {
 	if b.Inserts() {
 		e.used.Add(uint64(b.N))
@@ -400,7 +400,7 @@ func (e *Engine) AddPairs(s *device.Stream, to device.Slice[uint64], negate bool
 
 // ---- whole tables ---------------------------------------------------------------
 
-// Counters implements [core.Engine].
+// ReadCounters implements [core.Engine].
 func (e *Engine) ReadCounters(ctx context.Context) (core.Counters, error) {
 	if !e.stale {
 		return e.cached, nil
@@ -417,8 +417,8 @@ func (e *Engine) ReadCounters(ctx context.Context) (core.Counters, error) {
 	return e.cached, nil
 }
 
-// RunSync runs submit on the engine's stream after all changes, and waits for it, so that readers
-// may follow.
+// RunSync runs submit on the engine's stream after all changes and waits for the work, so that
+// readers may follow.
 func (e *Engine) RunSync(ctx context.Context, submit func(*device.Stream) error) error {
 	e.stale = true
 	err := e.Submit(e.Stream, func() error { return submit(e.Stream) })
@@ -429,16 +429,16 @@ func (e *Engine) RunSync(ctx context.Context, submit func(*device.Stream) error)
 	return errors.Join(err, waited)
 }
 
-// SubmitUser submits a change of the structure itself to a stream of a caller.
+// SubmitUser submits a change that the structure launches itself to a stream of a caller.
 func (e *Engine) SubmitUser(s *device.Stream, submit func() error) error {
 	e.stale = true
 	return e.SubmitVisible(s, submit)
 }
 
-// SubmitCounting submits a batch to a stream of a caller, as Change does, and adds the number of
-// operations that overflow to failed. If the scratch is too small for the batch, SubmitCounting
-// runs nothing: duplicates would be resolved part by part, and a later part might find capacity
-// that an earlier one did not.
+// SubmitCounting submits a batch to a stream of a caller and adds the number of operations that
+// overflow to failed. If the scratch is too small for the batch, SubmitCounting runs nothing and
+// returns false. Otherwise duplicates would be resolved part by part, and a later operation could
+// find capacity that an earlier one did not.
 func (e *Engine) SubmitCounting(ctx context.Context, s *device.Stream, b *batch.Batch, failed device.Ptr) (ran bool, err error) {
 	x, err := e.AcquireScratch(ctx, b.N)
 	if err != nil {
@@ -451,14 +451,15 @@ func (e *Engine) SubmitCounting(ctx context.Context, s *device.Stream, b *batch.
 	return true, e.SubmitVisible(s, func() error { return e.launch(s, b, x, List{Count: failed}, 0) })
 }
 
-// SetCounters stores counters that have been read after all changes, which are done.
+// SetCounters stores counters that the caller has read after all changes. All changes must have
+// ended.
 func (e *Engine) SetCounters(now core.Counters) {
 	e.cached, e.stale = now, false
 	e.used.Store(now.Used)
 	e.markWaited()
 }
 
-// RunExclusive is RunSync in an exclusive section, without readers.
+// RunExclusive calls RunSync in an exclusive section, without readers.
 func (e *Engine) RunExclusive(ctx context.Context, submit func(*device.Stream) error) error {
 	if err := e.Leases.BeginExclusive(ctx); err != nil {
 		return err
@@ -472,9 +473,9 @@ func (e *Engine) Clear(ctx context.Context) error {
 	return e.RunSync(ctx, func(s *device.Stream) error { return clearParts(s, e.Parts()) })
 }
 
-// Move fills new memory, which a structure has allocated, from the current generation, and makes it
-// the current one. move submits the copy, and adds the number of pairs that overflow to the word
-// dropped. If any overflow, Move frees the new memory and returns their number.
+// Move copies the current generation to new memory and makes that memory the current generation.
+// move submits the copy and adds the number of pairs that overflow to dropped. If any pairs
+// overflow, Move frees the new memory and returns their number.
 func (e *Engine) Move(ctx context.Context, to core.Parts, move func(s *device.Stream, from core.Parts, dropped device.Ptr) error) (dropped int, err error) {
 	err = e.RunSync(ctx, func(s *device.Stream) error {
 		if err := errors.Join(clearParts(s, to), e.SetWord(s, WordResult, 0)); err != nil {
@@ -493,11 +494,11 @@ func (e *Engine) Move(ctx context.Context, to core.Parts, move func(s *device.St
 	return 0, e.Leases.Replace(to)
 }
 
-// maxReport is the maximum number of values of a report.
+// maxReport is the maximum number of values that Report reads.
 const maxReport = 32
 
-// Report runs a launch on the engine's stream that adds to len(out) numbers at an address on the
-// device, and reads them: statistics of a table.
+// Report reads statistics of a table into out. launch runs a kernel on the engine's stream that
+// adds up to len(out) numbers at a device address.
 func (e *Engine) Report(ctx context.Context, out []uint64, launch func(to device.Ptr) error) error {
 	to := e.Word(WordReport)
 	if err := e.Stream.Fill(to, 0, 2*len(out)); err != nil {
@@ -533,9 +534,9 @@ func (e *Engine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *
 	return c.hitCount(), nil
 }
 
-// waitChanges makes a stream wait for the changes that an iteration must read after. Changes
-// submitted since the iteration began may be seen or not. Changes that move pairs were submitted
-// before: later ones see the iteration and move nothing.
+// waitChanges makes a stream wait for the changes that an iteration must include. Later changes may
+// be visible to the iteration or not. Changes that move pairs have all been submitted before: once
+// the iteration holds its lease, withMoveLock forbids moves.
 func (e *Engine) waitChanges(s *device.Stream) error {
 	event := e.Visible
 	if e.MovesPairs {

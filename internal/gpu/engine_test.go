@@ -19,7 +19,7 @@ import (
 // memory is a generation of a structure without kernels.
 type memory struct{ core.Lines }
 
-// plain is a structure with copies and fills as launches.
+// plain is a structure that launches copies and fills instead of kernels.
 type plain struct {
 	t      *testing.T
 	look   func(s *device.Stream, b *batch.Batch, hits device.Ptr) error
@@ -63,7 +63,7 @@ func openEngine(t *testing.T, dev device.Device) (*gpu.Engine, *plain) {
 	return e, p
 }
 
-// lines returns memory that is not empty yet.
+// lines returns memory with undefined content.
 func lines(t *testing.T, e *gpu.Engine) *memory {
 	t.Helper()
 	l, err := core.NewLines(e.Dev, 4)
@@ -104,8 +104,8 @@ func simulated(t *testing.T) device.Device {
 	return devicetest.Checked(t, s)
 }
 
-// thirds returns a change that fails every third operation, in the order of the threads; want
-// receives these operations.
+// thirds returns a change in which every third operation fails, in thread order. want receives
+// these operations.
 func thirds(want *[]uint32) func(s *device.Stream, c *gpu.Change) error {
 	return func(s *device.Stream, c *gpu.Change) error {
 		for i := c.N - 1; i >= 0; i-- {
@@ -143,7 +143,7 @@ func TestChangeReportsFailures(t *testing.T) {
 			var want []uint32
 			takes := thirds(&want)
 			p.change = func(s *device.Stream, c *gpu.Change) error {
-				// 5<<32|5 live, and as many used
+				// 5<<32|5 live and used slots
 				return errors.Join(takes(s, c), s.Fill(e.Parts().(*memory).TallyPtr(), 5, 4))
 			}
 			// A batch from the host returns the counters.
@@ -186,8 +186,8 @@ func TestChangeReportsFailures(t *testing.T) {
 	}
 }
 
-// A launch gets the flags of the batch, without the order that a mixed batch does not have, and
-// without flags that kernels do not use.
+// A launch gets the flags of its batch, except flags that kernels do not use. A mixed batch has no
+// order.
 func TestChangeFlags(t *testing.T) {
 	e, p := openEngine(t, simulated(t))
 	keys, kinds := make([]uint32, 3), make([]weft.OpKind, 3)
@@ -287,8 +287,8 @@ func TestCounters(t *testing.T) {
 	}
 }
 
-// A move without overflow puts the other memory in use. A move that overflows or fails leaves the
-// old memory and frees the new.
+// A move without overflow replaces the memory. A move that overflows or fails keeps the old memory
+// and frees the new memory.
 func TestMove(t *testing.T) {
 	dev := simulated(t)
 	e, _ := openEngine(t, dev)
@@ -368,8 +368,8 @@ func TestAdd(t *testing.T) {
 	}
 }
 
-// A change on another stream waits for the one before, unless that has been waited for; a failed
-// wait does not count.
+// A change on another stream waits for the previous change, unless a successful wait for that
+// change precedes it.
 func TestChangesWait(t *testing.T) {
 	dev := simulated(t)
 	e, _ := openEngine(t, dev)

@@ -10,22 +10,21 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-// Expander is a structure with a variable number of rows per key.
+// Expander launches the kernel of a structure that may hold several values per key.
 type Expander interface {
-	// WriteRows launches writing the values of n keys. The values of key i begin at row offsets[i]
-	// and end at row offsets[i+1] at most; rows before first or from limit on are not written. vals
-	// is the address of row first; no key's rows end before it. found, unless 0, receives the
+	// WriteRows launches a kernel that writes the values of n keys to rows [first,limit). The
+	// values of key i begin at row offsets[i] and end at row offsets[i+1] at most. vals is the
+	// address of row first; no key's rows end before first. Unless found is 0, found receives the
 	// number of rows of each key (uint32).
 	WriteRows(s *device.Stream, p core.Parts, n int, keys, offsets, vals, found device.Ptr, first, limit uint64) error
 }
 
-// rangeBytes is the size of the values that are written at a time for a key with more than fit a
-// piece. Each time its chain is walked from the beginning.
+// rangeBytes is the maximum size of the values that one launch writes for a key whose values exceed
+// a piece. Each launch walks the key's chain from the beginning.
 const rangeBytes = 64 << 20
 
-// Expand implements [core.Expander] with the structure's launches. On the host, the pairs were
-// counted after all changes that they must include, and that count was waited for. So Expand waits
-// for no change.
+// Expand implements [core.Expander] with the launches of x. In host memory it waits for no change:
+// its caller has already counted the pairs, after all changes that the result must include.
 func (e *Engine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, x Expander) error {
 	if s != nil {
 		return e.submitExpand(s, l, b, x)
@@ -55,7 +54,8 @@ func (e *Engine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b 
 	return ctx.Err()
 }
 
-// expandSmall fetches the values of keys that each fit a piece: keys and offsets go in, values out.
+// expandSmall fetches the values of keys if the values of each key fit a piece. Pieces copy keys
+// and offsets to the device, and values back.
 func (e *Engine) expandSmall(ctx context.Context, c *Transfer, l *core.Lease, b *batch.Batch, x Expander) error {
 	b.Columns[batch.Offsets] = batch.OffsetsIn(b.Columns[batch.Vals].Offsets)
 	_, err := c.Ring.Run(ctx, b, func(p *staging.Piece) error {
@@ -70,8 +70,8 @@ func (e *Engine) expandSmall(ctx context.Context, c *Transfer, l *core.Lease, b 
 	return err
 }
 
-// expandLarge fetches the values of one key, a range of rows at a time: into scratch, and from
-// there in pieces.
+// expandLarge fetches the values of one key. For each range of rows, it writes them to scratch
+// memory and copies them to the host in pieces.
 func (e *Engine) expandLarge(ctx context.Context, c *Transfer, l *core.Lease, b *batch.Batch, x Expander) (err error) {
 	keys, vals := b.Columns[batch.Keys], b.Columns[batch.Vals]
 	scratch, err := e.AcquireScratch(ctx, (min(len(vals.Host), rangeBytes)+largeHead)/scratchOp+1)
@@ -84,7 +84,7 @@ func (e *Engine) expandLarge(ctx context.Context, c *Transfer, l *core.Lease, b 
 		return err
 	}
 	defer func() {
-		if err != nil { // the scratch may be in use
+		if err != nil { // the device may still use the scratch
 			err = errors.Join(err, s.Sync(context.Background()))
 		}
 	}()
@@ -112,7 +112,7 @@ func (e *Engine) expandLarge(ctx context.Context, c *Transfer, l *core.Lease, b 
 		if err != nil {
 			return err
 		}
-		// The minimum over all ranges is the number of rows that were present throughout.
+		// The minimum over all ranges is the number of rows that existed during all launches.
 		var now [1]uint32
 		if err := s.CopyOut(ctx, device.Bytes(now[:]), found); err != nil {
 			return err
@@ -123,11 +123,12 @@ func (e *Engine) expandLarge(ctx context.Context, c *Transfer, l *core.Lease, b 
 	return nil
 }
 
-// largeHead is the size of the data before the values of a large key: its two offsets, the key, and
-// the number of its rows.
+// largeHead is the size of the scratch memory that precedes the values of a large key. It holds two
+// offsets, the key, and the number of rows.
 const largeHead = 256
 
-// submitExpand counts, computes offsets and writes. It neither copies nor waits.
+// submitExpand submits kernels that count the values, compute the offsets and write the values. It
+// copies nothing to the host and does not wait.
 func (e *Engine) submitExpand(s *device.Stream, l *core.Lease, b *batch.Batch, x Expander) error {
 	keys, counts, offsets, vals := b.Columns[batch.Keys], b.Columns[batch.Counts], b.Columns[batch.Offsets], b.Columns[batch.Vals]
 	if b.N == 0 {

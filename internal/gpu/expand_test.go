@@ -20,8 +20,8 @@ func (counted) WriteRows(*device.Stream, core.Parts, int, device.Ptr, device.Ptr
 	return nil
 }
 
-// Offsets on the device are the sums of the counts before each. The numbers of counts are below and
-// above what a warp adds at a time, and above one and several strips, with sums beyond 32 bits.
+// Offset i on the device is the sum of the first i counts. The tests have fewer and more counts
+// than a warp adds at a time, and more than one and several strips. Sums exceed 32 bits.
 func TestExpandOnAddsUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, opts := range []sim.Options{{Arch: 80}, {Arch: 90, Scheduler: sim.Random, Seed: 3}} {

@@ -7,15 +7,15 @@ import "github.com/weftgo/weft/device"
 // scanStrip is the number of counts that a warp adds up (scan.cuh).
 const scanStrip = 1024
 
-// kernels holds the kernels that belong to no structure.
+// kernels holds the kernels that all structures share.
 type kernels struct {
 	add    Adder
 	apply  device.Kernel
-	answer [2]device.Kernel // values of 4 bytes, of 8
+	answer [2]device.Kernel // for values of 4 and of 8 bytes
 	scan   [3]device.Kernel // sums, strips, offsets
 }
 
-// loadKernels returns the kernels, and loads them on first use.
+// loadKernels returns the kernels. The first call loads them.
 func (w *Workspace) loadKernels() (*kernels, error) {
 	w.loading.Lock()
 	defer w.loading.Unlock()
@@ -34,8 +34,8 @@ func (w *Workspace) loadKernels() (*kernels, error) {
 	return k, err
 }
 
-// Offsets submits adding up n counts (uint32) to n+1 offsets (uint64). Unlike prim's scan it needs
-// no memory of its own, because the submitted work outlives the call.
+// Offsets submits kernels that compute n+1 offsets (uint64) from n counts (uint32). Unlike prim's
+// scan, it needs no temporary memory, which would have to outlive the call.
 func (w *Workspace) Offsets(s *device.Stream, counts, offsets device.Ptr, n int) error {
 	k, err := w.loadKernels()
 	if err != nil {

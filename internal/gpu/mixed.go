@@ -5,14 +5,15 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// MixedKernels are the kernels of batches that mix operations or combine values. They are in a
+// MixedKernels are the kernels for batches that mix operations or combine values. They are in a
 // separate image, which is loaded on first use.
 type MixedKernels struct {
-	Change       device.Kernel // mixed batches without their reductions
-	Reduce, Rows device.Kernel // those reductions, and batches of reductions only; not for sets
+	Change device.Kernel // mixed batches, except their reductions
+	// reductions of a mixed batch, and batches of reductions only; nil for sets
+	Reduce, Rows device.Kernel
 }
 
-// Entries returns the kernels to load; suffix is appended to their names.
+// Entries returns the kernels to load. The kernels' names end in suffix.
 func (k *MixedKernels) Entries(suffix string, w batch.Widths) []Entry {
 	entries := []Entry{{"change" + suffix, &k.Change}}
 	if w.Val > 0 {
@@ -21,9 +22,9 @@ func (k *MixedKernels) Entries(suffix string, w batch.Widths) []Entry {
 	return entries
 }
 
-// Submit launches a change by the kernels of a structure. A batch of one kind that combines nothing
-// runs change in a grid. Other batches run the kernels that mix loads; reductions of a mixed batch
-// run after the rest.
+// Submit launches the kernels that run a change. A batch of one kind that combines no values runs
+// kernel change in the given grid. Other batches run the kernels that mix loads. In a mixed batch,
+// reductions run after all other operations.
 func (c *Change) Submit(dev device.Device, w batch.Widths, change device.Kernel, grid device.Dim,
 	mix func() (*MixedKernels, error), launch func(k device.Kernel, grid device.Dim) error) error {
 	if !c.Combines() {
@@ -33,13 +34,13 @@ func (c *Change) Submit(dev device.Device, w batch.Widths, change device.Kernel,
 	if err != nil {
 		return err
 	}
-	blocks := 4 // per multiprocessor (gather.cuh)
+	blocks := 4 // blocks per multiprocessor (gather.cuh)
 	if w.Slot == 16 {
 		blocks = 3
 	}
 	if c.Reduces() {
 		rows := c.N
-		// not combined atomically: fewer blocks, each with enough to gather
+		// Float values are not combined atomically, so use fewer blocks that gather more rows each.
 		if c.Flags&batch.Float != 0 {
 			rows /= GatherRows
 		}
@@ -51,8 +52,10 @@ func (c *Change) Submit(dev device.Device, w batch.Widths, change device.Kernel,
 	return launch(mixed.Reduce, Resident(dev, c.N, blocks))
 }
 
-// GatherRows is the minimum number of rows per thread for which a thread gathers them.
+// GatherRows is the minimum number of rows per thread at which threads gather rows before they
+// access the table.
 const GatherRows = 8
 
-// Cached is a flag in addition to those of batches: the table fits in the L2 cache.
+// Cached is a flag of a change that extends batch.Flags. It states that the table fits in the L2
+// cache.
 const Cached = 256

@@ -8,11 +8,12 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// OrderKernels resolve duplicates. Contend, Claim and Reset take a Contest. Last, for Put, and
-// First, for PutNew and Delete, take a struct of the structure that contains Winners.
+// OrderKernels are the kernels that resolve duplicates. Contend, Claim and Reset take a Contest.
+// Last resolves Put; First resolves PutNew and Delete. Last and First take a struct of the
+// structure that contains Winners.
 type OrderKernels struct{ Contend, Claim, Last, First, Reset device.Kernel }
 
-// Entries returns the kernels to load. A set has no Put.
+// Entries returns the kernels to load. Sets load no kernels for Put.
 func (k *OrderKernels) Entries(w batch.Widths) []Entry {
 	entries := []Entry{{"contend", &k.Contend}, {"reset", &k.Reset}, {"winners_first", &k.First}}
 	if w.Val > 0 {
@@ -21,7 +22,7 @@ func (k *OrderKernels) Entries(w batch.Widths) []Entry {
 	return entries
 }
 
-// Winners returns the structure's kernel that resolves the duplicates of a batch of a kind.
+// Winners returns the kernel that resolves duplicates in a batch of the given kind.
 func (k *OrderKernels) Winners(kind op.Kind) device.Kernel {
 	if kind == op.Put {
 		return k.Last
@@ -29,11 +30,11 @@ func (k *OrderKernels) Winners(kind op.Kind) device.Kernel {
 	return k.First
 }
 
-// Variant returns the variant of an image for a pair of widths: "64_32".
+// Variant returns the name of the image variant for a pair of widths, such as "64_32".
 func Variant(w batch.Widths) string { return fmt.Sprintf("%d_%d", w.Key*8, w.Val*8) }
 
-// SlotVariant returns the variant of an image for all pairs of widths with slots of 16 bytes:
-// "64_64".
+// SlotVariant returns the name of the image variant for the slot width. With slots of 16 bytes, one
+// variant, "64_64", covers all pairs of widths.
 func SlotVariant(w batch.Widths) string {
 	if w.Slot == 16 {
 		w.Key, w.Val = 8, 8
@@ -41,12 +42,13 @@ func SlotVariant(w batch.Widths) string {
 	return Variant(w)
 }
 
-// ResolveOps is the maximum number of changes among which duplicates are resolved.
+// ResolveOps is the maximum number of operations among which one pass resolves duplicates.
 const ResolveOps = 1 << 23
 
-// Contend prepares the change of an ordered batch. contended is the list of operations that
-// duplicates may decide. ok is the batch's column, or scratch memory in its place if the resolution
-// requires it. In other batches nothing contends.
+// Contend prepares a batch for the resolution of duplicates. contended is the list in which the
+// kernel records operations that duplicates may decide. ok is column OK of the batch, or scratch
+// memory if the batch lacks the column but the resolution needs it. In a batch that is not ordered,
+// no operation contends.
 func (q *Queue) Contend(s *device.Stream, b *batch.Batch, x *Scratch) (contended List, ok device.Ptr, err error) {
 	ok = b.Columns[batch.OK].Ptr
 	if !b.Ordered() {
@@ -58,8 +60,8 @@ func (q *Queue) Contend(s *device.Stream, b *batch.Batch, x *Scratch) (contended
 	return List{Items: x.contendedItems(), Count: q.Word(WordContended)}, ok, q.SetWord(s, WordContended, 0)
 }
 
-// Contest returns the arguments that resolve the duplicates of a batch, with two winner places per
-// operation.
+// Contest returns the arguments of the kernels that resolve duplicates. The table of winners has
+// two entries per operation.
 func (x *Scratch) Contest(b *batch.Batch, contended List) Contest {
 	return Contest{
 		Keys: b.Columns[batch.Keys].Ptr, Winners: x.winners(), Contended: contended,
@@ -67,8 +69,8 @@ func (x *Scratch) Contest(b *batch.Batch, contended List) Contest {
 	}
 }
 
-// resolve resolves the operations that a change listed in batch order. If the list is empty, the
-// kernels detect that and end. winners launches the structure's own.
+// resolve resolves the operations that a change listed, in batch order. If the list is empty, the
+// kernels end at once. winners launches the structure's kernel.
 func (x *Scratch) resolve(s *device.Stream, k *OrderKernels, contest *Contest, winners func() error) error {
 	if !x.clean { // new, or an earlier batch ended early
 		if err := s.Fill(x.winners(), 0, 2*x.Ops); err != nil {

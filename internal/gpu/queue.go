@@ -11,52 +11,53 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// Queue orders the work of one structure. The memory that it uses during a call belongs to the
-// device's workspace.
+// Queue orders the work of one structure on a device. Its calls take memory from the device's
+// [Workspace].
 type Queue struct {
 	*Workspace
 	Dev    device.Device
 	Widths batch.Widths
 
-	// Stream runs the engine's own work.
+	// Stream runs the work that the engine submits for itself.
 	Stream *device.Stream
-	// Visible is recorded after changes that callers submit to streams, and lookups from host
-	// memory wait for it. Other changes have been waited for when their call returns, and no lookup
-	// is guaranteed to see them before.
+	// Visible is recorded after each change that a caller submits to a stream. Lookups from host
+	// memory wait for it. Other changes end before their calls return, so lookups need not wait for
+	// them.
 	Visible *device.Event
 
-	changed   *device.Event                // recorded after all other changes
-	lastEvent atomic.Pointer[device.Event] // the one of the two recorded after the last change
-	// stream of the last change; nil: it has been waited for
+	changed   *device.Event                // recorded after each change that Visible does not cover
+	lastEvent atomic.Pointer[device.Event] // changed or Visible, whichever was recorded last
+	// stream of the last change; nil if that change has been waited for
 	lastStream *device.Stream
 
-	control device.Slice[uint32] // see the words below
+	control device.Slice[uint32] // the words below
 }
 
-// Words in device memory that kernels write.
+// Indices of words in device memory that kernels write.
 const (
-	WordContended  = iota // operations that contend
-	WordFailed            // operations that overflow
+	WordContended  = iota // number of operations that contend
+	WordFailed            // number of operations that overflow
 	WordResult            // result of a kernel
-	WordReductions        // ticket of the last mixed batch with reductions
-	WordSum               // 64 bits, for the sum of a lookup
+	WordReductions        // ticket of the last mixed batch that contains reductions
+	WordSum               // 64-bit sum of a lookup
 	_
-	WordSpilled // operations that overflow at first
+	WordSpilled // number of operations that overflow at first
 	_
-	// overflows on the device and in users' kernels since last read: begins weft::Account
+	// number of operations dropped by batches on the device and by users' kernels since the last
+	// read; begins weft::Account
 	WordDropped
 	_
-	_ // effects of users' kernels: three numbers of 64 bits
+	_ // three 64-bit effects of users' kernels
 	_
 	_
 	_
 	_
 	_
-	WordReport // numbers of 64 bits, see Engine.Report
+	WordReport // 64-bit numbers of Engine.Report
 	words      = WordReport + 2*maxReport
 )
 
-// Open prepares a queue. Close closes everything that it has opened, also after an error.
+// Open prepares a queue. After an error too, the caller must call Close.
 func (q *Queue) Open(dev device.Device, w batch.Widths) (err error) {
 	q.Dev, q.Widths, q.Workspace = dev, w, openWorkspace(dev)
 	if q.Stream, err = dev.NewStream(); err != nil {
@@ -74,7 +75,8 @@ func (q *Queue) Open(dev device.Device, w batch.Widths) (err error) {
 	return q.Stream.Fill(q.control.Ptr(), 0, words)
 }
 
-// Close waits for all changes and frees everything. No call is in flight.
+// Close waits for all changes and frees everything that Open has allocated. No call may be in
+// flight.
 func (q *Queue) Close() (err error) {
 	events := []*device.Event{q.changed, q.Visible}
 	for _, e := range events { // streams of callers may be about to record them
@@ -97,42 +99,44 @@ func (q *Queue) Close() (err error) {
 	return err
 }
 
-// LastChange returns the event recorded after all changes: each change runs after the one before.
+// LastChange returns the event that was recorded after the last change. Changes run one after
+// another, so the event marks the end of all of them.
 func (q *Queue) LastChange() *device.Event { return q.lastEvent.Load() }
 
-// Submit launches a change after the one before. Even after an error, later changes wait for what
-// has been launched.
+// Submit calls launch, which launches a change on stream s that runs after the previous change. If
+// launch fails, later changes still wait for the work that it has submitted.
 func (q *Queue) Submit(s *device.Stream, launch func() error) error {
 	return q.submit(s, q.changed, launch)
 }
 
-// SubmitVisible is Submit for changes that callers submit to streams.
+// SubmitVisible acts as Submit for a change that a caller submits to a stream. Lookups from host
+// memory wait for the change.
 func (q *Queue) SubmitVisible(s *device.Stream, launch func() error) error {
 	return q.submit(s, q.Visible, launch)
 }
 
-// submit makes as few driver calls as possible: each takes as long as a few thousand operations.
+// submit makes few driver calls, since each takes as long as a few thousand operations.
 func (q *Queue) submit(s *device.Stream, event *device.Event, launch func() error) (err error) {
 	if q.lastStream != nil && s != q.lastStream {
 		if err := s.Wait(q.LastChange()); err != nil {
 			return err
 		}
 	}
-	defer func() { // also if a user's code panics
+	defer func() { // runs even if a user's code panics
 		q.lastStream = s
-		if e := s.Record(event); e != nil { // no event marks the end of the change, so wait
+		// without an event, only a wait ensures that the change has ended
+		if e := s.Record(event); e != nil {
 			err = errors.Join(err, e, s.Sync(context.Background()))
 		}
-		q.lastEvent.Store(event) // other tables that share a scratch read it concurrently
+		q.lastEvent.Store(event) // atomic: other tables that share a scratch read it concurrently
 	}()
 	return launch()
 }
 
-// markWaited records that all changes submitted so far have been waited for, so that later ones
-// need not wait for them again.
+// markWaited records that all submitted changes have ended, so that later changes skip the wait.
 func (q *Queue) markWaited() { q.lastStream = nil }
 
-// Word returns the address of a word.
+// Word returns the device address of word i.
 func (q *Queue) Word(i int) device.Ptr { return q.control.Ptr() + device.Ptr(4*i) }
 
 // ReadWord waits for the queue's stream and reads a word.
@@ -142,12 +146,12 @@ func (q *Queue) ReadWord(ctx context.Context, word int) (uint32, error) {
 	return v[0], err
 }
 
-// SetWord submits writing a word.
+// SetWord submits writing v to a word.
 func (q *Queue) SetWord(s *device.Stream, word int, v uint32) error {
 	return s.Fill(q.Word(word), v, 1)
 }
 
-// ReadDropped reads and resets the number of operations on the device that overflowed.
+// ReadDropped reads and resets the number of operations that overflowed on the device.
 func (q *Queue) ReadDropped(ctx context.Context) (int, error) {
 	n, err := q.ReadWord(ctx, WordDropped)
 	if err != nil || n == 0 {
@@ -157,10 +161,10 @@ func (q *Queue) ReadDropped(ctx context.Context) (int, error) {
 	return int(n), q.Submit(q.Stream, func() error { return q.SetWord(q.Stream, WordDropped, 0) })
 }
 
-// Failed returns the list in which a change records operations that overflow.
+// Failed returns the list in which a change records the operations that overflow.
 func (q *Queue) Failed(x *Scratch) List { return List{Items: x.failed(), Count: q.Word(WordFailed)} }
 
-// ReadFailed returns the recorded operations, ascending.
+// ReadFailed returns the indices of the operations that overflowed, in ascending order.
 func (q *Queue) ReadFailed(ctx context.Context, x *Scratch) ([]uint32, error) {
 	n, err := q.ReadWord(ctx, WordFailed)
 	if err != nil {
@@ -169,7 +173,7 @@ func (q *Queue) ReadFailed(ctx context.Context, x *Scratch) ([]uint32, error) {
 	return q.listFailed(ctx, x, n)
 }
 
-// listFailed is ReadFailed for a known number of operations.
+// listFailed returns the n indices in the list of failed operations, in ascending order.
 func (q *Queue) listFailed(ctx context.Context, x *Scratch, n uint32) ([]uint32, error) {
 	switch {
 	case n == 0:

@@ -82,7 +82,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// The memory of an ordered batch, as kernels see it.
+// Kernels get valid memory for an ordered batch.
 func TestOrder(t *testing.T) {
 	q, dev := open(t)
 	keys, err := device.Make[uint32](dev, 300)
@@ -158,7 +158,7 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 	}
 }
 
-// take acquires and returns what calls work with, and reports whether the scratch was smaller than
+// take acquires and releases scratches and transfers. It reports whether a scratch was smaller than
 // requested.
 func take(q *gpu.Queue) (less bool, err error) {
 	for _, n := range []int{1000, 2000} {

@@ -11,40 +11,42 @@ import (
 )
 
 const (
-	// scratchOp is the scratch memory of an operation, in bytes: two winners, a place in either
-	// list, a flag.
+	// scratchOp is the size of the scratch memory per operation, in bytes: two winners, an item in
+	// each of two lists, and a flag.
 	scratchOp = 4*2 + 4 + 4 + 1
-	// minScratch is the minimum number of operations of a scratch.
+	// minScratch is the minimum number of operations that a scratch has memory for.
 	minScratch = 256
-	// minPrivate is the number of operations below which a structure shares a scratch with another
-	// one, instead of a smaller separate one.
+	// minPrivate is the minimum size of a new scratch that is smaller than requested. If memory is
+	// too short for it, a structure shares a scratch with another structure.
 	minPrivate = 1 << 16
 )
 
-// Scratch is device memory in which a change resolves duplicates, and lists operations that
-// overflow. A change holds it until its call has submitted all work and, if required, has read the
-// list. The device may still be working then. The next user makes its stream wait for that work,
-// unless its work runs later anyway.
+// Scratch is device memory in which a change resolves duplicates and lists the operations that
+// overflow. A call holds its scratch until it has submitted all work and, if required, has read the
+// list. The device may still use the memory then, so the next user makes its stream wait for that
+// work first.
 type Scratch struct {
-	Ops int // a power of two
+	Ops int // capacity in operations, a power of two
 
 	buf      device.Buffer
 	clean    bool // all winners are zero
 	acquired bool
-	user     *Queue // queue with the last changes that used it, until LastChange; nil: none
+	user     *Queue // queue whose last change may use the scratch; nil if none
 }
 
-// The parts of a scratch: two winners per operation, zero between changes; the operations that
-// contend; those that overflow; flags for a batch without a column of flags.
+// The addresses of the arrays in a scratch. Array winners has two items per operation, which are
+// zero between changes. Arrays contendedItems and failed list operations. Array flags replaces a
+// missing column OK.
 func (x *Scratch) winners() device.Ptr        { return x.buf.Ptr }
 func (x *Scratch) contendedItems() device.Ptr { return x.buf.Ptr + device.Ptr(8*x.Ops) }
 func (x *Scratch) failed() device.Ptr         { return x.buf.Ptr + device.Ptr(12*x.Ops) }
 func (x *Scratch) flags() device.Ptr          { return x.buf.Ptr + device.Ptr(16*x.Ops) }
 
-// scratchOps returns the size of a scratch for n operations.
+// scratchOps returns the capacity of a scratch for n operations.
 func scratchOps(n int) int { return 1 << bits.Len(uint(max(n, minScratch)-1)) }
 
-// AcquireScratch acquires a scratch for n operations, or fewer. ReleaseScratch releases it.
+// AcquireScratch acquires a scratch for n operations. The scratch may be smaller if n exceeds
+// [ResolveOps] or memory is short. The caller must pass it to ReleaseScratch.
 func (q *Queue) AcquireScratch(ctx context.Context, n int) (*Scratch, error) {
 	w := q.Workspace
 	n = scratchOps(min(n, ResolveOps))
@@ -71,9 +73,9 @@ func (q *Queue) ReleaseScratch(x *Scratch) {
 	w.waiters.Wake()
 }
 
-// find looks for a scratch: one that this queue has used, or that is no longer in use, or a new
-// one. If the limit forbids a new one, it returns the largest that is not acquired, and the caller
-// waits for its work. It returns nil if all are acquired.
+// find returns a scratch in this order of preference: one that q has used, one that the device no
+// longer uses, a new one. If the limit forbids a new one, find returns the largest that is not
+// acquired; the caller then waits for its work. It returns nil if all are acquired.
 func (w *Workspace) find(q *Queue, n int) (*Scratch, error) {
 	if x := w.bestFit(n, func(x *Scratch) bool { return x.user == q }); x != nil {
 		return x, nil
@@ -94,7 +96,8 @@ func (w *Workspace) find(q *Queue, n int) (*Scratch, error) {
 	if fits := scratchOp*ops <= remaining && ops >= min(n, minPrivate); !fits && len(w.scratch) > 0 {
 		return w.bestFit(0, func(*Scratch) bool { return true }), nil
 	}
-	// A new scratch fits if those that are too small are freed, unless they have the same size.
+	// If an unused scratch already has the size that fits, a new one would gain nothing. Otherwise
+	// free the small ones first to make memory for it.
 	if x := w.bestFit(0, w.done); x != nil && x.Ops == ops {
 		return x, nil
 	}
@@ -102,7 +105,7 @@ func (w *Workspace) find(q *Queue, n int) (*Scratch, error) {
 		return nil, err
 	}
 	x, err := w.newScratch(ops)
-	// a smaller scratch slows the change down
+	// A smaller scratch suffices, but slows the change down.
 	for errors.Is(err, device.ErrMemory) && ops > minScratch {
 		ops /= 2
 		x, err = w.newScratch(ops)
@@ -110,8 +113,8 @@ func (w *Workspace) find(q *Queue, n int) (*Scratch, error) {
 	return x, err
 }
 
-// bestFit returns the smallest free scratch for n operations that passes ok, or the largest if n is
-// 0.
+// bestFit returns the smallest free scratch for n operations that satisfies ok. If n is 0, it
+// returns the largest.
 func (w *Workspace) bestFit(n int, ok func(*Scratch) bool) (found *Scratch) {
 	for _, x := range w.scratch {
 		if !x.acquired && x.Ops >= n && (found == nil || (x.Ops < found.Ops) == (n > 0)) && ok(x) {
@@ -121,7 +124,7 @@ func (w *Workspace) bestFit(n int, ok func(*Scratch) bool) (found *Scratch) {
 	return found
 }
 
-// done reports whether the device has finished with a scratch.
+// done reports whether the device has finished using a scratch.
 func (w *Workspace) done(x *Scratch) bool {
 	if x.user == nil {
 		return true
@@ -155,8 +158,8 @@ func (w *Workspace) newScratch(ops int) (*Scratch, error) {
 	return x, nil
 }
 
-// setUser makes a change on a stream run after the work of the queue that used a scratch before,
-// and records this queue as its user. The queue's own changes run one after another anyway.
+// setUser makes a change on stream s run after the work of the queue that used x before, and
+// records q as the user. Changes of q itself need no wait, since they run one after another.
 func (q *Queue) setUser(s *device.Stream, x *Scratch) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -169,8 +172,8 @@ func (q *Queue) setUser(s *device.Stream, x *Scratch) error {
 	return nil
 }
 
-// waitScratch makes other work on a stream run after the last use of a scratch. The caller waits
-// for that work before it returns the scratch. The winners are then no longer zero.
+// waitScratch makes stream s wait for the last use of x. The caller must wait for its own work
+// before it releases x. The winners are no longer zero afterwards.
 func (w *Workspace) waitScratch(s *device.Stream, x *Scratch) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -181,7 +184,7 @@ func (w *Workspace) waitScratch(s *device.Stream, x *Scratch) error {
 	return s.Wait(x.user.LastChange())
 }
 
-// removeUser removes a queue from the scratches that it used, once its changes are done.
+// removeUser removes q from the scratches that it used. The changes of q must be done.
 func (w *Workspace) removeUser(q *Queue) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

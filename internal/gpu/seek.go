@@ -12,21 +12,21 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Seeker is the launches of an ordered map with generations that never change. All methods submit
-// and none waits.
+// Seeker launches the kernels of an ordered map that never changes a generation. Its methods submit
+// work and never wait.
 type Seeker interface {
-	// Seek launches a lookup of any kind (core.OrderedMap), which adds the number of keys found to
-	// hits unless that is 0.
+	// Seek launches a lookup of any kind (see [core.OrderedMap]). It adds the number of keys found
+	// to hits unless hits is 0.
 	Seek(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error
-	// WriteRows launches writing the pairs of ranges to rows [first,limit). The pairs of range i
-	// begin at row Offsets[i], and the columns begin at row first.
+	// WriteRows launches a kernel that writes the pairs inside each range to rows [first,limit).
+	// The pairs of range i begin at row Offsets[i]. Element 0 of each column holds row first.
 	WriteRows(s *device.Stream, p core.Parts, b *batch.Batch, first, limit uint64) error
-	// WritePairs launches writing n pairs to columns: from rank from on, or backward from the pair
-	// before it.
+	// WritePairs launches a kernel that writes n pairs to the columns keys and vals. The first pair
+	// has rank from, or rank from-1 if backward is set; further pairs follow in that direction.
 	WritePairs(s *device.Stream, p core.Parts, keys, vals device.Ptr, from uint64, n int, backward bool) error
 }
 
-// Seek implements Lookup of [core.Engine].
+// Seek implements method Lookup of [core.Engine].
 func (q *Queue) Seek(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr, x Seeker) (done, hits int, err error) {
 	if b.N == 0 {
 		return 0, 0, nil
@@ -37,8 +37,8 @@ func (q *Queue) Seek(ctx context.Context, s *device.Stream, l *core.Lease, b *ba
 	return q.LookupPieces(ctx, b, func(s *device.Stream, b *batch.Batch, hits device.Ptr) error { return q.seek(s, l.Parts, b, hits, x) })
 }
 
-// seek submits a lookup after the changes that callers have submitted: the last one may still have
-// to write the generation.
+// seek submits a lookup after the changes that callers have submitted, because the last change may
+// still be writing the generation.
 func (q *Queue) seek(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr, x Seeker) error {
 	if err := s.Wait(q.Visible); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (q *Queue) seek(s *device.Stream, p core.Parts, b *batch.Batch, hits device
 	return x.Seek(s, p, b, hits)
 }
 
-// SeekRows implements Expand of [core.Expander].
+// SeekRows implements method Expand of [core.Expander].
 func (q *Queue) SeekRows(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, x Seeker) error {
 	if s != nil {
 		return q.submitSeekRows(s, l, b, x)
@@ -67,7 +67,8 @@ func (q *Queue) SeekRows(ctx context.Context, s *device.Stream, l *core.Lease, b
 	})
 }
 
-// submitSeekRows counts, computes offsets and writes. It neither copies nor waits.
+// submitSeekRows submits kernels that count the pairs, compute the offsets and write the pairs. It
+// copies nothing to the host and does not wait.
 func (q *Queue) submitSeekRows(s *device.Stream, l *core.Lease, b *batch.Batch, x Seeker) error {
 	c := &b.Columns
 	if b.N == 0 {
@@ -84,8 +85,8 @@ func (q *Queue) submitSeekRows(s *device.Stream, l *core.Lease, b *batch.Batch, 
 	return x.WriteRows(s, l.Parts, b, 0, uint64(c[batch.Vals].Rows()))
 }
 
-// SeekPairs copies the pairs from rank from on, one per row of a batch, to its columns Keys and
-// Vals in host memory.
+// SeekPairs copies b.N pairs, the first of rank from, to the columns Keys and Vals of b in host
+// memory.
 func (q *Queue) SeekPairs(ctx context.Context, l *core.Lease, b *batch.Batch, from uint64, x Seeker) error {
 	c, err := q.AcquireTransfer()
 	if err != nil {
@@ -106,16 +107,18 @@ func (q *Queue) seekPairs(ctx context.Context, c *Transfer, l *core.Lease, b *ba
 	return err
 }
 
-// Gap is pairs [From,To) to delete, and the number deleted before them; kernels have the same
-// struct.
+// Gap is a run of pairs [From,To) to delete. Before is the number of deleted pairs that precede
+// From. Kernels have the same struct.
 type Gap struct{ From, To, Before uint64 }
 
-// GapBytes is the memory for deleting one range: its rank, its number of pairs, and two gaps.
+// GapBytes is the size of the memory to delete one range: its rank, its number of pairs, and two
+// gaps.
 const GapBytes = 8 + 4 + 2*int(unsafe.Sizeof(Gap{})) + 512
 
-// FindGaps finds the pairs of ranges on the device that are to be deleted, and writes the number of
-// each range to the batch's column of counts. The device finds the pairs. The host waits, and
-// decides which range is the first to contain a pair. at is memory of GapBytes per range.
+// FindGaps returns the pairs inside the ranges of b as gaps, for a call that deletes them. It
+// writes the number of pairs that each range deletes to column Counts, if given. The device finds
+// the pairs of each range; the host waits, and assigns each pair to the first range that contains
+// it. at points to GapBytes of device memory per range.
 func (q *Queue) FindGaps(ctx context.Context, s *device.Stream, p core.Parts, b *batch.Batch, at device.Ptr, x Seeker) ([]Gap, error) {
 	spans, err := q.findSpans(ctx, s, p, b, at, x)
 	if err != nil {
@@ -136,7 +139,8 @@ func (q *Queue) FindGaps(ctx context.Context, s *device.Stream, p core.Parts, b 
 	return gaps, nil
 }
 
-// findSpans finds the pairs of ranges after all changes, and waits for the result.
+// findSpans returns the pairs inside each range of b. The lookups run after all changes, and
+// findSpans waits for them.
 func (q *Queue) findSpans(ctx context.Context, s *device.Stream, p core.Parts, b *batch.Batch, at device.Ptr, x Seeker) ([]core.Span, error) {
 	c := prim.Carve(at)
 	from, n := make([]uint64, b.N), make([]uint32, b.N)
@@ -162,7 +166,7 @@ func (q *Queue) findSpans(ctx context.Context, s *device.Stream, p core.Parts, b
 	return spans, err
 }
 
-// CopyGaps submits copying gaps to the device.
+// CopyGaps submits a copy of gaps to device memory.
 func CopyGaps(s *device.Stream, to device.Ptr, gaps []Gap) error {
 	return s.CopyIn(to, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(gaps))), len(gaps)*int(unsafe.Sizeof(Gap{}))))
 }

@@ -11,14 +11,15 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// This file supports engines on a [Queue] with changes that sort a batch and so take it as a whole,
-// and their lookups by ranges.
+// This file serves engines on a [Queue] that sort each batch and therefore run the batch as a
+// whole. It also holds lookups by ranges for these engines.
 
-// Work is device memory of the current change. The next change runs after it anyway.
+// Work is device memory that the current change uses. Changes run one after another, so the next
+// change can reuse it without a wait.
 type Work struct{ Buf device.Buffer }
 
-// Grow grows the memory to at least bytes, after the change that uses it. From the second growth on
-// it adds a quarter to spare.
+// Grow grows the memory to at least the given number of bytes, after it waits for the last change.
+// From the second growth on, it adds a quarter as reserve.
 func (w *Work) Grow(q *Queue, bytes int) error {
 	if w.Buf.Size >= bytes {
 		return nil
@@ -40,7 +41,7 @@ func (w *Work) Grow(q *Queue, bytes int) error {
 	return err
 }
 
-// Free frees the memory after the last change.
+// Free waits for the last change and frees the memory.
 func (w *Work) Free(q *Queue) error {
 	buf := w.Buf
 	w.Buf = device.Buffer{}
@@ -50,9 +51,9 @@ func (w *Work) Free(q *Queue) error {
 	return errors.Join(q.LastChange().Sync(context.Background()), q.Dev.Free(buf))
 }
 
-// RunWhole copies a batch of host memory to the device, runs it there on the queue's stream, and
-// copies the outputs back. The batch lies in the first bytes of work, followed by extra bytes for
-// the run. The core has read the counters, so the work is no longer in use.
+// RunWhole copies a batch from host memory to w, calls run with the copy, and copies the outputs
+// back. The copy takes the first at bytes of w; extra bytes follow for use by run. The caller has
+// read the counters after the previous change, so w is no longer in use.
 func (q *Queue) RunWhole(ctx context.Context, w *Work, b *batch.Batch, extra int, run func(onDevice *batch.Batch, at int) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -88,13 +89,14 @@ func (q *Queue) RunWhole(ctx context.Context, w *Work, b *batch.Batch, extra int
 	return err
 }
 
-// SubmitSync submits a change and waits for it.
+// SubmitSync submits a change and waits until it ends.
 func (q *Queue) SubmitSync(s *device.Stream, launch func() error) error {
 	return errors.Join(q.Submit(s, launch), s.Sync(context.Background()))
 }
 
-// LookupPieces runs a lookup of host memory, piece by piece. look submits a piece, after the
-// changes that callers have submitted, and adds the number of hits to a counter.
+// LookupPieces runs a lookup of a batch in host memory, piece by piece. look submits the lookup of
+// one piece after the changes that callers have submitted, and adds the number of keys found to
+// hits.
 func (q *Queue) LookupPieces(ctx context.Context, b *batch.Batch, look func(s *device.Stream, b *batch.Batch, hits device.Ptr) error) (done, hits int, err error) {
 	c, err := q.AcquireTransfer()
 	if err != nil {
@@ -104,7 +106,7 @@ func (q *Queue) LookupPieces(ctx context.Context, b *batch.Batch, look func(s *d
 	if err := c.resetHits(); err != nil {
 		return 0, 0, err
 	}
-	whole := false // all in one piece
+	whole := false // the batch is a single piece
 	done, err = c.Ring.Run(ctx, b, func(p *staging.Piece) error {
 		err := look(p.Stream, p.Batch, c.Hits.Ptr())
 		if p.Batch.N < b.N || err != nil {
@@ -116,8 +118,9 @@ func (q *Queue) LookupPieces(ctx context.Context, b *batch.Batch, look func(s *d
 	if whole && err == nil {
 		return done, c.hitCount(), nil
 	}
-	// All submitted pieces have arrived, so the count is theirs. If none was, the counter may not
-	// be zero yet: it is read on the same stream.
+	// All submitted pieces have arrived, so the counter covers exactly these. If no piece was
+	// submitted, the counter may not be zero yet, but readHits reads it on the stream that zeroes
+	// it.
 	hits, e2 := c.readHits(ctx)
 	if err == nil {
 		err = e2
@@ -125,8 +128,9 @@ func (q *Queue) LookupPieces(ctx context.Context, b *batch.Batch, look func(s *d
 	return done, hits, err
 }
 
-// ExpandRanges copies the pairs of ranges, which have been counted, to host memory. small submits
-// writing those of a piece to its columns. large copies those of one range that do not fit a piece.
+// ExpandRanges copies the pairs inside each range of b to host memory. The caller has counted the
+// pairs. small submits a kernel that writes the pairs of a piece to the piece's columns. large
+// copies the pairs of one range that exceed a piece.
 func (q *Queue) ExpandRanges(ctx context.Context, b *batch.Batch, small func(p *staging.Piece) error, large func(c *Transfer, b *batch.Batch) error) error {
 	c, err := q.AcquireTransfer()
 	if err != nil {
@@ -155,8 +159,9 @@ func (q *Queue) ExpandRanges(ctx context.Context, b *batch.Batch, small func(p *
 	return ctx.Err()
 }
 
-// LargeRange returns the pairs of one range as a batch of rows, and the rank of the first pair or,
-// backward, the rank after the last pair. look runs a lookup of host memory.
+// LargeRange returns a batch with one row per pair of the single range in b. from is the rank of
+// the range's first pair or, backward, the rank after its last pair. look runs a lookup in host
+// memory.
 func LargeRange(b *batch.Batch, look func(b *batch.Batch) error) (rows *batch.Batch, from uint64, err error) {
 	rank, total := make([]uint64, 1), make([]uint32, 1)
 	first, count := b.Select(batch.Keys), b.Select(batch.Keys)

@@ -8,36 +8,36 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-// Workspace is the memory that calls of all structures on one device share while they run. It
-// exists while a structure is open on the device.
+// Workspace is memory that running calls of all structures on a device share. It exists while at
+// least one structure is open on the device.
 //
-// Calls acquire in the order scratch, transfer, memory of the transfer's ring. A call that holds
-// the last waits for no other, so every wait ends.
+// A call acquires a scratch first, then a transfer, then memory for the transfer's ring. A call
+// that holds ring memory waits for no other call, so every wait ends.
 type Workspace struct {
 	dev    device.Device
-	users  int             // open queues; guarded as workspaces are
-	memory *staging.Memory // of rings
+	users  int             // number of open queues; guarded by workspaces
+	memory *staging.Memory // for the rings of transfers
 
 	mu       sync.Mutex
-	carriers []*Transfer // idle
+	carriers []*Transfer // idle transfers
 
 	loading sync.Mutex
 	kernels *kernels // guarded by loading; nil until an engine needs them
 
-	limit   int // maximum bytes of all scratches
+	limit   int // maximum bytes of all scratches together
 	scratch []*Scratch
 	waiters staging.WaitQueue // calls that wait for a scratch
 }
 
-// workspaces holds those of all devices.
+// workspaces holds the workspace and the limit of each device.
 var workspaces = struct {
 	sync.Mutex
 	byDevice map[device.Device]*Workspace
 	limits   map[device.Device]int
 }{byDevice: map[device.Device]*Workspace{}, limits: map[device.Device]int{}}
 
-// Limit sets how much page-locked memory the calls on a device may use together, in bytes, and how
-// much device memory for resolving duplicates. 0 restores the default.
+// Limit sets how many bytes of page-locked memory all calls on a device may use together. The same
+// number limits their device memory for resolving duplicates. 0 restores the default.
 func Limit(dev device.Device, bytes int) {
 	workspaces.Lock()
 	defer workspaces.Unlock()
@@ -61,7 +61,8 @@ func (w *Workspace) setLimit(bytes int) {
 	w.limit = bytes
 }
 
-// openWorkspace returns the workspace of a device, making it if necessary, for one more queue.
+// openWorkspace returns the workspace of a device and counts one more queue. It creates the
+// workspace for the first queue.
 func openWorkspace(dev device.Device) *Workspace {
 	workspaces.Lock()
 	defer workspaces.Unlock()
@@ -75,7 +76,7 @@ func openWorkspace(dev device.Device) *Workspace {
 	return w
 }
 
-// close frees a workspace when its last queue closes.
+// close removes one queue from the count, and frees the workspace after the last queue.
 func (w *Workspace) close() (err error) {
 	workspaces.Lock()
 	defer workspaces.Unlock()
@@ -92,22 +93,21 @@ func (w *Workspace) close() (err error) {
 	return errors.Join(err, w.memory.Close())
 }
 
-// Transfer holds what a call with host memory needs exclusively while it runs: a ring for its
-// columns, and a counter.
+// Transfer is what one call needs to move a batch between host and device: a ring for the columns,
+// and a counter.
 type Transfer struct {
 	Ring *staging.Ring
 	Hits device.Slice[uint64]
 
 	dev  device.Device
-	host []byte // page-locked, for the report that arrives with a batch
+	host []byte // page-locked memory for the report that arrives with a batch
 }
 
-// reportBytes is the size of the report that arrives with a batch: two counters of 64 bits, and a
-// word.
+// reportBytes is the size of the report that arrives with a batch: two 64-bit counters and a word.
 const reportBytes = 24
 
-// AcquireTransfer acquires a transfer; ReleaseTransfer releases it. The pool keeps as many as were
-// acquired at once: streams and events, but little memory.
+// AcquireTransfer returns a transfer that no other call uses. The caller must pass it to
+// ReleaseTransfer. The pool never shrinks: a transfer has streams and events, but little memory.
 func (w *Workspace) AcquireTransfer() (*Transfer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,14 +127,14 @@ func (w *Workspace) AcquireTransfer() (*Transfer, error) {
 	return c, nil
 }
 
-// ReleaseTransfer releases a transfer.
+// ReleaseTransfer returns a transfer to the pool.
 func (w *Workspace) ReleaseTransfer(c *Transfer) {
 	w.mu.Lock()
 	w.carriers = append(w.carriers, c)
 	w.mu.Unlock()
 }
 
-// WithTransfer calls run with a transfer and the work stream of its ring.
+// WithTransfer acquires a transfer and calls run with it and with the work stream of its ring.
 func (w *Workspace) WithTransfer(run func(c *Transfer, s *device.Stream) error) error {
 	c, err := w.AcquireTransfer()
 	if err != nil {

@@ -29,8 +29,8 @@ func openQueue(t *testing.T, dev device.Device) *gpu.Queue {
 	return q
 }
 
-// Transfers are kept for later calls of any structure, as many as were acquired at once, and are
-// freed with the last structure.
+// Transfers are kept for later calls of any structure, and are freed with the last structure. Their
+// number is the number that was acquired at once.
 func TestWorkspaceIsShared(t *testing.T) {
 	dev := simulated(t)
 	before := devicetest.Live(dev)
@@ -73,8 +73,8 @@ func TestWorkspaceIsShared(t *testing.T) {
 	}
 }
 
-// While memory lasts, changes of several structures have separate scratches. Then they get smaller
-// ones, and then they wait until their contexts end.
+// While memory suffices, changes of several structures have separate scratches. After that they get
+// smaller scratches, and at last they wait until their contexts end.
 func TestScratchIsBounded(t *testing.T) {
 	dev := simulated(t)
 	const ops, op = 1 << 17, 17
@@ -134,7 +134,7 @@ func TestScratchIsBounded(t *testing.T) {
 }
 
 // Structures that share a scratch run one after another on the device, including lookups that use
-// it: each wait for that is needed.
+// the scratch. The test fails if any wait for that is omitted.
 func TestScratchOmissions(t *testing.T) {
 	if err := shareScratch(func(dev device.Device) device.Device { return dev }); err != nil {
 		t.Fatal(err)

@@ -6,8 +6,8 @@ import (
 	"go/token"
 )
 
-// deferredErrors requires an error that a deferred function assigns to be a named result. Any other
-// variable is not read after the return.
+// deferredErrors reports functions that assign err in a deferred function although err is not a
+// named result. The caller would never see that error.
 func deferredErrors(t *Tree) (found []string) {
 	for _, f := range t.gos {
 		for _, d := range f.ast.Decls {
@@ -31,7 +31,6 @@ func deferredErrors(t *Tree) (found []string) {
 	return found
 }
 
-// returnsUnnamed reports whether a function returns an error that has no name.
 func returnsUnnamed(fn *ast.FuncType) bool {
 	if fn.Results == nil {
 		return false
@@ -41,7 +40,7 @@ func returnsUnnamed(fn *ast.FuncType) bool {
 	return ok && of.Name == "error" && len(last.Names) == 0
 }
 
-// assignsDeferred reports whether a function that body defers assigns err.
+// assignsDeferred reports whether body defers a function literal that assigns err.
 func assignsDeferred(body *ast.BlockStmt) (found bool) {
 	own(body, func(n ast.Node) {
 		d, ok := n.(*ast.DeferStmt)
@@ -60,7 +59,7 @@ func assignsDeferred(body *ast.BlockStmt) (found bool) {
 	return found
 }
 
-// own visits the nodes of a function, but not those of function literals in it.
+// own visits the nodes of a function body, except those inside function literals.
 func own(body *ast.BlockStmt, visit func(ast.Node)) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		visit(n)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// releases is the release configuration, script the checks that each change must pass.
+// releases is the release configuration. script runs the checks that every change must pass.
 const releases, script = ".goreleaser.yaml", ".ci/run"
 
 var (
@@ -20,8 +20,9 @@ var (
 	typechecks = regexp.MustCompile(`typecheck ((?:\w+/\w+ )+)--`)
 )
 
-// hosting requires workflows to run only what anyone can run, with pinned actions. Releases must
-// cover the systems that are checked, and embed their version.
+// hosting requires each workflow to run script, so that anyone can repeat its checks, and to pin
+// the versions of actions. Releases must cover the systems that script checks, and must embed their
+// version.
 func hosting(t *Tree) (found []string) {
 	var versions []string
 	for _, name := range t.files {
@@ -56,7 +57,8 @@ func hosting(t *Tree) (found []string) {
 	return append(append(found, stamps(t, text)...), targets(t, text)...)
 }
 
-// stamps requires the variables that the linker sets to exist: it ignores unknown names.
+// stamps requires the variables that the linker sets to exist, because the linker ignores unknown
+// names.
 func stamps(t *Tree, text string) (found []string) {
 	all := linked.FindAllStringSubmatch(text, -1)
 	if len(all) == 0 {
@@ -73,7 +75,8 @@ func stamps(t *Tree, text string) (found []string) {
 	return found
 }
 
-// targets requires binaries for linux/amd64, on which tests run, and for all type-checked systems.
+// targets requires binaries for linux/amd64, on which tests run, and for all systems that script
+// type-checks.
 func targets(t *Tree, text string) (found []string) {
 	want := []string{"linux/amd64"}
 	if m := typechecks.FindStringSubmatch(t.read(script)); m != nil {

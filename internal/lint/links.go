@@ -9,15 +9,15 @@ import (
 	"unicode"
 )
 
-// link matches a link or image of Markdown; heading matches a heading.
+// Patterns of Markdown: a link or image, a heading, and a fenced block.
 var (
 	link    = regexp.MustCompile(`\]\(([^()\s]+(?:\([^()\s]*\))?)\)`)
 	heading = regexp.MustCompile(`(?m)^#{1,6} (.+)$`)
 	fenced  = regexp.MustCompile("(?ms)^```.*?^```")
 )
 
-// links requires the targets of Markdown links within the repository to exist: files, directories,
-// and headings of other pages.
+// links requires the targets of Markdown links in the repository to exist: files, directories, and
+// headings.
 func links(t *Tree) (found []string) {
 	for _, name := range t.files {
 		if path.Ext(name) != ".md" {
@@ -43,7 +43,6 @@ func links(t *Tree) (found []string) {
 	return found
 }
 
-// leads reports whether a file or directory exists.
 func (t *Tree) leads(to string) bool {
 	if _, there := slices.BinarySearch(t.files, to); there {
 		return true
@@ -52,7 +51,7 @@ func (t *Tree) leads(to string) bool {
 	return to == "." || i < len(t.files) && strings.HasPrefix(t.files[i], to+"/")
 }
 
-// anchors returns the names of a page's headings in links, as GitHub forms them.
+// anchors returns the anchors that GitHub generates for a page's headings.
 func anchors(text string) (names []string) {
 	for _, m := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
 		names = append(names, strings.Map(func(r rune) rune {

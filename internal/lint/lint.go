@@ -1,6 +1,6 @@
-// Package lint holds the rules of this repository that go vet and staticcheck do not have, as
-// functions over a file tree. Its tests apply them to the repository, so go test ./... enforces
-// them.
+// Package lint checks rules of this repository that go vet and staticcheck do not cover. Each rule
+// is a function over a file tree. The package's tests apply the rules to the repository, so go test
+// ./... enforces them.
 package lint
 
 import (
@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// maxLines and maxBytes bound the files that people and git have to handle.
+// maxLines and maxBytes limit the size of a file.
 const (
 	maxLines = 700
 	maxBytes = 1 << 20
@@ -36,8 +36,8 @@ type goFile struct {
 
 func (f goFile) test() bool { return strings.HasSuffix(f.path, "_test.go") }
 
-// NewTree reads the named files of fsys. It fails on files that cannot be read and on Go files that
-// do not parse.
+// NewTree parses the named Go files of fsys. It returns an error if a Go file cannot be read or
+// parsed.
 func NewTree(fsys fs.FS, files []string) (*Tree, error) {
 	t := &Tree{fsys: fsys, files: slices.Sorted(slices.Values(files)), fset: token.NewFileSet()}
 	for _, name := range t.files {
@@ -57,7 +57,8 @@ func NewTree(fsys fs.FS, files []string) (*Tree, error) {
 	return t, nil
 }
 
-// Rule reports violations, one sentence each. A sentence begins with the path.
+// Rule is a check of a tree. Check returns one sentence per violation, which begins with the path
+// of the file.
 type Rule struct {
 	Name  string
 	Check func(*Tree) []string
@@ -82,8 +83,8 @@ var Rules = []Rule{
 	{"words of file names are separate", names},
 }
 
-// packages requires a doc comment and a test file in each directory with Go code. Programs under
-// examples are exempt: they are documentation themselves.
+// packages requires a doc comment and a test file in each directory that has Go code. Programs
+// under examples need no tests: they are documentation themselves.
 func packages(t *Tree) (found []string) {
 	documented, tested := make(map[string]bool), make(map[string]bool)
 	var dirs []string
@@ -137,8 +138,8 @@ func sizes(t *Tree) (found []string) {
 	return found
 }
 
-// pureGo keeps programs without a GPU statically linked: a program that imports purego is linked to
-// the C library.
+// pureGo keeps programs without a GPU statically linked. A program that imports purego is linked to
+// the C library, so only two packages may import purego.
 func pureGo(t *Tree) (found []string) {
 	for _, f := range t.gos {
 		if strings.HasPrefix(f.path, "device/cuda/") || strings.HasPrefix(f.path, "mpi/comm/internal/clib/") {
@@ -153,7 +154,7 @@ func pureGo(t *Tree) (found []string) {
 	return found
 }
 
-// localPath matches directories in which people keep their work.
+// localPath matches paths below directories in which people keep their work.
 var localPath = regexp.MustCompile(`(?:^|[\s"'` + "`" + `=(:,])/(?:work|home|root|Users)/[\w./-]+`)
 
 func localPaths(t *Tree) (found []string) {
@@ -171,8 +172,8 @@ func localPaths(t *Tree) (found []string) {
 	return found
 }
 
-// read returns the content of a file. NewTree has verified that Go files are readable. Any other
-// file that is unreadable has no lines to complain about.
+// read returns the content of a file, or "" if the file cannot be read. NewTree has already
+// verified that Go files can be read.
 func (t *Tree) read(name string) string {
 	b, err := fs.ReadFile(t.fsys, name)
 	if err != nil {

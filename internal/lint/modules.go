@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// allowed are the modules that users of the library may depend on, two of them in tests only.
+// allowed lists the modules that the library may require, two of them in tests only.
 // ARCHITECTURE.md gives the reason for each.
 var allowed = []string{
 	"github.com/anishathalye/porcupine", "github.com/ebitengine/purego", "golang.org/x/sync", "golang.org/x/sys", "pgregory.net/rapid",
 }
 
-// modules keeps the requirements of commands and measurements out of the library. It keeps
-// directives out of the modules that users install by go install and go get.
+// modules keeps requirements of commands and measurements out of the library's module. It also
+// rejects replace directives in modules that users install, since go install refuses these.
 func modules(t *Tree) (found []string) {
 	for _, f := range t.gos {
 		for _, imp := range f.ast.Imports {
@@ -40,7 +40,8 @@ func modules(t *Tree) (found []string) {
 	return found
 }
 
-// directives returns the lines of a go.mod. Each line of a block begins with the word of the block.
+// directives returns the fields of each directive in a go.mod file. A line inside a block starts
+// with the block's keyword.
 func directives(text string) (lines [][]string) {
 	block := ""
 	for line := range strings.Lines(text) {

@@ -10,22 +10,22 @@ import (
 	"unicode/utf8"
 )
 
-// maxColumns is the longest line with a comment, with tabs of tabColumns. Longer code without one
-// counts against a budget: see tools/budget.
+// maxColumns is the maximum width of a line that has a comment. A tab counts as tabColumns. Long
+// lines without a comment count against a budget: see tools/budget.
 const maxColumns, tabColumns = 100, 4
 
-// topics are the words of file names that underscores separate from other words.
+// topics are words that underscores must separate from other words in file names.
 const topics = `cpu|gpu|graph|ordered|mixed|atomic|strings|bulk|crash|lost`
 
 var (
-	// avoided matches the words that comments must not have, and the start of a doc comment that
-	// names a purpose instead of an action.
+	// avoided matches the words that comments must not have. It also matches a doc comment that
+	// starts with a purpose instead of an action.
 	avoided = regexp.MustCompile(`(?i)\b(?:so\s+many|lest|behind)\b|^\s*\w+ is for \[`)
-	// marker matches what begins or ends comment lines.
+	// marker matches the comment markers at the beginning or end of a line.
 	marker = regexp.MustCompile(`(?m)^//+|^/\*|\*/$`)
-	// output matches the first line of the expected output of an example.
+	// output matches the first line of an example's expected output.
 	output = regexp.MustCompile(`(?i)^//\s*(?:unordered )?output:`)
-	// wide matches comment lines that may have any length: directives, code, tables, and URLs.
+	// wide matches comment lines that may have any width: directives, code, tables and URLs.
 	wide = regexp.MustCompile(`^//go:|^//\t|^//\s*\||://`)
 	// joined matches a part of a file name that joins a topic to another word.
 	joined = regexp.MustCompile(`^(?:` + topics + `)[a-z0-9]{2,}$|^[a-z0-9]+(?:` + topics + `)$`)
@@ -33,16 +33,17 @@ var (
 
 // A comment is a group of comment lines without code between them.
 type comment struct {
-	line  int // of the first, from 1
+	line  int // number of the first line, from 1
 	lines []string
 }
 
-// text returns a comment without the markers of lines.
+// text returns the comment without comment markers.
 func (c comment) text() string {
 	return marker.ReplaceAllString(strings.Join(c.lines, "\n"), "")
 }
 
-// comments returns the comments of a handwritten Go or CUDA file, without outputs of examples.
+// comments returns the comments of a handwritten Go or CUDA file, except the expected output of
+// examples.
 func (t *Tree) comments(name string) (all []comment) {
 	switch path.Ext(name) {
 	case ".go":
@@ -78,8 +79,8 @@ func (t *Tree) comments(name string) (all []comment) {
 	return all
 }
 
-// words rejects the words that avoided matches. One of them is a name in some files: it may begin a
-// sentence there.
+// words reports the words that avoided matches. One of these words is also a name that some files
+// declare; comments in such a file may begin a sentence with it.
 func words(t *Tree) (found []string) {
 	for _, name := range t.files {
 		for _, c := range t.comments(name) {
@@ -99,12 +100,12 @@ func words(t *Tree) (found []string) {
 	return found
 }
 
-// declares reports whether the code of a file has a word.
+// declares reports whether the code of a file contains a word.
 func (t *Tree) declares(name, word string) bool {
 	return regexp.MustCompile(`(?m)^[^/\n]*\b` + word + `\b`).MatchString(t.read(name))
 }
 
-// columns requires lines with comments, after code too, of at most maxColumns.
+// columns requires lines with a comment to have at most maxColumns, including comments after code.
 func columns(t *Tree) (found []string) {
 	for _, name := range t.files {
 		var lines []string
@@ -124,8 +125,8 @@ func columns(t *Tree) (found []string) {
 	return found
 }
 
-// names requires underscores between a topic and other words in the names of Go and CUDA files. A
-// package may be named after two words, and a file after its package.
+// names requires underscores between a topic and other words in the names of Go and CUDA files.
+// Exempt are parts of a file name that equal the package name.
 func names(t *Tree) (found []string) {
 	for _, name := range t.files {
 		if joins(name) {
@@ -135,7 +136,6 @@ func names(t *Tree) (found []string) {
 	return found
 }
 
-// joins reports whether the name of a Go or CUDA file joins a topic to another word.
 func joins(name string) bool {
 	ext, pkg := path.Ext(name), path.Base(path.Dir(name))
 	if ext != ".go" && ext != ".cu" && ext != ".cuh" {

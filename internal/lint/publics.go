@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// opaque lists the exported fields of public types that have an internal type, with reasons.
+// opaque lists exported fields of public types that may have an internal type, with the reason.
 var opaque = map[string]string{
 	"linear.Ref.Terms":  "kernels read it; Go code passes the Ref on as it is",
 	"slab.Ref.Terms":    "as linear.Ref.Terms",
@@ -16,8 +16,9 @@ var opaque = map[string]string{
 	"btree.Ref.Terms":   "as linear.Ref.Terms",
 }
 
-// publics requires public types that go doc shows in full. They are neither aliases nor copies of
-// internal types, of which go doc shows only a name, and have no exported fields of such types.
+// publics requires go doc to show public types in full. A public type must not be an alias or a
+// copy of an internal type, because go doc then shows only its name. Exported fields must not have
+// an internal type, unless opaque lists them.
 func publics(t *Tree) (found []string) {
 	for _, f := range t.gos {
 		if f.test() || f.ast.Name.Name == "main" || strings.Contains("/"+f.path, "/internal/") {
@@ -39,7 +40,7 @@ func publics(t *Tree) (found []string) {
 	return found
 }
 
-// shown returns what go doc hides of a type.
+// shown reports the parts of a type that go doc hides.
 func shown(f goFile, spec *ast.TypeSpec, hidden map[string]bool) (found []string) {
 	name := f.ast.Name.Name + "." + spec.Name.Name
 	if from := internalType(spec.Type, hidden); from != "" {
@@ -67,7 +68,7 @@ func shown(f goFile, spec *ast.TypeSpec, hidden map[string]bool) (found []string
 	return found
 }
 
-// hiddenNames returns the names by which a file imports internal packages.
+// hiddenNames returns the names under which a file imports internal packages.
 func hiddenNames(f *ast.File) map[string]bool {
 	names := make(map[string]bool)
 	for _, imp := range f.Imports {
@@ -84,7 +85,8 @@ func hiddenNames(f *ast.File) map[string]bool {
 	return names
 }
 
-// internalType returns the internal type that a type is, or points to, as "op.Kind", or "".
+// internalType returns the name, such as "op.Kind", if e is an internal type or a pointer or slice
+// of one. Otherwise it returns "".
 func internalType(e ast.Expr, hidden map[string]bool) string {
 	switch e := e.(type) {
 	case *ast.SelectorExpr:

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// generator matches the directive by which a directory compiles its kernels. The source is the last
-// argument.
+// generator matches the directive that compiles the kernels of a directory. Its last argument is
+// the source.
 var generator = regexp.MustCompile(`^//go:generate go run (?:\.\./)+cmd/weftgen (?:.* )?([\w./]+)$`)
 
-// generated requires a go:generate line for each kernel source, and the Go file that it produces.
-// The test of internal/kernelgen checks that this file and all PTX are up to date.
+// generated requires a go:generate directive and the generated Go files for each kernel source. A
+// test of internal/kernelgen checks that these files and all PTX are up to date.
 func generated(t *Tree) (found []string) {
-	directives := make(map[string]bool) // by source
+	directives := make(map[string]bool) // keyed by source
 	for _, f := range t.gos {
 		for _, group := range f.ast.Comments {
 			for _, c := range group.List {
@@ -48,8 +48,8 @@ func generated(t *Tree) (found []string) {
 	return found
 }
 
-// structures requires the same files in the package of every structure: any package with kernels
-// that is neither internal nor an example.
+// structures requires the package of every structure to have the same files. Such a package has
+// kernels and is outside internal, lab and examples.
 func structures(t *Tree) (found []string) {
 	for _, source := range t.files {
 		dir := path.Dir(source)

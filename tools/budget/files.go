@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// maxColumns is the longest line that STYLE allows.
+	// maxColumns is the maximum width of a line of code.
 	maxColumns = 100
 	// tabColumns is the width of a tab in such a line.
 	tabColumns = 4
-	// maxProse is the longest line of prose in Markdown that STYLE allows.
+	// maxProse is the maximum width of a line of prose in Markdown.
 	maxProse = 120
 )
 
 // generated matches the line that marks a generated file.
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
-// onlyLink matches a line of Markdown that is one link, which cannot be wrapped.
+// onlyLink matches a line of Markdown that consists of one link, which cannot be wrapped.
 var onlyLink = regexp.MustCompile(`^\s*(?:[-*] )?\[[^\]]*\](?:\([^)]*\)|: \S+)\.?$`)
 
 // fileFigures returns the figures of the files that git tracks.
@@ -32,8 +32,9 @@ func fileFigures() ([]figure, error) {
 	return measureFiles(strings.Split(strings.TrimSuffix(out, "\x00"), "\x00"), os.ReadFile)
 }
 
-// measureFiles returns the figures of files: bytes of PTX, handwritten lines outside tests (of the
-// product, the lab and the largest package), and lines that are too long, in tests and pages, too.
+// measureFiles returns the figures of files. They count bytes of PTX, and handwritten lines outside
+// tests of the product, of the lab, and of the largest package. They also count lines that are too
+// long, in tests and Markdown, too.
 func measureFiles(names []string, read func(string) ([]byte, error)) ([]figure, error) {
 	f := func(name string) figure { return figure{name: name, parts: make(map[string]int64)} }
 	ptx, lines, long := f("ptx"), f("lines"), f("long-lines")
@@ -41,7 +42,7 @@ func measureFiles(names []string, read func(string) ([]byte, error)) ([]figure, 
 	for _, name := range names {
 		content, err := read(name)
 		if os.IsNotExist(err) {
-			continue // deleted, and not yet in the index
+			continue // deleted, but still in the index
 		} else if err != nil {
 			return nil, err
 		}
@@ -75,7 +76,6 @@ func measureFiles(names []string, read func(string) ([]byte, error)) ([]figure, 
 	return []figure{ptx, labPTX, lines, labLines, largest, long, pages}, nil
 }
 
-// tooLong counts the lines of a text that are longer than maxColumns.
 func tooLong(text string) (n int64) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
@@ -86,8 +86,8 @@ func tooLong(text string) (n int64) {
 	return n
 }
 
-// proseTooLong counts the lines of a page that are longer than maxProse, except tables, code, and
-// lines of one link.
+// proseTooLong counts the lines of a page that are longer than maxProse. Tables, code, and lines
+// that consist of one link do not count.
 func proseTooLong(text string) (n int64) {
 	code := false
 	for line := range strings.Lines(text) {

@@ -1,6 +1,6 @@
-// Command budget compares the size of weft with the budgets in a file. It prints each figure with
-// its largest contributors, and fails if a figure exceeds its budget. It runs in the root of the
-// repository.
+// Command budget compares figures such as the size of weft's binaries with the budgets in a file.
+// It prints each figure and its largest contributors, and fails if a figure exceeds its budget. Run
+// it in the root of the repository.
 //
 //	budget tools/budget/budgets.txt
 package main
@@ -14,11 +14,11 @@ import (
 	"strings"
 )
 
-// A figure is a quantity with a budget.
+// A figure is a quantity that has a budget.
 type figure struct {
 	name  string
 	value int64
-	parts map[string]int64 // contributors; not every figure is their sum
+	parts map[string]int64 // contributions by name; value is not always their sum
 }
 
 func main() {
@@ -62,7 +62,7 @@ func run(name string) ([]string, error) {
 	return over, nil
 }
 
-// parse reads lines of a figure's name and its budget. Comments begin with #.
+// parse reads budgets. Each line has the name of a figure and its budget. Comments begin with #.
 func parse(text string) (map[string]int64, error) {
 	budgets := make(map[string]int64)
 	for line := range strings.Lines(text) {
@@ -87,8 +87,8 @@ func parse(text string) (map[string]int64, error) {
 	return budgets, nil
 }
 
-// check returns a table of all figures, and a line for each figure over its budget. Every figure
-// must have a budget, and every budget a figure.
+// check returns a table of all figures, and one line per figure that exceeds its budget. Every
+// figure must have a budget, and every budget a figure.
 func check(figures []figure, budgets map[string]int64) (table string, over []string, err error) {
 	var b strings.Builder
 	unused := maps.Clone(budgets)
@@ -127,7 +127,7 @@ func (f figure) largest(n int) string {
 	return strings.Join(list, ", ")
 }
 
-// grouped formats a number with a _ after each three digits, as in the file of budgets.
+// grouped formats a number with a _ between groups of three digits, as the budget file does.
 func grouped(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// minimal is a program that has a map on the CPU and nothing else.
+// minimal is a program that uses one map on the CPU and nothing else.
 const minimal = `package main
 
 import (
@@ -36,7 +36,7 @@ func main() {
 }
 `
 
-// programFigures returns the figures of the command and of a minimal program.
+// programFigures returns the figures of command weft and of the minimal program.
 func programFigures() ([]figure, error) {
 	dir, err := os.MkdirTemp("", "budget")
 	if err != nil {
@@ -58,9 +58,9 @@ func programFigures() ([]figure, error) {
 	return all, nil
 }
 
-// linkFigures returns the packages and object bytes that a program links outside the standard
-// library, and the size of its binary with and without symbols. Binaries have no DWARF if GOFLAGS
-// say so.
+// linkFigures returns the number of packages that a program links, without the standard library,
+// and the bytes of their objects. It also returns the size of the binary with and without symbols.
+// Whether objects and binaries contain DWARF depends on GOFLAGS.
 func linkFigures(name, program, dir string) ([]figure, error) {
 	out, err := output("go", "list", "-deps", "-export",
 		"-json=ImportPath,Standard,Export,Module", program)
@@ -105,16 +105,16 @@ func linkFigures(name, program, dir string) ([]figure, error) {
 	return figures, nil
 }
 
-// library is the prefix of the path of every package of weft except the root.
+// library is the common prefix of the paths of all weft packages except the root.
 const library = "github.com/weftgo/weft/"
 
-// add counts a contribution.
 func (f *figure) add(part string, n int64) {
 	f.value += n
 	f.parts[part] += n
 }
 
-// output returns the output of a command, or its error output.
+// output runs a command and returns its output. If the command fails, the error contains its error
+// output.
 func output(args ...string) (string, error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	var complaints strings.Builder

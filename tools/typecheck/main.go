@@ -1,5 +1,5 @@
-// Command typecheck type-checks packages and their tests for systems that no machine here runs. It
-// compiles nothing: compiling for three systems takes minutes.
+// Command typecheck type-checks packages and their tests for systems on which they cannot run here.
+// It does not compile them, because compiling for three systems takes minutes.
 //
 //	typecheck GOOS/GOARCH... -- PACKAGES...
 package main
@@ -38,8 +38,9 @@ func main() {
 }
 
 // withoutBodies parses a file. It removes function bodies from Go files outside the working
-// directory, because the types of other modules' packages do not depend on them. That saves two
-// thirds of the time and half of the memory. Test mains that go list generates have another suffix.
+// directory, because types do not depend on the bodies of imported functions. That saves two thirds
+// of the time and half of the memory. Test mains, which go list generates there without the suffix
+// .go, keep their bodies.
 func withoutBodies(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
 	f, err := parser.ParseFile(fset, name, src, parser.AllErrors|parser.SkipObjectResolution)
 	here, _ := os.Getwd()
@@ -54,7 +55,8 @@ func withoutBodies(fset *token.FileSet, name string, src []byte) (*ast.File, err
 	return f, err
 }
 
-// check returns the number of packages that type-check for a system, and the errors of the others.
+// check type-checks packages for a system and returns their number. It returns all errors that it
+// finds.
 func check(system string, patterns []string) (n int, err error) {
 	goos, goarch, ok := strings.Cut(system, "/")
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A package with an error in its files for one system fails there, and only there.
+// If a package has an error in its files for one system, the check fails for this system only.
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

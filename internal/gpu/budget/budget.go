@@ -1,4 +1,4 @@
-// Package budget bounds the device memory of a call, and reuses allocations for repeated work.
+// Package budget bounds the device memory of a call and reuses its allocations.
 package budget
 
 import (
@@ -11,32 +11,34 @@ import (
 )
 
 const (
-	// keptBuffers and keptBytes bound the freed memory that is kept. Allocating and freeing some
-	// buffers for each piece of a batch takes about as long on a GPU as copying the piece.
+	// keptBuffers is the maximum number of freed buffers that a Device keeps. Allocating and
+	// freeing a few buffers per piece of a batch takes a GPU about as long as copying the piece.
 	keptBuffers = 8
-	keptBytes   = 256 << 20 // per buffer
+	keptBytes   = 256 << 20 // maximum size of a buffer that is kept
 )
 
-// Device is a device with a bound on the memory allocated through it. Its streams belong to it, so
-// memory and streams of the device itself do not mix with them. Ranges are not counted.
+// Device wraps a device and bounds the memory allocated through the wrapper. Streams of the wrapper
+// belong to it, so do not mix memory and streams of the two. Ranges do not count toward the bound.
 //
-// It keeps a few of the most recently freed buffers for allocations of the same size. They count
-// toward the bound until their memory is needed. Release frees them.
+// A Device keeps up to keptBuffers recently freed buffers and reuses each for an allocation of
+// equal size. They count toward the bound, but Alloc frees them when it needs their memory. Release
+// frees them, too.
 type Device struct {
 	device.Device
-	bytes uint64 // 0: no bound
+	bytes uint64 // bound; 0 if none
 
 	mu   sync.Mutex
 	used uint64
 	kept []device.Buffer // in the order in which they were freed
 }
 
-// New bounds the memory of a device to the given number of bytes; 0 is no bound.
+// New returns a Device that allocates at most the given number of bytes, or any number if bytes is
+// 0.
 func New(dev device.Device, bytes int64) *Device {
 	return &Device{Device: dev, bytes: uint64(bytes)}
 }
 
-// Alloc allocates memory. It returns device.ErrMemory beyond the bound.
+// Alloc allocates memory. It returns device.ErrMemory if the bound does not suffice.
 func (d *Device) Alloc(size int) (device.Buffer, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,7 +69,7 @@ func (d *Device) alloc(size int) (device.Buffer, error) {
 	return b, err
 }
 
-// Free frees memory of Alloc. Work that uses it must have completed.
+// Free frees memory that Alloc returned. Work that uses the memory must have ended.
 func (d *Device) Free(b device.Buffer) error {
 	if b.Size == 0 {
 		return nil
@@ -94,7 +96,7 @@ func (d *Device) free(b device.Buffer) error {
 	return err
 }
 
-// Release frees the kept memory.
+// Release frees the kept buffers.
 func (d *Device) Release() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -109,7 +111,8 @@ func (d *Device) release() (err error) {
 	return err
 }
 
-// Memory returns how much may be allocated, within the bound if set. It frees the kept memory.
+// Memory returns the free and the total memory, limited by the bound if there is one. It frees the
+// kept buffers first.
 func (d *Device) Memory() (device.Memory, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,7 +126,7 @@ func (d *Device) Memory() (device.Memory, error) {
 	return device.Memory{Free: min(m.Free, d.bytes-d.used), Total: d.bytes}, nil
 }
 
-// NewStream opens a stream that belongs to d.
+// NewStream returns a stream that belongs to d.
 func (d *Device) NewStream() (*device.Stream, error) {
 	s, err := d.Device.NewStream()
 	if err != nil {

@@ -1,13 +1,14 @@
-// Package feed streams rows of host columns through memory of a GPU, piece by piece. While kernels
-// work on one piece, the pieces after it are copied.
+// Package feed streams rows of host columns through the memory of a GPU, piece by piece. While
+// kernels work on one piece, the next pieces are copied.
 //
-// A piece lies in a slot. The copy stream fills slots in turn, and the work stream runs the
-// kernels. Events order both: kernels wait for the copies of their piece, and copies into a slot
-// wait for the kernels of the piece that was there before.
+// A piece occupies a slot of device memory. The copy stream fills slots in rotation, and the work
+// stream runs the kernels. Events order both: kernels wait until their piece has been copied, and
+// copies into a slot wait for the kernels of the slot's previous piece.
 //
-// Page-locked columns are copied directly. All cores copy other columns into page-locked memory of
-// the slot first. One core copies 10.5 GB/s, the link 55. Page-locking the memory of the caller
-// instead takes 42 ms per GiB, more than twice the 20 ms of the copy, before the first byte can go.
+// The device copies page-locked columns directly. Other columns are first copied to page-locked
+// memory of the slot, on all cores, since one core copies 10.5 GB/s and the link 55 GB/s.
+// Page-locking the caller's memory instead takes 42 ms per GiB, more than twice the 20 ms of the
+// copy, before the first byte moves.
 package feed
 
 import (
@@ -20,61 +21,60 @@ import (
 )
 
 const (
-	// PieceBytes is the size of a piece: 1.2 ms of the link of an H200. Launching the kernels of a
-	// piece and waiting for one of them takes about 30 us.
+	// PieceBytes is the default size of a piece. The link of an H200 takes 1.2 ms to copy it.
+	// Launching the kernels of a piece and waiting for one of them takes about 30 us.
 	PieceBytes = 64 << 20
-	// Slots is the number of slots: one piece is worked on, one is copied and one is ready to be
-	// copied, so that the link need not wait for the host.
+	// Slots is the number of slots. Kernels work on one piece while a second is copied. A third is
+	// ready to be copied, so that the link does not wait for the host.
 	Slots = 3
 
 	minRow = 8
 
-	// unit is the alignment of columns in a slot, which is that of device memory.
+	// unit is the alignment of columns in a slot, and of device memory.
 	unit = 256
-	// copyGrain is the amount that a core copies to page-locked memory at a time.
+	// copyGrain is the number of bytes that a core copies to page-locked memory at a time.
 	copyGrain = 1 << 20
 )
 
-// Column is a column of a piece in device memory. It is the zero Column if the feed was given the
-// zero column in its place.
+// Column is a column of a piece in device memory. It is zero if the host column is zero.
 type Column struct {
 	Type   column.Type
 	Values device.Ptr
-	// Valid is a bitmap with the bit of the first value at number Offset; values with a 0 bit are
-	// null. 0: no nulls.
+	// Valid is a bitmap. A value is null if its bit is 0. The first value has bit number Offset.
+	// Valid is 0 if no value is null.
 	Valid  device.Ptr
 	Offset int
 }
 
-// Piece is N rows from row First on.
+// Piece is a range of N rows, which begins at row First.
 type Piece struct {
 	First, N int
 	Columns  []Column
 }
 
-// Feed holds the streams and the memory of pieces. Only one goroutine may use it at a time.
+// Feed holds the streams and the slots. Only one goroutine may use it at a time.
 type Feed struct {
 	work     *device.Stream
 	dev      device.Device
 	copies   *device.Stream
-	bytes    int // of a piece; 0: PieceBytes
+	bytes    int // size of a piece; 0: PieceBytes
 	slots    [Slots]slot
 	nextSlot int         // slot of the next piece
-	cores    *cpu.Device // cores that copy pageable memory
+	cores    *cpu.Device // copies pageable memory on all cores
 }
 
-// slot is the memory of a piece.
+// slot is memory for one piece.
 type slot struct {
 	memory device.Slice[uint8]
 	staged []byte        // page-locked; nil until a column is pageable
-	full   *device.Event // after the copies
-	free   *device.Event // after the work
+	full   *device.Event // recorded after the copies
+	free   *device.Event // recorded after the work
 	used   bool
 	piece  Piece
 }
 
-// New returns a feed with pieces of the given size; 0 is PieceBytes. Work is the caller's stream.
-// Memory is allocated on demand.
+// New returns a feed with pieces of the given size in bytes; 0 selects PieceBytes. Kernels run on
+// stream work of the caller. The feed allocates device memory on demand.
 func New(work *device.Stream, bytes int) (f *Feed, err error) {
 	f = &Feed{work: work, dev: work.Device(), bytes: bytes}
 	if err := f.open(); err != nil {
@@ -98,7 +98,7 @@ func (f *Feed) open() (err error) {
 	return nil
 }
 
-// Close waits for all copies and work, and frees the memory.
+// Close waits for all copies and kernels, and frees the memory.
 func (f *Feed) Close() (err error) {
 	if f.copies != nil {
 		err = f.copies.Close()
@@ -122,7 +122,6 @@ func (s *slot) close(dev device.Device) (err error) {
 	return errors.Join(err, s.release(dev))
 }
 
-// release frees the memory, which is not in use.
 func (s *slot) release(dev device.Device) error {
 	err := s.memory.Free()
 	if s.staged != nil {
@@ -133,9 +132,9 @@ func (s *slot) release(dev device.Device) error {
 }
 
 // Run copies n rows of columns of fixed size to the device in pieces, and calls each for every
-// piece, in order. each submits work to the work stream. The piece stays valid until that work is
-// done. Zero columns are not copied. Run returns when the columns may change: after all copies,
-// even if each or the context ended it early. After an error a feed can only be closed.
+// piece in order. each submits kernels to the work stream. The piece stays valid until these
+// kernels end. Run does not copy zero columns. It returns after all copies, even after an error, so
+// the caller may then change the columns. After an error the feed can only be closed.
 func (f *Feed) Run(
 	ctx context.Context, columns []column.Column, n int, each func(p *Piece) error,
 ) (err error) {
@@ -161,9 +160,9 @@ func (f *Feed) Run(
 	return nil
 }
 
-// Rows returns the number of rows of a piece of the given size, or of PieceBytes for 0. The rows
-// fill whole bytes of bitmaps. Narrow rows count minRow bytes, since the memory that kernels
-// allocate per row does not depend on its width.
+// Rows returns the number of rows of a piece of the given size in bytes; 0 selects PieceBytes. The
+// number is a multiple of 64, so that bitmaps divide into whole bytes. A row counts as at least
+// minRow bytes, since kernels may allocate memory per row.
 func Rows(bytes int, columns []column.Column) int {
 	if bytes == 0 {
 		bytes = PieceBytes
@@ -177,7 +176,7 @@ func Rows(bytes int, columns []column.Column) int {
 	return max(64, 8*bytes/max(8*minRow, bits)/64*64)
 }
 
-// submitWork submits the work on a piece after its copies.
+// submitWork submits the kernels of a piece, which run after its copies.
 func (f *Feed) submitWork(s *slot, each func(p *Piece) error) error {
 	if err := f.work.Wait(s.full); err != nil {
 		return err
@@ -188,13 +187,13 @@ func (f *Feed) submitWork(s *slot, each func(p *Piece) error) error {
 	return f.work.Record(s.free)
 }
 
-// part is a range of bytes of a piece, and its place in the slot.
+// part is one array of a piece, and its offset in the slot.
 type part struct {
 	bytes []byte
 	at    int
 }
 
-// layOut assigns the columns of a piece their places in the slot.
+// layOut assigns offsets in the slot to the columns of a piece.
 func (s *slot) layOut(columns []column.Column, lo, n int) (parts []part, size int) {
 	s.piece = Piece{First: lo, N: n, Columns: make([]Column, len(columns))}
 	add := func(b []byte) (at device.Ptr) {
@@ -218,8 +217,8 @@ func (s *slot) layOut(columns []column.Column, lo, n int) (parts []part, size in
 	return parts, size
 }
 
-// submitCopies submits the copies of a piece to its slot, after the work on the slot's previous
-// piece has been submitted.
+// submitCopies submits the copies of a piece. They run after the kernels of the slot's previous
+// piece, which must have been submitted.
 func (f *Feed) submitCopies(ctx context.Context, s *slot, columns []column.Column, lo, n int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -251,7 +250,7 @@ func (f *Feed) submitCopies(ctx context.Context, s *slot, columns []column.Colum
 	return f.copies.Record(s.full)
 }
 
-// reserve makes the memory of a slot large enough for a piece.
+// reserve makes the slot's memory at least size bytes large.
 func (f *Feed) reserve(s *slot, size int) (err error) {
 	if s.memory.Len() >= size {
 		return nil
@@ -268,7 +267,6 @@ func (f *Feed) reserve(s *slot, size int) (err error) {
 	return err
 }
 
-// submitCopy submits the copy of a part.
 func (f *Feed) submitCopy(ctx context.Context, s *slot, p part) (err error) {
 	if len(p.bytes) == 0 {
 		return nil

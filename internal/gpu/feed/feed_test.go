@@ -91,7 +91,7 @@ func tryRun(t testing.TB, dev device.Device, sizes ...int) {
 	must(t, f.Close())
 }
 
-// tryHurry waits for nothing, and closes the feed while work is running.
+// tryHurry closes the feed while work is running, without waiting.
 func tryHurry(t testing.TB, dev device.Device) {
 	s := devicetest.NewStream(t, dev)
 	f, err := New(s, 900)
@@ -113,7 +113,8 @@ func TestRun(t *testing.T) {
 	tryRun(t, devicetest.OpenSim(t, nil), 1, 700, 30, 64, 65, 1000, 1)
 }
 
-// If a context ends or work fails, Run returns only when the columns may change.
+// If a context ends or work fails, Run still returns only after all copies, so that the columns may
+// change.
 func TestRunEnds(t *testing.T) {
 	dev := devicetest.OpenSim(t, nil)
 	before := devicetest.Live(dev)
@@ -179,7 +180,7 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// Each call that orders streams, or waits for them, is needed.
+// The tests fail if any call that orders streams or waits for them is omitted.
 func TestOmissionsAreNoticed(t *testing.T) {
 	var tries []dst.Try
 	for seed := range uint64(4) {

@@ -20,8 +20,8 @@ type series struct {
 	valid []bool // nil: no value is null
 }
 
-// odd returns values of each type: smalls different small ones, and those at the ends of the type.
-// Their floating-point sums do not depend on the order.
+// odd returns a value of a type: one of smalls small values, or a value at an end of the type.
+// Floating-point sums of these values do not depend on the order.
 func odd(rng *rand.Rand, t Type, smalls int) uint64 {
 	small := int64(rng.IntN(smalls) - smalls/2)
 	switch {
@@ -102,7 +102,7 @@ func word(t Type, bits uint64) int64 {
 	return int64(bits)
 }
 
-// key distinguishes keys: all NaNs are one, and -0 is 0.
+// key returns a string that identifies a key. All NaNs are equal, and -0 equals 0.
 func (s series) key(i int) string {
 	switch {
 	case s.null(i):
@@ -237,7 +237,8 @@ func tryAny(t testing.TB, dev device.Device) {
 	}
 }
 
-// manyKeys has enough keys that blocks give up their tables, and keys of three words.
+// manyKeys has enough distinct keys to make blocks stop using local tables, and keys of three
+// words.
 var manyKeys = []shape{
 	{of(Float32), of(Int32), false, AllRows, []int{3000}, 300, false, false},
 	{of(Uint64), of(Float32, Int32), false, AllRows, []int{3000}, 300, false, false},

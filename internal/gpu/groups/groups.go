@@ -1,37 +1,40 @@
-// Package groups implements the kernels of group by on a GPU: counts, sums, minima and maxima of
-// rows that have the same key, in one pass over columns in device memory.
+// Package groups implements the kernels of group by on a GPU. In one pass over columns in device
+// memory they compute counts, sums, minima and maxima of the rows that have equal keys.
 //
-// A table has a record per key, with linear probing. A record is 64-bit words. The first is the
-// key, claimed by compare-and-swap; atomics without results add to the others. The record of a
-// count and a sum is a sector of 32 bytes. Each block of threads first uses a table in shared
-// memory, as long as rows find their keys there. When they do not, the block empties it into the
-// records. Then it adds to the records directly for one, two, four rounds of rows and so on, before
-// it tries again.
+// A table has one record per key, found by linear probing. A record consists of 64-bit words. The
+// first word is the key, which a thread claims by compare-and-swap. Threads add to the other words
+// by atomics without results. A record with a count and one sum is a sector of 32 bytes.
+//
+// A block of threads first collects rows in a local table in shared memory, while most rows find
+// their keys there. When few rows do, the block empties the local table into the records. It then
+// adds rows to the records directly for one round, later for two, four and more rounds, before it
+// tries a local table again.
 //
 // # Sums
 //
-// An integer is added as two: its lower 32 bits with their sign, and the rest, which is 0 for all
-// numbers of 32 bits. Neither sum overflows 64 bits with 2^31 numbers, in whatever order they come.
-// So no atomic need return the previous value, and the total of both is exact. After 2^31 rows a
+// An integer is added in two parts: its lower 32 bits with their sign, and the rest, which is 0 for
+// every 32-bit number. Neither sum overflows 64 bits within 2^31 rows, in any order of additions.
+// Atomics therefore need not return the previous value, and the total is exact. After 2^31 rows a
 // kernel carries the first sum over into the second.
 //
 // # Keys
 //
-// Several key columns are packed side by side into one word, each with a bit for null if it fits.
-// Longer keys are rows of words. [Numbers] numbers these first, and the numbers are the keys of a
-// table.
+// Several key columns are packed into one word, each with a null bit if it fits. Longer keys take
+// several words. [Numbers] first assigns a number to each of these, and the numbers are the keys of
+// a table.
 //
 // # First and last
 //
-// For these, atomic maxima keep the number of the row. After each batch a kernel reads the records,
-// and stores the values of kept rows that are in the batch.
+// To find the first or last row of a group, atomic maxima keep its row number. After each batch, a
+// kernel reads the records and stores the values of the kept rows that are in the batch.
 //
 // # Growth
 //
-// If more keys may come than fit in the table, the host waits for the kernel. A row that overflows
-// is listed, and no block begins another round. Then the records move to a larger table. Each block
-// continues with its list, and with the round that it had reached. A table of package linear cannot
-// do that, because lookups may use it meanwhile. It grows ahead, for keys that may never come.
+// If a batch may bring more keys than fit in the table, the host waits for the kernel. A row that
+// overflows is listed, and no block begins another round. The records then move to a larger table,
+// and each block continues with its list and its next round. A table of package linear cannot grow
+// in this way, because lookups may use it at the same time. It must grow in advance, for keys that
+// may not exist.
 package groups
 
 import (
@@ -46,7 +49,7 @@ import (
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type AddParams=.addParams -type Table=.table keys.cu
 //go:generate go run ../../../cmd/weftgen -target 80+ptx83,90+ptx83 -struct weft::groups::Field -struct weft::groups::Head -struct weft::groups::Key -struct weft::groups::KeyOutput -struct weft::groups::Output layout.cuh
 
-// Type is the type of keys or of values.
+// Type is the type of keys or values.
 type Type uint32
 
 // The types, as kernels number them.
@@ -81,8 +84,8 @@ func (t Type) Size() int {
 type Column struct {
 	Type   Type
 	Values device.Ptr
-	// Valid is a bitmap with the bit of the first value at number Offset; values with a 0 bit are
-	// null. 0: no nulls.
+	// Valid is a bitmap. A value is null if its bit is 0. The first value has bit number Offset.
+	// Valid is 0 if no value is null.
 	Valid  device.Ptr
 	Offset int
 }
@@ -93,7 +96,7 @@ func (c Column) offsetBy(row int) Column {
 	return c
 }
 
-// descriptor returns a column in the kernels' form.
+// descriptor returns the column as kernels read it.
 func (c Column) descriptor() column {
 	return column{values: c.Values, valid: c.Valid, offset: uint64(c.Offset)}
 }
@@ -105,21 +108,21 @@ type Filter uint32
 const (
 	AllRows      Filter = iota
 	WithoutNulls        // rows without a null key
-	WithNulls           // the other rows
+	WithNulls           // rows with a null key
 )
 
-// Rows are rows on a device; all columns have equal length.
+// Rows are rows in device memory. All columns have N rows.
 type Rows struct {
 	N            int
 	Keys, Values []Column
 	Filter       Filter
-	// Numbers holds keys that [Numbers] has numbered, in place of Keys.
+	// Numbers holds the key numbers that [Numbers] has assigned. It replaces Keys.
 	Numbers device.Ptr
-	// Before is the number of rows before these, for first and last.
+	// Before is the number of rows in earlier batches. First and last add it to row numbers.
 	Before int
 }
 
-// Slice returns n rows from a row on.
+// Slice returns n rows, starting at the given row.
 func (r Rows) Slice(row, n int) Rows {
 	part := Rows{N: n, Filter: r.Filter, Numbers: r.Numbers, Before: r.Before + row}
 	for _, c := range r.Keys {
@@ -134,26 +137,25 @@ func (r Rows) Slice(row, n int) Rows {
 	return part
 }
 
-// nulls reports whether keys may be null.
 func (r Rows) nulls() bool {
 	return slices.ContainsFunc(r.Keys, func(c Column) bool { return c.Valid != 0 })
 }
 
-// Op is what a table keeps of the values of a group.
+// Op is a way to combine the values of a group.
 type Op uint32
 
 // The operations, as kernels number them.
 const (
-	Sum      Op = iota // of integers: two words
-	SumFloat           // float64
-	Min                // NaN if one of the values is; -0 is less than 0
+	Sum      Op = iota // of integers, in two words
+	SumFloat           // of float64
+	Min                // NaN if a value is NaN; -0 is less than 0
 	Max
-	Nulls    // number of nulls; all others ignore nulls
-	FirstRow // number of the row, and its value: two words
+	Nulls    // number of nulls; other operations ignore nulls
+	FirstRow // two words: number of the row, and its value
 	LastRow
 )
 
-// Field is what a table keeps of a column of values.
+// Field describes words of a record: the column of values, and the operation that combines them.
 type Field struct {
 	Op     Op
 	Type   Type
@@ -167,7 +169,7 @@ func (f Field) words() int {
 	return 1
 }
 
-// Func is a function of the rows of a group, or of a column of their values.
+// Func is a result that is computed per group.
 type Func uint32
 
 // The functions, as kernels number them.
@@ -180,14 +182,13 @@ const (
 	MeanOfFloats
 	MinOf
 	MaxOf
-	// HighSumOf is the part of a sum of integers above 64 bits. The sum is SumOf plus 2^64 times
-	// it.
+	// HighSumOf is the upper part of an integer sum. The sum is SumOf plus 2^64 times HighSumOf.
 	HighSumOf
 	FirstOf
 	LastOf
 )
 
-// fieldOps holds the field that each function requires.
+// fieldOps holds the operation of the field that each function requires.
 var fieldOps = map[Func]Op{
 	SumOf: Sum, MeanOf: Sum, HighSumOf: Sum, SumOfFloats: SumFloat, MeanOfFloats: SumFloat,
 	MinOf: Min, MaxOf: Max, FirstOf: FirstRow, LastOf: LastRow,
@@ -196,17 +197,18 @@ var fieldOps = map[Func]Op{
 // Aggregate is a function of a column of values.
 type Aggregate struct {
 	Func   Func
-	Type   Type // of the values
+	Type   Type // type of the values
 	Column int
 }
 
-// Layout is what a table keeps per key, in addition to the number of its rows.
+// Layout describes the records of a table. In addition to Fields, a record has the key and the
+// number of rows.
 type Layout struct {
 	Keys   Keys
 	Fields []Field
 }
 
-// LayoutOf returns the layout that aggregates require.
+// LayoutOf returns the layout that the aggregates require.
 func LayoutOf(keys Keys, aggs []Aggregate) Layout {
 	l := Layout{Keys: keys}
 	for _, a := range aggs {
@@ -222,12 +224,12 @@ func (a Aggregate) field() (f Field, ok bool) {
 	return Field{Op: kept, Type: a.Type, Column: a.Column}, ok
 }
 
-// nullsOf returns the field that counts the nulls of a column of values, or -1.
+// nullsOf returns the index of the field that counts the nulls of a column, or -1.
 func (l *Layout) nullsOf(column int) int {
 	return slices.IndexFunc(l.Fields, func(f Field) bool { return f.Op == Nulls && f.Column == column })
 }
 
-// Twins of layout.cuh.
+// The same constants as in layout.cuh.
 const (
 	blockThreads = 256
 	blocksOfUnit = 4
@@ -236,10 +238,9 @@ const (
 	none         = math.MaxUint32
 )
 
-// words returns the number of used words of a record.
 func (l *Layout) words() int { return l.word(len(l.Fields)) }
 
-// word returns the first word of a field.
+// word returns the index of a field's first word in a record.
 func (l *Layout) word(field int) int {
 	at := firstWord
 	for _, f := range l.Fields[:field] {
@@ -248,7 +249,8 @@ func (l *Layout) word(field int) int {
 	return at
 }
 
-// stride returns the number of words per record: a record spans as few sectors as possible.
+// stride returns the distance between records in words. It makes each record span as few sectors as
+// possible.
 func (l *Layout) stride() int {
 	if n := l.words(); n > 2 {
 		return (n + 3) / 4 * 4
@@ -256,17 +258,16 @@ func (l *Layout) stride() int {
 	return firstWord
 }
 
-// simple reports whether a special kernel for one integer sum serves the layout.
+// simple reports whether the kernel for a single integer sum suffices.
 func (l *Layout) simple() bool {
 	return len(l.Fields) == 1 && l.Fields[0].Op == Sum
 }
 
-// cells returns how many keys fit in a table in shared memory.
+// cells returns the number of keys that fit in a local table in shared memory.
 func (l *Layout) cells() int {
 	return localBytes/(8*l.words())/2*2 - 1
 }
 
-// kernels holds the kernels of a device.
 type kernels struct {
 	sum, add, move, carry, result device.Kernel
 }
@@ -279,7 +280,7 @@ func load(dev device.Device) (k kernels, err error) {
 	return k, err
 }
 
-// keyKernels holds kernels that only some tables need. The first of these loads them.
+// keyKernels holds kernels that few tables need. They are loaded on first use.
 type keyKernels struct {
 	sum, add, pick, find, number, reindex device.Kernel
 }
@@ -294,7 +295,7 @@ func (k *keyKernels) load(dev device.Device) error {
 	})
 }
 
-// Check returns device.ErrNoKernels if a device runs none.
+// Check returns device.ErrNoKernels if a device runs no kernels.
 func Check(dev device.Device) error {
 	_, err := load(dev)
 	return err

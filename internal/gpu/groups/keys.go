@@ -6,17 +6,18 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Keys is the layout of key columns in a row of words. Columns are packed into the bits of words,
-// followed by the null bits of all columns.
+// Keys is the layout that packs key columns into 64-bit words. The bits of the values come first,
+// followed by one null bit per column if columns may have nulls.
 type Keys struct {
 	fields []key
 	words  int
 }
 
-// KeysOf lays out columns of some types; with nulls, each has a null bit.
+// KeysOf returns the layout of key columns of the given types. If nulls is set, each column has a
+// null bit.
 func KeysOf(types []Type, nulls bool) Keys {
 	k := Keys{fields: make([]key, len(types)), words: 1}
-	used := 0 // bits of the last word
+	used := 0 // bits in use in the last word
 	takeBits := func(bits int) (word, shift uint32) {
 		if used+bits > 64 {
 			k.words, used = k.words+1, 0
@@ -36,10 +37,9 @@ func KeysOf(types []Type, nulls bool) Keys {
 	return k
 }
 
-// Words returns the number of words of a key. Keys of a [Table] have one.
+// Words returns the number of words of a key. A [Table] accepts keys of one word.
 func (k Keys) Words() int { return k.words }
 
-// descriptors returns the columns in the kernels' form.
 func (k Keys) descriptors(columns []Column) []key {
 	keys := make([]key, len(k.fields))
 	for i, f := range k.fields {
@@ -49,13 +49,12 @@ func (k Keys) descriptors(columns []Column) []key {
 	return keys
 }
 
-// KeyOutput is the target of a key column of results.
+// KeyOutput locates the column that receives the keys of results.
 type KeyOutput struct {
 	Column device.Ptr
-	Valid  device.Ptr // a bitmap of 32-bit words, all 0 before; 0: no nulls
+	Valid  device.Ptr // bitmap of 32-bit words, all 0 before; 0: no nulls
 }
 
-// outputs returns outputs in the kernels' form.
 func (k Keys) outputs(outputs []KeyOutput) []keyOutput {
 	all := make([]keyOutput, len(outputs))
 	for i, o := range outputs {
@@ -64,7 +63,7 @@ func (k Keys) outputs(outputs []KeyOutput) []keyOutput {
 	return all
 }
 
-// bytesOf returns the bytes of a kernel struct, for a copy to a device.
+// bytesOf returns the bytes of kernel structs, for a copy to a device.
 func bytesOf[T key | field | output | keyOutput](all []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(all))), len(all)*int(unsafe.Sizeof(*new(T))))
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Keys of two and of three words get numbers, equal keys the same ones, in batches that fit and do
-// not. The first and the last value of each group are those of its rows.
+// Keys of two and of three words get numbers, and equal keys get equal numbers, whether or not a
+// batch fits. The first and the last value of each group come from its rows.
 func TestSmokeNumbers(t *testing.T) {
 	dev := devicetest.OpenGPU(t)
 	for _, keys := range []int{1, 40, 5000} {

@@ -31,7 +31,8 @@ var kernelTests = []mutate.KernelTest{
 	{Name: "types", Run: tryAllTypes, Long: true},
 }
 
-// Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
+// Kernels are correct under random schedules of lanes, warps and blocks, with weak memory. A data
+// race is an error.
 func TestSchedules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -39,8 +40,8 @@ func TestSchedules(t *testing.T) {
 	mutate.RunOnSim(t, kernelTests, 1, 90)
 }
 
-// tableMutants are broken variants of the kernels: their PTX with one pattern replaced wherever it
-// occurs in the kernels of a name.
+// tableMutants are broken variants of the kernels. Each replaces one pattern in the PTX of the
+// kernels with a given name.
 var tableMutants = []mutate.Fault{
 	{"a record is claimed at the scope of a block", "sum", `atom\.relaxed\.gpu(\.global\.cas\.b64)`, "atom.relaxed.cta$1"},
 	{"records are added to at the scope of a block", "sum", `red\.relaxed\.gpu(\.global\.add\.u64)`, "red.relaxed.cta$1"},

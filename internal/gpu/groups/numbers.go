@@ -15,38 +15,38 @@ import (
 const (
 	// defaultNumbers is the default capacity.
 	defaultNumbers = 1 << 16
-	// minChunk and maxChunk bound the rows of a launch. After each launch the host reads how
-	// many have no number.
+	// minChunk and maxChunk bound the number of rows per launch. After a launch the host reads how
+	// many rows have no number yet.
 	minChunk, maxChunk = 1 << 20, 1 << 24
-	// maxNumbers is the maximum number of keys: all numbers differ from none.
+	// maxNumbers is the maximum number of keys. It keeps all numbers different from none.
 	maxNumbers = none - 1
 )
 
-// Numbers numbers keys that are rows of words. Only one goroutine at a time may use it.
+// Numbers assigns numbers to keys of several words. Only one goroutine at a time may use it.
 type Numbers struct {
 	keyKernels
 	streamOrder
 
 	dev  device.Device
 	keys Keys
-	// chunk is the number of rows of a launch. It grows up to chunkLimit if few rows have no
+	// chunk is the number of rows per launch. It grows up to chunkLimit while few rows lack a
 	// number.
 	chunk, chunkLimit int
 
 	places     device.Slice[uint64]
-	rows       device.Slice[uint64] // by number
-	keyColumns device.Slice[uint8]  // the key columns
-	counts     device.Slice[uint32] // numbers used, and rows of a launch without a number
+	rows       device.Slice[uint64] // words of keys, by number
+	keyColumns device.Slice[uint8]  // descriptors of the key columns
+	counts     device.Slice[uint32] // numbers assigned, and rows of a launch without a number
 	spare      device.Slice[uint32] // one unused number per thread
-	numbers    device.Slice[uint32] // of the rows of a launch
-	missing    device.Slice[uint32] // the rows without a number
+	numbers    device.Slice[uint32] // numbers of the rows of a launch
+	missing    device.Slice[uint32] // rows of a launch without a number
 	desc       index
 
 	capacity int
-	bound    int // upper bound of the numbers used
+	bound    int // upper bound of the numbers assigned
 }
 
-// NewNumbers returns Numbers for keys of some types, with the capacity of the options.
+// NewNumbers returns Numbers for keys of the given types, with the capacity that o requests.
 func NewNumbers(dev device.Device, types []Type, o Options) (x *Numbers, err error) {
 	x = &Numbers{dev: dev, keys: KeysOf(types, true), chunk: minChunk, chunkLimit: maxChunk}
 	minCapacity := defaultNumbers
@@ -84,16 +84,15 @@ func (x *Numbers) open(capacity int) (err error) {
 		return err
 	}
 	err = errors.Join(s.Fill(x.places.Ptr(), 0, 2*x.places.Len()), s.Fill(x.counts.Ptr(), 0, 2), s.Fill(x.spare.Ptr(), none, x.spare.Len()))
-	return errors.Join(err, s.Close()) // waits, before other streams use it
+	return errors.Join(err, s.Close()) // Close waits, so that other streams may use the memory.
 }
 
-// NumberBytes returns the memory per key of some types.
+// NumberBytes returns the memory per key for keys of the given types.
 func NumberBytes(types []Type) int { return 8*KeysOf(types, true).words + 8*8/5 }
 
-// threads returns the number of threads of the largest launch.
 func (x *Numbers) threads() int { return gpu.Wave(x.dev, math.MaxInt32).X * gpu.Block.X }
 
-// make allocates an index and rows of words with a capacity of n numbers.
+// make allocates an index, and memory for the words of keys, with the given capacity.
 func (x *Numbers) make(capacity int) (to index, places, rows device.Slice[uint64], err error) {
 	if places, err = device.Make[uint64](x.dev, slotsOf(capacity)); err != nil {
 		return to, places, rows, err
@@ -105,14 +104,14 @@ func (x *Numbers) make(capacity int) (to index, places, rows device.Slice[uint64
 	return to, places, rows, nil
 }
 
-// Close waits for all work and frees the memory. Idempotent.
+// Close waits for all work and frees the memory. Further calls do nothing.
 func (x *Numbers) Close() error {
 	return errors.Join(x.streamOrder.close(), x.places.Free(), x.rows.Free(), x.keyColumns.Free(), x.counts.Free(), x.spare.Free(), x.numbers.Free(), x.missing.Free())
 }
 
-// Number submits numbering rows by their keys, in chunks, and calls each with the rows of a chunk,
-// with numbers in place of their keys. Rows that the filter excludes have none. It waits for the
-// stream if the capacity may not suffice.
+// Number submits numbering the keys of rows, chunk by chunk. It calls each once per chunk, with
+// rows that have Numbers instead of Keys. Rows that the filter excludes get the number none. Number
+// waits for the stream if the capacity may not suffice.
 func (x *Numbers) Number(s *device.Stream, r Rows, each func(r Rows) error) error {
 	return x.submit(s, func() error { return x.numberAll(s, r, each) })
 }
@@ -132,7 +131,7 @@ func (x *Numbers) numberAll(s *device.Stream, r Rows, each func(r Rows) error) e
 	return nil
 }
 
-// numberChunk submits numbering the rows of a launch.
+// numberChunk submits numbering the rows of one launch.
 func (x *Numbers) numberChunk(s *device.Stream, r Rows) error {
 	if err := x.scratch(s, r.N); err != nil {
 		return err
@@ -169,7 +168,6 @@ func (x *Numbers) params(r Rows) numberParams {
 	}
 }
 
-// scratch allocates memory for the numbers of n rows.
 func (x *Numbers) scratch(s *device.Stream, n int) (err error) {
 	if x.numbers.Len() >= n {
 		return nil
@@ -184,7 +182,8 @@ func (x *Numbers) scratch(s *device.Stream, n int) (err error) {
 	return err
 }
 
-// reserve reads how many rows have no number, and reserves capacity for as many new keys.
+// reserve reads how many rows have no number, and reserves capacity for an equal number of new
+// keys.
 func (x *Numbers) reserve(s *device.Stream) (missing int, err error) {
 	var counts [2]uint32
 	if err := x.counts.CopyTo(context.Background(), s, counts[:]); err != nil {
@@ -200,7 +199,7 @@ func (x *Numbers) reserve(s *device.Stream) (missing int, err error) {
 	return missing, nil
 }
 
-// grow increases the capacity. Existing numbers do not change.
+// grow increases the capacity. Assigned numbers do not change.
 func (x *Numbers) grow(s *device.Stream, capacity int) error {
 	to, places, rows, err := x.make(capacity)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// Each call by which the host orders streams, or waits for them, is needed: without it, groups are
-// wrong, or memory in use is freed.
+// If any call by which the host orders streams or waits for them is omitted, groups are wrong or
+// memory in use is freed.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -11,13 +11,15 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Output is the destination of a column of results. Its numbers have the type of the values, but
-// int64 for numbers of rows, 64 bits for sums and float64 for means.
+// Output locates the column that receives the results of an aggregate. Results have the type of the
+// values, with three exceptions: counts are int64, sums have 64 bits, and means are float64.
 type Output struct {
 	Aggregate
 	Column device.Ptr
-	Valid  device.Ptr // a bitmap of 32-bit words, all 0 before; 0: no nulls
-	// OverflowRow is the row of a sum that overflows 64 bits and is written modulo 2^64, or -1.
+	Valid  device.Ptr // bitmap of 32-bit words, all 0 before; 0: no nulls
+	// OverflowRow receives the index of a result row with a sum that overflows 64 bits, if any.
+	// That sum is written modulo 2^64. If no sum overflows, OverflowRow stays as it is; the caller
+	// sets it to -1 before.
 	OverflowRow int
 }
 
@@ -30,9 +32,9 @@ func (t *Table) Len(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// Read the record of the key that looks like no key. The context is ignored, because nothing is
-	// left to wait for, and a copy that continued after the call would read memory freed by a
-	// growing table.
+	// Read the record of the key that looks like no key. The context is ignored, because no work is
+	// left to wait for. If it ended the call, the copy would continue and read memory that a
+	// growing table frees.
 	last := t.records.Sub(t.Slots()*t.layout.stride(), t.records.Len())
 	var words [firstWord]uint64
 	if err := last.CopyTo(context.WithoutCancel(ctx), t.stream, words[:]); err != nil {
@@ -44,18 +46,18 @@ func (t *Table) Len(ctx context.Context) (int, error) {
 	return int(h.used), nil
 }
 
-// Results holds the targets of keys and aggregates.
+// Results locates the columns that receive keys and aggregates.
 type Results struct {
 	Keys    []KeyOutput
 	Outputs []Output
-	// First is the row of the first group.
+	// First is the row that receives the first group.
 	First int
-	// Numbers, if given, are the numbers that keys stand for.
+	// Numbers translates key numbers back to keys. It is nil if the table has keys of its own.
 	Numbers *Numbers
 }
 
-// Result writes the keys and the aggregates of n groups, as returned by Len, in no order, and
-// waits.
+// Result writes the keys and the aggregates of n groups in no order, and waits. n is the result of
+// Len.
 func (t *Table) Result(ctx context.Context, n int, r Results) (err error) {
 	if n == 0 {
 		return nil
@@ -66,7 +68,7 @@ func (t *Table) Result(ctx context.Context, n int, r Results) (err error) {
 		keys = r.Numbers.keys
 	}
 	descriptors := [][]byte{bytesOf(keys.outputs(r.Keys)), nil}
-	// number of rows, and sums that overflow
+	// number of rows, and for each output the row of a sum that overflows
 	control, err := device.Make[uint64](t.dev, 1+len(r.Outputs))
 	if err != nil {
 		return err
@@ -105,10 +107,9 @@ func (t *Table) Result(ctx context.Context, n int, r Results) (err error) {
 	return nil
 }
 
-// code returns a function in the kernels' form, which does not distinguish First and Last.
+// code returns the kernels' number of f. Kernels do not distinguish FirstOf and LastOf.
 func (f Func) code() uint32 { return uint32(min(f, FirstOf)) }
 
-// outputs returns outputs in the kernels' form.
 func (t *Table) outputs(outputs []Output, control device.Ptr) []output {
 	all := make([]output, len(outputs))
 	for i, o := range outputs {
@@ -124,5 +125,5 @@ func (t *Table) outputs(outputs []Output, control device.Ptr) []output {
 	return all
 }
 
-// Nulls reports whether values of a column have been null.
+// Nulls reports whether a column has had null values.
 func (t *Table) Nulls(column int) bool { return t.layout.nullsOf(column) >= 0 }

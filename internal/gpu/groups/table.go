@@ -14,31 +14,31 @@ import (
 )
 
 const (
-	// minSlots is the default size of a table: 2 MiB of records of a sector.
+	// minSlots is the default size of a table: 2 MiB if a record is one sector.
 	minSlots = 1 << 16
-	// maxSlots bounds the records: their numbers have 32 bits, and one means none.
+	// maxSlots is the maximum number of records. Indices have 32 bits, and one value means none.
 	maxSlots = math.MaxUint32 - 1
-	// roundRows is the number of rows of a block between two checks of the capacity.
+	// roundRows is the number of rows that a block adds between two checks of the capacity.
 	roundRows = 4096
 	// smallSlots is the size below which a table grows by a factor of four.
 	smallSlots = 1 << 22
-	// minProbes and maxProbes bound the probes for a key while the table may overflow. In a
-	// table of 10^7 keys at a load of 5/8 one search in 10^10 is longer than maxProbes.
-	// minProbes is for tables that should grow early, since their size was not requested.
+	// minProbes and maxProbes limit the probes for a key while the table may overflow. In a table
+	// of 10^7 keys at a load of 5/8, one search in 10^10 exceeds maxProbes. Tables of a size that
+	// was not requested use minProbes, so that they grow early.
 	minProbes, maxProbes = 64, 256
-	// launchRows is the maximum number of rows of a launch, and carryRows the maximum number added
-	// before sums are carried over.
+	// launchRows is the maximum number of rows per launch. carryRows is the maximum number of rows
+	// that are added before sums are carried over.
 	launchRows = 1 << 30
 	carryRows  = 1 << 31
 )
 
-// Options control the size of a table; 0 selects defaults.
+// Options control the size of a table. A zero field selects the default.
 type Options struct {
 	Capacity int // expected number of keys
-	MinSlots int // minimum, whatever the capacity
+	MinSlots int // minimum number of slots, even if Capacity needs fewer
 	Round    int // rows per round of a block, a multiple of 1024; for Numbers, rows per launch
-	Cells    int // maximum cells of tables in shared memory, an odd number
-	Blocks   int // maximum per launch
+	Cells    int // maximum cells of a local table, an odd number
+	Blocks   int // maximum blocks per launch
 }
 
 // Table groups rows on a GPU. Only one goroutine at a time may use it.
@@ -51,7 +51,7 @@ type Table struct {
 	cells  int
 	blocks int
 
-	stream *device.Stream // the table's own
+	stream *device.Stream // the table's own stream
 	streamOrder
 
 	records device.Slice[uint64]
@@ -59,16 +59,17 @@ type Table struct {
 	fields  device.Slice[uint8]
 	keys    device.Slice[uint8]
 	head    device.Slice[uint32]
-	rounds  device.Slice[uint32] // per block: rounds done, then rows listed
-	lists   device.Slice[uint32]
+	// per block: number of rounds done; then, per block: number of rows listed
+	rounds device.Slice[uint32]
+	lists  device.Slice[uint32]
 
 	requested int // slots for the requested capacity
-	bound     int // upper bound of the records with a key
-	rows      int // since sums were carried over
+	bound     int // upper bound of the records in use
+	rows      int // rows added since sums were carried over
 }
 
-// New returns a table for keys of one word. It returns device.ErrNoKernels if the device runs none,
-// and device.ErrUnsupported if the layout is too long for tables in shared memory.
+// New returns a table for keys of one word. It returns device.ErrNoKernels if the device runs no
+// kernels, and device.ErrUnsupported if a record is too long for a local table.
 func New(dev device.Device, l Layout, o Options) (*Table, error) {
 	if err := l.check(); err != nil {
 		return nil, err
@@ -101,7 +102,7 @@ func (l *Layout) check() error {
 	return nil
 }
 
-// slotsOf returns the number of records for a load of 5/8 with the given number of keys; limit is
+// slotsOf returns the number of slots that hold the given number of keys at a load of 5/8. limit is
 // the inverse.
 func slotsOf(keys int) int { return min(keys/5*8+8, maxSlots) }
 
@@ -141,32 +142,31 @@ func (t *Table) open(slots int) (err error) {
 	return t.stream.Sync(context.Background()) // before other streams use it
 }
 
-// make allocates records, and one more for the key that looks like none.
+// make allocates records. It adds one for the key whose stored form looks like an empty record.
 func (t *Table) make(slots int) (device.Slice[uint64], table, error) {
 	stride := t.layout.stride()
 	records, err := device.Make[uint64](t.dev, (slots+1)*stride)
 	return records, table{records: records.Ptr(), seed: rand.Uint64(), slots: uint32(slots), words: uint32(stride)}, err
 }
 
-// clear submits emptying a table and its head.
 func (t *Table) clear(s *device.Stream, records device.Slice[uint64]) error {
 	return errors.Join(s.Fill(records.Ptr(), 0, 2*records.Len()), s.Fill(t.head.Ptr(), 0, t.head.Len()))
 }
 
-// Stream returns the table's own stream, for copies of results.
+// Stream returns the table's own stream. Callers may copy results on it.
 func (t *Table) Stream() *device.Stream { return t.stream }
 
-// Slots returns the number of records.
+// Slots returns the number of records that the table has memory for.
 func (t *Table) Slots() int { return int(t.desc.slots) }
 
-// Used returns the number of keys when the table was last read, plus the rows since. It is an upper
-// bound that needs no waiting.
+// Used returns an upper bound of the number of keys. It adds the number of rows added since the
+// last read, and does not wait.
 func (t *Table) Used() int { return t.bound }
 
-// GroupBytes returns the memory per key at the load at which tables grow.
+// GroupBytes returns the memory per key in a table that is about to grow.
 func (l *Layout) GroupBytes() int { return 8 * l.stride() * 8 / 5 }
 
-// Close waits for all batches and frees the memory. Idempotent.
+// Close waits for all batches and frees the memory. Further calls do nothing.
 func (t *Table) Close() (err error) {
 	err = t.streamOrder.close()
 	if t.stream != nil {
@@ -176,9 +176,9 @@ func (t *Table) Close() (err error) {
 	return errors.Join(err, t.records.Free(), t.fields.Free(), t.keys.Free(), t.head.Free(), t.rounds.Free(), t.lists.Free())
 }
 
-// Add submits adding rows, after the batch before. It waits for the stream if the table may
-// overflow, once per 2^31 rows, and when a column of values has nulls for the first time. After an
-// error some rows may have been added, and some not.
+// Add submits adding rows, after the previous batch. It waits for the stream if the table may
+// overflow, once per 2^31 rows, and when a column has nulls for the first time. After an error the
+// table may include any part of the rows.
 func (t *Table) Add(s *device.Stream, r Rows) error {
 	return t.submit(s, func() error {
 		if err := t.countNulls(s, r.Values); err != nil {
@@ -197,7 +197,8 @@ func (t *Table) Add(s *device.Stream, r Rows) error {
 	})
 }
 
-// add adds the rows of a launch.
+// add adds the rows of one launch. If the table overflows, it grows the table and launches the
+// kernel again.
 func (t *Table) add(s *device.Stream, r Rows) error {
 	grid := device.Dim{X: min((r.N+t.round-1)/t.round, t.blocks)}
 	err := errors.Join(s.Fill(t.rounds.Ptr(), 0, t.rounds.Len()), t.writeFields(s, r.Values), t.writeKeys(s, r))
@@ -235,7 +236,7 @@ func (t *Table) add(s *device.Stream, r Rows) error {
 	}
 }
 
-// launchParams returns the kernel that adds rows, and its parameters without the table.
+// launchParams returns the kernel that adds rows, and its parameters except the table.
 func (t *Table) launchParams(r Rows) (kernel device.Kernel, p addParams, err error) {
 	p = addParams{
 		head: t.head.Ptr(), columns: t.keys.Ptr(), fields: t.fields.Ptr(), base: uint64(r.Before), rounds: t.rounds.Ptr(),
@@ -260,14 +261,13 @@ func (t *Table) launchParams(r Rows) (kernel device.Kernel, p addParams, err err
 	return t.keyed.add, p, nil
 }
 
-// plain reports whether the fastest kernels support rows: one key of 32 or 64 bits, values of 32 or
-// 64 bits, no nulls, and no first or last rows.
+// plain reports whether the fastest kernels support the rows. They need a single key of 32 or 64
+// bits, values of 32 or 64 bits, no nulls, and no first or last rows.
 func (t *Table) plain(r Rows) bool {
 	return r.Numbers == 0 && len(r.Keys) == 1 && !r.nulls() && r.Keys[0].Type.Size() >= 4 &&
 		!slices.ContainsFunc(t.layout.Fields, func(f Field) bool { return f.Op >= Nulls || f.Type.Size() < 4 })
 }
 
-// writeKeys submits writing the descriptions of key columns.
 func (t *Table) writeKeys(s *device.Stream, r Rows) error {
 	if len(r.Keys) == 0 {
 		return nil
@@ -275,7 +275,7 @@ func (t *Table) writeKeys(s *device.Stream, r Rows) error {
 	return t.keys.CopyFrom(s, bytesOf(t.layout.Keys.descriptors(r.Keys)))
 }
 
-// pickRows submits storing the values of the first and last rows that are among these.
+// pickRows submits storing the values of first and last rows that are in r.
 func (t *Table) pickRows(s *device.Stream, r Rows) error {
 	if !slices.ContainsFunc(t.layout.Fields, func(f Field) bool { return f.Op == FirstRow || f.Op == LastRow }) {
 		return nil
@@ -287,7 +287,7 @@ func (t *Table) pickRows(s *device.Stream, r Rows) error {
 	return device.Launch(s, t.keyed.pick, gpu.Wave(t.dev, t.Slots()+1), gpu.Block, &p)
 }
 
-// countNulls adds fields for the nulls of columns of values that have had none.
+// countNulls adds a field that counts nulls for each column that has nulls for the first time.
 func (t *Table) countNulls(s *device.Stream, values []Column) error {
 	l := Layout{Keys: t.layout.Keys, Fields: slices.Clone(t.layout.Fields)}
 	for i, c := range values {
@@ -307,10 +307,10 @@ func (t *Table) countNulls(s *device.Stream, values []Column) error {
 	}
 	before := t.layout
 	t.layout = l
-	if l.stride() > before.stride() { // unused words of shorter records are 0, too
+	if l.stride() > before.stride() { // Otherwise the record has unused words, which are 0.
 		err = t.moveTo(s, t.Slots())
 	} else {
-		err = s.Sync(context.Background()) // the fields are in use
+		err = s.Sync(context.Background()) // kernels may still read the fields
 	}
 	if err != nil {
 		t.layout = before
@@ -321,7 +321,6 @@ func (t *Table) countNulls(s *device.Stream, values []Column) error {
 	return old.Free()
 }
 
-// probes returns the maximum number of probes for a key.
 func (t *Table) probes() uint32 {
 	if t.Slots() <= t.requested || t.Slots() >= smallSlots {
 		return maxProbes
@@ -329,7 +328,6 @@ func (t *Table) probes() uint32 {
 	return minProbes
 }
 
-// writeFields submits writing the descriptions of fields and their columns.
 func (t *Table) writeFields(s *device.Stream, values []Column) error {
 	if len(t.layout.Fields) == 0 {
 		return nil
@@ -345,13 +343,14 @@ func (t *Table) writeFields(s *device.Stream, values []Column) error {
 	return t.fields.CopyFrom(s, bytesOf(fields))
 }
 
-// read waits for and returns the head of the table.
+// read waits for the stream and returns the head of the table.
 func (t *Table) read(ctx context.Context, s *device.Stream) (h head, err error) {
 	err = s.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h)), t.head.Ptr())
 	return h, err
 }
 
-// grow moves the records to a table of twice the size, or four times while it is small.
+// grow moves the records to a table that has twice as many slots, or four times as many while the
+// table is small.
 func (t *Table) grow(s *device.Stream) error {
 	slots := 2 * t.Slots()
 	if t.Slots() < smallSlots {
@@ -365,7 +364,8 @@ func (t *Table) grow(s *device.Stream) error {
 	return t.moveTo(s, slots)
 }
 
-// moveTo moves the records to a table with the given number of slots and the current layout.
+// moveTo moves the records to a new table that has the given number of slots and the current
+// layout.
 func (t *Table) moveTo(s *device.Stream, slots int) error {
 	records, to, err := t.make(slots)
 	if err != nil {
@@ -387,7 +387,7 @@ func (t *Table) moveTo(s *device.Stream, slots int) error {
 	return old.Free()
 }
 
-// carrySums carries the lower words of sums over into the upper ones, if more rows might overflow
+// carrySums carries the lower words of sums over into the upper words if n more rows might overflow
 // them.
 func (t *Table) carrySums(s *device.Stream, n int) error {
 	if t.rows += n; t.rows <= carryRows {
@@ -404,7 +404,7 @@ func (t *Table) carrySums(s *device.Stream, n int) error {
 	return err
 }
 
-// ErrRange: a sum of integers has gone over 2^94.
+// ErrRange means that a sum of integers has exceeded 2^94.
 var ErrRange = errors.New("a sum has gone over 2^94")
 
 func (t *Table) launchCarry(s *device.Stream) error {

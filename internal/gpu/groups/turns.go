@@ -7,10 +7,10 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// streamOrder orders work of several streams, one after the other.
+// streamOrder makes work on several streams run one after the other.
 type streamOrder struct {
 	changed *device.Event  // recorded after the last work
-	last    *device.Stream // stream of the last work; nil: none yet
+	last    *device.Stream // stream of the last work; nil if none
 }
 
 func (t *streamOrder) open(dev device.Device) (err error) {
@@ -18,7 +18,7 @@ func (t *streamOrder) open(dev device.Device) (err error) {
 	return err
 }
 
-// submit runs work after that of other streams, and records its end.
+// submit calls work, which submits work to s. That work runs after all previous work.
 func (t *streamOrder) submit(s *device.Stream, work func() error) error {
 	if t.last != nil && t.last != s {
 		if err := s.Wait(t.changed); err != nil {
@@ -27,13 +27,14 @@ func (t *streamOrder) submit(s *device.Stream, work func() error) error {
 	}
 	err := work()
 	t.last = s
-	if e := s.Record(t.changed); e != nil { // no event marks the end of the work, so wait
+	// without an event, only a wait ensures that the work has ended
+	if e := s.Record(t.changed); e != nil {
 		err = errors.Join(err, e, s.Sync(context.Background()))
 	}
 	return err
 }
 
-// close waits for all work. Idempotent.
+// close waits for all work. Further calls do nothing.
 func (t *streamOrder) close() (err error) {
 	if t.changed != nil {
 		err = errors.Join(t.changed.Sync(context.Background()), t.changed.Close())

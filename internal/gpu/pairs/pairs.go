@@ -1,9 +1,9 @@
-// Package pairs implements the kernels of joins on a GPU. They build an index of rows for a map of
-// keys, and write the pairs of rows with equal keys.
+// Package pairs implements the kernels of joins on a GPU. They build an index of rows by key, and
+// write the pairs of rows that have equal keys.
 //
-// A span is the rows of a key in one word. The upper half is their number. The lower half is their
-// first place in the index's column of rows or, for a single row, that row. Rows with equal keys
-// are in ascending order there.
+// A span is a 64-bit word that represents the rows with one key. The upper half is their number.
+// The lower half is the index of the first of them in the column Rows or, for a single row, that
+// row. Rows with equal keys are adjacent in Rows and ascend.
 package pairs
 
 import (
@@ -20,7 +20,7 @@ import (
 // MaxRows is the maximum number of rows of an index.
 const MaxRows = prim.MaxRows
 
-// Kernels holds the kernels of a device. They are safe for concurrent use.
+// Kernels holds the kernels loaded on a device. They are safe for concurrent use.
 type Kernels struct {
 	dev                                          device.Device
 	prim                                         *prim.Kernels
@@ -28,7 +28,8 @@ type Kernels struct {
 	adder                                        gpu.Adder
 }
 
-// Load loads the kernels of a device. It returns device.ErrNoKernels if the device runs none.
+// Load loads the kernels onto a device. It returns device.ErrNoKernels if the device runs no
+// kernels.
 func Load(dev device.Device) (k *Kernels, err error) {
 	k = &Kernels{dev: dev}
 	if k.prim, err = prim.Load(dev); err != nil {
@@ -43,21 +44,22 @@ func Load(dev device.Device) (k *Kernels, err error) {
 	})
 }
 
-// Build builds an index in these steps. Submit Number. Insert the absent keys of all rows with
-// Vals. Replace Vals by the values found. Submit Sort. Replace the values in the map by Vals.
+// Build builds an index of rows by key. First submit Number. Insert the absent keys of all rows
+// into a map, with Vals as values, and replace Vals by the values that the map then holds. Then
+// submit Sort, and replace the values in the map by Vals.
 type Build struct {
 	k       *Kernels
 	n       int
 	Vals    device.Slice[uint64]
-	Rows    device.Slice[uint32] // in order of their keys; spans refer to it; the caller frees it
-	groups  device.Slice[uint32] // of each row: a row with its key
+	Rows    device.Slice[uint32] // rows ordered by key; spans refer to it; the caller frees it
+	groups  device.Slice[uint32] // for each row, one row with an equal key
 	sorted  device.Slice[uint32]
 	begin   device.Slice[uint32]
 	end     device.Slice[uint32]
 	scratch device.Slice[uint8]
 }
 
-// NewBuild allocates memory for n rows, 28 bytes each and about 8 of scratch memory.
+// NewBuild allocates memory for n rows: 28 bytes each, and about 8 bytes each of scratch memory.
 func (k *Kernels) NewBuild(n int) (*Build, error) {
 	b := &Build{k: k, n: n}
 	if err := b.allocate(); err != nil {
@@ -79,7 +81,8 @@ func (b *Build) allocate() (err error) {
 	return err
 }
 
-// order returns the sort of rows by the first row with their key, as a number of the fewest bits.
+// order returns the sort that groups rows with equal keys. The sort key is the first row with the
+// same key, in as few bits as n needs.
 func (b *Build) order() *prim.Sort {
 	return &prim.Sort{
 		Widths: prim.Widths{Key: 4, Val: 4}, N: b.n, Hi: max(1, bits.Len(uint(max(b.n-1, 0)))),
@@ -100,8 +103,8 @@ func (b *Build) launch(s *device.Stream, k device.Kernel) error {
 // Number submits setting Vals to the row numbers.
 func (b *Build) Number(s *device.Stream) error { return b.launch(s, b.k.number) }
 
-// Sort submits replacing Vals by the spans of rows. Before, Vals is the same row for all rows with
-// equal keys.
+// Sort submits replacing Vals by spans. Before, Vals must hold the same row for all rows with equal
+// keys.
 func (b *Build) Sort(s *device.Stream) error {
 	if err := b.launch(s, b.k.groups); err != nil {
 		return err
@@ -115,12 +118,13 @@ func (b *Build) Sort(s *device.Stream) error {
 	return b.launch(s, b.k.spans)
 }
 
-// Free frees all memory except Rows. All submitted work is done.
+// Free frees all memory except Rows. All submitted work must have ended.
 func (b *Build) Free() error {
 	return errors.Join(b.Vals.Free(), b.groups.Free(), b.sorted.Free(), b.begin.Free(), b.end.Free(), b.scratch.Free())
 }
 
-// Matches holds the spans of a batch, and the pairs that they stand for.
+// Matches holds the spans that a batch of rows has found in an index, and counts the resulting
+// pairs.
 type Matches struct {
 	k       *Kernels
 	Spans   device.Slice[uint64]
@@ -129,7 +133,7 @@ type Matches struct {
 	scratch device.Slice[uint8]
 }
 
-// NewMatches allocates memory for batches of up to n rows, 20 bytes each and a little more.
+// NewMatches allocates memory for batches of up to n rows: slightly more than 20 bytes each.
 func (k *Kernels) NewMatches(n int) (*Matches, error) {
 	f := &Matches{k: k}
 	if err := f.allocate(n); err != nil {
@@ -153,8 +157,8 @@ func (f *Matches) allocate(n int) (err error) {
 	return err
 }
 
-// Count submits counting the pairs of the first n spans. With outer, a row without pairs gets one
-// with no row. AddTotal and Counts refer to these counts.
+// Count submits counting the pairs of the first n spans. With outer, a row without a match counts
+// as one pair, with no row on the right. Counts, AddTotal and Write use the result.
 func (f *Matches) Count(s *device.Stream, n int, outer bool) error {
 	p := findParams{spans: f.Spans.Ptr(), counts: f.counts.Ptr(), n: uint32(n)}
 	if outer {
@@ -169,7 +173,7 @@ func (f *Matches) Count(s *device.Stream, n int, outer bool) error {
 	return f.k.prim.Scan(s, &o, device.Buffer{Ptr: f.scratch.Ptr(), Size: f.scratch.Len()})
 }
 
-// Counts returns the number of pairs of each row.
+// Counts returns the number of pairs per row.
 func (f *Matches) Counts() device.Slice[uint32] { return f.counts }
 
 // AddTotal submits adding the number of pairs of the first n rows to a counter.
@@ -177,8 +181,8 @@ func (f *Matches) AddTotal(s *device.Stream, n int, to device.Slice[uint64]) err
 	return f.k.adder.AddFrom(s, to.Ptr(), f.offsets.Sub(n, n+1).Ptr())
 }
 
-// Write submits writing the pairs of the first n spans, which refer to rows, from number first on.
-// It writes as many as exist and fit in left and right.
+// Write submits writing pairs of the first n spans to left and right, starting with pair number
+// first. It stops when left is full. rows is the column Rows of the index.
 func (f *Matches) Write(s *device.Stream, n int, rows device.Slice[uint32], first uint64, left, right device.Slice[uint32]) error {
 	if n == 0 || left.Len() == 0 {
 		return nil
@@ -190,7 +194,7 @@ func (f *Matches) Write(s *device.Stream, n int, rows device.Slice[uint32], firs
 	return device.Launch(s, f.k.pairs, gpu.Resident(f.k.dev, (left.Len()+3)/4, 8), gpu.Block, &p)
 }
 
-// Free frees the memory. All submitted work is done.
+// Free frees the memory. All submitted work must have ended.
 func (f *Matches) Free() error {
 	return errors.Join(f.Spans.Free(), f.counts.Free(), f.offsets.Free(), f.scratch.Free())
 }

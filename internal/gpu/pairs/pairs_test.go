@@ -28,7 +28,8 @@ func on(t *testing.T, dev device.Device) (*pairs.Kernels, *device.Stream) {
 	return k, devicetest.NewStream(t, dev)
 }
 
-// Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
+// Kernels are correct under random schedules of lanes, warps and blocks, with weak memory. A data
+// race is an error.
 func TestSchedules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -87,7 +88,7 @@ func checkBuild(t *testing.T, k *pairs.Kernels, s *device.Stream, n int) {
 	must(t, b.Free(), b.Rows.Free())
 }
 
-// Pairs of spans of all sizes, in pieces of all sizes, with rows that have none.
+// Write writes the pairs of spans of all sizes, in pieces of all sizes. Some rows have no pairs.
 func TestSmokeWrite(t *testing.T) {
 	k, s := load(t)
 	for _, n := range []int{0, 1, 2000} {

@@ -1,5 +1,5 @@
-// Package parts implements the kernels that hash, partition and gather rows of device memory. The
-// hash is that of package column.
+// Package parts implements kernels that hash, partition and gather rows in device memory. The hash
+// equals that of package column.
 package parts
 
 import (
@@ -18,15 +18,15 @@ import (
 
 //go:generate go run ../../../cmd/weftgen -target 80+ptx83,90+ptx83 parts.cu
 
-// MaxRows is the maximum number of rows of a call.
+// MaxRows is the maximum number of rows per call.
 const MaxRows = prim.MaxRows
 
 // Column is a column of values in device memory.
 type Column struct {
 	Type   uint8 // a column.Type of fixed size; 0 for no column
 	Values device.Ptr
-	// Valid is a bitmap with the bit of the first value at number Offset; values with a 0 bit are
-	// null. 0: no bitmap.
+	// Valid is a bitmap. A value is null if its bit is 0. The first value has bit number Offset.
+	// Valid is 0 if no value is null.
 	Valid  device.Ptr
 	Offset int
 }
@@ -35,21 +35,19 @@ func (c Column) descriptor() column {
 	return column{values: c.Values, valid: c.Valid, offset: uint64(c.Offset), type_: uint32(c.Type)}
 }
 
-// wave returns a launch that fills the device and strides over n items.
 func wave(dev device.Device, n int) (grid, block device.Dim) {
 	const threads, resident = 256, 8
 	blocks := min((n+threads-1)/threads, dev.Properties().Units*resident)
 	return device.Dim{X: max(1, blocks)}, device.Dim{X: threads}
 }
 
-// Keys are the key columns of rows.
+// Keys are the key columns of N rows, and the seed of their hash.
 type Keys struct {
 	N       int
 	Columns []Column
 	Seed    uint64
 }
 
-// check returns an error for more rows than row numbers can address.
 func (k *Keys) check() error {
 	if k.N > MaxRows {
 		return fmt.Errorf(
@@ -62,7 +60,7 @@ func (k *Keys) check() error {
 	return nil
 }
 
-// params returns the parameters of the hash after the given number of columns.
+// params returns the kernel parameters that extend the hash by column number columns-1.
 func (k *Keys) params(columns int, hashes device.Ptr) hashParams {
 	p := hashParams{hashes: hashes, start: hash.RowStart(k.Seed), n: uint32(k.N)}
 	if columns > 0 {
@@ -74,7 +72,7 @@ func (k *Keys) params(columns int, hashes device.Ptr) hashParams {
 	return p
 }
 
-// hash submits the hash of the first columns.
+// hash submits hashing the first columns.
 func (k *Keys) hash(m *partsModule, s *device.Stream, columns int, hashes device.Ptr) error {
 	grid, block := wave(s.Device(), k.N)
 	for i := min(1, columns); i <= columns; i++ {
@@ -86,7 +84,7 @@ func (k *Keys) hash(m *partsModule, s *device.Stream, columns int, hashes device
 	return nil
 }
 
-// Hash submits the hashes of rows, and waits for nothing.
+// Hash submits hashing rows and does not wait.
 func Hash(s *device.Stream, k *Keys, hashes device.Ptr) error {
 	if err := k.check(); err != nil || k.N == 0 {
 		return err
@@ -98,23 +96,23 @@ func Hash(s *device.Stream, k *Keys, hashes device.Ptr) error {
 	return k.hash(m, s, len(k.Columns), hashes)
 }
 
-// Partition describes a partition of rows.
+// Partition describes how to distribute rows to partitions by the hash of their keys.
 type Partition struct {
 	Keys
 	Parts int
-	// Mask has the bits of hashes to use; 0: all.
+	// Mask selects the bits of the hash to use. 0 selects all bits.
 	Mask uint64
-	// Nulls are the columns with nulls that are dropped or dealt.
+	// Nulls are columns. A row that is null in one of these is not placed by its hash.
 	Nulls []Column
-	Deal  bool // rows with such a null are dealt round-robin to the partitions
-	First int  // partition of the first such row
+	Deal  bool // distribute these rows round-robin to the partitions; otherwise drop them
+	First int  // partition of the first row to distribute
 }
 
-// Result is the rows of each partition. The caller frees both slices.
+// Result lists the rows of each partition. The caller frees both slices.
 type Result struct {
 	Rows, Offsets device.Slice[uint32]
-	N             int // rows in partitions, at the front of Rows
-	Next          int // partition of the next row that would be dealt
+	N             int // number of rows in partitions, at the front of Rows
+	Next          int // partition of the next row to distribute round-robin
 }
 
 func (r *Result) free() error { return errors.Join(r.Rows.Free(), r.Offsets.Free()) }
@@ -128,19 +126,19 @@ type run struct {
 
 	rows        device.Ptr
 	offsets     device.Ptr
-	out         Result // of Run
+	out         Result // result of Run
 	scratch     device.Slice[uint64]
 	hashes      device.Ptr
-	flags       device.Ptr // 0: nulls are ignored
-	ranks       device.Ptr // one more than rows; 0: flagged rows are dropped
+	flags       device.Ptr // 0 if nulls are ignored
+	ranks       device.Ptr // N+1 ranks; 0 if flagged rows are dropped
 	parts       device.Ptr
 	sorted      device.Ptr
-	primScratch device.Buffer // of primitives
+	primScratch device.Buffer // scratch memory of primitives
 }
 
-// Run partitions rows and waits for the result. Its steps are: hash all columns but the last; flag
-// rows with nulls and rank them; compute the partition of each row; sort rows by it, stably; find
-// where each partition begins.
+// Run partitions rows and waits for the result. It hashes all columns except the last, flags and
+// ranks rows with nulls, and computes the partition of each row. It then sorts the rows stably by
+// partition and finds the beginning of each partition.
 func (p *Partition) Run(ctx context.Context, s *device.Stream) (r Result, err error) {
 	if err := p.check(); err != nil {
 		return Result{}, err
@@ -177,8 +175,8 @@ func (p *Partition) ScratchBytes() int {
 	return t.carve(0)
 }
 
-// Submit submits a partition that ignores nulls, and waits for nothing. rows receives N numbers of
-// 32 bits, offsets one more than the number of partitions.
+// Submit submits a partition that has no Nulls, and does not wait. rows receives N row numbers
+// (uint32). offsets receives the first index of each partition in rows, and then N.
 func (p *Partition) Submit(
 	s *device.Stream,
 	rows, offsets device.Ptr,
@@ -207,7 +205,7 @@ func (p *Partition) Submit(
 	return t.submit()
 }
 
-// sort returns the sort that moves the row numbers to their places.
+// sort returns the sort of row numbers by partition.
 func (t *run) sort() *prim.Sort {
 	last := t.Parts - 1
 	if len(t.Nulls) > 0 && !t.Deal {
@@ -242,7 +240,7 @@ func (t *run) allocate() (err error) {
 	return nil
 }
 
-// carve lays out scratch memory from an address on, and returns its size.
+// carve divides the scratch memory at an address, and returns its size.
 func (t *run) carve(at device.Ptr) int {
 	c := prim.Carve(at)
 	if len(t.Columns) > 1 {
@@ -307,7 +305,7 @@ func (t *run) submitNulls() error {
 	return t.k.Scan(t.s, t.scan(), t.primScratch)
 }
 
-// read waits, and reads the number of rows kept or dealt.
+// read waits for the work and reads the number of rows that were kept or distributed.
 func (t *run) read(ctx context.Context) error {
 	t.out.N, t.out.Next = t.N, t.First
 	var n uint32
@@ -326,8 +324,9 @@ func (t *run) read(ctx context.Context) error {
 	}
 }
 
-// Take submits copying n rows of a column with size rows, and waits for nothing. The bitmap, if
-// given, has whole words. A row outside the column is null and gets no value.
+// Take submits gathering n rows from a column of size rows, and does not wait. The bitmap valid, if
+// not 0, consists of whole 32-bit words. If a row number is size or more, the result is null and
+// its value is not written.
 func Take(
 	s *device.Stream, c Column, size int, rows device.Ptr, n int, values, valid device.Ptr,
 ) error {
@@ -344,8 +343,8 @@ func Take(
 	})
 }
 
-// Put submits storing n values of a width of 1, 4 or 8 bytes at distinct rows, and waits for
-// nothing. It is the inverse of Take.
+// Put submits storing n values at distinct rows, and does not wait. Values have 1, 4 or 8 bytes.
+// Put reverses Take.
 func Put(
 	s *device.Stream,
 	values device.Ptr,

@@ -27,11 +27,12 @@ var kernelTests = []mutate.KernelTest{
 	{Name: "slots", Run: trySlots},
 }
 
-// Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
+// Kernels are correct under random schedules of lanes, warps and blocks, with weak memory. A data
+// race is an error.
 func TestSchedules(t *testing.T) { mutate.RunOnSim(t, kernelTests, 2, 90) }
 
-// mutants are broken variants of the kernels: their PTX with one pattern replaced wherever it
-// occurs in the kernels of a name.
+// mutants are broken variants of the kernels. Each replaces one pattern in the PTX of the kernels
+// with a given name.
 var mutants = []mutate.Fault{
 	{"null has another word", "hash", `-3335678366873096957`, "-3335678366873096958"},
 	{"NaN has another word", "hash", `9221120237041090560`, "9221120237041090561"},
@@ -58,7 +59,7 @@ func TestMutantsFailKernelTests(t *testing.T) { mutate.RequireAllDetected(t, ker
 // The kernels of both architectures are the same, so one of them is interpreted.
 func TestSameKernels(t *testing.T) { conformance.SameKernels(t, "parts") }
 
-// Each call that makes the host wait for a stream is needed: without it, memory in use is freed.
+// If any call that makes the host wait for a stream is omitted, memory in use is freed.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

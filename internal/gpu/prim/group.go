@@ -6,14 +6,15 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Group finds the segments of equal keys in N sorted keys of Key bytes, 4 or 8. It writes the
-// beginnings of segments to Offsets, numbers of 32 bits, and N after the last: at most N+1 numbers.
-// Count receives the number of segments, 32 bits, and Distinct, unless it is 0, the key of each.
+// Group finds the segments of equal keys in a column of N sorted keys, each of Key bytes (4 or 8).
+// It writes the first row of each segment to Offsets (uint32), and then N. Offsets must hold N+1
+// numbers. Count receives the number of segments (uint32). Unless Distinct is 0, it receives the
+// key of each segment.
 //
-// To find the rows of a batch that have the same key, first sort the keys with the row numbers 0 to
-// N-1 as values. Rows of one key are then adjacent in the order of the batch. So with sorted
-// numbers v, the first row of segment i is v[Offsets[i]] and the last v[Offsets[i+1]-1]. [Reduce]
-// takes Offsets and Count as they are.
+// To group the rows of a batch by key, first sort the keys with the row numbers 0 to N-1 as values.
+// Rows with equal keys are then adjacent and in batch order. If v are the sorted row numbers, the
+// first row of segment i is v[Offsets[i]] and its last row is v[Offsets[i+1]-1]. [Reduce] accepts
+// Offsets and Count as Group writes them.
 type Group struct {
 	N, Key                         int
 	Keys, Offsets, Count, Distinct device.Ptr
@@ -21,8 +22,8 @@ type Group struct {
 
 func (o *Group) tiles() int { return tiles(max(o.N, 0), headTiles[o.Key]) }
 
-// ScratchBytes returns the size of the scratch memory that the operation needs, or 0 if it is not
-// valid.
+// ScratchBytes returns the size of the scratch memory that the operation needs, or 0 if the
+// operation is invalid.
 func (o *Group) ScratchBytes() int {
 	if o.valid() != nil {
 		return 0
@@ -38,8 +39,8 @@ func (o *Group) valid() error {
 	return check("group", o.N, 0, device.Buffer{})
 }
 
-// Group submits the operation. It returns ErrInvalid for an invalid width or columns, and for too
-// little scratch memory.
+// Group submits the operation. It returns ErrInvalid if the width or a column is invalid, or if the
+// scratch memory is too small.
 func (k *Kernels) Group(s *device.Stream, o *Group, scratch device.Buffer) error {
 	if err := o.valid(); err != nil {
 		return err

@@ -16,8 +16,8 @@ var (
 	measureJSON = flag.String("prim.json", "/dev/stdout", "`file` for what was measured")
 )
 
-// A measurement is a rate in G rows/s, over several runs, and its share of what the memory allows:
-// every byte of a row is read or written as often as the algorithm must.
+// A measurement is a rate in G rows/s over several runs, and its share of the limit of the memory.
+// At the limit, each byte of a row is accessed as often as the algorithm requires.
 type measurement struct {
 	Name   string  `json:"name"`
 	Rows   int     `json:"rows"`
@@ -35,7 +35,7 @@ type measurements struct {
 	Results []measurement `json:"results"`
 }
 
-// A meter times operations on columns that are as long as the largest of them.
+// A meter times operations on columns that are long enough for the largest operation.
 type meter struct {
 	*rig
 	start, end *device.Event

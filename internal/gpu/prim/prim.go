@@ -1,22 +1,23 @@
-// Package prim implements primitives of data-parallel work on a GPU, with its own kernels: prefix
-// sums ([Scan]), stable radix sort and partition of rows ([Sort]), the rows that have the same key
-// ([Group]), and sums, minima and maxima of segments ([Reduce]).
+// Package prim implements data-parallel primitives on a GPU: prefix sums ([Scan]), stable radix
+// sort and partition of rows ([Sort]), boundaries between equal keys ([Group]), and sums, minima
+// and maxima of segments ([Reduce]).
 //
-// An operation is a struct that describes the work and its columns of device memory. Its
-// ScratchBytes returns the size of the scratch memory that it needs. The method of [Kernels] of the
-// same name submits it to a stream and waits for nothing, so columns and scratch must stay valid
-// until the stream has done the work. Operations on one stream may share scratch memory.
+// An operation is a struct that describes the work and its columns in device memory. Its method
+// ScratchBytes returns the size of the scratch memory that the operation needs. The method of
+// [Kernels] with the same name submits the operation to a stream and does not wait. Columns and
+// scratch memory must therefore stay valid until the stream has finished. Operations on the same
+// stream may share scratch memory.
 //
-// A scan reads its input once and writes its output once, and so does a pass of a sort. Decoupled
-// look-back makes this possible: a block publishes the sum of its tile at once and adds up those of
-// the tiles before it while these are still running (Merrill and Garland, "Single-pass Parallel
-// Prefix Scan with Decoupled Look-back", 2016). Radix sort does so for each digit (Adinets and
+// A scan reads its input once and writes its output once, as does each pass of a sort. Decoupled
+// look-back makes this possible. A block publishes the sum of its tile at once, and adds up the
+// sums of earlier tiles while their blocks still run (Merrill and Garland, "Single-pass Parallel
+// Prefix Scan with Decoupled Look-back", 2016). The radix sort looks back per digit (Adinets and
 // Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs", 2022). The reduction
-// cuts values and segments together into equal tiles, as merge-based SpMV does (Merrill and
+// divides values and segments together into equal tiles, as merge-based SpMV does (Merrill and
 // Garland, "Merge-based Parallel Sparse Matrix-Vector Multiplication", 2016).
 //
-// Blocks wait only for blocks that have begun before them: tiles are numbered by an atomic when a
-// block begins.
+// A block waits only for blocks that began earlier, because an atomic counter numbers each tile
+// when its block begins.
 package prim
 
 import (
@@ -26,19 +27,19 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// MaxRows is the maximum number of rows of an operation: places are numbers of 32 bits, up to the
-// end of the last tile.
+// MaxRows is the maximum number of rows of an operation. Positions up to the end of the last tile
+// must fit in 32 bits.
 const MaxRows = 1<<32 - 1<<16
 
-// Kernels are the primitives of one device. They are safe for concurrent use.
+// Kernels runs primitives on one device. It is safe for concurrent use.
 type Kernels struct {
 	dev    device.Device
 	mu     sync.Mutex
 	loaded map[string]device.Kernel
 }
 
-// Load returns the primitives of a device. An image is loaded on first use. Load returns
-// device.ErrNoKernels on a device that runs Go code only.
+// Load returns the primitives for a device. Further images are loaded on first use. Load returns
+// device.ErrNoKernels if the device runs no kernels.
 func Load(dev device.Device) (*Kernels, error) {
 	k := &Kernels{dev: dev, loaded: make(map[string]device.Kernel)}
 	_, err := k.kernel(&scanImage, "scan_64")
@@ -63,7 +64,6 @@ func (k *Kernels) kernel(img *device.Image, name string) (device.Kernel, error) 
 	return kernel, nil
 }
 
-// launch submits a kernel by name.
 func launch[P any](k *Kernels, s *device.Stream, img *device.Image, name string, blocks, threads int, params *P) error {
 	kernel, err := k.kernel(img, name)
 	if err != nil {
@@ -72,36 +72,36 @@ func launch[P any](k *Kernels, s *device.Stream, img *device.Image, name string,
 	return device.Launch(s, kernel, device.Dim{X: blocks}, device.Dim{X: threads}, params)
 }
 
-// resident returns the number of blocks that fill the device, at most blocks.
+// resident returns a grid of at most the given number of blocks, with perUnit blocks per
+// multiprocessor.
 func (k *Kernels) resident(perUnit, blocks int) int {
 	return max(1, min(blocks, perUnit*k.dev.Properties().Units))
 }
 
-// tiles returns the number of tiles of n items.
 func tiles(n, tile int) int { return (n + tile - 1) / tile }
 
-// scratchAlign is the alignment of parts of scratch memory.
+// scratchAlign is the alignment of the arrays in scratch memory.
 const scratchAlign = 256
 
-// Carve cuts memory into parts with the alignment of scratch memory. It starts at a multiple of
-// that alignment. From 0 on it measures the total size.
+// Carve divides memory into aligned arrays. Its value is the address of the next array, a multiple
+// of scratchAlign. A Carve that starts at 0 measures the total size.
 type Carve device.Ptr
 
-// Alloc returns the next part.
+// Alloc returns the address of an array of the given size and advances c past it.
 func (c *Carve) Alloc(bytes int) device.Ptr {
 	at := device.Ptr(*c)
 	*c += Carve((bytes + scratchAlign - 1) &^ (scratchAlign - 1))
 	return at
 }
 
-// column is a pointer that an operation needs, to items of width bytes.
+// column is the address of an array that an operation needs, with items of width bytes.
 type column struct {
 	name  string
 	ptr   device.Ptr
 	width int
 }
 
-// check returns ErrInvalid for arguments that no operation accepts.
+// check returns ErrInvalid if the number of rows, the scratch memory or an address is invalid.
 func check(name string, n, needed int, scratch device.Buffer, columns ...column) error {
 	if n < 0 || n > MaxRows {
 		return invalid("%s of %d rows; 0 to %d are possible", name, n, MaxRows)

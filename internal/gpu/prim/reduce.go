@@ -11,25 +11,25 @@ import (
 // Constants compiled into the kernels.
 const (
 	reduceThreads = 256
-	reduceTile    = 8 * reduceThreads // values, and ends of segments
+	reduceTile    = 8 * reduceThreads // values plus segment ends per tile
 	warpThreads   = 32
 )
 
-// ReduceOp is a way to combine numbers; kernels use the same values.
+// ReduceOp is a way to combine numbers. Kernels use the same values.
 type ReduceOp uint32
 
-// The ways to combine numbers. A sum of integers is taken modulo 2 to the power of their width.
-// Minima and maxima ignore NaNs.
+// The ways to combine numbers. Integer sums wrap around at their width. Minima and maxima ignore
+// NaNs.
 const (
 	Sum ReduceOp = iota
 	Min
 	Max
 )
 
-// opNames are the names of the operations in kernels.
+// opNames are the names of the operations in kernel names.
 var opNames = [...]string{Sum: "sum", Min: "min", Max: "max"}
 
-// Number is a type of numbers that can be reduced.
+// Number is a type of numbers that Reduce accepts.
 type Number uint8
 
 // The types of numbers.
@@ -42,8 +42,9 @@ const (
 	Float64
 )
 
-// numbers holds, for each type, its name in kernels, its size in bytes, and the bits of the
-// identities of sum, minimum and maximum: 0, the largest and the smallest number.
+// numbers holds, per type, its name in kernels, its size in bytes, and the bits of three
+// identities. The identity of a sum is 0, of a minimum the largest number, and of a maximum the
+// smallest number.
 var numbers = map[Number]struct {
 	name     string
 	width    int
@@ -57,14 +58,14 @@ var numbers = map[Number]struct {
 	Float64: {"f64", 8, [3]uint64{0, math.Float64bits(math.Inf(1)), math.Float64bits(math.Inf(-1))}},
 }
 
-// Reduce combines the numbers of each segment and writes one number per segment to Out. Segment i
-// is Values[Offsets[i]] to Values[Offsets[i+1]-1]. An empty segment has the sum 0. Its minimum and
-// maximum are the largest and the smallest number of the type, or infinities. Floating-point sums
-// are computed in the same order every time.
+// Reduce combines the numbers of each segment and writes one result per segment to Out. Segment i
+// is Values[Offsets[i]] to Values[Offsets[i+1]-1]. The sum of an empty segment is 0. Its minimum
+// and maximum are the largest and the smallest number of the type, or infinities. Equal inputs give
+// equal floating-point sums, because the order of additions is fixed.
 //
-// N is at least the number of values in all segments, and Segments at least the number of segments.
-// If Count is not 0, it points to the exact number of segments, 32 bits, as [Group] writes it.
-// Offsets have Width bytes, 4 or 8.
+// N is an upper bound of the number of values in all segments, and Segments of the number of
+// segments. If Count is not 0, it points to the exact number of segments (uint32), as [Group]
+// writes it. Offsets have Width bytes, 4 or 8.
 type Reduce struct {
 	Op                          ReduceOp
 	Type                        Number
@@ -87,8 +88,8 @@ func (o *Reduce) ScratchBytes() int {
 	return int(end)
 }
 
-// Reduce submits a reduction. It returns ErrInvalid for invalid types, widths or columns, and for
-// too little scratch memory.
+// Reduce submits a reduction. It returns ErrInvalid if types, widths or columns are invalid, or if
+// the scratch memory is too small.
 func (k *Kernels) Reduce(s *device.Stream, o *Reduce, scratch device.Buffer) error {
 	number, ok := numbers[o.Type]
 	if !ok || o.Op > Max || o.Width != 4 && o.Width != 8 {

@@ -9,19 +9,19 @@ import (
 // Constants compiled into the kernels.
 const (
 	scanThreads = 256
-	scanVector  = 16 // bytes written at once, if aligned to that
+	scanVector  = 16 // size in bytes of a vector store, and its alignment
 )
 
-// scanTiles is the number of counts in a tile, by the width of a sum; headTiles is the number of
-// keys, by the width of a key.
+// scanTiles is the number of counts per tile for each width of a sum. headTiles is the number of
+// keys per tile for each width of a key.
 var (
 	scanTiles = map[int]int{4: 32 * scanThreads, 8: 20 * scanThreads}
 	headTiles = map[int]int{4: 28 * scanThreads, 8: 16 * scanThreads}
 )
 
-// Scan adds up N numbers of 32 bits. It writes to Offsets the sum of the numbers before each, and
-// last the sum of all: N+1 numbers of Width bytes. Width is 8, or 4 for sums modulo 2^32. Sums must
-// be below 2^62. Numbers aligned to 16 bytes are read and written faster.
+// Scan describes prefix sums of N counts (uint32). Offset i is the sum of the counts before count
+// i, and offset N is the total. The N+1 offsets have Width bytes each: 8, or 4 for sums modulo
+// 2^32. Sums must be below 2^62. Columns that are aligned to 16 bytes are faster.
 type Scan struct {
 	N               int
 	Width           int
@@ -30,7 +30,7 @@ type Scan struct {
 
 func (o *Scan) tiles() int { return tiles(max(o.N, 0), scanTiles[o.Width]) }
 
-// scanScratch lays out the scratch memory of a scan over tiles.
+// scanScratch divides the scratch memory of a scan over the given number of tiles.
 func scanScratch(at device.Ptr, tiles int) (next, status, end device.Ptr) {
 	c := Carve(at)
 	next = c.Alloc(4)
@@ -38,14 +38,14 @@ func scanScratch(at device.Ptr, tiles int) (next, status, end device.Ptr) {
 	return next, status, device.Ptr(c)
 }
 
-// startScan clears the scratch memory of a scan.
+// startScan divides and zeroes the scratch memory of a scan.
 func startScan(s *device.Stream, scratch device.Buffer, tiles int) (next, status device.Ptr, err error) {
 	next, status, end := scanScratch(scratch.Ptr, tiles)
 	return next, status, s.Fill(next, 0, int(end-next)/4)
 }
 
-// ScratchBytes returns the size of the scratch memory that the scan needs, or 0 if the scan is not
-// valid.
+// ScratchBytes returns the size of the scratch memory that the scan needs, or 0 if the scan is
+// invalid.
 func (o *Scan) ScratchBytes() int {
 	if o.valid() != nil {
 		return 0
@@ -61,8 +61,8 @@ func (o *Scan) valid() error {
 	return check("scan", o.N, 0, device.Buffer{})
 }
 
-// Scan submits a scan. It returns ErrInvalid for an invalid width or columns, and for too little
-// scratch memory.
+// Scan submits a scan. It returns ErrInvalid if the width or a column is invalid, or if the scratch
+// memory is too small.
 func (k *Kernels) Scan(s *device.Stream, o *Scan, scratch device.Buffer) error {
 	if err := o.valid(); err != nil {
 		return err

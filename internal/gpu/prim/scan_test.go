@@ -72,7 +72,8 @@ func TestScanInPlace(t *testing.T) {
 	r.release(scratch)
 }
 
-// A tile adds up those before it, back to the last with the sum of all, however many tiles that is.
+// A tile adds up the sums of the tiles before it, back to the last tile that has published a total.
+// Any number of tiles may lie between.
 func TestLookBack(t *testing.T) {
 	const ofTile, upTo = 1 << 62, 2 << 62
 	r := onGPU(t)
@@ -146,8 +147,8 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// The rows of a batch with the same key, with the row numbers implicit and in memory. This resolves
-// duplicates.
+// Sort and Group find the rows of a batch that have equal keys, with row numbers implicit and in
+// memory. Duplicates are resolved in this way.
 func TestGroupOfBatch(t *testing.T) {
 	r := onGPU(t)
 	const n = 20000

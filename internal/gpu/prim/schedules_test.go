@@ -7,9 +7,8 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// The blocks of a launch wait for each other and communicate through shared memory. TestSchedules
-// runs random schedules in which lanes, warps and blocks overtake each other, memory is weak and a
-// data race is a fault.
+// The blocks of a launch wait for each other and communicate through memory. They are correct under
+// random schedules of lanes, warps and blocks, with weak memory. A data race is an error.
 func TestSchedules(t *testing.T) {
 	for _, scheduler := range []sim.Scheduler{sim.Random, sim.PCT} {
 		for seed := range uint64(2) {

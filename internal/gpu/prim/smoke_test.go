@@ -2,8 +2,8 @@ package prim
 
 import "testing"
 
-// Every kernel with few rows, for tools that check each memory access of a device and slow it down
-// a thousand times, such as compute-sanitizer.
+// TestSmoke runs every kernel with few rows. Tools such as compute-sanitizer, which check each
+// memory access, slow a device down a thousand times.
 func TestSmoke(t *testing.T) {
 	r := onGPU(t)
 	for w, block := range shapes {

@@ -9,7 +9,7 @@ import (
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 sort32.cu
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type HistogramParams=.histogramParams -type PassParams=.passParams sort64.cu
 
-// Constants compiled into the kernels: digits of a pass, blocks of a launch.
+// Constants compiled into the kernels.
 const (
 	digitBits        = 8
 	bins             = 1 << digitBits
@@ -18,28 +18,28 @@ const (
 	histogramBlocks  = 4  // per multiprocessor
 )
 
-// shape is the size of a block of a pass.
+// shape is the number of threads of a block, and the number of items per thread.
 type shape struct{ threads, items int }
 
 func (s shape) tile() int { return s.threads * s.items }
 
-// shapes are the values of tuning.cuh.
+// shapes holds the shape for each pair of widths, as tuning.cuh has it.
 var shapes = map[Widths]shape{
 	{4, 0}: {512, 17}, {4, 4}: {512, 16}, {4, 8}: {512, 11},
 	{8, 0}: {512, 11}, {8, 4}: {512, 11}, {8, 8}: {512, 11},
 }
 
-// Widths holds the sizes in bytes of a key, 4 or 8, and of its value: 4, 8, or 0 for none.
+// Widths holds the size in bytes of a key, 4 or 8, and of a value, 0, 4 or 8. Val 0 means no
+// values.
 type Widths struct{ Key, Val int }
 
-// Rows is a column of keys and one of their values. Vals 0 in the input of a sort stands for the
-// numbers of the rows, 0 to N-1.
+// Rows is a column of keys and a column of values in device memory. In the input of a sort, Vals 0
+// stands for the row numbers 0 to N-1.
 type Rows struct{ Keys, Vals device.Ptr }
 
-// Sort moves rows from From to To in the order of bits Lo to Hi-1 of their
-// keys, as unsigned numbers, or as signed ones if Signed is set and Hi is the
-// width of a key. Rows with equal bits stay in order. To may be From, in which
-// case rows are sorted in place; other overlaps are not allowed.
+// Sort describes a stable sort of rows by bits Lo to Hi-1 of their keys. Keys are unsigned numbers,
+// or signed numbers if Signed is set, which requires that Hi is the width of a key. The sort moves
+// rows from From to To. The two may be equal, but must not overlap otherwise.
 type Sort struct {
 	Widths
 	N        int
@@ -48,17 +48,16 @@ type Sort struct {
 	From, To Rows
 }
 
-// passes returns the number of digits.
 func (o *Sort) passes() int { return tiles(o.Hi-o.Lo, digitBits) }
 
-// sortScratch is the memory that a sort needs besides its columns.
+// sortScratch locates the arrays in the scratch memory of a sort.
 type sortScratch struct {
-	next, counts, status device.Ptr // cleared before
+	next, counts, status device.Ptr // zero at first
 	rows                 Rows       // target of every other pass
-	cleared              int        // bytes
+	cleared              int        // number of bytes to zero
 }
 
-// scratch lays out scratch memory, and returns its end.
+// scratch divides the scratch memory at an address, and returns its end.
 func (o *Sort) scratch(at device.Ptr) (l sortScratch, end device.Ptr) {
 	c := Carve(at)
 	l.next = c.Alloc(4 * o.passes())
@@ -72,9 +71,9 @@ func (o *Sort) scratch(at device.Ptr) (l sortScratch, end device.Ptr) {
 	return l, device.Ptr(c)
 }
 
-// ScratchBytes returns the size of the scratch memory that the sort needs, or 0 if the sort is not
-// valid. The memory holds all rows, if they have more than one digit of 8 bits or are sorted in
-// place, and one hundredth to one fourth of that in addition.
+// ScratchBytes returns the size of the scratch memory that the sort needs, or 0 if the sort is
+// invalid. The memory is 1/100 to 1/4 of the size of the rows. It also holds a copy of the rows if
+// the sort takes several 8-bit digits or sorts in place.
 func (o *Sort) ScratchBytes() int {
 	if o.valid() != nil {
 		return 0
@@ -93,15 +92,15 @@ func (o *Sort) valid() error {
 	return check("sort", o.N, 0, device.Buffer{})
 }
 
-// Sort submits a sort. It returns ErrInvalid for invalid widths, bits or columns, and for too
-// little scratch memory.
+// Sort submits a sort. It returns ErrInvalid if widths, bits or columns are invalid, or if the
+// scratch memory is too small.
 func (k *Kernels) Sort(s *device.Stream, o *Sort, scratch device.Buffer) error {
 	return k.sort(s, o, 0, scratch)
 }
 
-// Partition submits a sort by one digit of at most 8 bits. It writes the places in To where the
-// rows of each digit begin to offsets, 257 numbers of 32 bits: the rows of digit d are offsets[d]
-// to offsets[d+1]-1. It returns ErrInvalid as Sort does.
+// Partition submits a sort by one digit of at most 8 bits. It also writes 257 offsets (uint32): the
+// rows with digit d are rows offsets[d] to offsets[d+1]-1 of To. It returns the errors of
+// [Kernels.Sort].
 func (k *Kernels) Partition(s *device.Stream, o *Sort, offsets device.Ptr, scratch device.Buffer) error {
 	if o.Hi-o.Lo > digitBits {
 		return invalid("partition by %d bits; %d are possible", o.Hi-o.Lo, digitBits)
@@ -151,8 +150,8 @@ func (k *Kernels) sort(s *device.Stream, o *Sort, offsets device.Ptr, scratch de
 	return k.runPasses(s, o, l, offsets, img, fmt.Sprintf("%s_pass_%d", stem, 8*o.Val), h.flip)
 }
 
-// runPasses submits a launch per digit, from the last to the first. The last launch moves the rows
-// to their target.
+// runPasses launches a pass per digit, starting with the least significant digit. The last pass
+// writes the rows to their target.
 func (k *Kernels) runPasses(s *device.Stream, o *Sort, l sortScratch, offsets device.Ptr, img *device.Image, name string, flip uint32) error {
 	from, to, alt := o.From, o.To, l.rows
 	if o.passes()%2 == 0 {

@@ -1,8 +1,8 @@
-// Package sampling implements the kernels that draw neighbors of vertices on a GPU.
+// Package sampling implements kernels that draw neighbors of vertices on a GPU.
 //
-// Random numbers come from counters, and those of a row from its place in the batch. So each warp
-// draws for its own row and gets the same result as a CPU. Few neighbors are drawn by Floyd's
-// algorithm, with the draws held by lanes; many are drawn in one pass over all neighbors.
+// Random numbers are a function of the seed and the row in the batch. Warps can therefore draw rows
+// independently, and the results equal those of a CPU. A warp draws few neighbors by Floyd's
+// algorithm, with the draws in its lanes. It draws many neighbors in one pass over all of them.
 package sampling
 
 import (
@@ -17,20 +17,21 @@ import (
 
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 sampling.cu
 
-// Kernels holds the kernels of a device. They are safe for concurrent use.
+// Kernels holds the kernels loaded on a device. They are safe for concurrent use.
 type Kernels struct {
 	dev         device.Device
 	check, draw device.Kernel
 }
 
-// Load loads the kernels of a device. It returns device.ErrNoKernels if the device runs none.
+// Load loads the kernels onto a device. It returns device.ErrNoKernels if the device runs no
+// kernels.
 func Load(dev device.Device) (*Kernels, error) {
 	k := &Kernels{dev: dev}
 	return k, gpu.Load(dev, &samplingImage, []gpu.Entry{{Name: "check", To: &k.check}, {Name: "draw", To: &k.draw}})
 }
 
-// Sample draws Fanout neighbors for each of Vertices, into a row of Out. Places without a neighbor
-// receive 2^32-1.
+// Sample draws Fanout neighbors for each vertex in Vertices, and writes them to one row of Out per
+// vertex. If a vertex has fewer neighbors, the rest of its row is 2^32-1.
 type Sample struct {
 	Offsets   device.Slice[uint64]
 	Neighbors device.Slice[uint32]
@@ -41,8 +42,8 @@ type Sample struct {
 	Replace   bool
 }
 
-// Draw runs the sample, and waits. It returns the number of neighbors drawn. If a vertex does not
-// exist, bad is its first place in the batch; otherwise bad is -1.
+// Draw runs the sample and waits for it. It returns the number of neighbors drawn. If a vertex does
+// not exist, bad is its first index in Vertices; otherwise bad is -1.
 func (k *Kernels) Draw(ctx context.Context, s *device.Stream, o *Sample) (drawn, bad int, err error) {
 	if o.Vertices.Len() == 0 || o.Fanout == 0 {
 		return 0, -1, ctx.Err()

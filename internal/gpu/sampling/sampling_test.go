@@ -84,7 +84,8 @@ func TestSmokeDraw(t *testing.T) {
 
 var kernelTests = []mutate.KernelTest{{Name: "draw", Run: draw}}
 
-// Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
+// Kernels are correct under random schedules of lanes, warps and blocks, with weak memory. A data
+// race is an error.
 func TestSchedules(t *testing.T) { mutate.RunOnSim(t, kernelTests, 1, 90) }
 
 // The test of the kernels detects broken ones.

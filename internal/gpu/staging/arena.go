@@ -9,22 +9,22 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// chunkBytes is the size of an allocation of an arena, unless little memory is needed, or more in
-// one piece.
+// chunkBytes is the usual size of an allocation. It is smaller if the call needs less memory, and
+// larger if a single span needs more.
 const chunkBytes = 16 << 20
 
-// arena hands out parts of a few large allocations. It chooses free parts by best fit, and joins
+// arena divides a few large allocations into spans. It chooses idle spans by best fit, and joins
 // adjacent ones when they are released.
 type arena struct {
 	allocate func(size int) (chunk, error)
 	free     func(chunk) error
 
-	limit, allocated, used int    // bytes: maximum allocated, allocated, and used
-	idle                   []span // sorted by chunk and place
-	chunks                 int    // number of chunks so far, to number them
+	limit, allocated, used int    // bytes: maximum to allocate, allocated, in use
+	idle                   []span // sorted by chunk and offset
+	chunks                 int    // number of chunks allocated so far; numbers the next chunk
 }
 
-// chunk is an allocation: page-locked memory, or memory of the device.
+// chunk is one allocation, either of page-locked memory or of device memory.
 type chunk struct {
 	number int
 	size   int
@@ -32,7 +32,7 @@ type chunk struct {
 	buf    device.Buffer
 }
 
-// span is a part of a chunk; the zero span is empty.
+// span is a range of bytes [lo,hi) of a chunk. The zero span is empty.
 type span struct {
 	chunk  *chunk
 	lo, hi int
@@ -52,7 +52,7 @@ func (s span) ptr() device.Ptr {
 	return s.chunk.buf.Ptr + device.Ptr(s.lo)
 }
 
-// maxSpans returns how many spans of a size a call may have, from half of what is not used.
+// maxSpans returns the number of spans of the given size that fit in half of the unused memory.
 func (a *arena) maxSpans(size int) int {
 	if size == 0 {
 		return int(^uint(0) >> 1)
@@ -60,8 +60,9 @@ func (a *arena) maxSpans(size int) int {
 	return max(0, a.limit-a.used) / 2 / size
 }
 
-// acquire finds a span of a size; wanted is the total that the call wants. If everything else is
-// free, acquire succeeds regardless of the limit.
+// acquire returns a span of the given size. wanted is the total size that the call prefers; it
+// determines how much to allocate. If the limit forbids the span, found is false, unless no other
+// memory is in use.
 func (a *arena) acquire(size, wanted int) (s span, found bool, err error) {
 	if size == 0 {
 		return span{}, true, nil
@@ -84,7 +85,7 @@ func (a *arena) acquire(size, wanted int) (s span, found bool, err error) {
 	}
 }
 
-// bestFit returns the index of the smallest idle span of at least a size, or -1.
+// bestFit returns the index of the smallest idle span that has at least the given size, or -1.
 func (a *arena) bestFit(size int) int {
 	found := -1
 	for i, s := range a.idle {
@@ -95,7 +96,7 @@ func (a *arena) bestFit(size int) int {
 	return found
 }
 
-// split gives out the beginning of an idle span.
+// split takes the first size bytes from idle span i.
 func (a *arena) split(i, size int) span {
 	s := a.idle[i]
 	a.idle[i].lo += size
@@ -106,7 +107,6 @@ func (a *arena) split(i, size int) span {
 	return span{s.chunk, s.lo, s.lo + size}
 }
 
-// grow allocates another chunk.
 func (a *arena) grow(size, wanted int) error {
 	n := min(1<<bits.Len(uint(max(wanted, 1<<12)-1)), chunkBytes, max(0, a.limit-a.allocated))
 	n = align(max(n, size))
@@ -117,11 +117,11 @@ func (a *arena) grow(size, wanted int) error {
 	a.chunks++
 	c.number, c.size = a.chunks, n
 	a.allocated += n
-	a.idle = append(a.idle, span{&c, 0, n}) // sorted: it has the highest number
+	a.idle = append(a.idle, span{&c, 0, n}) // still sorted: the new chunk has the highest number
 	return nil
 }
 
-// release takes a span back, and frees chunks beyond the limit.
+// release makes a span idle, and frees idle chunks while more than the limit is allocated.
 func (a *arena) release(s span) error {
 	if s.chunk == nil {
 		return nil
@@ -131,7 +131,7 @@ func (a *arena) release(s span) error {
 		return cmp.Or(cmp.Compare(x.chunk.number, s.chunk.number), cmp.Compare(x.lo, s.lo))
 	})
 	a.idle = slices.Insert(a.idle, i, s)
-	for _, i := range []int{i, i - 1} { // with the next one, with the one before
+	for _, i := range []int{i, i - 1} { // join with the next span, then with the previous one
 		if i >= 0 && i+1 < len(a.idle) && a.idle[i].chunk == a.idle[i+1].chunk && a.idle[i].hi == a.idle[i+1].lo {
 			a.idle[i].hi = a.idle[i+1].hi
 			a.idle = slices.Delete(a.idle, i+1, i+2)

@@ -2,17 +2,17 @@ package staging
 
 import "sort"
 
-// maxColumns is the maximum number of columns of a batch that are copied.
+// maxColumns is the maximum number of columns that are copied per batch.
 const maxColumns = 8
 
-// bytes returns the size of the batch in the wider direction.
+// bytes returns the size of the input or the output columns, whichever is larger.
 func (b *job) bytes() int {
 	in, out := b.sumBytes(func(c column) int { return c.Bytes(0, b.b.N) })
 	return max(in, out)
 }
 
-// rows returns how many rows fit a piece in the wider direction, not counting columns with rows of
-// variable size.
+// rows returns the maximum number of rows for which the input columns take at most limit bytes, and
+// the output columns, too. Columns with rows of variable size do not count.
 func (b *job) rows(limit int) int {
 	if b.whole {
 		return b.b.N
@@ -26,7 +26,6 @@ func (b *job) rows(limit int) int {
 	return max(1, limit/max(in, out, 1))
 }
 
-// sumBytes adds up the sizes of the columns in each direction.
 func (b *job) sumBytes(size func(column) int) (in, out int) {
 	for _, c := range b.columns {
 		if c.IsInput() {
@@ -38,7 +37,6 @@ func (b *job) sumBytes(size func(column) int) (in, out int) {
 	return in, out
 }
 
-// variable reports whether a column has rows of variable size.
 func (b *job) variable() bool {
 	for _, c := range b.columns {
 		if c.Offsets != nil {
@@ -48,8 +46,8 @@ func (b *job) variable() bool {
 	return false
 }
 
-// cut cuts the batch into pieces of at most the given number of rows. The columns of variable size
-// take at most limit bytes of a piece.
+// cut divides the batch into pieces of at most the given number of rows. In each piece, a column
+// with rows of variable size takes at most limit bytes.
 func (r *Ring) cut(b *job, rows, limit int) {
 	r.cuts = append(r.cuts[:0], 0)
 	for lo := 0; lo < b.b.N; {
@@ -65,8 +63,8 @@ func (r *Ring) cut(b *job, rows, limit int) {
 	b.pieces = r.cuts
 }
 
-// slotSize returns what a slot needs for the largest piece: page-locked memory for columns that a
-// core copies, and memory of the device.
+// slotSize returns the memory that a slot needs for the largest piece. Columns that a core copies
+// need page-locked memory; all columns need device memory.
 func (b *job) slotSize() (host, device int) {
 	for _, c := range b.columns {
 		size := 0

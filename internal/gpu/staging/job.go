@@ -10,28 +10,28 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// job is a Run in flight.
+// job is a call of Run in progress.
 type job struct {
 	ctx     context.Context
 	b       *batch.Batch
 	columns []column
 	launch  func(*Piece) error
 	inOrder bool
-	whole   bool // in one piece
+	whole   bool // run the batch as one piece
 	staged  bool // a core copies at least one column
 	pieces  []int
-	// single marks a batch of one piece. It overlaps with nothing, so its copies are on the stream
-	// of its work, and need no events.
+	// single marks a batch that is a single piece. Its copies overlap with nothing, so they run on
+	// the work stream and need no events.
 	single  bool
 	in, out *device.Stream
 
-	// ready[i] signals slot i that the pieces before its next one have been decided on; in order,
-	// also that they have been launched.
+	// ready[i] signals slot i that all pieces before its next piece have been decided on. If
+	// inOrder is set, they have also been launched.
 	ready []chan struct{}
 
 	mu       sync.Mutex
 	err      error
-	launched int // rows of pieces that run; does not grow after err
+	launched int // rows of the pieces that run; does not grow after err
 }
 
 func (r *Ring) run(b *job) (done int, err error) {
@@ -47,11 +47,12 @@ func (r *Ring) run(b *job) (done int, err error) {
 	return done, errors.Join(err, r.memory.release(blocks))
 }
 
-// acquireMemory cuts a batch and acquires memory for its pieces, smaller ones if memory is short.
+// acquireMemory cuts a batch into pieces and acquires memory for them. If memory is short, it cuts
+// smaller pieces.
 func (r *Ring) acquireMemory(b *job) (blocks []block, err error) {
 	limit := r.pieceBytes
 	slots := len(r.slots)
-	if !b.staged { // cores do not copy, so use fewer and larger pieces
+	if !b.staged { // Cores do not copy, so use fewer and larger pieces.
 		limit = min(unstagedPieces*limit, max(limit, b.bytes()/unstagedPieces))
 		slots = min(slots, unstagedSlots)
 	}
@@ -72,7 +73,6 @@ func (r *Ring) acquireMemory(b *job) (blocks []block, err error) {
 	return blocks, err
 }
 
-// runPieces takes all pieces through the device.
 func (r *Ring) runPieces(b *job, blocks []block) (done int, err error) {
 	n := len(blocks)
 	b.in, b.out = r.in, r.out
@@ -100,41 +100,40 @@ func (r *Ring) runPieces(b *job, blocks []block) (done int, err error) {
 	return b.launched, b.err
 }
 
-// worker is a slot at work. With n slots, it takes every nth piece of a batch through the
-// device, one phase after the other.
+// worker runs the pieces of one slot. With n slots, it takes every nth piece of a batch through the
+// device, phase by phase.
 type worker struct {
 	b *job
 	r *Ring
-	i int // of the slot
+	i int // index of the slot
 
-	next int // number of the current piece
+	next int // index of the current piece
 
-	phase     phase // next phase of this piece
+	phase     phase // next phase of the piece
 	p         *Piece
-	err       error // why the piece does not run, or did not arrive
+	err       error // reason why the piece does not run or did not arrive
 	submitted bool
 }
 
-// phase is one step of a piece through its slot.
+// phase is a step of a piece through its slot.
 type phase int
 
 const (
-	sending    phase = iota // to the device
-	deciding                // whether it runs; its turn comes after the piece before
-	submitting              // in order, this is a part of deciding
+	sending    phase = iota // copies the input to the device
+	deciding                // decides, after the previous piece, whether the piece runs
+	submitting              // submits the work; if inOrder is set, deciding does this
 	finishing               // waits for the output
 )
 
-// run takes all pieces of a worker through its slot.
 func (t *worker) run() {
 	for !t.finished() {
 		t.step()
 	}
 }
 
-// interleave runs the steps of all workers on this goroutine. order picks the next worker to step
-// among those that need not wait for their turn. At least one of them never waits, so interleave
-// ends when all are over.
+// interleave runs the steps of all workers on the calling goroutine. order picks the next worker
+// among those that can continue. At least one worker can always continue, so interleave ends when
+// all pieces have finished.
 func interleave(workers []worker, order func(n int) int) {
 	runnable := make([]*worker, 0, len(workers))
 	for {
@@ -153,7 +152,7 @@ func interleave(workers []worker, order func(n int) int) {
 
 func (t *worker) finished() bool { return t.next >= len(t.b.pieces)-1 }
 
-// step runs the next phase of the piece, or the first one of the next piece.
+// step runs the next phase of the current piece, or the first phase of the next piece.
 func (t *worker) step() {
 	switch t.phase {
 	case sending:
@@ -167,7 +166,7 @@ func (t *worker) step() {
 		}
 	case submitting:
 		t.submit()
-		t.b.fail(t.err) // the decision was to run the piece
+		t.b.fail(t.err) // the piece counts as launched, so an error must undo that
 		t.phase = finishing
 	case finishing:
 		t.b.fail(t.finish())
@@ -176,7 +175,6 @@ func (t *worker) step() {
 	}
 }
 
-// send starts a piece.
 func (t *worker) send() {
 	b := t.b
 	lo, hi := b.pieces[t.next], b.pieces[t.next+1]
@@ -187,7 +185,7 @@ func (t *worker) send() {
 	}
 }
 
-// decide waits for the turn of the piece and decides whether it runs.
+// decide waits for the decision on the previous piece, and decides whether this piece runs.
 func (t *worker) decide() {
 	b := t.b
 	<-b.ready[t.i]
@@ -201,7 +199,6 @@ func (t *worker) decide() {
 	b.ready[(t.i+1)%len(b.ready)] <- struct{}{}
 }
 
-// submit submits the work on the piece and the copies of its output.
 func (t *worker) submit() {
 	t.err = t.launch()
 	t.submitted = t.err == nil
@@ -228,8 +225,9 @@ func (t *worker) launch() error {
 	return s.submitOutputs(t.b)
 }
 
-// finish waits for the piece and copies its output to the batch. If it was not submitted, copies
-// may still be in flight. finish ignores the context, because the device is using the slot.
+// finish waits for the piece and copies its output to the batch. If the piece was not submitted,
+// finish waits for all three streams, since copies may be in flight. It ignores the context because
+// the device is using the slot.
 func (t *worker) finish() error {
 	ctx := context.Background()
 	if !t.submitted {
@@ -244,7 +242,6 @@ func (t *worker) finish() error {
 
 func (t *worker) slot() *slot { return &t.r.slots[t.i] }
 
-// recordDecision records whether a piece runs.
 func (b *job) recordDecision(p *Piece, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -255,7 +252,8 @@ func (b *job) recordDecision(p *Piece, err error) {
 	}
 }
 
-// failure returns the error that ends the batch: an earlier error, or the context's.
+// failure returns the error that ends the batch: the first error of a piece, or the error of the
+// context.
 func (b *job) failure() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -265,8 +263,8 @@ func (b *job) failure() error {
 	return b.ctx.Err()
 }
 
-// fail records that a piece that was to run did not arrive; then no part of the batch is known to
-// have arrived. It does nothing without an error.
+// fail records the error of a piece that was decided to run but did not arrive. No row of the batch
+// counts as run then. A nil error does nothing.
 func (b *job) fail(err error) {
 	if err == nil {
 		return
@@ -279,14 +277,14 @@ func (b *job) fail(err error) {
 	b.launched = 0
 }
 
-// column is a column of a job, by its role in the batch.
+// column is a column of a job, with its role in the batch.
 type column struct {
 	batch.Column
 	role   batch.Role
 	pinned bool // the device copies it directly
 }
 
-// addColumns lists the columns of the batch, inputs first.
+// addColumns lists the columns to copy, inputs first.
 func (b *job) addColumns(dev device.Device) {
 	for _, in := range []bool{true, false} {
 		for r, c := range b.b.Columns {

@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// WaitQueue is a queue of calls that wait for a resource. The zero WaitQueue is ready.
+// WaitQueue is a queue of calls that wait for a resource. The zero WaitQueue is ready to use.
 type WaitQueue struct {
 	waiting []chan struct{}
 }
 
-// Wait calls try until it succeeds or fails. Calls proceed in order of arrival, except those with
-// overtakes, which may overtake. mu guards the state that try reads. It is held during each try and
-// when Wait returns, but not in between. The end of the context ends the wait, but not the first
+// Wait calls try until try succeeds or fails. Calls proceed in order of arrival, but a call with
+// overtakes set tries at once. The caller holds mu, which guards the state that try reads. Wait
+// releases mu while it waits. If the context ends, Wait returns its error, but only after the first
 // try.
 func (l *WaitQueue) Wait(ctx context.Context, mu *sync.Mutex, overtakes bool, try func() (bool, error)) error {
 	if overtakes || len(l.waiting) == 0 {
@@ -43,7 +43,7 @@ func (l *WaitQueue) Wait(ctx context.Context, mu *sync.Mutex, overtakes bool, tr
 	}
 }
 
-// Wake signals the first call that a resource has been released.
+// Wake makes the first waiting call try again. Callers call it after they release the resource.
 func (l *WaitQueue) Wake() {
 	if len(l.waiting) == 0 {
 		return

@@ -9,35 +9,37 @@ import (
 )
 
 const (
-	// DefaultLimit is the page-locked memory that the rings of a device share, in bytes: a batch of
-	// Go slices takes half of it on a machine of 16 cores.
+	// DefaultLimit is the number of bytes of page-locked memory that the rings of a device share. A
+	// batch of Go slices uses half of it on a machine with 16 cores.
 	DefaultLimit = 256 << 20
-	// deviceShare is the ratio of device memory to page-locked memory that they share. A batch that
-	// is page-locked already needs only device memory, and its pieces are larger.
+	// deviceShare is the ratio of device memory to page-locked memory that the rings share. The
+	// device gets more because a page-locked batch needs only device memory, and its pieces are
+	// larger.
 	deviceShare = 2
-	// minPiece is the size in bytes below which pieces do not shrink when memory is short: a call
+	// minPiece is the size in bytes below which pieces do not shrink when memory is short. The call
 	// waits instead.
 	minPiece = 64 << 10
-	// minSlots is the number of slots that keep both directions busy. If memory is too short
-	// for that many, pieces shrink.
+	// minSlots is the number of slots that keeps both directions busy. Pieces shrink if memory is
+	// too short for this number.
 	minSlots = 4
 )
 
-// Memory supplies the slots of the rings of a device. It is allocated from the device on first
-// use, up to a limit, and kept until Close: page-locking takes half a second per GiB, and undoing
-// it makes the device wait.
+// Memory supplies the slots of all rings of a device. It allocates memory on demand up to a limit
+// and keeps it until Close. Page-locking takes half a second per GiB, and undoing it makes the
+// device wait.
 //
-// A call gets at most half of what is left, so that a small call finds memory despite many large
-// ones. When nothing is left it waits until another call ends. A call that holds memory waits for
-// no other, so one always continues. When no call holds memory, the next gets what it needs for one
-// piece, regardless of the limit.
+// A call gets at most half of the unused memory, so that a small call finds memory despite many
+// large ones. If no memory is left, the call waits until another call ends. A call that holds
+// memory waits for no other call, so one call always continues. If no call holds memory, the next
+// call gets memory for one piece regardless of the limit.
 type Memory struct {
 	mu           sync.Mutex
 	host, device arena
 	waiters      WaitQueue
 }
 
-// NewMemory returns a Memory with a limit in bytes, page-locked; 0 is the default.
+// NewMemory returns a Memory that may hold limit bytes of page-locked memory, or DefaultLimit if
+// limit is 0.
 func NewMemory(dev device.Device, limit int) *Memory {
 	m := &Memory{}
 	m.host.allocate = func(size int) (c chunk, err error) {
@@ -54,7 +56,7 @@ func NewMemory(dev device.Device, limit int) *Memory {
 	return m
 }
 
-// SetLimit changes the limit. Calls in flight keep what they have.
+// SetLimit changes the limit. Calls in flight keep their memory.
 func (m *Memory) SetLimit(limit int) {
 	if limit <= 0 {
 		limit = DefaultLimit
@@ -64,14 +66,14 @@ func (m *Memory) SetLimit(limit int) {
 	m.host.limit, m.device.limit = limit, deviceShare*limit
 }
 
-// Allocated returns how much memory has been allocated from the device, page-locked and its own.
+// Allocated returns the number of bytes that are allocated, page-locked and on the device.
 func (m *Memory) Allocated() (host, device int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.host.allocated, m.device.allocated
 }
 
-// Close frees the memory. No call is in flight.
+// Close frees the memory. No call may be in flight.
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,12 +83,12 @@ func (m *Memory) Close() error {
 // request is the amount of memory that a call prefers.
 type request struct {
 	slots        int
-	host, device int // bytes of each
-	maxDivisor   int // maximum divisor of the sizes, a power of two
+	host, device int // bytes per slot
+	maxDivisor   int // maximum factor by which slots may shrink, a power of two
 }
 
-// size returns the size of a slot when sizes are divided by divisor: its columns still begin at
-// multiples of 256 bytes.
+// size returns the size of a slot that holds bytes/divisor bytes. It includes padding that aligns
+// each column.
 func (q request) size(bytes, divisor int) int {
 	if divisor > 1 {
 		bytes = bytes/divisor + columnAlign*maxColumns
@@ -99,8 +101,9 @@ type block struct {
 	host, device span
 }
 
-// acquire acquires memory for at least one slot; release returns it. The slots are smaller than
-// requested by the factor divisor.
+// acquire waits until memory for at least one slot is available, and acquires memory for up to
+// q.slots slots. The slots are smaller than requested by the factor divisor. The caller must pass
+// the blocks to release.
 func (m *Memory) acquire(ctx context.Context, q request) (blocks []block, divisor int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,7 +116,6 @@ func (m *Memory) acquire(ctx context.Context, q request) (blocks []block, diviso
 	return blocks, divisor, err
 }
 
-// release releases memory.
 func (m *Memory) release(blocks []block) (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,7 +126,7 @@ func (m *Memory) release(blocks []block) (err error) {
 	return err
 }
 
-// find finds memory for a call, or none.
+// find acquires the memory that is available for a call, or returns no blocks.
 func (m *Memory) find(q request) (blocks []block, divisor int, err error) {
 	n := 0
 	for divisor = 1; ; divisor *= 2 {

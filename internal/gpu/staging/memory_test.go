@@ -93,7 +93,7 @@ func TestPiecesShrink(t *testing.T) {
 	}
 }
 
-// blocked starts a call that keeps its memory until letGo.
+// blocked starts a call that keeps its memory until letGo is called.
 func blocked(t *testing.T, r *staging.Ring, n int) (letGo func()) {
 	t.Helper()
 	inside, leave, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -122,7 +122,7 @@ func blocked(t *testing.T, r *staging.Ring, n int) (letGo func()) {
 	}
 }
 
-// A call without memory waits in line, and gives up when its context ends; the call after it
+// A call that finds no memory waits, and returns when its context ends. The next call then
 // continues.
 func TestWaitsForMemory(t *testing.T) {
 	dev := devicetest.Open(t)
@@ -152,7 +152,7 @@ func TestWaitsForMemory(t *testing.T) {
 	wg.Wait()
 }
 
-// Calls that could use all memory leave half of what is left to the next one.
+// A call that could use all memory leaves half of the unused memory to the next call.
 func TestLargeLeavesSome(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := newMemory(t, dev, 8<<20)
@@ -205,7 +205,7 @@ func TestSmallPassesLarge(t *testing.T) {
 	wg.Wait()
 }
 
-// Resources released at once serve as many calls as they suffice for.
+// If several resources are released at once, as many waiting calls continue.
 func TestLine(t *testing.T) {
 	var mu sync.Mutex
 	var line staging.WaitQueue

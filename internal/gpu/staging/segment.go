@@ -6,8 +6,9 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// slot is the path of a piece: memory on the device for all its columns, page-locked memory for
-// those that a core copies, and events after its copies in, its work, and its copies out.
+// slot holds the memory and the events of one piece: device memory for all columns, and page-locked
+// memory for the columns that a core copies. The events mark the ends of the copies in, the work,
+// and the copies out.
 type slot struct {
 	arrived, worked, returned *device.Event
 
@@ -15,16 +16,15 @@ type slot struct {
 	refs []columnRef
 }
 
-// columnRef is the location of a column of a piece.
+// columnRef locates a column of a piece in all memories.
 type columnRef struct {
-	caller []byte // in the batch
-	host   []byte // page-locked: the same memory if the device copies it directly
+	caller []byte // the column's rows in the batch
+	host   []byte // page-locked memory; equals caller if the device copies the column directly
 	ptr    device.Ptr
 	input  bool
 	pinned bool
 }
 
-// open makes the events of a slot.
 func (s *slot) open(dev device.Device) (err error) {
 	for _, e := range []**device.Event{&s.arrived, &s.worked, &s.returned} {
 		if *e == nil {
@@ -36,10 +36,10 @@ func (s *slot) open(dev device.Device) (err error) {
 	return nil
 }
 
-// layOut assigns a place to each column of a piece.
+// layOut assigns an offset in the slot's memory to each column of a piece.
 func (s *slot) layOut(p *Piece, columns []column) {
 	s.refs = s.refs[:0]
-	at, in := 0, 0 // the device's memory, and the host's
+	at, in := 0, 0 // next offsets in the device's and the host's memory
 	for _, c := range columns {
 		x := columnRef{caller: p.Batch.Columns[c.role].Host, ptr: s.device.ptr() + device.Ptr(at), input: c.IsInput(), pinned: c.pinned}
 		x.host = x.caller
@@ -53,11 +53,11 @@ func (s *slot) layOut(p *Piece, columns []column) {
 	}
 }
 
-// coalesceBytes is the size up to which columns are gathered into one copy to the device: a core
-// takes about as long to copy that much as to submit a copy.
+// coalesceBytes is the maximum size of a column that shares a copy to the device with the next
+// column. A core copies that many bytes in about the time that submitting a copy takes.
 const coalesceBytes = 16 << 10
 
-// submitInputs copies the columns in. Adjacent small columns share one copy.
+// submitInputs submits the copies of the input columns. Adjacent small columns share one copy.
 func (s *slot) submitInputs(p *Piece, j *job) error {
 	s.layOut(p, j.columns)
 	for i := 0; i < len(s.refs); i++ {
@@ -81,7 +81,7 @@ func (s *slot) submitInputs(p *Piece, j *job) error {
 	return j.in.Record(s.arrived)
 }
 
-// submitOutputs submits the copies of the columns out. Adjacent columns share one copy.
+// submitOutputs submits the copies of the output columns. Adjacent columns share one copy.
 func (s *slot) submitOutputs(j *job) error {
 	for i := 0; i < len(s.refs); i++ {
 		x := s.refs[i]
@@ -106,16 +106,14 @@ func (x *columnRef) load() {
 	}
 }
 
-// adjacent reports whether the next column follows this one in both memories, and is copied in the
-// same direction.
+// adjacent reports whether next follows x in both memories and is copied in the same direction.
 func (x *columnRef) adjacent(next columnRef) bool {
 	return !x.pinned && !next.pinned && x.input == next.input
 }
 
-// extend extends a column to the end of an adjacent one.
 func (x *columnRef) extend(next columnRef) { x.host = x.host[:int(next.ptr-x.ptr)+len(next.host)] }
 
-// unload copies the output columns, which have arrived, to the batch.
+// unload copies the output columns from page-locked memory to the batch.
 func (s *slot) unload() {
 	for _, x := range s.refs {
 		if !x.input && !x.pinned {

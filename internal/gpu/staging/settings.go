@@ -8,35 +8,34 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Settings are the values that a test changes for the rings of a device. A zero field keeps the
-// default.
+// Settings are the values that a test may change for the rings of a device. A zero field selects
+// the default.
 type Settings struct {
-	// PieceBytes is the maximum that a piece copies in one direction, in bytes; a piece has at
-	// least one row. If all columns are page-locked, pieces are up to four times as large, as
-	// usual.
+	// PieceBytes is the maximum size of the columns that a piece copies in one direction. A piece
+	// has at least one row. If all columns are page-locked, pieces are still up to four times as
+	// large.
 	PieceBytes int
 	// Slots is the maximum number of pieces in flight.
 	Slots int
-	// Order makes Run go through the phases of all its pieces on the goroutine that called it, one
-	// at a time. Order picks one of the n > 0 slots that can continue, by its position among
-	// them. A piece is sent, then decided on in its turn, then submitted, then finished; RunInOrder
-	// submits it in its turn. With Slots set, the results of Order determine the sequence of
-	// calls of the device. All Runs of the device call Order.
+	// Order, if set, makes Run execute the phases of all pieces one at a time on the calling
+	// goroutine. Order picks one of the n slots that can continue, by an index below n; n is at
+	// least 1. A piece is sent, decided on after the previous piece, submitted, and finished.
+	// RunInOrder submits a piece when it decides on it. If Slots is also set, the results of Order
+	// determine the sequence of device calls. All Runs on the device call the same Order.
 	Order func(n int) int
 }
 
-// configured holds the Settings of devices under test.
+// configured maps devices under test to their Settings.
 var configured sync.Map
 
-// Configure sets the settings of rings that are made on a device from now on, until undo.
-// Structures make rings when they need them, on the device, so settings need not be passed through
-// structures. dev is the device that the structure under test is opened on, including all wrappers.
+// Configure sets the settings of the rings that structures create on dev until undo is called.
+// Structures create rings themselves when needed, so tests cannot pass settings to them. dev is the
+// device that the structure is opened on, including all wrappers.
 func Configure(dev device.Device, s Settings) (undo func()) {
 	configured.Store(dev, s)
 	return func() { configured.Delete(dev) }
 }
 
-// settingsOf returns the settings of a new ring.
 func settingsOf(dev device.Device) Settings {
 	var s Settings
 	if v, ok := configured.Load(dev); ok {

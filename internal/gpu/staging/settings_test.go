@@ -15,8 +15,8 @@ import (
 // seeded picks slots by a seed.
 func seeded(seed uint64) func(n int) int { return rand.New(rand.NewPCG(seed, 0)).IntN }
 
-// tiny returns a ring with pieces of one row, and its device. Slots continue in the given order,
-// or concurrently if that is nil.
+// tiny returns a ring with pieces of one row, and its device. Slots continue in the given order, or
+// concurrently if order is nil.
 func tiny(t *testing.T, slots int, order func(n int) int) (*staging.Ring, *tape) {
 	dev := newTape(devicetest.Open(t))
 	t.Cleanup(staging.Configure(dev, staging.Settings{PieceBytes: 1, Slots: slots, Order: order}))
@@ -105,8 +105,8 @@ func (c *choices) next() bool {
 	return false
 }
 
-// All orders of the steps give the same result. RunInOrder launches pieces in order in all of them,
-// and Run not in all.
+// All orders of the steps give the same result. RunInOrder always launches pieces in order; Run
+// does not.
 func TestAllOrders(t *testing.T) {
 	const rows = 4
 	for _, inOrder := range []bool{false, true} {
@@ -131,7 +131,7 @@ func TestAllOrders(t *testing.T) {
 	}
 }
 
-// Whatever call of the device fails, in any piece and phase, Run returns the error, the rows done
+// If any call of the device fails, in any piece and phase, Run returns the error, the rows done
 // have arrived, and the ring still works.
 func TestEveryCallFailsOnce(t *testing.T) {
 	inOrders(t, 3, func(t *testing.T, r *staging.Ring, dev *tape, inOrder bool) {
@@ -161,8 +161,8 @@ func TestEveryCallFailsOnce(t *testing.T) {
 	})
 }
 
-// Each wait, record and sync is needed: without it Run returns, in some order or after some
-// failure, while the device may be copying.
+// If any wait, record or sync is omitted, Run returns while the device may be copying, in some
+// order or after some failure.
 func TestEveryCallCounts(t *testing.T) {
 	calls, err := devicetest.ListCalls(".")
 	if err != nil {
@@ -205,8 +205,8 @@ func (c *ending) Err() error {
 	return nil
 }
 
-// Wherever a context ends, the rows done have arrived, nothing else was launched, and the remaining
-// rows are an error. Run checks twice per piece.
+// If the context ends at any step, the rows done have arrived, no other row was launched, and Run
+// returns an error unless all rows are done. Run checks the context twice per piece.
 func TestContextEndsAtEveryStep(t *testing.T) {
 	const rows = 7
 	inOrders(t, 3, func(t *testing.T, r *staging.Ring, _ *tape, inOrder bool) {
@@ -245,7 +245,7 @@ func TestTinyLaunchFails(t *testing.T) {
 	})
 }
 
-// A seed determines the sequence of calls of the device, and another seed gives another one.
+// A seed determines the sequence of device calls. Another seed gives another sequence.
 func TestSameSeedSameCalls(t *testing.T) {
 	for _, inOrder := range []bool{false, true} {
 		record := func(seed uint64) []string {

@@ -40,8 +40,8 @@ func newMemory(t testing.TB, dev device.Device, limit int) *staging.Memory {
 	return m
 }
 
-// echo is a batch that copies its columns on the device: two columns in and out, and one of each
-// that the batch does not have.
+// echo is a batch that copies its input columns to its output columns on the device. It has two
+// columns of each kind, and lacks another of each kind.
 type echo struct {
 	n       int
 	widths  [2]int
@@ -266,8 +266,8 @@ func TestLaunchFails(t *testing.T) {
 	}
 }
 
-// Whatever operation of the device fails, Run returns the error, the rows done have arrived, and
-// the ring works again.
+// If any operation of the device fails, Run returns the error, the rows done have arrived, and the
+// ring works again.
 func TestEveryOperationFailsOnce(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, inOrder := range []bool{false, true} {

@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// tape is a device that records the calls of its streams and events in order, makes one of them
-// fail, and computes which copies the host can consider done.
+// tape is a device that records the calls of its streams and events in order. It can make one call
+// fail, and computes which copies the host may consider done.
 type tape struct {
 	device.Device
 
@@ -27,7 +27,7 @@ type tape struct {
 // done is the number of copies of each stream that are known to be done.
 type done map[int]int
 
-// add merges the knowledge of another stream or event.
+// add merges the counts of another stream or event.
 func (d done) add(of done) {
 	for stream, copies := range of {
 		d[stream] = max(d[stream], copies)

@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-// DynamicKernels holds the kernels that follow a graph from batch to batch, and those of the
-// initial computation. They are safe for concurrent use.
+// DynamicKernels holds the kernels that update components and ranks when a batch changes a graph,
+// and the kernels that compute these initially. They are safe for concurrent use.
 type DynamicKernels struct {
 	*Kernels
 	edgesCheck                                                                      device.Kernel
@@ -22,8 +22,8 @@ type DynamicKernels struct {
 	followTouch, followEdges, followSettle, followHand, followSpread, followRefresh device.Kernel
 }
 
-// LoadDynamic loads the kernels of a device. It returns device.ErrNoKernels if the device runs
-// none.
+// LoadDynamic loads the kernels onto a device. It returns device.ErrNoKernels if the device runs no
+// kernels.
 func LoadDynamic(dev device.Device) (k *DynamicKernels, err error) {
 	k = &DynamicKernels{}
 	if k.Kernels, err = Load(dev); err != nil {
@@ -38,8 +38,8 @@ func LoadDynamic(dev device.Device) (k *DynamicKernels, err error) {
 	})
 }
 
-// Edges are the edges of a batch on the device. Only edges with a nonzero Done count, or all if
-// Done is 0.
+// Edges are the edges of a batch in device memory. If Done is not 0, edges with a zero in Done are
+// ignored.
 type Edges struct {
 	From, To, Done device.Ptr
 	N              int
@@ -47,21 +47,21 @@ type Edges struct {
 
 func (e Edges) ref() batchRef { return batchRef{from: e.From, to: e.To, done: e.Done, n: uint64(e.N)} }
 
-// EdgeCheck is the result of a check of edges: the number of vertices including theirs, and the
-// place of the first edge beyond a limit, or -1.
+// EdgeCheck is the result of a check. Vertices is the number of vertices that includes the ends of
+// all edges. Bad is the index of the first edge with an end beyond the limit, or -1.
 type EdgeCheck struct{ Vertices, Bad int }
 
-// edgeCheckOf returns what edges_check has written.
+// edgeCheckOf decodes the words that kernel edges_check writes.
 func edgeCheckOf(words []uint64) EdgeCheck {
 	return EdgeCheck{Vertices: int(^words[1]), Bad: int(words[0])}
 }
 
-// submitCheck submits the check. Before, words hold no vertex and no bad edge.
+// submitCheck submits the check of edges. Before, both words must have all bits set.
 func (k *DynamicKernels) submitCheck(c *call, words device.Ptr, e Edges, limit int) {
 	launch(c, k.edgesCheck, e.N, &checkParams{batch: e.ref(), told: words, limit: uint64(limit)})
 }
 
-// Check checks edges before anything is changed.
+// Check checks the ends of edges against a limit. It changes nothing.
 func (k *DynamicKernels) Check(ctx context.Context, s *device.Stream, e Edges, limit int) (EdgeCheck, error) {
 	c := k.begin(ctx, s, Graph{})
 	words := c.alloc(16)[0]
@@ -73,11 +73,12 @@ func (k *DynamicKernels) Check(ctx context.Context, s *device.Stream, e Edges, l
 
 // ---- components ----------------------------------------------------------------
 
-// UniteWords is the memory that Unite requires, in words of 64 bits.
+// UniteWords is the number of 64-bit words of memory that Unite requires.
 const UniteWords = 3
 
-// Unite unites the ends of edges in a forest with the given number of vertices, unless an end is
-// beyond them or beyond the limit. It returns the number of trees merged into another.
+// Unite merges the trees of both ends of each edge, in a forest with the given number of vertices.
+// It changes nothing if any end is beyond these vertices or the limit. It returns the number of
+// trees that were merged into another.
 func (k *DynamicKernels) Unite(ctx context.Context, s *device.Stream, words, parents device.Ptr, vertices int, e Edges, limit int) (united int, check EdgeCheck, err error) {
 	c := k.begin(ctx, s, Graph{})
 	p := forestParams{batch: e.ref(), told: words, united: words + 16, parents: parents, vertices: uint32(vertices)}
@@ -88,14 +89,14 @@ func (k *DynamicKernels) Unite(ctx context.Context, s *device.Stream, words, par
 	return int(got[2]), edgeCheckOf(got), c.end()
 }
 
-// AddVertices makes vertices, each a separate tree.
+// AddVertices makes each of the vertices [from,to) a separate tree.
 func (k *DynamicKernels) AddVertices(ctx context.Context, s *device.Stream, parents device.Ptr, from, to int) error {
 	c := k.begin(ctx, s, Graph{})
 	launch(c, k.forestGrow, to-from, &forestParams{parents: parents, from: uint32(from), vertices: uint32(to)})
 	return c.end()
 }
 
-// Flatten points all vertices to their roots.
+// Flatten makes each vertex point to the root of its tree.
 func (k *DynamicKernels) Flatten(ctx context.Context, s *device.Stream, parents device.Ptr, vertices int) error {
 	c := k.begin(ctx, s, Graph{})
 	launch(c, k.uniteFlatten, vertices, &uniteParams{rows: rows{vertices: uint32(vertices)}, labels: parents})
@@ -104,43 +105,44 @@ func (k *DynamicKernels) Flatten(ctx context.Context, s *device.Stream, parents 
 
 // ---- ranks ---------------------------------------------------------------------
 
-// DynamicGraph is a dynamic graph, as kernels read it: the twin of weft::graph::Graph in
-// graph_table.cuh.
+// DynamicGraph locates a dynamic graph in device memory. Kernels have the same struct,
+// weft::graph::Graph in graph_table.cuh.
 type DynamicGraph struct {
 	_                    structs.HostLayout
 	Records, Pool, Alive device.Ptr
 	Vertices, Unit       uint32
 }
 
-// RankState is the state of each vertex, on a device.
+// RankState is the state of ranks that follow a dynamic graph, in device memory.
 type RankState struct {
 	Ranks       device.Slice[uint64]
 	Directed    bool
-	Damping     uint64 // of 2^64
-	Base        uint64 // rank that starts at every vertex
-	Limit       uint64 // of what a vertex may keep without handing it on
-	Distributed uint64 // part of the ranks of vertices without neighbors that has been pushed
+	Damping     uint64 // damping factor times 2^64
+	Base        uint64 // rank that every vertex gets regardless of its arcs
+	Limit       uint64 // maximum rank that a vertex may keep without pushing it
+	Distributed uint64 // rank of vertices without neighbors, as far as it has been pushed
 
 	buf device.Buffer
 	ref keptRef
 }
 
-// Tally is the result of a pass: changes as 64-bit numbers that may be negative; the lengths of the
-// lists; and the first vertex with a row that contradicts the edges, or -1.
+// Tally is the result of a pass. Dangling, Residual, Arcs and Load are changes; negative changes
+// are modulo 2^64. Changed and Active are the lengths of lists. Mismatch is the first vertex with a
+// row that contradicts the recorded edges, or -1.
 type Tally struct {
 	Dangling, Residual, Arcs, Load uint64
 	Changed, Active                int
 	Mismatch                       int
 }
 
-// Offsets of words of a tally.
+// The size of a tally, and offsets of fields, in bytes.
 const (
 	tallyBytes = int(unsafe.Sizeof(tally{}))
 	changedAt  = unsafe.Offsetof(tally{}.changed)
 	wrongAt    = unsafe.Offsetof(tally{}.wrong)
 )
 
-// Grow grows the state to the given number of vertices. New state is 0.
+// Grow grows the state to the given number of vertices. The state of new vertices is 0.
 func (k *DynamicKernels) Grow(ctx context.Context, s *device.Stream, old *RankState, vertices int) (err error) {
 	to := *old
 	n, before := vertices, old.Ranks.Len()
@@ -183,7 +185,7 @@ func (k *DynamicKernels) Grow(ctx context.Context, s *device.Stream, old *RankSt
 	return to.Free(k.dev)
 }
 
-// Free frees the memory. Idempotent.
+// Free frees the memory. Further calls do nothing.
 func (x *RankState) Free(dev device.Device) error {
 	err := x.Ranks.Free()
 	if x.buf.Size > 0 {
@@ -193,7 +195,6 @@ func (x *RankState) Free(dev device.Device) error {
 	return err
 }
 
-// params returns the parameters of passes over the state.
 func (x *RankState) params() followParams {
 	at := x.ref
 	at.ranks, at.damping, at.base, at.limit, at.spread = x.Ranks.Ptr(), x.Damping, x.Base, x.Limit, x.Distributed
@@ -203,10 +204,10 @@ func (x *RankState) params() followParams {
 	return followParams{kept: at}
 }
 
-// clearSums zeroes the sums of passes. The lists remain.
+// clearSums zeroes the sums of the tally. The lists and their lengths remain.
 func (x *RankState) clearSums(c *call) { c.fill(x.ref.tally, 0, int(changedAt)/4) }
 
-// readTally reads the sums of passes.
+// readTally waits for the submitted passes and returns the tally.
 func (x *RankState) readTally(c *call) (t Tally) {
 	got := batch.View[tally](device.Bytes(c.read(x.ref.tally, tallyBytes/8)))[0]
 	t = Tally{Dangling: got.idle, Residual: got.waiting, Arcs: got.arcs, Load: got.load, Changed: int(got.changed), Active: int(got.active), Mismatch: -1}
@@ -216,7 +217,7 @@ func (x *RankState) readTally(c *call) (t Tally) {
 	return t
 }
 
-// DegreeOf returns the degree of a vertex according to the edges followed.
+// DegreeOf returns the degree of vertex v according to the recorded edges.
 func (k *DynamicKernels) DegreeOf(ctx context.Context, s *device.Stream, x *RankState, v int) (degree uint32, err error) {
 	c := k.begin(ctx, s, Graph{})
 	c.do(func() error {
@@ -225,7 +226,7 @@ func (k *DynamicKernels) DegreeOf(ctx context.Context, s *device.Stream, x *Rank
 	return degree, c.end()
 }
 
-// Init gives all vertices of a graph the same rank.
+// Init sets the ranks of all vertices of a graph to the same value.
 func (k *DynamicKernels) Init(ctx context.Context, s *device.Stream, x *RankState, g Graph) error {
 	c, p := k.begin(ctx, s, g), x.params()
 	p.rows = g.rows()
@@ -233,7 +234,7 @@ func (k *DynamicKernels) Init(ctx context.Context, s *device.Stream, x *RankStat
 	return c.end()
 }
 
-// CheckDegrees searches for a vertex with a row in the graph that contradicts the edges, or an edge
+// CheckDegrees searches for a vertex with a row that contradicts the recorded edges, or that leads
 // to a vertex that does not exist.
 func (k *DynamicKernels) CheckDegrees(ctx context.Context, s *device.Stream, x *RankState, g Graph) (Tally, error) {
 	c, p := k.begin(ctx, s, g), x.params()
@@ -244,9 +245,9 @@ func (k *DynamicKernels) CheckDegrees(ctx context.Context, s *device.Stream, x *
 	return t, c.end()
 }
 
-// Sweep makes all vertices push their ranks repeatedly, until proceed returns false. into is the
-// transposed graph. proceed receives the ranks that start anywhere and what has not been pushed.
-// Then Sweep lists the vertices that must push.
+// Sweep makes all vertices push their ranks repeatedly until proceed returns false. into is the
+// transposed graph. proceed receives the total rank of vertices without neighbors, and the total
+// rank that has not been pushed. At last, Sweep lists the vertices that must still push.
 func (k *DynamicKernels) Sweep(ctx context.Context, s *device.Stream, x *RankState, into Graph, proceed func(idle, waiting uint64) (bool, error)) (Tally, error) {
 	c, p, n := k.begin(ctx, s, into), x.params(), x.Ranks.Len()
 	tiles := (into.Arcs + tileArcs - 1) / tileArcs
@@ -278,13 +279,14 @@ func (k *DynamicKernels) Sweep(ctx context.Context, s *device.Stream, x *RankSta
 			x.ref.handed, x.ref.next = p.kept.handed, p.kept.next
 		}
 	}
-	c.fill(x.ref.tally, 0, tallyBytes/4-2) // all but wrong
+	c.fill(x.ref.tally, 0, tallyBytes/4-2) // all except wrong
 	launch(c, k.followList, n, &p)
 	t := x.readTally(c)
 	return t, c.end()
 }
 
-// ApplyEdges records edges inserted in or deleted from a graph. Their ends push first.
+// ApplyEdges records edges that were inserted in or deleted from a graph. It activates their ends,
+// which push first.
 func (k *DynamicKernels) ApplyEdges(ctx context.Context, s *device.Stream, x *RankState, g DynamicGraph, inserted, deleted Edges) (Tally, error) {
 	c, p := k.begin(ctx, s, Graph{}), x.params()
 	p.graph = g
@@ -301,8 +303,8 @@ func (k *DynamicKernels) ApplyEdges(ctx context.Context, s *device.Stream, x *Ra
 	return t, c.end()
 }
 
-// Push makes the active vertices push, and computes new ranks for vertices with changed sums,
-// or for all.
+// Push makes the active vertices push. It then computes new ranks for vertices with changed sums,
+// or for all vertices if all is set.
 func (k *DynamicKernels) Push(ctx context.Context, s *device.Stream, x *RankState, g DynamicGraph, active, load int, all bool) (Tally, error) {
 	c, p, n := k.begin(ctx, s, Graph{}), x.params(), x.Ranks.Len()
 	p.graph = g

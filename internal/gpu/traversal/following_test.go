@@ -231,7 +231,8 @@ func TestSmokeFollowing(t *testing.T) {
 	}
 }
 
-// Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
+// Kernels are correct under random schedules of lanes, warps and blocks, with weak memory. A data
+// race is an error.
 func TestFollowingSchedules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

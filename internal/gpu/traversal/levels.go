@@ -8,14 +8,14 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Offsets of words of a level, in bytes.
+// The size of a level, and the offset of one field, in bytes.
 const (
 	levelBytes = int(unsafe.Sizeof(level{}))
 	aboveAt    = unsafe.Offsetof(level{}.above)
 )
 
-// levelLoop holds a level's launches: rounds that continue from lists, and the search for the next
-// list when none is left.
+// levelLoop holds the launches of an algorithm that finishes vertices level by level. round runs
+// one round of the current level. When a level has no vertices left, level finds the next one.
 type levelLoop struct {
 	round func(now, next frontier, empty device.Ptr, round int)
 	level func(now frontier)
@@ -24,13 +24,12 @@ type levelLoop struct {
 }
 
 const (
-	// cycleRounds is the number of rounds submitted before the search for the next level,
+	// cycleRounds is the number of rounds in a cycle, which ends with a call of level.
 	cycleRounds = 3
-	// and cycles is how often that is done at a time.
+	// cycles is the number of cycles that are submitted at a time.
 	cycles = 4
 )
 
-// runLevels runs cycles until no level is left.
 func (c *call) runLevels(y *levelLoop) {
 	for round := 0; c.err == nil; {
 		for range cycles {
@@ -47,7 +46,7 @@ func (c *call) runLevels(y *levelLoop) {
 	}
 }
 
-// WeightType is a type of weights; kernels use the same values.
+// WeightType is a type of weights. Kernels use the same values.
 type WeightType uint32
 
 // The types of weights.
@@ -60,17 +59,17 @@ const (
 	Float64
 )
 
-// Weights holds the weights of all arcs.
+// Weights locates the weights of all arcs in device memory.
 type Weights struct {
 	Ptr  device.Ptr
 	Type WeightType
 }
 
-// meanUnit is the value of the largest weight when weights are added up.
+// meanUnit is the integer that stands for the largest weight when weights are added up.
 const meanUnit = 1 << 20
 
-// CheckWeights returns the first arc with a negative or NaN weight, or -1, and the largest and the
-// mean of the weights otherwise.
+// CheckWeights returns the first arc that has a negative or NaN weight. If no arc has one, bad is
+// -1, and CheckWeights returns the largest and the mean weight.
 func (k *Kernels) CheckWeights(ctx context.Context, s *device.Stream, g Graph, w Weights) (bad int, largest, mean float64, err error) {
 	c := k.begin(ctx, s, g)
 	p := pathParams{rows: g.rows(), weights: w.Ptr, weight: uint32(w.Type), result: c.alloc(16)[0]}
@@ -90,9 +89,9 @@ func (k *Kernels) CheckWeights(ctx context.Context, s *device.Stream, g Graph, w
 	return bad, largest, mean, c.end()
 }
 
-// SSSP writes the distances of all vertices from a source as uint64 or float64. Vertices without a
-// path get the largest value. It returns the number of vertices reached. Weights have been checked,
-// and mean is their mean.
+// SSSP writes the distance of each vertex from source, as float64 if floats is set and as uint64
+// otherwise. Vertices without a path from source get the largest value. SSSP returns the number of
+// vertices with a path. The caller must have checked the weights; mean is their mean.
 func (k *Kernels) SSSP(ctx context.Context, s *device.Stream, g Graph, w Weights, mean float64, source uint32, floats bool, distances device.Ptr) (reached int, err error) {
 	c := k.begin(ctx, s, g)
 	parts := c.alloc(4*g.Vertices, levelBytes, 8)
@@ -126,8 +125,8 @@ func (k *Kernels) SSSP(ctx context.Context, s *device.Stream, g Graph, w Weights
 	return reached, c.end()
 }
 
-// KCore writes the core numbers of all vertices, 32 bits each, of a nonempty undirected graph.
-// loops reports that some edges are self loops, which do not count. It returns the largest number.
+// KCore writes the core number of each vertex (uint32), and returns the largest. The graph must be
+// undirected and not empty. loops states that some edges are self loops, which KCore ignores.
 func (k *Kernels) KCore(ctx context.Context, s *device.Stream, g Graph, loops bool, cores device.Ptr) (largest uint32, err error) {
 	c := k.begin(ctx, s, g)
 	y := &levelLoop{words: c.alloc(levelBytes)[0], lists: c.lists(g.Vertices)}

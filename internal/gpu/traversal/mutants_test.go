@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// kernelMutants are broken variants of the kernels: their PTX with one pattern replaced wherever it
-// occurs in the kernels of a name.
+// kernelMutants are broken variants of the kernels. Each replaces one pattern in the PTX of the
+// kernels with a given name.
 var kernelMutants = []mutate.Fault{
 	{"parts of a sum are added at the scope of a block", "rank_gather", `atom\.relaxed\.gpu(\.global\.add\.u64)`, "atom.relaxed.cta$1"},
 	{"changes are added up at the scope of a block", "rank_apply", `atom\.relaxed\.gpu(\.global\.add\.u64)`, "atom.relaxed.cta$1"},

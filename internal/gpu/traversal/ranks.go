@@ -10,25 +10,26 @@ import (
 
 // Rank holds the parameters of PageRank.
 type Rank struct {
-	Damping    uint64 // of 2^64
-	Base       uint64 // rank that starts at every vertex
-	Iterations int    // maximum
-	Limit      uint64 // a change of at most Limit ends the iteration
-	Warm       bool   // ranks holds initial ranks
+	Damping    uint64 // damping factor times 2^64
+	Base       uint64 // rank that every vertex gets regardless of its arcs
+	Iterations int    // maximum number of iterations
+	Limit      uint64 // the iteration ends when ranks change by at most Limit
+	Warm       bool   // start from the values in ranks
 }
 
 const (
-	// iterations is the number submitted at a time; those after the last one do nothing.
+	// iterations is the number of iterations that are submitted at a time. Those after the last one
+	// that is needed do nothing.
 	iterations = 8
-	// iterationWords is the number of 64-bit words that an iteration leaves, and changeWord is the
-	// index of the change.
+	// iterationWords is the number of 64-bit words of results per iteration. changeWord is the
+	// index of the change among these.
 	iterationWords = int(unsafe.Sizeof(iteration{})) / 8
 	changeWord     = int(unsafe.Offsetof(iteration{}.change)) / 8
 )
 
-// PageRank writes ranks, shares of 2^62 in 64 bits. The graph has vertices. For an undirected graph
-// into is g, for a directed graph its transpose. PageRank returns the number of iterations and the
-// change of the last one.
+// PageRank writes the rank of each vertex as a share of 2^62 (uint64). The graph must not be empty.
+// into is g itself if g is undirected, or the transpose of g. PageRank returns the number of
+// iterations and the change of all ranks in the last one.
 func (k *Kernels) PageRank(ctx context.Context, s *device.Stream, g, into Graph, ranks device.Ptr, o Rank) (done int, change uint64, err error) {
 	c := k.begin(ctx, s, g)
 	tiles := (into.Arcs + tileArcs - 1) / tileArcs
@@ -53,8 +54,8 @@ func (k *Kernels) PageRank(ctx context.Context, s *device.Stream, g, into Graph,
 	return done, change, c.end()
 }
 
-// iterate runs n iterations, starting from the state in the first slot, and leaves the state of the
-// last there. It returns the change of each.
+// iterate runs n iterations and returns the change of each. The first starts from the state in slot
+// 0, and the state after the last is copied to slot 0.
 func (c *call) iterate(p rankParams, n int, slots device.Ptr) (changes []uint64) {
 	at := func(i int) device.Ptr { return slots + device.Ptr(8*iterationWords*i) }
 	c.fill(at(1), 0, 2*iterationWords*n)
@@ -73,7 +74,8 @@ func (c *call) iterate(p rankParams, n int, slots device.Ptr) (changes []uint64)
 	return changes
 }
 
-// Transpose writes the graph with all edges reversed to memory of the same sizes. Its rows ascend.
+// Transpose writes g with all edges reversed to the memory of to, which has the sizes of g. The
+// targets in each row ascend.
 func (k *Kernels) Transpose(ctx context.Context, s *device.Stream, g, to Graph) error {
 	c := k.begin(ctx, s, g)
 	if g.Arcs == 0 {

@@ -7,24 +7,26 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// bitsOf returns the number of bits of the numbers below n, at least one.
+// bitsOf returns the number of bits that represent the numbers below n, at least 1.
 func bitsOf(n int) int { return max(1, bits.Len(uint(max(n, 1)-1))) }
 
-// NoVertex is no vertex, and the depth of a vertex that is not found.
+// NoVertex stands for no vertex. It is also the depth of a vertex that a search does not reach.
 const NoVertex = 1<<32 - 1
 
 const (
-	// rounds is the number of rounds that are submitted at a time
+	// rounds is the number of rounds that are submitted at a time if lists are short.
 	rounds = 8
-	// if lists have at most few arcs, and at most growth times as many as the one before.
+	// A list is short if it has at most maxBatchedArcs arcs and at most growth times the arcs of
+	// the previous list.
 	maxBatchedArcs, growth = 1 << 16, 2
-	// Vertices that have not been found search for a neighbor in the list if the list has at least
-	// this part of the remaining arcs, and this part of all vertices, as on a CPU.
+	// A round may search in reverse: each vertex not yet found searches for a neighbor in the list.
+	// It does so if the list has more than 1/arcsPart of the other remaining arcs and more than
+	// 1/verticesPart of all vertices. The CPU uses the same limits.
 	arcsPart, verticesPart = 14, 24
 )
 
-// BFS writes the depths of all vertices from a source, 32 bits each, and None for vertices without
-// a path. It returns the number of vertices per depth.
+// BFS writes the depth of each vertex, its distance from source, to depths (uint32). Vertices
+// without a path from source get NoVertex. It returns the number of vertices at each depth.
 func (k *Kernels) BFS(ctx context.Context, s *device.Stream, g Graph, source uint32, depths device.Ptr) (levels []int, err error) {
 	c := k.begin(ctx, s, g)
 	lists, sizes := c.lists(g.Vertices), c.alloc(8 * (rounds + 1))[0]
@@ -46,7 +48,7 @@ func (k *Kernels) BFS(ctx context.Context, s *device.Stream, g Graph, source uin
 }
 
 // plan returns the number of rounds to submit next, and their kernel. before is the number of arcs
-// of an earlier list.
+// of the previous list.
 func (c *call) plan(g Graph, before int, front uint64, remaining int) (n int, kernel device.Kernel) {
 	arcs := arcsOf(front)
 	if !g.Directed && arcs > (remaining-arcs)/arcsPart && verticesOf(front) > g.Vertices/verticesPart {
@@ -58,8 +60,8 @@ func (c *call) plan(g Graph, before int, front uint64, remaining int) (n int, ke
 	return 1, c.searchDown
 }
 
-// search runs n rounds from a depth on, and returns the sizes of the lists that they find. The
-// first list serves even depths.
+// search runs n rounds, the first at the given depth, and returns the sizes of the lists that they
+// write. Even depths use the first list.
 func (c *call) search(p searchParams, kernel device.Kernel, n, depth int, lists *frontierPair, sizes device.Ptr) []uint64 {
 	at := func(i int) device.Ptr { return sizes + device.Ptr(8*i) }
 	c.fill(at(1), 0, 2*n)
@@ -72,8 +74,8 @@ func (c *call) search(p searchParams, kernel device.Kernel, n, depth int, lists 
 	return c.read(at(1), n)
 }
 
-// roundThreads returns the size of a round's launch: few threads if several rounds are submitted at
-// a time.
+// roundThreads returns the number of threads of a round. Rounds that are submitted together get few
+// threads.
 func (c *call) roundThreads(g rows, rounds int) int {
 	all := int(max(g.arcs, uint64(g.vertices)))
 	if rounds > 1 {
@@ -83,15 +85,16 @@ func (c *call) roundThreads(g rows, rounds int) int {
 }
 
 const (
-	// firstNeighbors is the number of neighbors that each vertex is united with first; also
-	// compiled into the kernels.
+	// firstNeighbors is the number of neighbors that each vertex is united with first. Kernels use
+	// the same constant.
 	firstNeighbors = 2
-	// samples is the number of vertices sampled to find the largest component.
+	// samples is the number of vertices that are sampled to find the largest component.
 	samples = 1 << 10
 )
 
-// Components writes the smallest vertex of each vertex's component, 32 bits, and returns the number
-// of components. frequent returns the most frequent of some labels. The graph has vertices.
+// Components writes to labels (uint32), for each vertex, the smallest vertex of its component. It
+// returns the number of components. frequent returns the most frequent label of a sample. The graph
+// must not be empty.
 func (k *Kernels) Components(ctx context.Context, s *device.Stream, g Graph, labels device.Ptr, frequent func([]uint32) uint32) (count int, err error) {
 	c := k.begin(ctx, s, g)
 	n := g.Vertices

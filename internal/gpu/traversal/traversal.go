@@ -1,13 +1,13 @@
-// Package traversal implements kernels of algorithms that follow the arcs of a graph in compressed
-// sparse rows: PageRank, breadth-first search, connected components, shortest paths and cores, and
-// the transposed graph.
+// Package traversal implements kernels of graph algorithms on compressed sparse rows: PageRank,
+// breadth-first search, connected components, shortest paths and cores. It also transposes graphs.
 //
 // Degrees differ by a factor of millions, so kernels that follow arcs do not assign vertices to
-// threads. Warps take tiles with equal numbers of arcs, and search for the vertices of these. Where
-// threads meet, they add integers or take minima, so results equal those of a CPU, to the bit.
+// threads. Instead, each warp takes a tile with an equal number of arcs and searches for the
+// vertices that these arcs leave. Threads that write to the same vertex add integers or take
+// minima, so results equal those of a CPU bit for bit.
 //
-// The host submits rounds, several at a time if each has little to do, and reads a few words after
-// them. A call waits for all work that it has submitted, also after an error.
+// The host submits rounds, several at a time if each has little work, and then reads a few words of
+// results. A call waits for all work that it has submitted, even after an error.
 package traversal
 
 import (
@@ -28,19 +28,19 @@ import (
 
 // Constants compiled into the kernels.
 const (
-	tileArcs = 256 // per warp
-	arcBits  = 34  // low bits of the size of a list; the bits above count its vertices
+	tileArcs = 256 // arcs per warp
+	arcBits  = 34  // low bits of a list's size, which count arcs; the upper bits count vertices
 )
 
-// The largest graphs: the size of a list is a word with arcBits bits for arcs and the rest for
-// vertices.
+// The limits of a graph. The size of a list is one word: arcBits bits count arcs, and the other
+// bits count vertices.
 const (
 	MaxVertices = 1<<(64-arcBits) - 1
 	MaxArcs     = 1<<arcBits - 1
 )
 
-// Graph holds the addresses of the rows of a graph: vertices+1 offsets of 64 bits, and targets of
-// 32 bits, aligned to 16 bytes.
+// Graph locates a graph in device memory: Vertices+1 offsets (uint64) and the targets of all arcs
+// (uint32), both aligned to 16 bytes.
 type Graph struct {
 	Offsets, Targets device.Ptr
 	Vertices, Arcs   int
@@ -51,7 +51,6 @@ func (g Graph) rows() rows {
 	return rows{offsets: g.Offsets, targets: g.Targets, arcs: uint64(g.Arcs), vertices: uint32(g.Vertices)}
 }
 
-// check rejects graphs too large for the kernels' numbers.
 func (g Graph) check() error {
 	if g.Vertices > MaxVertices || g.Arcs > MaxArcs {
 		return fmt.Errorf("%w: %d vertices and %d arcs; a GPU takes up to %d and %d", device.ErrUnsupported, g.Vertices, g.Arcs, MaxVertices, MaxArcs)
@@ -59,7 +58,7 @@ func (g Graph) check() error {
 	return nil
 }
 
-// Kernels holds the kernels of a device. They are safe for concurrent use.
+// Kernels holds the kernels loaded on a device. They are safe for concurrent use.
 type Kernels struct {
 	dev  device.Device
 	prim *prim.Kernels
@@ -72,7 +71,8 @@ type Kernels struct {
 	coreStart, coreLoops, corePeel, coreLeast, coreGather                               device.Kernel
 }
 
-// Load loads the kernels of a device. It returns device.ErrNoKernels if the device runs none.
+// Load loads the kernels onto a device. It returns device.ErrNoKernels if the device runs no
+// kernels.
 func Load(dev device.Device) (k *Kernels, err error) {
 	k = &Kernels{dev: dev}
 	if k.prim, err = prim.Load(dev); err != nil {
@@ -92,8 +92,8 @@ func Load(dev device.Device) (k *Kernels, err error) {
 	})
 }
 
-// call is one call of an algorithm: its stream, and memory that is freed after it. After an error
-// it submits nothing.
+// call is a call of an algorithm in progress. It owns memory that end frees. After an error its
+// methods submit nothing.
 type call struct {
 	*Kernels
 	ctx  context.Context
@@ -106,14 +106,13 @@ func (k *Kernels) begin(ctx context.Context, s *device.Stream, g Graph) *call {
 	return &call{Kernels: k, ctx: ctx, s: s, err: errors.Join(g.check(), ctx.Err())}
 }
 
-// do calls f, unless an error has occurred.
 func (c *call) do(f func() error) {
 	if c.err == nil {
 		c.err = f()
 	}
 }
 
-// alloc allocates memory for parts of the given sizes.
+// alloc allocates one buffer, and returns the addresses of arrays of the given sizes in it.
 func (c *call) alloc(sizes ...int) []device.Ptr {
 	var all prim.Carve
 	for _, n := range sizes {
@@ -133,7 +132,7 @@ func (c *call) alloc(sizes ...int) []device.Ptr {
 	return parts
 }
 
-// end frees memory after all submitted work, and returns the error.
+// end waits for all submitted work, frees the memory and returns the error.
 func (c *call) end() error {
 	err := errors.Join(c.err, c.s.Sync(context.Background()))
 	for _, buf := range c.bufs {
@@ -142,30 +141,29 @@ func (c *call) end() error {
 	return err
 }
 
-// blocksPerUnit blocks fill a multiprocessor if kernels stride. registerBlocks fill it several
-// times, for kernels that need more registers: then no partial wave is left at the end.
+// blocksPerUnit is the number of blocks that fill a multiprocessor in kernels that stride.
+// registerBlocks is for kernels that need more registers: it fills a multiprocessor several times,
+// so that no partial wave remains at the end.
 const blocksPerUnit, registerBlocks = 8, 64
 
-// launch submits a kernel with threads that stride over n items.
 func launch[P any](c *call, k device.Kernel, n int, p *P) { launchBlocks(c, k, n, blocksPerUnit, p) }
 
 func launchBlocks[P any](c *call, k device.Kernel, n, blocks int, p *P) {
 	c.do(func() error { return device.Launch(c.s, k, gpu.Resident(c.dev, n, blocks), gpu.Block, p) })
 }
 
-// read copies n words to the host, after all submitted work; they are 0 after an error.
+// read waits for all submitted work and returns n words of device memory. After an error the words
+// are 0.
 func (c *call) read(from device.Ptr, n int) []uint64 {
 	words := make([]uint64, n)
 	c.do(func() error { return c.s.CopyOut(c.ctx, device.Bytes(words), from) })
 	return words
 }
 
-// write copies words to the device.
 func (c *call) write(to device.Ptr, words ...uint64) {
 	c.do(func() error { return c.s.CopyIn(to, device.Bytes(words)) })
 }
 
-// fill writes a pattern of 32 bits to n places.
 func (c *call) fill(to device.Ptr, pattern uint32, n int) {
 	c.do(func() error { return c.s.Fill(to, pattern, n) })
 }
@@ -174,11 +172,11 @@ func (c *call) copy(to, from device.Ptr, bytes int) {
 	c.do(func() error { return c.s.Copy(to, from, bytes) })
 }
 
-// frontierPair is two lists of vertices that rounds use alternately, each with capacity for all
+// frontierPair is two lists of vertices that rounds use alternately. Each has capacity for all
 // vertices.
 type frontierPair [2]frontier
 
-// lists allocates two lists, without sizes.
+// lists allocates a pair of lists. The caller sets where their sizes are.
 func (c *call) lists(vertices int) (l frontierPair) {
 	parts := c.alloc(4*vertices, 8*vertices, 4*vertices, 8*vertices)
 	for i := range l {
@@ -187,7 +185,7 @@ func (c *call) lists(vertices int) (l frontierPair) {
 	return l
 }
 
-// sized returns the list of a round, with its size at the given address.
+// sized returns the list that a round reads. Its size is at the given address.
 func (l *frontierPair) sized(round int, size device.Ptr) frontier {
 	f := l[round%2]
 	f.size = size

@@ -67,8 +67,8 @@ func evenOf(n, m int) *hostRows {
 	return hostRowsOf(rows, false)
 }
 
-// layersOf returns a graph with a source, a layer around it, and a second layer around that. The
-// vertices of the second layer have many neighbors, and only the last of these is nearer.
+// layersOf returns a graph with a source and two layers around it. A vertex of the outer layer has
+// many neighbors, and only the last of these is in the inner layer.
 func layersOf(inner, outer int) (g *hostRows, source int) {
 	rows := make([][]uint32, inner+outer+1)
 	join := func(u, v int) { rows[u], rows[v] = append(rows[u], uint32(v)), append(rows[v], uint32(u)) }
@@ -88,8 +88,8 @@ func layersOf(inner, outer int) (g *hostRows, source int) {
 	return hostRowsOf(rows, false), source
 }
 
-// sprayOf returns a graph with one vertex that leads to two thirds of the others; few of those lead
-// on, to some of the rest.
+// sprayOf returns a graph in which one vertex leads to two thirds of the others. A few of these
+// lead to some of the remaining vertices.
 func sprayOf(n int) *hostRows {
 	rows := make([][]uint32, n)
 	for v := range n * 2 / 3 {
@@ -339,8 +339,8 @@ func tryPaths(t testing.TB, dev device.Device, g *hostRows, largest uint32) {
 	}
 }
 
-// tryTypes finds the paths of one graph with weights of all types, and distances of both: the
-// numbers are the same.
+// tryTypes finds the paths of one graph with weights of all types and distances of both types. The
+// distances are the same numbers.
 func tryTypes(t testing.TB, dev device.Device) {
 	t.Helper()
 	g := evenOf(40, 90)
@@ -503,7 +503,7 @@ var kernelTests = []mutate.KernelTest{
 	}},
 }
 
-// Every kernel with few rows, for tools that check each memory access of a device and slow it down
+// TestSmoke runs every kernel with few rows. Tools that check each memory access slow a device down
 // a thousand times.
 func TestSmoke(t *testing.T) {
 	dev := devicetest.OpenGPU(t)
@@ -528,7 +528,8 @@ func TestTiles(t *testing.T) {
 	tryRanks(t, dev, hostRowsOf([][]uint32{slices.Repeat([]uint32{0, 1}, 1500), {0}}, true), 9, 0)
 }
 
-// Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
+// Kernels are correct under random schedules of lanes, warps and blocks, with weak memory. A data
+// race is an error.
 func TestSchedules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

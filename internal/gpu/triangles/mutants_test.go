@@ -56,9 +56,9 @@ var kernelTests = []mutate.KernelTest{
 	{Name: "cliques", Run: func(t testing.TB, dev device.Device) { on(t, dev).check(build(t, clique(140), nil)) }, Long: true},
 }
 
-// meeting returns a row that a block hashes and one that a warp hashes, with pairs of numbers that
-// collide in a table: they are a Fibonacci number apart, which the multiplier of the hash brings
-// side by side. One of each pair leads to the other.
+// meeting returns a row that a block hashes and a row that a warp hashes. Both contain pairs of
+// numbers that collide in a table. The numbers of a pair differ by a Fibonacci number, so the
+// multiplier of the hash makes them adjacent. One number of each pair leads to the other.
 func meeting() [][]uint32 {
 	const offset = 2584
 	rows := make([][]uint32, 5000)
@@ -86,7 +86,8 @@ func closedIn(rows [][]uint32) (count uint64) {
 	return count
 }
 
-// Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
+// Kernels are correct under random schedules of lanes, warps and blocks, with weak memory. A data
+// race is an error.
 func TestSchedules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -94,8 +95,8 @@ func TestSchedules(t *testing.T) {
 	mutate.RunOnSim(t, kernelTests, 1, 90)
 }
 
-// mutants are broken variants of the kernels: their PTX with one pattern replaced wherever it
-// occurs in the kernels of a name.
+// mutants are broken variants of the kernels. Each replaces one pattern in the PTX of the kernels
+// with a given name.
 var mutants = []mutate.Fault{
 	{"a warp does not wait until its table is empty, and full", "count", `bar\.warp\.sync 0xffffffff;`, ""},
 	{"a block does not wait", "hubs", `bar\.sync 0;`, ""},

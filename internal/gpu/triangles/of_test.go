@@ -49,7 +49,7 @@ func setOf(from, to []uint32) edgeSet {
 	return s
 }
 
-// countTouching counts the triangles that have one of some edges, by brute force.
+// countTouching counts by brute force the triangles that contain at least one of the edges.
 func countTouching(g *graph.CSR, edges edgeSet) (count uint64) {
 	all := make(edgeSet)
 	for u, v := range g.All() {
@@ -100,8 +100,8 @@ func (b bench) checkOf(e graph.Edges, picked, unit int, seed uint64) {
 	}
 }
 
-// checkLast uses a batch of all edges of the graph. Several lead to its last vertex, so no key
-// follows theirs.
+// checkLast uses a batch of all edges of the graph. Several lead to the last vertex, so no key
+// follows the keys of these edges.
 func (b bench) checkLast() {
 	b.Helper()
 	from, to := []uint32{0, 1, 2, 3, 0}, []uint32{5, 5, 5, 5, 1}

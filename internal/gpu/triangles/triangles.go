@@ -1,31 +1,33 @@
-// Package triangles implements the kernels that count triangles on a GPU: of a graph in compressed
-// sparse rows by its oriented view, and those of a batch of edges in a dynamic graph.
+// Package triangles implements kernels that count triangles on a GPU. They count all triangles of a
+// graph in compressed sparse rows, by its oriented view. They also count the triangles of a dynamic
+// graph that contain an edge of a batch.
 //
 // # The view
 //
-// The oriented view has each edge once, from the end of smaller degree to the other; ends of equal
-// degree are ordered by number. [Kernels.Orient] makes it with a pass that marks the arcs to keep,
-// one bit each, a prefix sum over the words of bits, and a pass that moves the arcs. Rows stay
-// ascending. No row has more arcs than the square root of their total, since it leads to as many
-// vertices of no smaller degree.
+// The oriented view has each edge once, in the row of the end that has the smaller degree. Of two
+// ends with equal degrees, the smaller vertex has the edge. [Kernels.Orient] computes the view in
+// three steps. A pass marks the arcs to keep, one bit each. A prefix sum counts the bits before
+// each word, and another pass moves the arcs. Rows stay ascending. The row of a vertex leads to
+// vertices of the same or a larger degree. So no row has more arcs than the square root of twice
+// their total.
 //
 // # Counting
 //
-// A triangle is a wedge u→v, v→w of the view that an edge u→w closes. Warps take a few vertices u
-// at a time. If rows are short, the arcs of all of them are distributed to the lanes, then the
-// wedges over these, and a bisection searches w in the row of u. A longer row is hashed into shared
-// memory, a quarter full, and the rows of its neighbors are looked up there. All lanes read these
-// as they lie in memory, or they are distributed if they are short. Warps leave large work to
-// blocks: rows with more than a hundred arcs, in parts, and arcs to vertices with thousands. So no
-// part of the work is large, whatever the degrees.
+// A triangle is a wedge u→v, v→w of the view that an edge u→w closes. A warp takes a few vertices u
+// at a time. If their rows are short, it distributes their arcs over its lanes, and then the wedges
+// over these arcs. A bisection searches w in the row of u. A longer row is hashed into shared
+// memory at a load of 1/4, and the warp looks up the rows of its neighbors there. Short rows among
+// these are distributed over lanes; all lanes read a long one in memory order. Warps leave large
+// work to blocks: rows with more than a hundred arcs, in parts, and arcs to vertices with
+// thousands. So every part of the work is small, whatever the degrees.
 //
 // # Batches
 //
-// A triangle with several edges of a batch is counted at the first of them, in the order of the
-// smaller end and then the larger. Both arcs of all edges are sorted, so those of a vertex are a
-// row. A search of a few steps in that row finds whether another edge of a triangle is in the
-// batch, and before this one. The common neighbors of both ends are found by searching the
-// neighbors of the end with fewer among those of the other, in the graph.
+// If several edges of a triangle are in the batch, the triangle counts at the first of them. Edges
+// are ordered by the smaller end, and then by the larger end. Both arcs of each edge are sorted, so
+// the arcs of a vertex form a row. A short search in that row finds whether another edge of a
+// triangle is in the batch and precedes this one. To find the common neighbors of both ends, the
+// kernel searches each neighbor of the end with fewer among the neighbors of the other.
 package triangles
 
 import (
@@ -45,14 +47,14 @@ import (
 
 // Constants compiled into the kernels.
 const (
-	stripArcs      = 1024 // arcs that a warp selects from at a time
+	stripArcs      = 1024 // arcs per warp when selecting
 	chunkVertices  = 8    // vertices that a warp takes at a time
 	minTaskArcs    = 16   // minimum arcs per task of a block
-	blocks         = 6    // blocks of the counting kernels per multiprocessor
-	fetchesPerWarp = 8    // average number of times that a warp fetches vertices, if many
+	blocks         = 6    // blocks per multiprocessor in counting kernels
+	fetchesPerWarp = 8    // average number of times that a warp takes vertices, in large graphs
 )
 
-// Kernels holds the kernels of a device. They are safe for concurrent use.
+// Kernels holds the kernels loaded on a device. They are safe for concurrent use.
 type Kernels struct {
 	dev                device.Device
 	prim               *prim.Kernels
@@ -62,7 +64,8 @@ type Kernels struct {
 	arcs, among, wide  device.Kernel
 }
 
-// Load loads the kernels of a device. It returns device.ErrNoKernels if the device runs none.
+// Load loads the kernels onto a device. It returns device.ErrNoKernels if the device runs no
+// kernels.
 func Load(dev device.Device) (k *Kernels, err error) {
 	k = &Kernels{dev: dev}
 	if k.prim, err = prim.Load(dev); err != nil {
@@ -77,8 +80,8 @@ func Load(dev device.Device) (k *Kernels, err error) {
 	})
 }
 
-// Rows is a graph in compressed sparse rows: offsets of rows, one more than vertices, and
-// neighbors, which ascend in each row.
+// Rows is a graph in compressed sparse rows. Offsets has one more element than the graph has
+// vertices. Neighbors ascend within each row.
 type Rows struct {
 	Offsets   device.Slice[uint64]
 	Neighbors device.Slice[uint32]
@@ -94,11 +97,11 @@ func (g Rows) ref() (rowsRef, error) {
 	return rowsRef{offsets: g.Offsets.Ptr(), neighbors: g.Neighbors.Ptr(), vertices: uint32(g.vertices()), arcs: uint32(g.arcs())}, nil
 }
 
-// Free frees the memory. All submitted work is done.
+// Free frees the memory. All submitted work must have ended.
 func (g *Rows) Free() error { return errors.Join(g.Offsets.Free(), g.Neighbors.Free()) }
 
-// withMemory calls f with memory for the duration of the call. If f returns nil, its submitted work
-// is done.
+// withMemory allocates memory, calls f with it, and frees it. If f returns nil, its submitted work
+// must have ended.
 func (k *Kernels) withMemory(s *device.Stream, bytes prim.Carve, f func(memory device.Ptr) error) error {
 	buf, err := k.dev.Alloc(int(bytes))
 	if err != nil {
@@ -110,13 +113,13 @@ func (k *Kernels) withMemory(s *device.Stream, bytes prim.Carve, f func(memory d
 	return errors.Join(err, k.dev.Free(buf))
 }
 
-// Count counts the triangles of an oriented view.
+// Count returns the number of triangles in an oriented view.
 func (k *Kernels) Count(ctx context.Context, s *device.Stream, view Rows) (uint64, error) {
 	g, err := view.ref()
 	if err != nil || g.arcs == 0 {
 		return 0, errors.Join(err, ctx.Err())
 	}
-	maxTasks := int(g.arcs)/minTaskArcs + 1 // maximum number of tasks
+	maxTasks := int(g.arcs)/minTaskArcs + 1
 	var at prim.Carve
 	head, tasks := at.Alloc(16), at.Alloc(8*maxTasks)
 	chunks := (int(g.vertices)-1)/chunkVertices + 1
@@ -141,16 +144,18 @@ func (k *Kernels) Count(ctx context.Context, s *device.Stream, view Rows) (uint6
 	return total[0], err
 }
 
-// Graph is a dynamic graph, as kernels read it: the twin of weft::graph::Graph in graph_table.cuh.
+// Graph locates a dynamic graph in device memory. Kernels have the same struct, weft::graph::Graph
+// in graph_table.cuh.
 type Graph struct {
 	_                    structs.HostLayout
 	Records, Pool, Alive device.Ptr
 	Vertices, Unit       uint32
 }
 
-// CountBatch counts the triangles of an undirected graph that have at least one of some edges, each
-// once. Edges that are not in the graph, loops and duplicates count nothing. Unless only is empty,
-// edges i with a false only[i] count nothing either. The graph must not change meanwhile.
+// CountBatch returns the number of triangles of an undirected graph that contain at least one edge
+// of a batch. Each triangle counts once. Self loops, duplicate edges and edges that are not in the
+// graph add nothing. Unless only is empty, edges with false in only add nothing either. The graph
+// must not change during the call.
 func (k *Kernels) CountBatch(ctx context.Context, s *device.Stream, g Graph, from, to device.Slice[uint32], only device.Slice[bool]) (uint64, error) {
 	n := from.Len()
 	if n == 0 || g.Vertices == 0 {

@@ -11,8 +11,9 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-// Orient makes the oriented view of a graph with each edge in the rows of both ends. The view omits
-// self loops and duplicate edges. Orient waits for the view, which the caller frees.
+// Orient returns the oriented view of an undirected graph, which must have each edge in the rows of
+// both ends. The view omits self loops and duplicate edges. Orient waits for the view. The caller
+// frees it.
 func (k *Kernels) Orient(ctx context.Context, s *device.Stream, g Rows) (view Rows, err error) {
 	ref, err := g.ref()
 	if err != nil {
@@ -57,8 +58,8 @@ func (k *Kernels) orient(ctx context.Context, s *device.Stream, g rowsRef, view 
 	})
 }
 
-// Ascend sorts the rows of a graph. With turned, the edges lead one way, and the result has each
-// once in the rows of both ends. Ascend waits for the rows, which the caller frees.
+// Ascend returns the graph with ascending rows. If directed is set, the result is undirected: it
+// has each edge once in the rows of both ends. Ascend waits for the rows. The caller frees them.
 func (k *Kernels) Ascend(ctx context.Context, s *device.Stream, g Rows, directed bool) (rows Rows, err error) {
 	ref, err := g.ref()
 	n := g.arcs()
@@ -125,7 +126,8 @@ func (k *Kernels) ascendRows(ctx context.Context, s *device.Stream, g rowsRef, n
 	})
 }
 
-// allocateKept adds up the number of arcs kept, and allocates memory for them.
+// allocateKept computes the number of kept arcs before each word of bits, and allocates memory for
+// the arcs.
 func (k *Kernels) allocateKept(ctx context.Context, s *device.Stream, scan *prim.Scan, counts, before device.Ptr, scratch device.Buffer, to *device.Slice[uint32]) error {
 	scan.Counts, scan.Offsets = counts, before
 	if err := k.prim.Scan(s, scan, scratch); err != nil {
@@ -139,5 +141,5 @@ func (k *Kernels) allocateKept(ctx context.Context, s *device.Stream, scan *prim
 	return err
 }
 
-// stripThreads returns the number of threads: a warp of 32 for each strip of arcs.
+// stripThreads returns the number of threads that gives each strip of arcs a warp of 32.
 func stripThreads(g rowsRef) int { return (int(g.arcs) + stripArcs - 1) / stripArcs * 32 }

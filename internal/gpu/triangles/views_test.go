@@ -37,8 +37,8 @@ func (b bench) wantClosed(name string, want uint64, rows ...[]uint32) {
 	}
 }
 
-// Rows so long that a graph has them only with millions of edges. They exceed a block's table, and
-// have enough wedges over a few arcs that a warp leaves them to a block.
+// The rows exceed a block's table, and have enough wedges over a few arcs that a warp leaves them
+// to a block. Only a graph with millions of edges has such rows.
 func TestSmokeLongRows(t *testing.T) { tryLongRows(t, devicetest.OpenGPU(t)) }
 
 func tryLongRows(t testing.TB, dev device.Device) {

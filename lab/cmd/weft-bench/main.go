@@ -1,12 +1,13 @@
-// Command weft-bench measures structures against the limits of this machine, by named experiments.
+// Command weft-bench runs named experiments, which measure structures and compare them with the
+// limits of this machine.
 //
 //	weft-bench list                          # the experiments
 //	weft-bench run linear --quick            # some of them, as a table
 //	weft-bench run awad-fig3.6 --json >results/awad-fig3.6.json
 //	weft-bench report --html page.html results/*.json
 //
-// It exits with 0 on success, with 1 if measuring or writing failed, with 2 if the command line is
-// invalid, and with 130 if it was interrupted.
+// It exits with 0 on success, 1 if measuring or writing failed, 2 if the command line is invalid,
+// and 130 if it was interrupted.
 package main
 
 import (
@@ -37,11 +38,11 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, isTerminal: term.IsTerminal(int(os.Stderr.Fd()))}))
 }
 
-// app holds the streams that all verbs share.
+// app holds the streams that all subcommands use.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	isTerminal     bool // stderr is a terminal
+	isTerminal     bool // whether stderr is a terminal
 }
 
 // usageError reports an invalid command line.
@@ -51,7 +52,6 @@ func (e usageError) Unwrap() error { return e.error }
 
 func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// run runs a command line and returns the exit status.
 func run(ctx context.Context, args []string, a *app) int {
 	root := &cobra.Command{
 		Use:           "weft-bench",

@@ -51,7 +51,7 @@ func newReportCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// readResults reads the output of run --json: an object, or an array of objects.
+// readResults reads a file that run --json has written: an object, or an array of objects.
 func readResults(file string) (results []*experiment.Result, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -71,11 +71,11 @@ func readResults(file string) (results []*experiment.Result, err error) {
 	return results, err
 }
 
-// outputs holds the flags of verbs that print results and write them to files.
+// outputs holds the flags of subcommands that print results and write them to files.
 type outputs struct {
 	json      bool
-	format    string // of the printed output
-	html, svg string // a file; a folder
+	format    string // format of the printed output
+	html, svg string // names of a file and of a folder
 	plan      *outfile.Plan
 }
 
@@ -109,7 +109,7 @@ func (v nameValue) Set(text string) error {
 // formats are the formats of printed output.
 var formats = []string{"table", "json", "benchstat"}
 
-// check refuses outputs that cannot be written, or would destroy an input.
+// check returns an error if an output cannot be written or would overwrite an input.
 func (o *outputs) check(a *app, inputs []string) (err error) {
 	if !slices.Contains(formats, o.format) {
 		return usage("--format %s: there are %s", o.format, strings.Join(formats, ", "))
@@ -147,8 +147,8 @@ func checkWritable(dir string) error {
 	return nil
 }
 
-// write prints results and writes them to the files of flags. command is the command line that made
-// them.
+// write prints results, and writes them to the files that flags name. command is the command line
+// that produced the results.
 func (o *outputs) write(a *app, results []*experiment.Result, command string) error {
 	if err := o.print(a, results); err != nil {
 		return err
@@ -179,7 +179,6 @@ func (o *outputs) print(a *app, results []*experiment.Result) error {
 	return enc.Encode(results)
 }
 
-// writePlots writes one SVG file per plot into a folder.
 func (o *outputs) writePlots(results []*experiment.Result) error {
 	for _, res := range results {
 		for _, p := range res.Plots {

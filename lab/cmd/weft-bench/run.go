@@ -26,7 +26,7 @@ type runOptions struct {
 	quick, full bool
 	n, runs     int
 	seed        uint64
-	graphs      []string // files
+	graphs      []string // names of files
 	only        []string // names of generated graphs
 	outputs
 }
@@ -83,7 +83,8 @@ Interrupted, it prints and writes what it has measured so far, marked as incompl
 
 var deviceChoice = regexp.MustCompile(`^(auto|cpu|cuda(:[0-9]{1,9})?)$`)
 
-// check refuses contradictory flags, and reports unwritable outputs before minutes of measuring.
+// check returns an error for contradictory flags, and for outputs that cannot be written, before
+// minutes of measuring.
 func (o *runOptions) check(a *app) error {
 	if _, err := sim.Parse(o.device); err != nil && !deviceChoice.MatchString(o.device) {
 		return usage("--device %.60q: want auto, cpu, cuda, cuda:N or sim[:seed]", o.device)
@@ -120,8 +121,8 @@ func (o *runOptions) scale() experiment.Scale {
 	return experiment.Default
 }
 
-// run runs experiments and writes the requested outputs, including the partial result of an
-// interrupted one.
+// run runs experiments and writes the requested outputs. If an experiment is interrupted, the
+// outputs include its partial result.
 func (o *runOptions) run(ctx context.Context, a *app, dev device.Device, experiments []experiment.Experiment, args []string) error {
 	results, err := o.measure(ctx, a, dev, experiments)
 	if len(results) == 0 {
@@ -130,8 +131,8 @@ func (o *runOptions) run(ctx context.Context, a *app, dev device.Device, experim
 	return errors.Join(err, o.write(a, results, o.command(dev, args)))
 }
 
-// measure runs experiments. On an error it returns the results of completed ones; after an
-// interruption, also the partial result of the last.
+// measure runs experiments. After an error it returns the results of the completed experiments and,
+// after an interruption, the partial result of the last.
 func (o *runOptions) measure(ctx context.Context, a *app, dev device.Device, experiments []experiment.Experiment) ([]*experiment.Result, error) {
 	var progress func(string)
 	if a.isTerminal {
@@ -156,7 +157,7 @@ func (o *runOptions) measure(ctx context.Context, a *app, dev device.Device, exp
 	return results, nil
 }
 
-// deviceID returns the name of a device in --device.
+// deviceID returns the value of --device that selects a device.
 func deviceID(p device.Properties) string {
 	if p.Kind == device.CPU || p.Kind == device.Sim {
 		return string(p.Kind)

@@ -43,7 +43,7 @@ func TestRunPrintsTables(t *testing.T) {
 // probeLength is an experiment that takes no time.
 const probeLength = "simple-probe-length"
 
-// report shows a result that run saved in the same way as run: the same table, page and plots.
+// Command report shows a saved result with the same table, page and plots as command run.
 func TestReport(t *testing.T) {
 	dir := t.TempDir()
 	one, several := filepath.Join(dir, "one.json"), filepath.Join(dir, "several.json")

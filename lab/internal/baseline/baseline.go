@@ -1,30 +1,30 @@
-// Package baseline has the persistent hash indexes that the GPHash paper compares with, as it
-// describes them, in the memory of a pool. [CreateClevel] makes Clevel hashing, in which each
-// operation belongs to one thread. [CreateSlab] makes a slab hash with an undo log. They are peers
-// for measurements only. Their pools cannot be reopened, although any state after a crash can be
-// recovered, which the tests do.
+// Package baseline implements the persistent hash indexes that the GPHash paper compares with,
+// following its descriptions. [CreateClevel] creates a Clevel hashing index, in which one thread
+// runs each operation. [CreateSlab] creates a slab hash with an undo log. Both keep their data in
+// the memory of a pool, and serve as peers in measurements only. Their pools cannot be opened
+// again, although the tests recover the index from any state after a crash.
 //
-// Both take batches like package gphash, and distribute them to all cores, operation by operation.
-// Operations on one key in a batch run in some order, not in that of the batch; the paper's ports
-// do the same. One batch runs at a time.
+// Both accept the batches of package gphash and distribute the operations to all cores. Operations
+// on the same key in a batch run in no particular order, as in the paper's ports. One batch runs at
+// a time.
 //
 // # On a GPU
 //
-// With [Options].Device they are the paper's Clevel-GPM and SlabHash-GPM: kernels that work on the
-// pool, which the GPU has mapped. They write the same words as a host, and the same code recovers
-// them.
+// If [Options].Device is a GPU, the indexes are the paper's Clevel-GPM and SlabHash-GPM: kernels
+// work on the pool, which the GPU has mapped. They write the same words as the host, and the same
+// code recovers them.
 //
-// The slab hash runs each operation in a warp. The warp reads a slab of 128 bytes (with keys of 8)
-// at once and logs, writes and copies with all its lanes. As on the host, a change has four fences:
-// after the log, after the word that validates it, after the change, and after the word that
-// invalidates the log. Clevel hashing runs each operation in a thread, with two fences per change
-// and no lock. Neither sorts a batch or coordinates its operations. Batches may lie in the memory
-// of the GPU ([Index.PutOn] and so on).
+// The slab hash runs each operation in a warp. The warp reads a slab (128 bytes if keys have 8) at
+// once, and all its lanes log, write and copy. As on the host, a change has four fences: after the
+// log, after its validation, after the change, and after the invalidation of the log. Clevel
+// hashing runs each operation in a thread, with two fences per change and no lock. Neither index
+// sorts a batch or coordinates its operations. Batches may lie in the memory of the GPU (see
+// [Index.PutOn]).
 //
-// They get some advantages that the paper's ports may lack: locks of buckets, and the lists of free
-// records, lie in device memory. Only chains of slabs grow. Clevel hashing has two levels with
-// slots for at least one and a half times the capacity, so no insertion waits for a level or moves
-// a record. A batch takes only memory that was free before it.
+// The indexes have some advantages that the paper's ports may lack. Locks of buckets and lists of
+// free records lie in device memory. In the slab hash, only chains of slabs grow. Clevel hashing
+// has two levels with slots for at least 1.5 times the capacity, so no insertion waits for a level
+// or moves a record. A batch uses only memory that was free before it began.
 package baseline
 
 import (
@@ -48,10 +48,10 @@ import (
 
 // Options configure an index.
 type Options struct {
-	KeySize, ValueSize int // bytes
+	KeySize, ValueSize int // in bytes
 	// Capacity is the number of keys that fit without growing.
 	Capacity int
-	// Size is the size of the pool in bytes, without the logs of a slab hash, which are added.
+	// Size is the size of the pool in bytes. The logs of a slab hash are added to it.
 	Size int64
 	Seed uint64
 	// NoLog omits the log of a slab hash, to show its cost. The index then does not survive a
@@ -69,7 +69,7 @@ func (o *Options) gpu() device.Device {
 	return o.Device
 }
 
-// nThreads returns the number of host threads, or GPU warps, that work at a time.
+// nThreads returns the number of host threads, or of GPU warps, that run at the same time.
 func nThreads(o Options) int {
 	if dev := o.gpu(); dev != nil {
 		return nLogs(dev)
@@ -77,33 +77,33 @@ func nThreads(o Options) int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// table is the interface of an index for threads.
+// table is one of the two indexes. Host threads call its methods concurrently.
 type table interface {
 	get(th *thread, it *item, value []byte) bool
 	put(th *thread, it *item, value []byte) (inserted bool, err error)
 	remove(th *thread, it *item) bool
-	// slots returns the number of slots for keys. It must not run concurrently with other calls.
+	// slots returns the number of slots. It must not run concurrently with other calls.
 	slots() uint64
-	// recycle runs between batches, when no thread works.
+	// recycle frees what a thread has retired. It runs between batches.
 	recycle(th *thread)
 }
 
-// Index is an index in a pool.
+// Index is a hash index in the memory of a pool.
 type Index struct {
 	table   table
 	pool    *pool.Pool
 	o       Options
 	threads []*thread
-	gpu     *gpuIndex // nil: the threads run the batches
+	gpu     *gpuIndex // nil if host threads run the batches
 	last    submission
-	mu      sync.Mutex // one batch at a time
+	mu      sync.Mutex // held while a batch runs
 	keys    int
 }
 
-// errNoSpace is returned when the pool is used up.
+// errNoSpace means that the pool has no space left.
 var errNoSpace = fmt.Errorf("%w: the pool is used up", op.ErrFull)
 
-// createPool makes a pool with data that the pool treats as one level.
+// createPool creates a pool. To the pool, the data of the index is a single level.
 func createPool(path string, o Options) (*pool.Pool, error) {
 	size := o.Size / pool.Page * pool.Page
 	s := &pool.Superblock{Tool: "baseline", Geometry: pool.Geometry{
@@ -113,7 +113,7 @@ func createPool(path string, o Options) (*pool.Pool, error) {
 	return pool.Create(path, s, size)
 }
 
-// create makes an index with the table that build makes in the memory of a pool.
+// create creates a pool and an index in it. build makes the table in words [first,end) of the pool.
 func create(path string, o Options, build func(mem *pm.Memory, first, end uint64, threads int) (gpuTable, error)) (*Index, error) {
 	p, err := createPool(path, o)
 	if err != nil {
@@ -126,7 +126,7 @@ func create(path string, o Options, build func(mem *pm.Memory, first, end uint64
 	return x, nil
 }
 
-// open makes the table and whatever runs batches.
+// open makes the table, and the threads or the GPU index that run batches.
 func (x *Index) open(build func(mem *pm.Memory, first, end uint64, threads int) (gpuTable, error)) error {
 	threads, mem, dev := nThreads(x.o), x.pool.Memory(), x.o.gpu()
 	t, err := build(mem, pool.DataStart/pm.Word, mem.Words(), threads)
@@ -145,7 +145,7 @@ func (x *Index) open(build func(mem *pm.Memory, first, end uint64, threads int) 
 	return nil
 }
 
-// Close closes the pool.
+// Close closes the index and its pool.
 func (x *Index) Close() (err error) {
 	if x.gpu != nil {
 		err = errors.Join(x.sync(), x.gpu.close())
@@ -160,7 +160,7 @@ func (x *Index) Len() int {
 	return x.keys
 }
 
-// Slots returns the present number of slots for keys. It requires an index of the host.
+// Slots returns the current number of slots. The index must run on the host.
 func (x *Index) Slots() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -170,8 +170,8 @@ func (x *Index) Slots() int {
 // grain is the number of operations that a thread takes at a time.
 const grain = 64
 
-// forEach distributes n operations to the threads. It ends early when the context ends or an
-// operation fails.
+// forEach distributes n operations to the threads and adds up their deltas. It ends early when the
+// context ends or an operation fails.
 func (x *Index) forEach(ctx context.Context, n int, body func(th *thread, i int) (delta int, err error)) (delta int, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -199,7 +199,6 @@ func (x *Index) forEach(ctx context.Context, n int, body func(th *thread, i int)
 	return int(sum.Load()), errors.Join(errs...)
 }
 
-// onGPU runs a batch of n operations on a GPU.
 func (x *Index) onGPU(ctx context.Context, kind op.Kind, n int, c batch.Columns) (int, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -241,7 +240,7 @@ func (x *Index) put(th *thread, it *item, value []byte) (int, error) {
 	return one(inserted), err
 }
 
-// Get looks up keys and returns the number of hits. Values of other keys are undefined.
+// Get looks up keys and returns the number of keys found. Values of absent keys are undefined.
 func (x *Index) Get(ctx context.Context, keys, values []byte, found []bool) (hits int, err error) {
 	if x.gpu != nil {
 		return x.onGPU(ctx, op.Get, len(keys)/x.o.KeySize, batch.Columns{
@@ -250,7 +249,7 @@ func (x *Index) Get(ctx context.Context, keys, values []byte, found []bool) (hit
 	}
 	return x.forEach(ctx, len(keys)/x.o.KeySize, func(th *thread, i int) (int, error) {
 		it := x.item(keys, i)
-		th.alone = true // alongside other readers
+		th.alone = true // only reads run concurrently
 		ok := x.table.get(th, &it, x.row(values, i, x.o.ValueSize))
 		th.alone = false
 		if found != nil {
@@ -260,7 +259,7 @@ func (x *Index) Get(ctx context.Context, keys, values []byte, found []bool) (hit
 	})
 }
 
-// Delete removes keys and returns the number of those that were present.
+// Delete removes keys and returns the number of keys that were present.
 func (x *Index) Delete(ctx context.Context, keys []byte, deleted []bool) (n int, err error) {
 	if x.gpu != nil {
 		n, err = x.onGPU(ctx, op.Delete, len(keys)/x.o.KeySize, batch.Columns{batch.Keys: batch.Input(keys), batch.OK: batch.Optional(deleted)})
@@ -278,9 +277,9 @@ func (x *Index) Delete(ctx context.Context, keys []byte, deleted []bool) (n int,
 	return n, err
 }
 
-// Apply runs a mixed batch of OpGet, OpPut and OpDelete. values holds those of the Puts and
-// receives those of the Gets; other rows are undefined. ok reports which keys were found, inserted
-// and deleted.
+// Apply runs a mixed batch of OpGet, OpPut and OpDelete. In values, rows of Puts are inputs, rows
+// of Gets receive the values found, and other rows are undefined. ok receives whether each key was
+// found, inserted or deleted.
 func (x *Index) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []byte, ok []bool) error {
 	if x.gpu != nil {
 		_, err := x.onGPU(ctx, op.Get, len(kinds), batch.Columns{
@@ -322,7 +321,6 @@ type item struct {
 	hash uint64
 }
 
-// newItem hashes a key word by word.
 func newItem(key []byte, seed uint64) item {
 	h, rest := seed^uint64(len(key)), key
 	for ; len(rest) >= pm.Word; rest = rest[pm.Word:] {
@@ -337,5 +335,4 @@ func newItem(key []byte, seed uint64) item {
 	return item{key, h}
 }
 
-// secondHash returns a second hash of a key.
 func (it *item) secondHash() uint64 { return hash.Uint64(it.hash, 0x9e3779b97f4a7c15) }

@@ -8,21 +8,24 @@ import (
 )
 
 // clevel is Clevel hashing (Chen, Hua, Ding and Zuo, "Lock-free Concurrent Level Hashing for
-// Persistent Memory", ATC 2020). Level i has 2^i buckets of eight slots, and a key has two buckets
-// in each level. A slot is one word: the address of a record with the key and the value, and a part
-// of the key's hash. A record is written, fenced, and then named by a compare-and-swap of a slot,
-// so no operation needs a log. Updates write a new record. When a key finds no slot, a level is
-// added on top, and the records of the lowest level move up, some with each insertion. The context
-// holds the present levels. A thread that has not found a key looks again if the context has
-// changed meanwhile. A thread that has changed a slot moves its record up if its level is being
-// drained by then.
+// Persistent Memory", ATC 2020). Level i has 2^i buckets of eight slots, and a key has two
+// candidate buckets in each level. A slot is one word: the address of a record, and a part of the
+// key's hash. A record contains the key and the value. A thread writes a record, makes it durable,
+// and then puts its address into a slot by a compare-and-swap, so no operation needs a log. Updates
+// write a new record.
 //
-// Two details differ from the paper. There, a moving record is in two slots at a time, and every
-// operation looks for both. Here its first slot is marked as moving, and a thread that needs to
-// change it waits until it has moved. And other threads wait while one adds a level.
+// If a key finds no slot, a thread adds a level on top. The records of the lowest level then move
+// up, a few with each insertion. The context holds the range of levels in use. A thread that has
+// not found a key searches again if the context has changed meanwhile. A thread that has changed a
+// slot moves the record up if the slot's level is being drained by then.
+//
+// Two details differ from the paper. In the paper, a moving record is in two slots at the same
+// time, and every operation searches both. Here its first slot is marked as moving, and a thread
+// that needs to change the slot waits until the move ends. While one thread adds a level, other
+// threads wait.
 type clevel struct {
 	mem       *pm.Memory
-	first     uint64 // word of the context; the levels' addresses follow it
+	first     uint64 // word of the context; the addresses of levels follow
 	levels    uint64 // first word of the levels
 	end       uint64 // end of the levels
 	keySize   int
@@ -30,27 +33,27 @@ type clevel struct {
 	records   units
 	seed      uint64
 
-	next  uint64 // first word of the next level; protected by the lock of the context
+	next  uint64 // first word of the next level; guarded by the lock of the context
 	drain atomic.Pointer[drainState]
 }
 
 // drainState is the progress of draining the lowest level.
 type drainState struct {
 	bits       uint
-	next, done atomic.Uint64 // numbers of buckets
+	next, done atomic.Uint64 // numbers of buckets taken and drained
 }
 
 const (
 	bucketSlots = 8
 	maxLevels   = 32
-	headWords   = 64 // the context and the levels' addresses, whole lines of memory
+	headWords   = 64 // the context and the addresses of levels; whole lines of memory
 )
 
-// span is what the paper calls the context: the lowest and the highest level in use. If it covers
-// more than two levels, the lowest is drained and accepts no new records.
+// span is the word that the paper calls the context: the lowest and the highest level in use. If it
+// covers more than two levels, the lowest level is being drained and accepts no new records.
 type span uint64
 
-const locked span = 1 << 63 // being changed
+const locked span = 1 << 63 // the span is being changed
 
 func newSpan(low, high uint) span { return span(low) | span(high)<<8 | 1<<16 }
 
@@ -66,12 +69,13 @@ func (c span) open() uint {
 	return c.low()
 }
 
-// slotWord is a slot: empty, or a record with part of its key's hash.
+// slotWord is the word of a slot: 0 if empty, else the address of a record and a part of the key's
+// hash.
 type slotWord uint64
 
 const (
-	moving slotWord = 1 << 63 // being copied to a higher level
-	moved  slotWord = 1 << 62 // has been copied; this slot is empty
+	moving slotWord = 1 << 63 // the record is being copied to a higher level
+	moved  slotWord = 1 << 62 // the record has been copied, so the slot is empty
 
 	addressBits = 48
 	tagMask     = 1<<14 - 1
@@ -82,12 +86,11 @@ func newSlotWord(record, hash uint64) slotWord { return slotWord(record | hash&t
 func (n slotWord) record() uint64 { return uint64(n) & (1<<addressBits - 1) }
 func (n slotWord) busy() bool     { return n&(moving|moved) != 0 }
 
-// matchesTag reports whether the record may have a key with this hash.
 func (n slotWord) matchesTag(hash uint64) bool {
 	return n != 0 && uint64(n)>>addressBits&tagMask == hash&tagMask
 }
 
-// CreateClevel makes a Clevel hashing index in a pool of a new file.
+// CreateClevel creates a Clevel hashing index in a new pool.
 func CreateClevel(path string, o Options) (*Index, error) {
 	return create(path, o, func(mem *pm.Memory, first, end uint64, _ int) (gpuTable, error) {
 		t := newClevel(mem, first, end, o)
@@ -95,7 +98,8 @@ func CreateClevel(path string, o Options) (*Index, error) {
 	})
 }
 
-// newClevel returns an index in words [first,end), which are zero or as a crash has left them.
+// newClevel returns an index in words [first,end), which are zero or contain the state after a
+// crash.
 func newClevel(mem *pm.Memory, first, end uint64, o Options) *clevel {
 	t := &clevel{mem: mem, first: first, levels: first + headWords, keySize: o.KeySize, valueSize: o.ValueSize, seed: o.Seed}
 	t.end = t.levels + (end-t.levels)/4/bucketSlots*bucketSlots
@@ -111,7 +115,6 @@ func newClevel(mem *pm.Memory, first, end uint64, o Options) *clevel {
 	return t
 }
 
-// format makes the first two levels.
 func (t *clevel) format(low uint) {
 	at := t.levels
 	for bits := low; bits <= low+1; bits++ {
@@ -125,11 +128,10 @@ func (t *clevel) format(low uint) {
 
 func (t *clevel) keyWords() uint64 { return pm.WordsOf(t.keySize) }
 
-// address returns the word with the address of a level.
 func (t *clevel) address(bits uint) uint64 { return t.first + 1 + uint64(bits) }
 
-// span waits while the context is locked: a level must be durable before anything that depends on
-// it.
+// span returns the span. It waits while the span is locked, because a level must be durable before
+// anything that depends on it.
 func (t *clevel) span() span {
 	for {
 		if c := span(t.mem.Load(t.first)); c&locked == 0 {
@@ -148,21 +150,21 @@ func (t *clevel) bucket(bits uint, it *item, second bool) uint64 {
 	return t.mem.Load(t.address(bits)) + h>>(64-bits)*bucketSlots
 }
 
-// forEach calls f for the candidate buckets of a level, until it returns false.
+// forEach calls f for the candidate buckets of a level until f returns false.
 func (t *clevel) forEach(bits uint, it *item, f func(bucket uint64) bool) bool {
 	a, b := t.bucket(bits, it, false), t.bucket(bits, it, true)
 	return f(a) && (a == b || f(b))
 }
 
-// found is the position of a key.
+// found is the slot of a key.
 type found struct {
 	slot uint64
 	is   slotWord
-	bits uint // of the level
+	bits uint // level of the slot
 }
 
-// find looks for a key from the lowest level up, in the direction in which records move. It returns
-// the first slot of the key that wanted accepts, or the first one if wanted is nil.
+// find searches a key from the lowest level up, because records move in that direction. It returns
+// the first slot that holds the key and satisfies wanted. A nil wanted accepts every slot.
 func (t *clevel) find(it *item, wanted func(is slotWord) bool) (f found, ok bool) {
 	for {
 		c := t.span()
@@ -185,7 +187,7 @@ func (t *clevel) find(it *item, wanted func(is slotWord) bool) (f found, ok bool
 	}
 }
 
-// is reports whether a slot has a key.
+// is reports whether a slot holds a key.
 func (t *clevel) is(n slotWord, it *item) bool {
 	return n.matchesTag(it.hash) && n&moved == 0 && t.mem.Equal(n.record(), it.key)
 }
@@ -224,14 +226,14 @@ func (t *clevel) put(th *thread, it *item, value []byte) (inserted bool, err err
 	}
 }
 
-// write writes a record, durably.
+// write writes a record and makes it durable.
 func (t *clevel) write(record uint64, it *item, value []byte) {
 	t.mem.Write(record, it.key)
 	t.mem.Write(record+t.keyWords(), value)
 	t.mem.Fence()
 }
 
-// swap changes a slot, unless it has changed or is moving.
+// swap changes a slot, unless its word has changed or the record is moving.
 func (t *clevel) swap(f found, to slotWord) bool {
 	if f.is.busy() {
 		runtime.Gosched()
@@ -244,8 +246,8 @@ func (t *clevel) swap(f found, to slotWord) bool {
 	return true
 }
 
-// insert names a record of an absent key. If another thread has inserted the key meanwhile, it
-// withdraws the record and returns false.
+// insert puts the record of an absent key into a slot. If another thread has inserted the key
+// meanwhile, insert removes the record and returns false.
 func (t *clevel) insert(it *item, is slotWord) (done bool, err error) {
 	c := t.span()
 	slot, bits, ok := t.freeSlot(it, c.open(), c.high())
@@ -262,8 +264,8 @@ func (t *clevel) insert(it *item, is slotWord) (done bool, err error) {
 	return true, t.moveIfDrained(slot, bits)
 }
 
-// removeDuplicate empties the slot of a record, wherever it has moved. It reports false if another
-// thread has updated it.
+// removeDuplicate empties the slot of a record, to which the record may have moved. It returns
+// false if another thread has updated the record.
 func (t *clevel) removeDuplicate(it *item, record uint64) bool {
 	for {
 		f, ok := t.find(it, func(is slotWord) bool { return is.record() == record })
@@ -276,8 +278,8 @@ func (t *clevel) removeDuplicate(it *item, record uint64) bool {
 	}
 }
 
-// freeSlot returns an empty slot for a key in the lowest level of a range that has one, in the less
-// loaded of the key's buckets there.
+// freeSlot returns an empty slot for a key. It takes the lowest level that has one, and there the
+// bucket with more empty slots.
 func (t *clevel) freeSlot(it *item, low, high uint) (slot uint64, bits uint, ok bool) {
 	for bits = low; bits <= high && !ok; bits++ {
 		most := 0

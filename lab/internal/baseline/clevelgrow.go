@@ -7,12 +7,12 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// lock makes other threads wait for a new span, if the present one is still c.
+// lock locks the span if it is still c. Other threads then wait for a new span.
 func (t *clevel) lock(c span) bool {
 	return t.mem.CompareAndSwap(t.first, uint64(c), uint64(c|locked))
 }
 
-// unlock publishes a span, durably, to waiting threads.
+// unlock makes a span durable and then publishes it to waiting threads.
 func (t *clevel) unlock(c span) {
 	t.mem.Store(t.first, uint64(c|locked))
 	t.mem.Fence()
@@ -29,14 +29,14 @@ func (t *clevel) expand(c span) error {
 		t.unlock(c)
 		return fmt.Errorf("%w: no level of 2^%d buckets fits", errNoSpace, bits)
 	}
-	t.mem.Store(t.address(bits), t.next) // of zeros: the memory of a level is never reused
+	t.mem.Store(t.address(bits), t.next) // the memory is zero: memory of a level is never reused
 	t.mem.Fence()
 	t.next += bucketSlots << bits
 	t.unlock(newSpan(c.low(), bits))
 	return nil
 }
 
-// helpDrain moves the records of a bucket, if a level is being drained.
+// helpDrain moves the records of one bucket if a level is being drained.
 func (t *clevel) helpDrain() {
 	c := t.span()
 	if !c.draining() {
@@ -64,7 +64,6 @@ func (t *clevel) helpDrain() {
 	}
 }
 
-// removeLevel removes a drained level from the span.
 func (t *clevel) removeLevel(bits uint) {
 	for {
 		if c := t.span(); t.lock(c) {
@@ -74,8 +73,8 @@ func (t *clevel) removeLevel(bits uint) {
 	}
 }
 
-// moveIfDrained moves up a record that was put into a level which is or has meanwhile been drained.
-// No other thread may move it.
+// moveIfDrained moves a record up if its level is being drained or has been removed since the
+// record was put there. No other thread may move the record.
 func (t *clevel) moveIfDrained(slot uint64, bits uint) error {
 	if bits < t.span().open() && !t.move(slot) && bits < t.span().low() {
 		return errNoSpace
@@ -83,15 +82,15 @@ func (t *clevel) moveIfDrained(slot uint64, bits uint) error {
 	return nil
 }
 
-// move moves a record to the highest level, and returns when the slot is empty. It reports false if
-// the level is full.
+// move moves a record to the highest level. When it returns true, the slot is empty. It returns
+// false if the highest level is full.
 func (t *clevel) move(slot uint64) bool {
 	is := slotWord(t.mem.Load(slot))
 	for is == 0 || is.busy() || !t.mem.CompareAndSwap(slot, uint64(is), uint64(is|moving)) {
 		if is == 0 {
 			return true
 		}
-		runtime.Gosched() // another thread moves it
+		runtime.Gosched() // another thread moves the record
 		is = slotWord(t.mem.Load(slot))
 	}
 	it := t.itemOf(is)
@@ -100,13 +99,13 @@ func (t *clevel) move(slot uint64) bool {
 		t.mem.Store(slot, uint64(is))
 		return false
 	}
-	t.mem.Store(slot, uint64(is|moved)) // the copy must not be changed before this is durable
+	t.mem.Store(slot, uint64(is|moved)) // the copy must not change before this is durable
 	t.mem.Fence()
 	t.mem.Store(slot, 0)
 	return t.moveIfDrained(to, bits) == nil
 }
 
-// copyToTop names a record in the highest level.
+// copyToTop puts the record of a slot into the highest level, too.
 func (t *clevel) copyToTop(it *item, is slotWord) (slot uint64, bits uint, ok bool) {
 	for {
 		c := t.span()
@@ -125,15 +124,14 @@ func (t *clevel) copyToTop(it *item, is slotWord) (slot uint64, bits uint, ok bo
 	}
 }
 
-// itemOf reads the key of a record.
 func (t *clevel) itemOf(is slotWord) item {
 	key := make([]byte, t.keySize)
 	t.mem.Read(is.record(), key)
 	return newItem(key, t.seed)
 }
 
-// recover repairs the state after a crash, and determines the free records. A record that was
-// moving up is in its higher slot or, if it has not arrived there, in the lower one.
+// recover repairs the state after a crash and determines the free records. If a crash interrupted a
+// move, the record stays in the higher slot if it is there, else in the lower one.
 func (t *clevel) recover() error {
 	c := span(t.mem.Load(t.first)) &^ locked
 	if c == 0 || c.high() >= maxLevels || c.low() > c.high() {
@@ -157,8 +155,8 @@ func (t *clevel) recover() error {
 	return nil
 }
 
-// repairSlot finishes or reverts the move of a slot, from the highest level down, and returns its
-// record.
+// repairSlot finishes or reverts the move of a slot and returns its record. The caller repairs
+// levels from the highest down.
 func (t *clevel) repairSlot(slot uint64, bits uint, c span) (record uint64) {
 	is := slotWord(t.mem.Load(slot))
 	if is == 0 {
@@ -175,8 +173,8 @@ func (t *clevel) repairSlot(slot uint64, bits uint, c span) (record uint64) {
 	return kept.record()
 }
 
-// inHigherLevel reports whether a key is in a level above a slot's, or in a slot of this level that
-// was mended before.
+// inHigherLevel reports whether a key is in a level above the slot's level, or in a slot of that
+// level that has been repaired before.
 func (t *clevel) inHigherLevel(it *item, slot uint64, bits uint, c span) (yes bool) {
 	for b := bits; b <= c.high() && !yes; b++ {
 		t.forEach(b, it, func(bucket uint64) bool {

@@ -17,7 +17,7 @@ import (
 
 var crashStates = flag.Int("crash-states", 60_000, "images of crashes that tests look at, about")
 
-// oneAtATime is why the race detector is not used with domains.
+// oneAtATime is the reason why tests with domains skip the race detector.
 const oneAtATime = "threads of a domain take turns"
 
 // peer is a small index of one kind, with a program for it.
@@ -49,7 +49,7 @@ func buildSlab(mem *pm.Memory, p *peer, seed uint64) (table, error) {
 	return t, nil
 }
 
-// peers use so few buckets that all keys of a program collide, and they grow.
+// peers have few buckets, so that all keys of a program collide and the indexes grow.
 var peers = []*peer{
 	{name: "clevel", words: 1 << 11, keySize: 8, valueSize: 8, threads: 2, batches: 2, ops: 6, keys: 32, before: 23, build: buildClevel, cut: cutClevel},
 	{name: "clevel", words: 1 << 11, keySize: 20, valueSize: 12, threads: 3, batches: 2, ops: 4, keys: 36, before: 23, build: buildClevel, cut: cutClevel},
@@ -57,7 +57,7 @@ var peers = []*peer{
 	{name: "slab", words: 1 << 11, keySize: 20, valueSize: 28, threads: 3, batches: 2, ops: 4, keys: 15, before: 6, build: buildSlab, cut: cutSlab},
 }
 
-// draining is a program with threads that delete what another one is moving.
+// draining is a program in which threads delete records that another thread is moving.
 var draining = []*peer{{name: "clevel", words: 1 << 11, keySize: 8, valueSize: 8, threads: 2, batches: 1, ops: 8, keys: 28, before: 23, build: buildClevel, cut: cutClevel}}
 
 // trial is a program on a domain, with the states that are allowed after a crash.
@@ -208,7 +208,8 @@ func explore(of []*peer, states int, change func(*trial)) (images int, failed st
 	})
 }
 
-// A crash loses no acknowledged operation and leaves none half done, and the index remains usable.
+// After a crash, no acknowledged operation is lost, no operation is half done, and the index is
+// usable.
 func TestCrashes(t *testing.T) {
 	conformance.SkipRaced(t, oneAtATime)
 	for _, of := range [][]*peer{peers[:2], peers[2:]} {

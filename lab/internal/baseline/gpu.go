@@ -17,14 +17,14 @@ import (
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83 -type baseline::Index=indexRef -type baseline::Batch=batchRef -type baseline::Units=unitsRef slab.cu
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83 -type baseline::Index=.indexRef -type baseline::Batch=.batchRef clevel.cu
 
-// gpuTable is a table with words that kernels work on.
+// gpuTable is a table that kernels can work on.
 type gpuTable interface {
 	table
 	// free returns the units that operations take.
 	free() *units
-	// open loads the kernel for a device that has mapped the pool.
+	// open loads the kernel onto a device that has mapped the pool.
 	open(g *gpuIndex) error
-	// launch submits a batch.
+	// launch launches a batch.
 	launch(g *gpuIndex, s *device.Stream, x indexRef, b batchRef) error
 }
 
@@ -40,8 +40,9 @@ type gpuIndex struct {
 	totals  tally // as of the last batch
 }
 
-// tally is counted by launches (Tally of baseline.cuh). taken is the number of units ever taken,
-// given the number ever available. Units are taken in the order in which they were given back.
+// tally has the counts of launches (Tally in baseline.cuh). taken is the number of units taken so
+// far. given is the number of units available so far. Units are taken in the order in which they
+// became free.
 type tally struct {
 	_            structs.HostLayout
 	changed      int64
@@ -50,7 +51,7 @@ type tally struct {
 	failed       uint32
 }
 
-// newGPUIndex makes a GPU work on a table in unused memory. close undoes it.
+// newGPUIndex prepares a GPU to work on a table in unused memory. The caller must call close.
 func newGPUIndex(ctx context.Context, dev device.Device, t gpuTable, mem *pm.Memory, o Options) (g *gpuIndex, err error) {
 	g = &gpuIndex{table: t, options: o, unmap: func() error { return nil }}
 	defer func() {
@@ -66,7 +67,7 @@ func newGPUIndex(ctx context.Context, dev device.Device, t gpuTable, mem *pm.Mem
 		return g, err
 	}
 	u, entries := t.free(), uint64(1)
-	// The entries of taken and of returned units do not overlap.
+	// The queue has separate entries for taken and for returned units.
 	for g.unmap = unmap; entries < 2*u.n; {
 		entries *= 2
 	}
@@ -101,7 +102,8 @@ func (g *gpuIndex) close() error {
 	return err
 }
 
-// run runs a batch in host memory. It returns the number of keys found, or the increase in keys.
+// run runs a batch in host memory. It returns the number of keys found, or the change in the number
+// of keys.
 func (g *gpuIndex) run(ctx context.Context, b *batch.Batch) (n int, err error) {
 	err = g.WithTransfer(func(c *gpu.Transfer, s *device.Stream) error {
 		if err := g.begin(s); err != nil {
@@ -115,13 +117,13 @@ func (g *gpuIndex) run(ctx context.Context, b *batch.Batch) (n int, err error) {
 	return n, err
 }
 
-// begin submits a copy of the totals of previous batches to the device.
+// begin submits a copy of the totals to the device.
 func (g *gpuIndex) begin(s *device.Stream) error {
 	g.index.units.limit = g.totals.given
 	return s.CopyIn(g.index.tally, g.totals.bytes())
 }
 
-// submit launches a part of a batch whose columns lie on the device.
+// submit launches a part of a batch that lies on the device.
 func (g *gpuIndex) submit(s *device.Stream, b *batch.Batch) error {
 	p := batchRef{
 		keys: b.Columns[batch.Keys].Ptr, vals: b.Columns[batch.Vals].Ptr, kinds: b.Columns[batch.Kinds].Ptr,
@@ -133,7 +135,6 @@ func (g *gpuIndex) submit(s *device.Stream, b *batch.Batch) error {
 	return g.table.launch(g, s, g.index, p)
 }
 
-// end waits for a batch and returns its count.
 func (g *gpuIndex) end(s *device.Stream) (n int, err error) {
 	if err := s.CopyOut(context.Background(), g.totals.bytes(), g.index.tally); err != nil {
 		return 0, err
@@ -151,11 +152,11 @@ func (t *tally) bytes() []byte { return unsafe.Slice((*byte)(unsafe.Pointer(t)),
 
 // ---- the tables ------------------------------------------------------------------
 
-// slabBlocks is the number of blocks of slab.cu that run on a multiprocessor at a time (kBlocks
+// slabBlocks is the number of blocks of slab.cu that a multiprocessor runs at a time (kBlocks
 // there).
 const slabBlocks = 6
 
-// nLogs returns the number of warps that run on a device at a time. Each has a log.
+// nLogs returns the number of warps that a device runs at a time. Each has a log.
 func nLogs(dev device.Device) int {
 	const warp = 32
 	return dev.Properties().Units * slabBlocks * gpu.BlockThreads / warp

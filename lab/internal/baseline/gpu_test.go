@@ -183,8 +183,8 @@ func exploreGPU(t testing.TB, of []*peer, states int, rewrite func(file, ptx str
 	return images, failed
 }
 
-// Operations on the same keys collide in a launch, in memory as weak as a GPU's. No accesses race,
-// no key is present twice or miscounted, and concurrent lookups find whole values.
+// Operations on the same keys meet in a launch, in weak memory. No accesses race, no key is present
+// twice or miscounted, and concurrent lookups find complete values.
 func TestKernelsMeet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -228,8 +228,8 @@ func TestKernelMutants(t *testing.T) {
 	}
 }
 
-// From any state that a crash leaves of the stores of kernels, the host recovers an index. It has
-// lost no acknowledged operation, and others are applied fully or not at all.
+// The host recovers an index from any state in which a crash of kernels may leave the pool. No
+// acknowledged operation is lost, and others are applied completely or not at all.
 func TestCrashesOfKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -131,8 +131,8 @@ func TestIndexIsAMap(t *testing.T) {
 	})
 }
 
-// Two threads insert the same keys concurrently, in the same order. Each is present once in the
-// end, with a whole value.
+// Two threads insert the same keys concurrently, in the same order. Afterwards each key is present
+// once, with a complete value.
 func TestThreadsOnOneKey(t *testing.T) {
 	const maxKeys = 8192
 	forEachIndex(t, Options{KeySize: 12, ValueSize: 20, Capacity: maxKeys, Size: 16 << 20, Seed: 3}, maxKeys, func(t *testing.T, x *Index) {
@@ -161,8 +161,8 @@ func TestThreadsOnOneKey(t *testing.T) {
 	})
 }
 
-// A pool that is used up reports so, keeps its contents, and does not hang. A context that ends
-// ends a batch.
+// If a pool has no space left, a batch returns an error and the contents remain. If the context
+// ends, the batch ends.
 func TestEndsEarly(t *testing.T) {
 	forEachIndex(t, Options{KeySize: 12, ValueSize: 20, Capacity: 100, Size: 4<<20 + 128<<10, Seed: 3}, 100, func(t *testing.T, x *Index) {
 		numbers := make([]uint64, 8000)

@@ -10,32 +10,35 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Batches in the memory of the GPU that runs them, for indexes with one. As in package gphash, they
-// are submitted to a stream and done when the stream is. But the next call waits for the previous
-// one, and its stream must stay open until then.
+// Batches in the memory of the GPU that runs them. As in package gphash, they are submitted to a
+// stream and end with it. Unlike there, the next call waits for the previous one, so the stream
+// must stay open until then.
 
-// PutOn is Put for a batch on the device. inserted receives the number of new keys.
+// PutOn submits Puts of pairs in device memory. Unless omitted, inserted receives the number of new
+// keys. See [Index.Put].
 func (x *Index) PutOn(s *device.Stream, keys, values device.Slice[byte], inserted ...device.Slice[uint64]) error {
 	return x.on(s, op.Put, keys, batch.Columns{batch.Vals: batch.InputOn(values)}, inserted...)
 }
 
-// GetOn is Get for a batch on the device. hits receives the number of keys found.
+// GetOn submits a lookup of keys in device memory. Unless omitted, hits receives the number of keys
+// found. See [Index.Get].
 func (x *Index) GetOn(s *device.Stream, keys, values device.Slice[byte], found device.Slice[bool], hits ...device.Slice[uint64]) error {
 	return x.on(s, op.Get, keys, batch.Columns{batch.Vals: batch.OutputOn(values), batch.OK: batch.OptionalOn(found)}, hits...)
 }
 
-// ContainsOn is GetOn without values.
+// ContainsOn submits a lookup that writes no values. Unless omitted, hits receives the number of
+// keys found.
 func (x *Index) ContainsOn(s *device.Stream, keys device.Slice[byte], found device.Slice[bool], hits ...device.Slice[uint64]) error {
 	return x.on(s, op.Get, keys, batch.Columns{batch.OK: batch.OptionalOn(found)}, hits...)
 }
 
-// DeleteOn is Delete for a batch on the device. n receives the change in the number of keys: zero
-// or negative.
+// DeleteOn submits deleting keys in device memory. Unless omitted, n receives the change in the
+// number of keys, which is zero or negative. See [Index.Delete].
 func (x *Index) DeleteOn(s *device.Stream, keys device.Slice[byte], deleted device.Slice[bool], n ...device.Slice[uint64]) error {
 	return x.on(s, op.Delete, keys, batch.Columns{batch.OK: batch.OptionalOn(deleted)}, n...)
 }
 
-// ApplyOn is Apply for a batch on the device.
+// ApplyOn submits a mixed batch in device memory. See [Index.Apply].
 func (x *Index) ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys, values device.Slice[byte], ok device.Slice[bool]) error {
 	return x.on(s, op.Get, keys, batch.Columns{
 		batch.Kinds: batch.InputOn(kinds), batch.Vals: batch.InputOn(values), batch.Out: batch.OutputOn(values), batch.OK: batch.OptionalOn(ok),
@@ -69,11 +72,11 @@ func (x *Index) on(s *device.Stream, kind op.Kind, keys device.Slice[byte], c ba
 
 // submission is a batch on the device that has not been waited for.
 type submission struct {
-	stream  *device.Stream // nil: none
-	changes bool           // it changes the number of keys
+	stream  *device.Stream // nil if there is none
+	changes bool           // the batch may change the number of keys
 }
 
-// Sync waits for the last batch on the device, and returns an error if the pool was used up.
+// Sync waits for the last batch on the device. It returns an error if the pool had no space left.
 func (x *Index) Sync(context.Context) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -11,30 +11,30 @@ import (
 
 // slab is a slab hash (Ashkiani, Farach-Colton and Owens, "A Dynamic Hash Table for the GPU", IPDPS
 // 2018) that survives crashes by an undo log, like the GPHash paper's port. A bucket is a chain of
-// slabs of seven slots. Each slot has a key and the address of its value. Whole keys are compared,
-// one after the other. An operation first logs, durably, what it changes: the words of a slot, or
-// those of a value, which is overwritten in place. A change that may be undone must not be visible,
-// so a bucket is locked while an operation changes it.
+// slabs that have seven slots each. A slot holds a key and the address of its value. A search
+// compares whole keys, one after the other. Before an operation changes words of a slot or of a
+// value, it logs them durably. Other threads must not see a change that may be undone, so an
+// operation locks the bucket while it changes it.
 //
-// Chains grow and buckets do not. The paper's version enlarges the table at a load of .8, which a
-// comparison with a constant number of keys does not reach.
+// Chains grow, but the number of buckets does not. The paper's version enlarges the table at a load
+// of .8, which a comparison with a constant number of keys does not reach.
 type slab struct {
 	mem       *pm.Memory
 	keySize   int
 	valueSize int
 	seed      uint64
-	logs      []undo // by thread
-	logWords  uint64 // of each log
+	logs      []undo // one per thread
+	logWords  uint64 // words per log
 	buckets   uint64
-	first     uint64 // word of the first bucket's slab
-	slabs     units  // after those of buckets
+	first     uint64 // first word of the buckets' slabs
+	slabs     units  // slabs beyond the first of each bucket
 	values    units
-	locks     device.Ptr // of buckets, if a GPU runs the batches
+	locks     device.Ptr // locks of buckets, if a GPU runs the batches
 }
 
-// A slab begins with its lock, used only in the first slab of a bucket, and its link: the address
-// of the next slab, or 0. Then come the addresses of the values of its slots, 0 for a free slot,
-// and then their keys.
+// A slab begins with a lock, which is used in the first slab of a bucket, and the address of the
+// next slab, or 0. Then follow the addresses of the slots' values, 0 for free slots, and then the
+// keys.
 const (
 	slabSlots = 7
 	lockWord  = 0
@@ -42,10 +42,10 @@ const (
 	slotsWord = 2
 	keysWord  = slotsWord + slabSlots
 
-	slabLoad = 0.8 // keys per slot of the buckets' first slabs
+	slabLoad = 0.8 // keys per slot in the first slabs of buckets
 )
 
-// CreateSlab makes a slab hash in a pool of a new file.
+// CreateSlab creates a slab hash in a new pool.
 func CreateSlab(path string, o Options) (*Index, error) {
 	o.Size += pm.Word * int64(newSlab(nil, 0, 0, nThreads(o), o).first)
 	return create(path, o, func(mem *pm.Memory, first, end uint64, threads int) (gpuTable, error) {
@@ -58,10 +58,11 @@ func CreateSlab(path string, o Options) (*Index, error) {
 	})
 }
 
-// newSlab returns a slab hash in words [first,end), which are zero or as a crash has left them.
+// newSlab returns a slab hash in words [first,end), which are zero or contain the state after a
+// crash.
 func newSlab(mem *pm.Memory, first, end uint64, threads int, o Options) *slab {
 	t := &slab{mem: mem, keySize: o.KeySize, valueSize: o.ValueSize, seed: o.Seed, logs: make([]undo, threads)}
-	// More than any operation changes.
+	// More entries than any operation needs.
 	entries := slabSlots*t.keyWords() + pm.WordsOf(o.ValueSize) + 2*slabSlots
 	t.logWords = (1 + 2*entries + 7) / 8 * 8 // whole lines
 	for i := range t.logs {
@@ -82,15 +83,13 @@ func newSlab(mem *pm.Memory, first, end uint64, threads int, o Options) *slab {
 
 func (t *slab) keyWords() uint64 { return pm.WordsOf(t.keySize) }
 
-// slabWords returns the words of a slab, which is whole lines.
 func (t *slab) slabWords() uint64 { return (keysWord + slabSlots*t.keyWords() + 7) / 8 * 8 }
 
-// bucket returns the first word of a key's bucket.
 func (t *slab) bucket(it *item) uint64 {
 	return t.first + hash.Reduce64(it.hash, t.buckets)*t.slabWords()
 }
 
-// lock waits until this thread is the only one at a bucket.
+// lock waits until no other thread has locked the bucket, and locks it.
 func (t *slab) lock(bucket uint64) {
 	for !t.mem.CompareAndSwap(bucket+lockWord, 0, 1) {
 		runtime.Gosched()
@@ -99,7 +98,7 @@ func (t *slab) lock(bucket uint64) {
 
 func (t *slab) unlock(bucket uint64) { t.mem.Store(bucket+lockWord, 0) }
 
-// place is a slot of a slab: the words of its value's address and of its key.
+// place is a slot: the word of the value's address, and the first word of the key.
 type place struct{ value, key uint64 }
 
 func (t *slab) place(slab, slot uint64) place {
@@ -109,12 +108,12 @@ func (t *slab) place(slab, slot uint64) place {
 // search is the result of searching a chain.
 type search struct {
 	at    place
-	ok    bool  // at has the key
-	free  place // the first free slot, if its value is not 0
+	ok    bool  // the slot at holds the key
+	free  place // first free slot; none if its value word is 0
 	chain uint64
 }
 
-// search looks for a key in a bucket, and for a free slot.
+// search searches a bucket for a key and for a free slot.
 func (t *slab) search(bucket uint64, it *item) (s search) {
 	for slab := bucket; slab != 0; slab = t.mem.Load(slab + linkWord) {
 		s.chain = slab
@@ -134,7 +133,7 @@ func (t *slab) search(bucket uint64, it *item) (s search) {
 	return s
 }
 
-// get locks the bucket, unless no thread changes the index.
+// get looks up a key. It locks the bucket unless only reads run.
 func (t *slab) get(th *thread, it *item, value []byte) bool {
 	bucket := t.bucket(it)
 	if !th.alone {
@@ -161,7 +160,6 @@ func (t *slab) put(th *thread, it *item, value []byte) (inserted bool, err error
 	return err == nil, err
 }
 
-// overwrite replaces the value of a key in place.
 func (t *slab) overwrite(th *thread, at place, value []byte) {
 	log, to := &t.logs[th.number], t.mem.Load(at.value)
 	log.save(to, pm.WordsOf(t.valueSize))
@@ -170,8 +168,8 @@ func (t *slab) overwrite(th *thread, at place, value []byte) {
 	log.commit()
 }
 
-// insert takes a free slot, or one of a new slab at the end of the chain. The memory of the value
-// and of a new slab was free, so they need no log.
+// insert writes a pair to a free slot, or to a new slab at the end of the chain. The memory of the
+// value and of the new slab was free, so these need no log.
 func (t *slab) insert(th *thread, s *search, it *item, value []byte) error {
 	to, err := th.records.alloc(&t.values)
 	if err != nil {
@@ -226,7 +224,6 @@ func (t *slab) remove(th *thread, it *item) bool {
 
 func (t *slab) recycle(*thread) {}
 
-// rollback undoes operations that a crash interrupted.
 func (t *slab) rollback() {
 	for i := range t.logs {
 		t.logs[i].rollback()

@@ -2,9 +2,10 @@ package baseline
 
 import "github.com/weftgo/weft/internal/pm"
 
-// undo is the log of a thread: the number of words, then the address and the old content of each.
-// The entries are durable before the log is valid, and the log is valid before anything is changed.
-// The changes are durable before the log is invalid. An operation thus has four fences.
+// undo is the log of a thread: the number of logged words, and then the address and the old content
+// of each word. An operation has four fences. The entries are durable before the log becomes valid,
+// and the log is valid before anything changes. The changes are durable before the log becomes
+// invalid.
 type undo struct {
 	mem *pm.Memory
 	at  uint64
@@ -25,7 +26,7 @@ func (u *undo) save(word, n uint64) {
 	}
 }
 
-// validate makes the log valid. After it the words may be changed.
+// validate makes the log valid. The logged words may change afterwards.
 func (u *undo) validate() {
 	if u.off {
 		return
@@ -43,14 +44,14 @@ func (u *undo) commit() {
 	}
 }
 
-// discard invalidates the log.
 func (u *undo) discard() {
 	u.n = 0
 	u.mem.Store(u.at, 0)
 	u.mem.Fence()
 }
 
-// rollback restores the logged words, if the log is valid. It may be interrupted and repeated.
+// rollback restores the logged words if the log is valid. If rollback is interrupted, it can be
+// repeated.
 func (u *undo) rollback() {
 	for n := u.mem.Load(u.at); n > 0; n-- {
 		entry := u.at + 1 + 2*(n-1)

@@ -5,19 +5,18 @@ import (
 	"sync"
 )
 
-// units are equal pieces of a pool, for records or slabs. Free units are not recorded: units that
-// the index names are in use, and all others are free.
+// units are equal parts of a pool that hold records or slabs. The pool does not record which units
+// are free: a unit is in use if the index contains its address.
 type units struct {
-	first, words, n uint64 // the first word; words per unit; number of units
+	first, words, n uint64 // first word; words per unit; number of units
 
 	mu   sync.Mutex
-	next uint64   // units from here on have never been used
-	free []uint64 // free ones among the others
+	next uint64   // units from next on have never been used
+	free []uint64 // free units below next
 }
 
 func (u *units) word(i uint64) uint64 { return u.first + i*u.words }
 
-// number returns the number of the unit that begins at a word.
 func (u *units) number(word uint64) uint64 { return (word - u.first) / u.words }
 
 // alloc returns the first words of up to count units.
@@ -33,7 +32,7 @@ func (u *units) alloc(count int) (words []uint64) {
 	return words
 }
 
-// rebuild determines the free units from the used ones.
+// rebuild determines the free units from those in use.
 func (u *units) rebuild(used []uint64) {
 	slices.Sort(used)
 	u.next, u.free = 0, nil
@@ -45,10 +44,10 @@ func (u *units) rebuild(used []uint64) {
 	}
 }
 
-// freeList holds the units of one thread.
+// freeList holds free units that belong to one thread.
 type freeList struct {
 	free  []uint64
-	stale []uint64 // other threads may still read them, until the batch ends
+	stale []uint64 // other threads may read these until the batch ends
 }
 
 // refillUnits is the number of units that a thread takes at a time.
@@ -65,7 +64,7 @@ func (s *freeList) alloc(of *units) (word uint64, err error) {
 	return word, nil
 }
 
-// recycle frees units that are no longer read.
+// recycle frees the units that other threads may have read during the last batch.
 func (s *freeList) recycle() {
 	s.free = append(s.free, s.stale...)
 	s.stale = s.stale[:0]
@@ -74,7 +73,7 @@ func (s *freeList) recycle() {
 // thread is the state of one thread that works on an index.
 type thread struct {
 	number  int
-	alone   bool // no concurrent changes
+	alone   bool // no changes run concurrently
 	records freeList
 	slabs   freeList
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // Child runs this program in a new process, with args and with env added to the environment. It
-// decodes the JSON that the child prints into result. The child shares the standard error of this
-// process.
+// decodes the JSON that the child prints into result. The child writes to the standard error of
+// this process.
 func Child(args, env []string, result any) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -26,8 +26,8 @@ func Child(args, env []string, result any) error {
 	return json.Unmarshal(out, result)
 }
 
-// Memory returns a line of Linux's /proc/PID/status in bytes: VmRSS is the resident memory of a
-// process, VmHWM its peak.
+// Memory returns the value of a line in Linux's /proc/PID/status, in bytes. VmRSS is the resident
+// memory of a process, and VmHWM its peak.
 func Memory(pid int, line string) (bytes int64, err error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -40,7 +40,7 @@ func Memory(pid int, line string) (bytes int64, err error) {
 	return bytes * 1024, nil
 }
 
-// ResetPeak sets VmHWM of a process to VmRSS.
+// ResetPeak sets the VmHWM of a process to its VmRSS.
 func ResetPeak(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }

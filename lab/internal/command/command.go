@@ -1,4 +1,4 @@
-// Package command has what the commands of this module share: exiting and reporting.
+// Package command contains code that the commands of this module share.
 package command
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Main runs a command, and exits with 1 if it fails.
+// Main runs a command. If the command fails, Main prints the error and exits with 1.
 func Main(name string, run func(args []string, stdout, stderr io.Writer) error) {
 	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
@@ -28,19 +28,19 @@ type Head struct {
 	Runs int       `json:"runs"`
 }
 
-// NewHead returns the head of a new report of a number of runs.
+// NewHead returns the head of a report on the given number of runs.
 func NewHead(runs int) Head {
 	return Head{time.Now().UTC().Truncate(time.Second), runtime.Version(), runs}
 }
 
-// WriteJSON writes a report.
+// WriteJSON writes a report as JSON.
 func WriteJSON(w io.Writer, report any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	return enc.Encode(report)
 }
 
-// Median returns the median of some numbers, and sorts them.
+// Median sorts numbers and returns their upper median.
 func Median(of []float64) float64 {
 	slices.Sort(of)
 	return of[len(of)/2]

@@ -13,15 +13,14 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// The experiments of David Farrell's article "A Simple GPU Hash Table" (2020):
-// 32-bit keys and values, a table of 2^27 slots, filled by 31 batches of 2^22
-// keys on a GTX 1060.
+// The experiments of David Farrell's article "A Simple GPU Hash Table" (2020) use 32-bit keys and
+// values. 31 batches of 2^22 keys fill a table of 2^27 slots. The article used a GTX 1060.
 const (
 	articleSlots   = 1 << 27
-	articleBatches = 31 // out of 32 that would fill the table
+	articleBatches = 31 // 32 batches would fill the table
 )
 
-// articleMilliseconds is the article's time for each batch.
+// articleMilliseconds are the article's times of the batches.
 var articleMilliseconds = []float64{
 	11.608448, 11.751424, 11.942592, 12.081120, 12.242560, 12.396448, 12.533024, 12.703328,
 	12.884512, 13.033472, 13.239296, 13.392448, 13.624000, 13.875520, 14.126528, 14.399328,
@@ -61,7 +60,7 @@ func runInsertLoad(ctx context.Context, r *runner) (err error) {
 			if err != nil {
 				return fmt.Errorf("batch %d of %d: %w", b+1, articleBatches, err)
 			}
-			if run > 0 { // the first run is the warm-up
+			if run > 0 { // the first run warms up
 				times[b] = append(times[b], t)
 			}
 		}
@@ -81,7 +80,7 @@ func runInsertLoad(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// filling is a table that is filled batch by batch.
+// filling is a table that batches fill.
 type filling struct {
 	r            *runner
 	slots, batch int
@@ -124,18 +123,16 @@ func newFilling(_ context.Context, r *runner) (f *filling, err error) {
 	return f, err
 }
 
-// insert submits batch b.
 func (f *filling) insert(b int) error {
 	lo, hi := b*f.batch, (b+1)*f.batch
 	return f.table.PutOn(f.r.stream, f.keys.Sub(lo, hi), f.vals.Sub(lo, hi))
 }
 
-// check verifies that exactly the keys of the first batches are present.
 func (f *filling) check(ctx context.Context, batches int) error {
 	return f.has(ctx, 0, batches*f.batch)
 }
 
-// has verifies that exactly the keys lo to hi-1 are present.
+// has verifies that exactly the keys [lo,hi) are present.
 func (f *filling) has(ctx context.Context, lo, hi int) error {
 	err := errors.Join(f.table.Sync(ctx), f.table.ContainsOn(f.r.stream, f.keys, f.found))
 	if err == nil && lo > 0 {
@@ -258,10 +255,10 @@ func runArticleRates(ctx context.Context, r *runner) (err error) {
 	for _, m := range []struct {
 		op      string
 		n       int
-		seconds float64 // the article's
+		seconds float64 // time in the article
 		prepare func() error
 		run     func() error
-		left    [2]int // the range of keys that are present then
+		left    [2]int // range of keys that are present afterwards
 	}{
 		{"insert", n, .210, func() error { return f.table.Clear(ctx) }, insert, [2]int{0, n}},
 		{"delete", n / 2, .064, func() error { return errors.Join(f.table.Clear(ctx), insert()) }, remove, [2]int{n / 2, n}},

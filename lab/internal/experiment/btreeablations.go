@@ -29,8 +29,8 @@ the L1 1.77 times as slow, deletions through the L1 2.4 times as fast, latch cou
 		{"TITAN V, deletions through L1", 2.4, "x"}, {"TITAN V, latch coupling", .166e6, "op/s"}, {"TITAN V, insertions", 182.9e6, "op/s"}},
 }
 
-// plotBTreeAblations draws the rate of each variant over the number of keys present or inserted,
-// and its ratio to the base.
+// plotBTreeAblations plots the rate of each variant, and its speedup over the base variant, over
+// the number of keys.
 func plotBTreeAblations(res *Result) []Plot {
 	rates := Plot{Name: "btree-ablations", Title: "Ways to change a B-tree", XLabel: "keys", YLabel: "operations per second", LogX: true, LogY: true}
 	ratios := Plot{Name: "btree-ablations-speedup", Title: "Ways to change a B-tree, over the base", XLabel: "keys", YLabel: "speedup", LogX: true, LogY: true}
@@ -52,7 +52,7 @@ func plotBTreeAblations(res *Result) []Plot {
 	return plots
 }
 
-// treeWays are launch variants on a tree.
+// treeWays holds a tree and the kernel variants that run on it.
 type treeWays struct {
 	*orderedTrial[uint32, uint32]
 	tree    *btree.Map[uint32, uint32]
@@ -61,7 +61,7 @@ type treeWays struct {
 	flags   device.Slice[bool]
 }
 
-// newTreeWays makes a number of pairs. Trees have at most n of them.
+// newTreeWays makes the given number of pairs for a tree of at most n pairs.
 func newTreeWays(r *runner, pairs, n int) (x *treeWays, err error) {
 	x = &treeWays{}
 	x.orderedTrial, err = newTrialOf(r, pairs, n, func() (maps []*orderedMap[uint32, uint32], err error) {
@@ -90,7 +90,7 @@ func (x *treeWays) free() error {
 	return errors.Join(x.orderedTrial.free(), x.out.Free(), x.flags.Free())
 }
 
-// runBTreeAblations measures trees of some sizes, beginning with an empty one.
+// runBTreeAblations measures trees of several sizes. The first is empty.
 func runBTreeAblations(ctx context.Context, r *runner) (err error) {
 	n, err := r.keys(1<<12, 1<<24, orderedBytes[uint32, uint32]())
 	if err != nil {
@@ -118,7 +118,7 @@ func runBTreeAblations(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// sized measures all variants on a tree of n pairs, into which a batch is inserted.
+// sized measures all variants on a tree of n pairs. Insertions add batch pairs.
 func (x *treeWays) sized(ctx context.Context, n, batch int) error {
 	x.n = n
 	region := regionOf(max(n, batch) * 8)
@@ -132,7 +132,6 @@ func (x *treeWays) sized(ctx context.Context, n, batch int) error {
 	return errors.Join(x.erases(ctx, n/10), x.finds(ctx, n))
 }
 
-// prepared returns a function that makes a tree of n pairs, untimed.
 func (x *treeWays) prepared(ctx context.Context) func() error {
 	if x.n == 0 {
 		return func() error { return x.m.Clear(ctx) }
@@ -164,7 +163,7 @@ func (x *treeWays) inserts(ctx context.Context, n, batch int) error {
 	}
 	for _, way := range treeways.Inserts {
 		if way == treeways.Coupled && n > 0 {
-			continue // its rate is limited by the root's latch
+			continue // the root's latch limits its rate
 		}
 		if err := measure(way.String(), func() error { return x.kernels.Insert(ctx, x.stream, x.tree, way, keys, vals) }); err != nil {
 			return err
@@ -176,7 +175,8 @@ func (x *treeWays) inserts(ctx context.Context, n, batch int) error {
 	return measure("btree", func() error { return x.m.put(x.stream, keys, vals) })
 }
 
-// against adds to a row the ratio to the rate of another structure, which has been measured before.
+// against sets the speedup in a row: its rate over the rate of another structure that has been
+// measured already.
 func (x *treeWays) against(structure, op string, rate float64, row *Row) {
 	for _, base := range x.result.Rows {
 		if base.Structure == structure && base.Op == op && base.Keys == row.Keys && x.structure != structure {
@@ -185,7 +185,6 @@ func (x *treeWays) against(structure, op string, rate float64, row *Row) {
 	}
 }
 
-// erases measures deleting a number of keys.
 func (x *treeWays) erases(ctx context.Context, removed int) error {
 	removed = max(removed, 1)
 	keys, _ := x.of(0, removed)
@@ -206,7 +205,6 @@ func (x *treeWays) erases(ctx context.Context, removed int) error {
 	return nil
 }
 
-// finds measures looking up all keys.
 func (x *treeWays) finds(ctx context.Context, n int) error {
 	if err := x.reload(ctx)(); err != nil {
 		return err

@@ -71,11 +71,11 @@ func runBTreeCache(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// nodeBytes is the size of a node with slots of 8 bytes.
+// nodeBytes is the size of a node that has slots of 8 bytes.
 const nodeBytes = 128
 
-// levelsOf returns the number of levels of a tree that was built at once. All of its nodes have the
-// same fill, so all but 1/fill of them are leaves.
+// levelsOf returns the number of levels of a tree that was built at once. All nodes of such a tree
+// are equally full, so about 1/fill of them are inner nodes.
 func levelsOf(pairs, nodes int) int {
 	fill := max(2, (pairs+nodes/2)/max(1, nodes)+1)
 	levels := 1

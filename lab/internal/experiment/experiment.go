@@ -1,11 +1,11 @@
-// Package experiment holds the named experiments of weft-bench: what each measures, at which sizes,
-// and against which limit of the hardware.
+// Package experiment holds the named experiments of weft-bench. Each has an operation to measure,
+// sizes, and a limit of the hardware to compare with.
 //
-// Each experiment measures the limits it needs in the same run (internal/roofline). It reports
-// every figure as operations per second and as a share of the limit named in its row. Keys are
-// unique and random, columns lie on the device, and the device's events take the time. Clearing is
-// not counted. The median of several runs after a warm-up is reported. The results of every timed
-// batch are checked: a wrong one ends the experiment.
+// An experiment measures its limits in the same run (internal/roofline). It reports each rate in
+// operations per second and as a share of the limit that its row names. Keys are unique and random,
+// columns lie on the device, and device events measure the time. Clearing does not count.
+// Experiments report the median of several runs after a warm-up. They check the results of every
+// timed batch, and a wrong result ends the experiment.
 package experiment
 
 import (
@@ -21,13 +21,13 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// Scale selects how much of an experiment is run.
+// Scale selects how much of an experiment runs.
 type Scale int
 
 // The scales.
 const (
 	Default Scale = iota
-	Quick         // small sizes and few settings: seconds
+	Quick         // small sizes and few settings; takes seconds
 	Full          // every width and setting
 )
 
@@ -36,47 +36,47 @@ func (s Scale) String() string {
 	return [...]string{"default", "quick", "full"}[s]
 }
 
-// Config specifies where an experiment runs, and its size.
+// Config specifies the device and the size of an experiment.
 type Config struct {
 	// Device runs the experiment. The caller keeps it open.
 	Device device.Device
-	// N is the number of keys, the largest if the experiment varies it. For simple-table1,
-	// simple-probe-length and horton-fig8 it is the number of slots, for slabhash-alloc of units,
-	// for graphs of vertices. 0 is the experiment's default for the device and the scale; on a
-	// simulated GPU a default that takes seconds.
+	// N is the number of keys, or the largest number if the experiment varies it. It counts slots
+	// in simple-table1, simple-probe-length and horton-fig8, units in slabhash-alloc, and vertices
+	// in experiments on graphs. 0 selects a default for the device and the scale; on a simulated
+	// GPU, the default takes seconds.
 	N int
 	// Scale is Default, Quick or Full.
 	Scale Scale
-	// Runs is the number of timed runs; 0 is 5 on a GPU and 3 on a CPU.
+	// Runs is the number of timed runs. 0 selects 5 on a GPU and 3 on a CPU.
 	Runs int
-	// Seed makes keys differ between seeds. Equal seeds give equal keys.
+	// Seed determines the keys. Equal seeds give equal keys.
 	Seed uint64
-	// Graphs are files of graphs, which experiments on graphs use as well.
+	// Graphs are graph files that experiments on graphs use in addition to generated graphs.
 	Graphs []string
-	// Only selects generated graphs by name for experiments on graphs; empty: all.
+	// Only names the generated graphs to use. If it is empty, experiments use all.
 	Only []string
-	// Progress, if not nil, is called with what is being measured.
+	// Progress, if not nil, receives a description of each step.
 	Progress func(step string)
 }
 
 // An Experiment is a named measurement.
 type Experiment struct {
-	// Name is the name in weft-bench run. For results of a paper, it is the paper and the number of
-	// the table or figure: awad-table3.3. Also are further names of the experiment.
+	// Name is the name in weft-bench run. For results of a paper it consists of the paper and the
+	// number of the table or figure: awad-table3.3. Also holds further names.
 	Name    string
 	Also    []string
-	Was     string // the name in results before 29 November 2026, if different
+	Was     string // name in results before 29 November 2026, if different
 	Title   string // one line
-	Doc     string // what is measured and how to read it; paragraphs
-	Default bool   // part of weft-bench run without names
+	Doc     string // paragraphs: what it measures and how to read the results
+	Default bool   // runs if weft-bench run gets no names
 	GPU     bool   // requires a GPU
 
 	run       func(ctx context.Context, r *runner) error
-	plots     func(res *Result) []Plot // nil: rows only
-	published []Published              // shown alongside
+	plots     func(res *Result) []Plot // nil if the experiment has no plots
+	published []Published              // published figures to show with the results
 }
 
-// All returns the experiments, in the order of their listing.
+// All returns all experiments in listing order.
 func All() []Experiment {
 	return []Experiment{rooflineExperiment, linearExperiment, insertLoadExperiment, probeLengthExperiment, articleRatesExperiment,
 		launchExperiment, hostExperiment, cpuExperiment, groupByExperiment, groupOnExperiment, hotKeysExperiment, sizesExperiment,
@@ -94,12 +94,12 @@ func All() []Experiment {
 		gphashRecoveryLargeExperiment}
 }
 
-// is reports whether the experiment has a name, now or in old results.
+// is reports whether the experiment has a name, including its name in old results.
 func (e Experiment) is(name string) bool {
 	return e.Name == name || slices.Contains(e.Also, name) || name != "" && e.Was == name
 }
 
-// Redraw makes the plots of a saved result.
+// Redraw computes the plots of a saved result again.
 func (res *Result) Redraw() {
 	for _, e := range All() {
 		if e.is(res.Experiment) && e.plots != nil {
@@ -108,11 +108,12 @@ func (res *Result) Redraw() {
 	}
 }
 
-// ErrUnknown reports a name without an experiment.
+// ErrUnknown means that no experiment has a name.
 var ErrUnknown = errors.New("no such experiment")
 
-// Find returns the experiments with the given names in that order, each once, or the default set
-// without names. ErrUnknown lists all names.
+// Find returns the experiments with the given names, each once, in that order. Without names it
+// returns the default experiments. For an unknown name it returns an ErrUnknown that lists all
+// names.
 func Find(names ...string) ([]Experiment, error) {
 	all := All()
 	if len(names) == 0 {
@@ -135,8 +136,8 @@ func Find(names ...string) ([]Experiment, error) {
 	return found, nil
 }
 
-// Run runs the experiment. It frees what it has allocated, also on errors. If ctx ends after the
-// first row, it returns the result so far, without plots, and the error.
+// Run runs the experiment and frees everything that it has allocated. If ctx ends after the first
+// row, Run returns the rows so far, without plots, and the error.
 func (e Experiment) Run(ctx context.Context, cfg Config) (res *Result, err error) {
 	if cfg.N < 0 || cfg.Runs < 0 {
 		return nil, fmt.Errorf("experiment %s: %w: %d keys, %d runs", e.Name, device.ErrInvalid, cfg.N, cfg.Runs)

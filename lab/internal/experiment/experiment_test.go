@@ -28,7 +28,7 @@ func testRunner(t *testing.T) *runner {
 	return r
 }
 
-// ownTests is why the race detector is not used here, except for Go's maps on all cores.
+// ownTests is the reason why tests here skip the race detector, except for Go's maps on all cores.
 const ownTests = "structures and limits run on many cores in their own tests"
 
 // tiny configures a run of milliseconds.
@@ -344,8 +344,8 @@ func TestFewKeys(t *testing.T) {
 	}
 }
 
-// The article's table gives 31 batches the times of its text: about 1.2 seconds in total, 361
-// million keys per second at first.
+// The times in the article's table agree with its text: 31 batches take about 1.2 seconds, and the
+// first inserts 361 million keys per second.
 func TestArticleFigures(t *testing.T) {
 	if len(articleMilliseconds) != articleBatches {
 		t.Fatalf("%d times for %d batches", len(articleMilliseconds), articleBatches)
@@ -360,7 +360,7 @@ func TestArticleFigures(t *testing.T) {
 	}
 }
 
-// Wherever the device fails, at one operation of three, the error is returned and nothing leaks.
+// If any third operation of the device fails, the error is returned and nothing leaks.
 func TestDeviceFailures(t *testing.T) {
 	conformance.SkipRaced(t, ownTests)
 	for _, e := range []Experiment{
@@ -432,7 +432,7 @@ func TestRebuildingWaits(t *testing.T) {
 	}
 }
 
-// A structure with wrong results gets no figure.
+// If a structure returns wrong results, the experiment fails.
 func TestWrongAnswersAreErrors(t *testing.T) {
 	r := testRunner(t)
 	c, err := newColumns[uint32, uint32](r, 100)

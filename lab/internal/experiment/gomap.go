@@ -27,11 +27,11 @@ to the builtin map with as many cores, or with one where it can use no more.`,
 
 const goMap = "builtin map"
 
-// hostPeer measures a structure of the host, for the cpu experiment.
+// hostPeer is a structure on the host that experiment cpu measures.
 type hostPeer struct {
 	structure string
 	cores     int
-	load      float64 // 0: unknown
+	load      float64 // 0 if unknown
 	insert    func() error
 	lookup    func(keys []uint64) (hits int, err error)
 	clear     func() error
@@ -51,7 +51,7 @@ func runCPU(ctx context.Context, r *runner) (err error) {
 
 	host := &runner{Config: r.Config, result: r.result} // the experiment's device may be a GPU
 	if !r.chosen && r.Scale != Full {
-		host.Runs = 1 // each takes seconds, long enough to be stable
+		host.Runs = 1 // each run takes seconds, long enough to be stable
 	}
 	defer func() { err = errors.Join(err, host.close(ctx)) }()
 	if err := host.open(all); err != nil {
@@ -74,14 +74,13 @@ func runCPU(ctx context.Context, r *runner) (err error) {
 	return c.measureLinear(ctx, all, cores)
 }
 
-// hostRun holds what the peers of the cpu experiment share.
+// hostRun holds the columns that all peers of experiment cpu use.
 type hostRun struct {
 	*runner
 	keys, vals, hits, miss, out []uint64
 	found                       []bool
 }
 
-// newHostRun measures the host's limits and makes the keys.
 func newHostRun(ctx context.Context, r *runner) (*hostRun, error) {
 	n, err := r.keys(10_000_000, 0, 64+41)
 	if err != nil {
@@ -103,7 +102,6 @@ func newHostRun(ctx context.Context, r *runner) (*hostRun, error) {
 	return c, nil
 }
 
-// measure times the operations of a peer and adds their rows.
 func (c *hostRun) measure(ctx context.Context, p hostPeer) error {
 	ops := []struct {
 		name string
@@ -164,7 +162,8 @@ func (c *hostRun) report(p hostPeer, op string, hits float64, t time.Duration) {
 	c.add(row)
 }
 
-// builtin returns the builtin map's rate with a number of cores.
+// builtin returns the builtin map's rate on the given number of cores. It returns the rate on one
+// core if the operation runs on no more.
 func (c *hostRun) builtin(op string, cores int) float64 {
 	rate := 0.
 	for _, row := range c.result.Rows {
@@ -213,7 +212,8 @@ func (c *hostRun) measureGoMap(ctx context.Context, cores int) error {
 	return c.measure(ctx, peer)
 }
 
-// lookupGoMap does the same as Get: it writes values and flags to columns, from index at on.
+// lookupGoMap looks up keys and writes values and flags to the columns, starting at row at. Map.Get
+// does the same work.
 func (c *hostRun) lookupGoMap(m map[uint64]uint64, keys []uint64, at int) (hits int) {
 	out, found := c.out[at:at+len(keys)], c.found[at:at+len(keys)]
 	for i, k := range keys {
@@ -227,7 +227,7 @@ func (c *hostRun) lookupGoMap(m map[uint64]uint64, keys []uint64, at int) (hits 
 }
 
 func (c *hostRun) measureLinear(ctx context.Context, dev device.Device, cores int) (err error) {
-	const load = .5 // the builtin map with capacity for all has a load of 0.6 on average
+	const load = .5 // the builtin map with capacity for all keys has a mean load of 0.6
 	m, err := linear.New[uint64, uint64](dev, &linear.Options{Capacity: len(c.keys), MaxLoad: load, Fixed: true, Seed: c.Seed + 1})
 	if err != nil {
 		return err

@@ -16,13 +16,13 @@ import (
 )
 
 // The experiments of the GPHash paper (Chen et al., "GPHash: An Efficient Hash Index for GPU with
-// Byte-Granularity Persistent Memory") run on pools in host memory. It stands in for persistent
-// memory, orders writes in the same way, and is faster. The paper's rates are therefore not
-// compared with ours, only figures that do not depend on the memory.
+// Byte-Granularity Persistent Memory") use pools in host memory. Host memory takes the place of
+// persistent memory. Writes have the same order, but host memory is faster. Results are therefore
+// compared only with figures of the paper that do not depend on the memory.
 
 const gphashName = "gphash"
 
-// hostMemory is the note on figures in the texts of these experiments.
+// hostMemory is a note on the memory, for the texts of these experiments.
 const hostMemory = ` The pool is a file in /dev/shm where that has room for it, else in the folder for temporary
 files: host memory stands in for persistent memory, and what an operation has done outlives the process, not the machine.
 Batches come from Go slices and go back to them, by the host's clock. Values have 128 bytes.`
@@ -30,10 +30,10 @@ Batches come from Go slices and go back to them, by the host's clock. Values hav
 // valueSize is the size of the paper's values in bytes.
 const valueSize = 128
 
-// defaultBatch is the paper's batch size, in operations.
+// defaultBatch is the paper's number of operations per batch.
 const defaultBatch = 1 << 12
 
-// byteMap is an index from byte strings to byte strings: weft's or a peer's.
+// byteMap is an index that maps byte strings to byte strings, of weft or of a peer.
 type byteMap interface {
 	Put(ctx context.Context, keys, values []byte) (inserted int, err error)
 	Get(ctx context.Context, keys, values []byte, found []bool) (hits int, err error)
@@ -42,8 +42,8 @@ type byteMap interface {
 	Close() error
 }
 
-// gphashBytes returns the maximum memory per key: twice its slot, its value and that of another
-// batch, and columns.
+// gphashBytes returns the maximum memory per key. It covers two slots, the value, another value for
+// the batch, and the columns.
 func gphashBytes(keySize int) int { return 3*slotSize(keySize) + 3*(valueSize+8) + keySize }
 
 func slotSize(keySize int) int {
@@ -53,10 +53,10 @@ func slotSize(keySize int) int {
 	return 16 + (keySize+7)/8*8
 }
 
-// gphashOptions returns the options of an index with a number of keys and a batch size. Its pool is
-// just large enough. By default it would have space to grow fourfold.
+// gphashOptions returns the options of an index for the given number of keys. Its pool is just
+// large enough; by default a pool could grow fourfold.
 func (r *runner) gphashOptions(keySize, keys, batch int) gphash.Options {
-	levels := 24 * slotSize(keySize) * keys / 10 // at a load of .85, and up to twice as many slots
+	levels := 24 * slotSize(keySize) * keys / 10 // for a load of .85, with up to twice the slots
 	values := (valueSize + 8) * (keys + batch) / 10 * 11
 	return gphash.Options{
 		KeySize: keySize, ValueSize: valueSize, Capacity: keys, Size: int64(levels + values + loose(keys)),
@@ -64,15 +64,15 @@ func (r *runner) gphashOptions(keySize, keys, batch int) gphash.Options {
 	}
 }
 
-// loose is the unused memory of small levels and value regions in their units of 1 MiB, in an index
-// for a number of keys.
+// loose returns the memory that small levels and value regions leave unused, since they come in
+// units of 1 MiB.
 func loose(keys int) int { return (16 + keys>>16) << 20 }
 
-// poolFolders returns the folders for pools, the best one first.
+// poolFolders returns the folders in which to create pools. The first is preferred.
 func poolFolders() []string { return []string{"/dev/shm", os.TempDir()} }
 
-// inPool calls create with a file name for a pool, in memory if it fits. The caller removes the
-// folder.
+// inPool creates a folder and calls create with the name of a pool in it. If the pool does not fit
+// there, inPool tries the next folder. The caller removes the folder.
 func inPool[T any](create func(path string) (T, error)) (made T, folder string, err error) {
 	for _, parent := range poolFolders() {
 		var dir string
@@ -90,7 +90,8 @@ func inPool[T any](create func(path string) (T, error)) (made T, folder string, 
 	return made, "", err
 }
 
-// unnamed makes a pool with a file that is removed when it is closed, or the process ends.
+// unnamed makes a pool and removes its file name. The pool exists until it is closed or the process
+// ends.
 func unnamed[T any](create func(path string) (T, error)) (made T, err error) {
 	made, folder, err := inPool(create)
 	if err != nil {
@@ -99,12 +100,11 @@ func unnamed[T any](create func(path string) (T, error)) (made T, err error) {
 	return made, os.RemoveAll(folder)
 }
 
-// createIndex makes an index in an unnamed pool.
 func (r *runner) createIndex(o gphash.Options) (*gphash.Index, error) {
 	return unnamed(func(path string) (*gphash.Index, error) { return gphash.Create(path, r.Device, o) })
 }
 
-// latencies returns the latency and the sum of the times of batches.
+// latencies returns the percentiles of the batches' times, and their sum.
 func latencies(times []time.Duration) (*Latency, time.Duration) {
 	sorted := slices.Sorted(slices.Values(times))
 	at := func(share float64) float64 {
@@ -117,7 +117,6 @@ func latencies(times []time.Duration) (*Latency, time.Duration) {
 	return &Latency{P50: at(.5), P99: at(.99), Max: sorted[len(sorted)-1].Seconds()}, max(sum, 1)
 }
 
-// timed returns a row of n operations in batches with the given times.
 func timed(structure, op string, keySize, n, batch int, times []time.Duration, limit string) Row {
 	l, sum := latencies(times)
 	return Row{
@@ -126,8 +125,9 @@ func timed(structure, op string, keySize, n, batch int, times []time.Duration, l
 	}
 }
 
-// poolRead, poolSwap and poolCopy return the limits of work on a pool: those of memory, or those of
-// the bus, over which a GPU reads at least a line of a value.
+// poolRead, poolSwap and poolCopy return the names of the limits for work on a pool. On a CPU these
+// are limits of memory. On a GPU they are limits of the bus, over which a read takes at least a
+// line of a value.
 func (r *runner) poolRead() string { return r.poolLimit(roofline.Read64, roofline.MappedRead128) }
 func (r *runner) poolSwap() string { return r.poolLimit(roofline.CAS64, roofline.MappedCAS64) }
 
@@ -138,8 +138,8 @@ func (r *runner) poolCopy() string {
 	return roofline.Copy
 }
 
-// busRegion is a region of host memory in which a GPU's accesses are limited by the bus, and not by
-// address translation as in larger ones. Sorted batches stay within such a region at a time.
+// busRegion is the size of a region in which the bus limits a GPU's accesses. In larger regions,
+// address translation does. Sorted batches access one such region at a time.
 const busRegion = 256 << 20
 
 func (r *runner) poolLimit(host, gpu string) string {
@@ -152,8 +152,8 @@ func (r *runner) poolLimit(host, gpu string) string {
 	return gpu
 }
 
-// mixLimit returns the limit of a mix: a random read of a line per record read, a compare-and-swap
-// per record written.
+// mixLimit returns the limit of a mix. A record read costs a random read of a line; a record
+// written costs a compare-and-swap.
 func (r *runner) mixLimit(m workload.Mix) string {
 	writes := m.Update + m.Modify
 	if m.InsertEvery > 0 {
@@ -166,12 +166,13 @@ func (r *runner) mixLimit(m workload.Mix) string {
 }
 
 // gphashLimits measures the limits in a region as large as an index of n keys. On a GPU it also
-// measures them within a part, because address translation slows scattered accesses.
+// measures them in a part of that region, because address translation slows down scattered
+// accesses.
 func (r *runner) gphashLimits(ctx context.Context, n int) error {
 	return r.poolLimits(ctx, n*(valueSize+slotSize(8)), roofline.Read64, roofline.CAS64)
 }
 
-// poolLimits measures limits in host memory, for work on any device.
+// poolLimits measures the limits of host memory for work on any device.
 func (r *runner) poolLimits(ctx context.Context, region int, names ...string) error {
 	if !r.onGPU() {
 		return r.limits(ctx, region, names...)
@@ -184,11 +185,11 @@ func (r *runner) poolLimits(ctx context.Context, region int, names ...string) er
 	return err
 }
 
-// gphashKeys returns the number of keys, limited by memory.
+// gphashKeys returns the number of keys, as far as memory suffices, and sets the common parameters.
 func (r *runner) gphashKeys(cpu, gpu, keySize int) (int, error) {
 	n, err := r.keys(cpu, gpu, gphashBytes(keySize))
 	r.result.Parameters["keys"] = n
 	r.result.Parameters["pools"] = "host memory"
-	delete(r.result.Parameters, "runs") // many calls instead
+	delete(r.result.Parameters, "runs") // rounds of many calls replace runs
 	return n, err
 }

@@ -25,14 +25,14 @@ to 15.2 % of the latency; the paper's other factors are of Optane memory and a V
 	plots: plotBaselines,
 }
 
-// persistentPeer is an index in a pool for n records, changed by batches of a size.
+// persistentPeer is one of the compared indexes. create makes it in a pool, for n records and
+// batches of the given size.
 type persistentPeer struct {
 	name    string
 	ordered bool
 	create  func(r *runner, path string, keySize, n, batch int) (deviceMap, error)
 }
 
-// in makes the index in an unnamed pool.
 func (p *persistentPeer) in(r *runner, keySize, n, batch int) (deviceMap, error) {
 	return unnamed(func(path string) (deviceMap, error) { return p.create(r, path, keySize, n, batch) })
 }
@@ -42,7 +42,7 @@ const (
 	noUndoLog = "slab, no log"
 )
 
-// persistentPeers are the compared indexes. Ratios refer to the first.
+// persistentPeers are the compared indexes. Speedups refer to the first.
 var persistentPeers = []persistentPeer{
 	{gphashName, true, func(r *runner, path string, keySize, n, batch int) (deviceMap, error) {
 		o := r.gphashOptions(keySize, n, batch)
@@ -62,7 +62,6 @@ var persistentPeers = []persistentPeer{
 	}},
 }
 
-// peerOptions returns the options of a peer for n records, changed by batches of a size.
 func (r *runner) peerOptions(keySize, n, batch int) baseline.Options {
 	record := keySize + 8 + valueSize
 	return baseline.Options{
@@ -71,7 +70,7 @@ func (r *runner) peerOptions(keySize, n, batch int) baseline.Options {
 	}
 }
 
-// peerMixes are LOAD, C and A, in this order on one index.
+// peerMixes are YCSB LOAD, C and A. They run in this order on one index.
 var peerMixes = []workload.Mix{workload.Mixes[5], workload.Mixes[2], workload.Mixes[0]}
 
 func runGPHashBaselines(ctx context.Context, r *runner) error {
@@ -92,7 +91,6 @@ func runGPHashBaselines(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// peer runs all mixes on one index.
 func (r *runner) peer(ctx context.Context, i, keySize, n int) (rows []Row, err error) {
 	p := persistentPeers[i]
 	r.step("gphash-baselines: %s, keys of %d bytes", p.name, keySize)
@@ -107,7 +105,7 @@ func (r *runner) peer(ctx context.Context, i, keySize, n int) (rows []Row, err e
 // peerOps is the number of measured operations of each mix except LOAD.
 const peerOps = 1 << 18
 
-// peerRows runs all mixes on the empty index of a session, with n records.
+// peerRows runs all mixes on the empty index of a session, which ends with n records.
 func (s *session) peerRows(ctx context.Context, name string, n int) (rows []Row, err error) {
 	batch := min(n, defaultBatch)
 	for _, mix := range peerMixes {
@@ -132,7 +130,6 @@ func (s *session) peerRows(ctx context.Context, name string, n int) (rows []Row,
 	return rows, nil
 }
 
-// plotBaselines draws the rate of each workload over the key length, by peer.
 func plotBaselines(res *Result) []Plot {
 	var plots []Plot
 	for _, row := range res.Rows {

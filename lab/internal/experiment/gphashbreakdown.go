@@ -27,12 +27,13 @@ have their turn. In the paper transfers take more than 30.1 % of the latency of 
 	plots: plotBreakdown,
 }
 
-// parted is a byteMap that reports the parts of its calls since the last report.
+// parted is a byteMap that splits its calls into parts. parts returns the parts of the calls since
+// it was called last; they add up to p50.
 type parted interface {
 	parts(p50 float64) []Part
 }
 
-// onHost is the suffix of names of indexes that run on the host.
+// onHost is the suffix in the names of indexes that run on the host.
 const onHost = ", host"
 
 func runGPHashBreakdown(ctx context.Context, r *runner) (err error) {
@@ -58,7 +59,6 @@ func runGPHashBreakdown(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// breakdown measures all indexes at one key size.
 func (r *runner) breakdown(ctx context.Context, host device.Device, keySize, n int) (err error) {
 	d, err := r.newDeviceBatches(keySize, min(n, defaultBatch))
 	if err != nil {
@@ -79,7 +79,6 @@ func (r *runner) breakdown(ctx context.Context, host device.Device, keySize, n i
 	})
 }
 
-// residentRows measures one of the indexes on the GPU.
 func (r *runner) residentRows(ctx context.Context, d *deviceBatches, p persistentPeer, n int) (rows []Row, err error) {
 	r.step("gphash-fig8: %s on the GPU, keys of %d bytes", p.name, d.keySize)
 	x, err := p.in(r, d.keySize, n, loadBatch)
@@ -90,7 +89,6 @@ func (r *runner) residentRows(ctx context.Context, d *deviceBatches, p persisten
 	return newSession(r, resident{x, d, new([]time.Duration)}, d.keySize, p.ordered).peerRows(ctx, p.name, n)
 }
 
-// assistedRows measures one of the host's indexes.
 func (r *runner) assistedRows(ctx context.Context, d *deviceBatches, h hostRows, host device.Device, p persistentPeer, n int) (rows []Row, err error) {
 	name := p.name + onHost
 	r.step("gphash-fig8: %s, keys of %d bytes", name, d.keySize)
@@ -113,7 +111,7 @@ func (m resident) parts(p50 float64) []Part {
 
 func (m *assisted) parts(p50 float64) []Part { return cut(p50, "transfer", &m.copies, "index") }
 
-// cut splits a latency into the median of times, which it clears, and the rest.
+// cut splits a latency into the median of times and the rest. It clears times.
 func cut(p50 float64, name string, times *[]time.Duration, restName string) []Part {
 	l, _ := latencies(*times)
 	*times = (*times)[:0]
@@ -121,8 +119,8 @@ func cut(p50 float64, name string, times *[]time.Duration, restName string) []Pa
 	return []Part{{name, first}, {restName, p50 - first}}
 }
 
-// splitLog splits the part of the slab hash with its log, except locating and copying, into the
-// time without a log and the log.
+// splitLog splits part "index" of the slab hash with an undo log. The part that exceeds the slab
+// hash without a log becomes part "log".
 func splitLog(rows []Row) {
 	for i := range rows {
 		baseline, ok := map[string]string{undoLog: noUndoLog, undoLog + onHost: noUndoLog + onHost}[rows[i].Structure]
@@ -139,7 +137,6 @@ func splitLog(rows []Row) {
 	}
 }
 
-// part returns a part of a row by name, or nil.
 func part(r Row, what string) *Part {
 	i := slices.IndexFunc(r.Parts, func(p Part) bool { return p.What == what })
 	if i < 0 {
@@ -148,7 +145,7 @@ func part(r Row, what string) *Part {
 	return &r.Parts[i]
 }
 
-// plotBreakdown draws the parts of each workload over the key length, by index.
+// plotBreakdown plots the parts of each workload over the key size, one line per index and part.
 func plotBreakdown(res *Result) []Plot {
 	var plots []Plot
 	for _, row := range res.Rows {

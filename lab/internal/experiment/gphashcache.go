@@ -26,21 +26,21 @@ throughput for C from 0 to 10 %, and another 16.0 from 10 to 40 %.` + onDevice +
 	plots: plotCache,
 }
 
-// hostPool is the note on pools in texts of experiments with batches on the device.
+// hostPool is a note on pools, for the texts of experiments that have batches on the device.
 const hostPool = ` The pool is a file in memory of the host, which stands in for persistent memory. Values have 128 bytes.`
 
 // cacheOps is the number of measured operations of a mix.
 const cacheOps = 1 << 20
 
-// cacheLoads is the number of loads of the cache before measuring, cacheWarm the number of lookups
-// before each.
+// cacheLoads is the number of times that the cache is loaded before a measurement. cacheWarm is the
+// number of lookups before each load.
 const (
 	cacheLoads = 4
 	cacheWarm  = 1 << 18
 )
 
-// deviceSizes returns the batch sizes on the device, up to n: the paper's, and one for which
-// launch overhead is negligible.
+// deviceSizes returns batch sizes up to n: the paper's size, and a size at which launches take
+// negligible time.
 func (r *runner) deviceSizes(n int) []int {
 	if r.Scale == Quick || n <= defaultBatch {
 		return []int{min(n, defaultBatch)}
@@ -48,7 +48,7 @@ func (r *runner) deviceSizes(n int) []int {
 	return []int{defaultBatch, min(n, 1<<16)}
 }
 
-// cacheSetting is a cache policy with its share of the buckets.
+// cacheSetting is a cache policy and the share of the buckets in the cache.
 type cacheSetting struct {
 	name   string
 	share  float64
@@ -87,17 +87,18 @@ func runGPHashCache(ctx context.Context, r *runner) (err error) {
 	})
 }
 
-// loaded is the pool of an index of n records. Each setting opens it.
+// loaded is a pool that contains an index of n records. Each setting opens it anew.
 type loaded struct {
 	*session
 	*deviceBatches
 	n            int
 	folder, path string
 	buckets      int
-	read, update *workload.Requests // C and A
+	read, update *workload.Requests // YCSB C and A
 }
 
-// loadPool loads the pool with n records, and makes columns of a number of rows.
+// loadPool makes a pool, loads n records into it, and allocates columns for batches of the given
+// number of rows.
 func (r *runner) loadPool(ctx context.Context, n, rows int, o gphash.Options) (l *loaded, err error) {
 	r.step("%s: loading %d records", r.result.Experiment, n)
 	l = &loaded{n: n}
@@ -144,7 +145,7 @@ func (l *loaded) free() (err error) {
 	return err
 }
 
-// with opens the index and calls do.
+// with opens the index, calls do, and closes the index.
 func (l *loaded) with(ctx context.Context, o gphash.OpenOptions, do func(x *gphash.Index) error) (err error) {
 	x, _, err := gphash.Open(ctx, l.path, l.deviceBatches.Device, o)
 	if err != nil {
@@ -168,7 +169,6 @@ func (s *session) warm(ctx context.Context, x *gphash.Index, reads *workload.Req
 	return nil
 }
 
-// options returns the options of an index with the cache.
 func (c *cacheSetting) options(buckets int) gphash.OpenOptions {
 	o := gphash.OpenOptions{Cache: c.share, CachePolicy: c.policy}
 	if c.share == 0 && c.name != "none" {
@@ -177,7 +177,6 @@ func (c *cacheSetting) options(buckets int) gphash.OpenOptions {
 	return o
 }
 
-// cacheRows measures both mixes with one cache.
 func (l *loaded) cacheRows(ctx context.Context, c cacheSetting) (rows []Row, err error) {
 	return rows, l.with(ctx, c.options(l.buckets), func(x *gphash.Index) error {
 		if err := l.warm(ctx, x, l.read, min(l.n, loadBatch)); err != nil {
@@ -196,7 +195,6 @@ func (l *loaded) cacheRows(ctx context.Context, c cacheSetting) (rows []Row, err
 	})
 }
 
-// cacheRow measures one mix.
 func (l *loaded) cacheRow(ctx context.Context, x *gphash.Index, c cacheSetting, mix workload.Mix, q *workload.Requests, batch int) (Row, error) {
 	ops := min(l.n, cacheOps)
 	times, err := l.run(ctx, q, ops, batch)
@@ -215,7 +213,7 @@ func (l *loaded) cacheRow(ctx context.Context, x *gphash.Index, c cacheSetting, 
 	return row, nil
 }
 
-// plotCache draws rates and hits over the cache size, by policy.
+// plotCache plots rates and cache hits over the size of the cache, one line per policy.
 func plotCache(res *Result) []Plot {
 	var plots []Plot
 	for _, row := range res.Rows {

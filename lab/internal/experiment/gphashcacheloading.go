@@ -27,7 +27,7 @@ bytes, their size. In the paper a loading takes up to hundreds of milliseconds; 
 	plots: plotCacheLoading,
 }
 
-// cachedBucket is the size of a cached bucket of 8 slots in bytes.
+// cachedBucket is the size in bytes of a cached bucket, which has 8 slots.
 const cachedBucket = 128
 
 func runGPHashCacheLoading(ctx context.Context, r *runner) (err error) {
@@ -72,10 +72,10 @@ var loadingModes = []struct {
 	concurrent bool
 }{{"beside", true}, {"stop", false}}
 
-// batchCycle repeats batches of lookups in the memory of a GPU.
+// batchCycle repeats a series of lookup batches in the memory of a GPU.
 type batchCycle struct {
 	*loaded
-	size     int // of a batch
+	size     int // rows per batch
 	batches  int
 	requests []workload.Request
 	keys     device.Slice[byte]
@@ -99,7 +99,6 @@ func (r *runner) newBatchCycle(l *loaded, size int) (c *batchCycle, err error) {
 	return c, err
 }
 
-// next runs the next batch.
 func (c *batchCycle) next(ctx context.Context, x *gphash.Index) error {
 	at := len(c.ends) % c.batches * c.size
 	d := c.deviceBatches
@@ -111,7 +110,6 @@ func (c *batchCycle) next(ctx context.Context, x *gphash.Index) error {
 	return err
 }
 
-// runCycle runs each batch once.
 func (c *batchCycle) runCycle(ctx context.Context, x *gphash.Index) error {
 	for range c.batches {
 		if err := c.next(ctx, x); err != nil {
@@ -121,13 +119,12 @@ func (c *batchCycle) runCycle(ctx context.Context, x *gphash.Index) error {
 	return nil
 }
 
-// begin clears the times.
 func (c *batchCycle) begin() error {
 	c.begun, c.ends = time.Now(), c.ends[:0]
 	return c.deviceBatches.stream.Fill(c.deviceBatches.count.Ptr(), 0, 2)
 }
 
-// loading is the time span of a load of the cache.
+// loading is the time span in which the cache was loaded.
 type loading struct {
 	from, to time.Duration
 	err      error
@@ -139,9 +136,10 @@ func (c *batchCycle) load(ctx context.Context, x *gphash.Index) loading {
 	return loading{from, time.Since(c.begun), err}
 }
 
-// measure loads the cache between two turns.
+// measure runs a cycle, loads the cache and runs another cycle. If sideBytes is set, batches
+// continue while the cache is loaded.
 func (c *batchCycle) measure(ctx context.Context, x *gphash.Index, name string, share float64, sideBytes bool) error {
-	for range 2 { // to find the hot records, and the effect of the cache
+	for range 2 { // determines the hot records and warms the cache
 		if err := errors.Join(c.begin(), c.runCycle(ctx, x), x.LoadCache(ctx)); err != nil {
 			return err
 		}
@@ -180,7 +178,8 @@ func (c *batchCycle) loadConcurrently(ctx context.Context, x *gphash.Index) (is 
 	return <-done, err
 }
 
-// check verifies that all lookups have found their keys, and the last batch its values.
+// check verifies that all lookups have found their keys, and that the last batch has found its
+// values.
 func (c *batchCycle) check(ctx context.Context) error {
 	d, hits := c.deviceBatches, make([]uint64, 1)
 	values := make([]byte, c.size*valueSize)
@@ -199,7 +198,7 @@ func (c *batchCycle) check(ctx context.Context) error {
 	return nil
 }
 
-// report adds the rows. The time of a batch is the time since the previous one.
+// report adds the rows. The time of a batch is the time since the end of the previous batch.
 func (c *batchCycle) report(ctx context.Context, x *gphash.Index, name string, share float64, is loading) error {
 	times := make([]time.Duration, len(c.ends))
 	var before, during int
@@ -243,7 +242,7 @@ func (c *batchCycle) report(ctx context.Context, x *gphash.Index, name string, s
 	return nil
 }
 
-// plotCacheLoading draws the throughput over time, one plot per size of the cache.
+// plotCacheLoading plots the throughput over time, one plot per size of the cache.
 func plotCacheLoading(res *Result) []Plot {
 	var plots []Plot
 	for _, row := range res.Rows {

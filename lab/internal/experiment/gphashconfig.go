@@ -13,14 +13,14 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// shape is the numbers of levels, hash locations and slots of an index.
+// shape is the number of levels, of hash locations per level, and of slots per bucket of an index.
 type shape struct{ levels, hashes, slots int }
 
-// String returns the paper's notation: 2L-2H-8S.
+// String returns the paper's notation, such as 2L-2H-8S.
 func (s shape) String() string { return fmt.Sprintf("%dL-%dH-%dS", s.levels, s.hashes, s.slots) }
 
-// gphashShapes returns shapes in which a key has 32 candidate slots, a warp's, except for the last
-// two. The first one is the default.
+// gphashShapes returns the shapes to measure. The first is the default. Except in the last two, a
+// key has 32 candidate slots, one per lane of a warp.
 func (r *runner) gphashShapes() []shape {
 	all := []shape{
 		{2, 2, 8}, {1, 2, 16}, {2, 1, 16}, {1, 4, 8}, {4, 1, 8}, {2, 4, 4}, {4, 2, 4}, {4, 4, 2}, {1, 2, 8}, {2, 2, 4},
@@ -31,7 +31,7 @@ func (r *runner) gphashShapes() []shape {
 	return all
 }
 
-// smallValue is the size of values where their size does not matter.
+// smallValue is the size of values in experiments in which their size does not matter.
 const smallValue = 8
 
 var gphashLoadExperiment = Experiment{
@@ -57,7 +57,7 @@ var gphashLoads = []Published{
 	{"slab hash with a log, highest load factor", .82, "load"},
 }
 
-// loadStep is the number of insertions between two readings of the load factor.
+// loadStep is the number of insertions between two reads of the load factor.
 const loadStep = 1 << 14
 
 func runGPHashLoad(ctx context.Context, r *runner) error {
@@ -93,15 +93,14 @@ func runGPHashLoad(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// peerLoadKeys is the number of keys for the load factors of peers.
+// peerLoadKeys is the maximum number of keys in a peer whose load factor is measured.
 const peerLoadKeys = 1 << 20
 
-// peerLoadOptions returns the options of a peer on the host for n keys.
 func (r *runner) peerLoadOptions(capacity, n int) baseline.Options {
 	return baseline.Options{KeySize: 8, ValueSize: smallValue, Capacity: capacity, Size: int64(512*n + 16<<20), Seed: r.Seed + 1, NoLog: true}
 }
 
-// peerLoads inserts n keys into a peer and reads its load factor.
+// peerLoads inserts n keys into a peer and records its load factor.
 func (r *runner) peerLoads(ctx context.Context, name string, x *baseline.Index, n int) error {
 	row := Row{Structure: name, Op: "insert", KeyBits: 64, ValueBits: 8 * smallValue, N: n, Batch: loadStep, Limit: r.poolSwap()}
 	for at := 0; at < n; {
@@ -131,14 +130,13 @@ func (r *runner) peerLoads(ctx context.Context, name string, x *baseline.Index, 
 // shapedOptions returns the options of an index of small values that may grow to n keys.
 func (r *runner) shapedOptions(s shape, capacity, n int) gphash.Options {
 	o := r.gphashOptions(8, capacity, 0)
-	// The previous levels, and two that are twice as large.
+	// Space for the previous levels, and for two levels that are twice as large.
 	o.Size = int64(8*slotSize(8)*n + 3*(smallValue+8)*n + 2*loose(n))
 	o.ValueSize, o.Resize = smallValue, gphash.Stop
 	o.Levels, o.Hashes, o.Slots = s.levels, s.hashes, s.slots
 	return o
 }
 
-// gphashGrowth lets an index grow and reads its load factor.
 func gphashGrowth(ctx context.Context, r *runner, s shape, n int) (err error) {
 	x, err := r.createIndex(r.shapedOptions(s, loadStep, n))
 	if err != nil {
@@ -194,7 +192,7 @@ func runGPHashConfig(ctx context.Context, r *runner) error {
 	if err := r.poolLimits(ctx, n*slotSize(8), roofline.Read64, roofline.CAS64); err != nil {
 		return err
 	}
-	r.result.Parameters["runs"] = r.Runs // of lookups
+	r.result.Parameters["runs"] = r.Runs // runs of lookups
 	for _, s := range r.gphashShapes() {
 		r.step("gphash-fig13: %v", s)
 		if err := gphashConfig(ctx, r, s, n); err != nil {
@@ -204,11 +202,10 @@ func runGPHashConfig(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// configBatch returns the number of insertions between two checks whether an index for n keys has
-// grown.
+// configBatch returns the number of insertions after which an index for n keys is checked for
+// growth.
 func configBatch(n int) int { return max(min(1<<10, n/64), 1) }
 
-// gphashConfig measures one configuration.
 func gphashConfig(ctx context.Context, r *runner, s shape, n int) (err error) {
 	row := Row{Structure: s.String(), KeyBits: 64, ValueBits: 8 * smallValue}
 	most, err := maxKeysBeforeGrowth(ctx, r, s, n)
@@ -254,13 +251,14 @@ func gphashConfig(ctx context.Context, r *runner, s shape, n int) (err error) {
 	return nil
 }
 
-// configFills bounds how often an index is filled until it does not grow. On a GPU the warps of a
-// batch race for free slots, and the keys without a slot differ between runs: with the same keys,
-// one index has grown two batches of 64 earlier than another.
+// configFills is the maximum number of attempts to fill an index that does not grow. On a GPU the
+// warps of a batch race for free slots, so the keys that find no slot differ between runs. With
+// equal keys, one index has grown two batches of 64 earlier than another.
 const configFills = 16
 
-// fillUntilStable fills indexes with most keys, and with fewer if one grows before that. fill
-// returns the number of keys before the growth. fillUntilStable returns the number that fits.
+// fillUntilStable fills indexes with n keys, or fewer if an index grows before. fill returns the
+// number of keys before the growth. fillUntilStable returns the number of keys that fit without
+// growth.
 func fillUntilStable(n, fills int, fill func(n int) (before int, err error)) (int, error) {
 	for range fills {
 		before, err := fill(n)
@@ -272,8 +270,8 @@ func fillUntilStable(n, fills int, fill func(n int) (before int, err error)) (in
 	return 0, fmt.Errorf("%w: each of %d indexes has grown with fewer keys than the one before, the last at %d", errWrong, fills, n)
 }
 
-// insertUntilGrown inserts keys in batches, up to a number or until the index grows. It returns the
-// number before that.
+// insertUntilGrown inserts up to most keys in batches, and stops when the index grows. It returns
+// the number of keys before that.
 func (g *growth) insertUntilGrown(ctx context.Context, most, batch int) (before int, err error) {
 	for g.keys < most && g.stats.Resizes == 0 {
 		before = g.keys
@@ -287,7 +285,7 @@ func (g *growth) insertUntilGrown(ctx context.Context, most, batch int) (before 
 	return before, nil
 }
 
-// maxKeysBeforeGrowth returns the number of keys of an index before the batch that makes it grow.
+// maxKeysBeforeGrowth returns the number of keys before the batch that makes an index grow.
 func maxKeysBeforeGrowth(ctx context.Context, r *runner, s shape, n int) (keys int, err error) {
 	x, err := r.createIndex(r.shapedOptions(s, n, n))
 	if err != nil {
@@ -297,7 +295,7 @@ func maxKeysBeforeGrowth(ctx context.Context, r *runner, s shape, n int) (keys i
 	return newGrowth(r, x).insertUntilGrown(ctx, math.MaxInt, configBatch(n))
 }
 
-// plotConfigs draws the rates of each operation over the highest load, one point per configuration.
+// plotConfigs plots the rates of each operation over the highest load, one point per shape.
 func plotConfigs(res *Result) []Plot {
 	var plots []Plot
 	for _, row := range res.Rows {

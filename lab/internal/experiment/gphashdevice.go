@@ -35,22 +35,22 @@ of four lines there, that of insertions copying the 160 bytes that one takes.` +
 	run: runGPHashDevice,
 }
 
-// Sizes of the run with the targets. Other runs scale in proportion.
+// Sizes of the run that has targets. Other runs scale in proportion.
 const (
 	headlineKeys  = 35 << 20
 	headlineBatch = 1 << 20
 	headlinePool  = 8 << 30
 )
 
-// headline is the state for the table, for one pool after the other.
+// headline holds the state of the experiment, which measures one pool after the other.
 type headline struct {
 	*loaded
 	run            *runner
-	batch, small   int // operations per batch, for rates and for latencies
-	nCalls, nSmall int // numbers of calls of each
+	batch, small   int // operations per batch: for rates, and for latencies
+	nCalls, nSmall int // number of calls with batches of either size
 	uniform        *workload.Requests
 	zipf, insert   *workload.Requests
-	latest         *workload.Requests // like zipf, but the hot records are the newest
+	latest         *workload.Requests // like zipf, but the newest records are the hot ones
 }
 
 func runGPHashDevice(ctx context.Context, r *runner) (err error) {
@@ -77,7 +77,6 @@ func runGPHashDevice(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// headlineCalls returns the number of batches of a row.
 func (r *runner) headlineCalls() int {
 	if r.Scale == Quick {
 		return 4
@@ -85,8 +84,8 @@ func (r *runner) headlineCalls() int {
 	return 16
 }
 
-// limits measures the limits of the bus, over the whole pool and within a region, and of memory the
-// size of a mirror.
+// limits measures the limits of the bus, in a region as large as the pool and in a small one. It
+// also measures memory in a region as large as a mirror.
 func (h *headline) limits(ctx context.Context, n int) error {
 	r := h.run
 	measure := func(region int, names ...string) (map[string]float64, error) {
@@ -123,20 +122,18 @@ func (h *headline) limits(ctx context.Context, n int) error {
 	return nil
 }
 
-// Bytes that an insertion copies over the bus: key, value, checksum, and the control word with its
-// record.
+// insertBytes is the number of bytes that an insertion copies over the bus: key, value, checksum,
+// and the control word with its record.
 const (
 	insertBytes = 160
 	writeLimit  = roofline.DeviceToHost + "_160"
 )
 
-// mirrorRegion returns a power of two of about the size of a mirror.
+// mirrorRegion returns a power of two that is about the size of a mirror.
 func mirrorRegion(n int) int { return 1 << bits.Len(uint(n*slotSize(8))) }
 
-// poolBytes returns the size of a pool for n records.
 func (h *headline) poolBytes(n int) int { return headlinePool / headlineKeys * n }
 
-// prepare makes columns for batches, and the requests.
 func (h *headline) prepare(n int) (err error) {
 	h.loaded = &loaded{n: n, session: newSession(h.run, nil, 8, true)}
 	for _, q := range []struct {
@@ -158,7 +155,7 @@ func (h *headline) prepare(n int) (err error) {
 
 // ---- pools -------------------------------------------------------------------------
 
-// inNewPool makes a pool and calls do, which opens its indexes one after the other.
+// inNewPool creates a pool, calls do, and removes the pool. do may open the pool several times.
 func (h *headline) inNewPool(o gphash.Options, do func() error) (err error) {
 	x, folder, err := inPool(func(path string) (*gphash.Index, error) {
 		h.path = path
@@ -174,7 +171,7 @@ func (h *headline) inNewPool(o gphash.Options, do func() error) (err error) {
 	return do()
 }
 
-// options returns the options of a pool with the size of the table.
+// options returns the options of a pool as large as the experiment's text says.
 func (h *headline) options(tail int) gphash.Options {
 	o := h.run.gphashOptions(8, h.n, h.batch)
 	if tail > 0 {
@@ -201,7 +198,7 @@ var (
 
 const noRounds = "no rounds"
 
-// opened opens the pool by a setting.
+// opened opens the pool by a setting and calls do.
 func (h *headline) opened(ctx context.Context, s setting, do func(x *gphash.Index) error) error {
 	h.run.step("gphash-device: %s", s.name)
 	if err := h.with(variant.Context(ctx, s.variant), s.open, do); err != nil {
@@ -210,7 +207,7 @@ func (h *headline) opened(ctx context.Context, s setting, do func(x *gphash.Inde
 	return nil
 }
 
-// operations measures the index with operations that are durable one by one.
+// operations measures an index in which each operation is durable by itself.
 func (h *headline) operations(ctx context.Context) error {
 	mirror := gphash.OpenOptions{Mirror: true}
 	return h.inNewPool(h.options(0), func() error {
@@ -231,7 +228,7 @@ func (h *headline) operations(ctx context.Context) error {
 	})
 }
 
-// atomic measures the index with batches that are durable as a whole.
+// atomic measures an index in which each batch is durable as a whole.
 func (h *headline) atomic(ctx context.Context) error {
 	tails := []struct {
 		name string
@@ -250,7 +247,6 @@ func (h *headline) atomic(ctx context.Context) error {
 	})
 }
 
-// peers measures the slab hash.
 func (h *headline) peers(ctx context.Context) error {
 	for _, p := range persistentPeers {
 		if p.name == undoLog || p.name == noUndoLog {
@@ -282,7 +278,7 @@ func (h *headline) peer(ctx context.Context, p persistentPeer) (err error) {
 
 // ---- rows ----------------------------------------------------------------------------
 
-// runs runs batches of one size, and returns the time of each call.
+// runs is a function that runs a number of batches of one size, and returns the time of each call.
 type runs func(ctx context.Context, calls, batch int) ([]time.Duration, error)
 
 func (h *headline) requests(q *workload.Requests) runs {
@@ -291,7 +287,6 @@ func (h *headline) requests(q *workload.Requests) runs {
 	}
 }
 
-// misses looks up absent records.
 func (h *headline) misses(ctx context.Context, calls, batch int) (times []time.Duration, err error) {
 	for c := range calls {
 		rows := h.begin(batch)
@@ -311,13 +306,12 @@ func (h *headline) misses(ctx context.Context, calls, batch int) (times []time.D
 	return times, nil
 }
 
-// limitOf returns the name of the limit of operations in batches of a size.
+// limitOf returns the name of the limit for batches of a size.
 type limitOf func(batch int) string
 
-// fixedLimit returns the same limit for every size.
 func fixedLimit(limit string) limitOf { return func(int) string { return limit } }
 
-// rows measures an operation in batches for rates and in batches for latencies.
+// rows measures an operation in large batches, for rates, and in small batches, for latencies.
 func (h *headline) rows(ctx context.Context, structure, op string, limit limitOf, run runs) error {
 	for _, size := range []struct{ nCalls, batch int }{{h.nCalls, h.batch}, {h.nSmall, h.small}} {
 		times, err := run(ctx, size.nCalls, size.batch)
@@ -329,7 +323,7 @@ func (h *headline) rows(ctx context.Context, structure, op string, limit limitOf
 	return nil
 }
 
-// medianRow returns a row with the rate of the median call.
+// medianRow returns a row that has the rate of the median call.
 func medianRow(structure, op string, batch int, times []time.Duration, limit string) Row {
 	row := timed(structure, op, 8, len(times)*batch, batch, times, limit)
 	row.OpsPerS = float64(batch) / max(row.Latency.P50, 1e-9)
@@ -337,7 +331,6 @@ func medianRow(structure, op string, batch int, times []time.Duration, limit str
 	return row
 }
 
-// insertions measures insertions by a setting, into an empty pool.
 func (h *headline) insertions(ctx context.Context, s setting) error {
 	return h.opened(ctx, s, func(x *gphash.Index) error {
 		if err := x.Clear(ctx); err != nil {
@@ -348,13 +341,12 @@ func (h *headline) insertions(ctx context.Context, s setting) error {
 	})
 }
 
-// fill inserts the remaining records.
 func (h *headline) fill(ctx context.Context) error {
 	_, err := h.session.run(ctx, h.insert, h.n-int(h.session.at), h.batch)
 	return err
 }
 
-// searches measures lookups in the pool with all records.
+// searches measures lookups in a pool that contains all records.
 func (h *headline) searches(ctx context.Context) error {
 	poolLimit := h.run.poolRead()
 	search := func(name, limit string) func(*gphash.Index) error {
@@ -400,13 +392,15 @@ func (h *headline) searches(ctx context.Context) error {
 
 // ---- YCSB C ----------------------------------------------------------------------------
 
-// cacheFills is the number of loads of the cache before measuring, by the reads since the last one.
+// cacheFills is the number of times that the cache is loaded before a measurement. Each load uses
+// the reads since the previous load.
 const cacheFills = 2
 
 // cacheShare is the share of the buckets, or of the values, in the cache.
 const cacheShare = .2
 
-// cached measures YCSB C with a cache of buckets, or of values, that holds the most frequent ones.
+// cached measures YCSB C while the cache holds the most frequent buckets or, with values, the most
+// frequent values.
 func (h *headline) cached(ctx context.Context, x *gphash.Index, name, op string, q *workload.Requests, values bool) error {
 	for range cacheFills {
 		if _, err := h.session.run(ctx, q, h.nCalls*h.batch, h.batch); err != nil {
@@ -431,8 +425,8 @@ func (h *headline) cached(ctx context.Context, x *gphash.Index, name, op string,
 	return err
 }
 
-// distinctLimit returns the limit of lookups with a Zipf distribution, in which each distinct
-// record of a batch is read once.
+// distinctLimit returns the limit of lookups that follow a Zipf distribution. Each distinct record
+// of a batch is read once.
 func (h *headline) distinctLimit(batch int) string {
 	share, bus := h.distinct(batch), h.run.poolRead()
 	name := fmt.Sprintf("distinct%.0f_%s", 100*share, bus)
@@ -440,8 +434,8 @@ func (h *headline) distinctLimit(batch int) string {
 	return name
 }
 
-// limitCached sets the limit of a row: a share of the values is read from GPU memory, and the
-// others over the bus.
+// limitCached sets the limit of a row in which a share of the values is read from GPU memory and
+// the others over the bus.
 func (h *headline) limitCached(row *Row, hits float64) {
 	limits, share := h.run.result.Limits, h.distinct(row.Batch)
 	memory := limits[roofline.In(roofline.Read128, mirrorRegion(h.n))]
@@ -450,7 +444,7 @@ func (h *headline) limitCached(row *Row, hits float64) {
 	row.LimitShare = row.OpsPerS / limits[row.Limit]
 }
 
-// distinct returns the share of the requests of a batch that are the first for their record.
+// distinct returns the number of distinct records in a batch over the number of requests.
 func (h *headline) distinct(batch int) float64 {
 	requests, seen := make([]workload.Request, batch), make(map[uint64]struct{}, batch)
 	h.zipf.Fill(requests, 0)
@@ -462,12 +456,12 @@ func (h *headline) distinct(batch int) float64 {
 
 // ---- targets ----------------------------------------------------------------------------
 
-// headlineTargets are the targets of the large batches: a rate in operations per second, or a ratio
-// to another row.
+// headlineTargets are the targets of the large batches. A target is a rate in operations per
+// second, or a ratio to another row.
 var headlineTargets = []struct {
 	structure, op string
 	least         float64
-	of            string // a structure; "": least is a rate
+	of            string // structure to compare with; "" if least is a rate
 }{
 	{"plain", "search", 3, "plain, unsorted"},
 	{"mirror", "search", 200e6, ""},
@@ -482,9 +476,10 @@ var headlineTargets = []struct {
 	{"atomic, tail 2^24", "insert", 3, "plain"},
 }
 
-// judge records in rows whether they reach their targets.
+// judge records in each row whether it reaches its targets.
 func judge(rows []Row) {
-	find := func(structure, op string) *Row { // the first row is that of the large batches
+	// returns the row of the large batches, which comes first
+	find := func(structure, op string) *Row {
 		i := slices.IndexFunc(rows, func(r Row) bool { return r.Structure == structure && r.Op == op })
 		if i < 0 {
 			return nil

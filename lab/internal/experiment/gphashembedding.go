@@ -27,7 +27,7 @@ are drawn: the paper's click log, Criteo's, is not part of weft.` + peersDoc + h
 }
 
 const (
-	features = 26 // categorical features of Criteo's log
+	features = 26 // number of categorical features in Criteo's log
 	floats   = valueSize / 4
 )
 
@@ -69,32 +69,31 @@ func runGPHashEmbedding(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// embedding is a table of vectors, keyed by ids of features.
+// embedding is a table of vectors. Its keys are ids of features.
 type embedding struct {
 	*session
 	structure string
-	per       int // number of ids of each feature
+	per       int // number of ids per feature
 
-	ids   []uint64 // by sample and feature
+	ids   []uint64 // indexed by sample and feature
 	found []bool
 	sums  []float32 // one vector per sample
 }
 
-// id returns an id: the feature, followed by bits that stand for the hash of a category.
+// id returns an id. The upper 8 bits are the feature; the other bits take the place of a category's
+// hash.
 func (e *embedding) id(feature, number uint64) uint64 {
 	return feature<<56 | workload.Key[uint64](e.Seed, feature*uint64(e.per)+number)>>8
 }
 
-// element returns a float of a vector: a whole number, so that sums are exact.
+// element returns float i of the vector of an id. It is a whole number, so that sums are exact.
 func element(id uint64, i int) float32 { return float32((id>>(i%24) + uint64(i)) % 1024) }
 
-// rowsFor allocates rows for n ids.
 func (e *embedding) rowsFor(n int) {
 	e.ids, e.found = slices.Grow(e.ids[:0], n)[:n], slices.Grow(e.found[:0], n)[:n]
 	e.keys, e.vals = slices.Grow(e.keys[:0], 8*n)[:8*n], slices.Grow(e.vals[:0], valueSize*n)[:valueSize*n]
 }
 
-// load inserts all vectors.
 func (e *embedding) load(ctx context.Context) error {
 	n, there := e.per*features, 0
 	for lo := 0; lo < n; lo += loadBatch {
@@ -118,7 +117,6 @@ func (e *embedding) load(ctx context.Context) error {
 	return nil
 }
 
-// measure looks up samples in batches of one size.
 func (e *embedding) measure(ctx context.Context, batch, samples int) error {
 	zipf, err := workload.NewZipf(uint64(e.per), zipfTheta)
 	if err != nil {
@@ -156,7 +154,6 @@ func (e *embedding) measure(ctx context.Context, batch, samples int) error {
 	return nil
 }
 
-// sum adds up the vectors of each sample.
 func (e *embedding) sum() {
 	clear(e.sums)
 	for i := range e.ids {
@@ -168,7 +165,6 @@ func (e *embedding) sum() {
 	}
 }
 
-// check compares the sums with the expected ones.
 func (e *embedding) check() error {
 	for s := range len(e.ids) / features {
 		for j := range floats {

@@ -38,7 +38,8 @@ var gphashGains = []Published{
 	{"warps that work on a key together, at most", 2.041, "x"}, {"keys in their slots, at most", 1.137, "x"}, {"the cache, at most", 1.409, "x"},
 }
 
-// gphashFactors are added one after the other, except for the last two.
+// gphashFactors are the compared settings. Each adds one part to the setting before it, except the
+// last two.
 var gphashFactors = []struct {
 	name    string
 	hash    gphash.HashID
@@ -55,7 +56,7 @@ var gphashFactors = []struct {
 	{reservedKeys, gphash.Fast, gphash.OpenOptions{}, gphashkernels.Reserved},
 }
 
-// reservedKeys is the paper's form of slots, an alternative to "+ rounds".
+// reservedKeys is the setting with the paper's form of slots, an alternative to "+ rounds".
 const reservedKeys = "reserved keys"
 
 func runGPHashFactors(ctx context.Context, r *runner) (err error) {
@@ -91,18 +92,19 @@ func runGPHashFactors(ctx context.Context, r *runner) (err error) {
 // factorOps is the number of measured operations of each mix.
 const factorOps = 1 << 18
 
-// factorMixes are LOAD, C, B, A, F and D, in this order.
+// factorMixes are YCSB LOAD, C, B, A, F and D, in this order.
 var factorMixes = []workload.Mix{workload.Mixes[5], workload.Mixes[2], workload.Mixes[1], workload.Mixes[0], workload.Mixes[4], workload.Mixes[3]}
 
-// factors holds the workloads, and the state that settings share.
+// factors holds the workloads and the pools that settings share.
 type factors struct {
 	n, ops   int
 	batches  []int
-	requests []*workload.Requests // of factorMixes
+	requests []*workload.Requests // one element per mix in factorMixes
 	pools    map[gphash.HashID]*factorPools
 }
 
-// factorPools are the pools of all settings with one hash: one with all records, and one for LOAD.
+// factorPools are the pools of all settings with one hash. full contains all records; LOAD runs on
+// empty.
 type factorPools struct{ full, empty *loaded }
 
 func (f *factors) makePools(ctx context.Context, r *runner, hash gphash.HashID) (err error) {
@@ -134,7 +136,6 @@ func (f *factors) free() (err error) {
 	return err
 }
 
-// measure runs all mixes with one setting.
 func (f *factors) measure(ctx context.Context, r *runner, i int) (rows []Row, err error) {
 	c := gphashFactors[i]
 	for _, l := range []*loaded{f.pools[c.hash].empty, f.pools[c.hash].full} {
@@ -156,7 +157,7 @@ func (f *factors) measure(ctx context.Context, r *runner, i int) (rows []Row, er
 	return rows, nil
 }
 
-// mixes runs the mixes for a pool, and restores its contents.
+// mixes runs the mixes on a pool and deletes what they have inserted.
 func (f *factors) mixes(ctx context.Context, l *loaded, x *gphash.Index, name string, batch int) (rows []Row, err error) {
 	if l.n > 0 {
 		if err := l.warm(ctx, x, f.requests[1], min(l.n, loadBatch)); err != nil {
@@ -180,7 +181,7 @@ func (f *factors) mixes(ctx context.Context, l *loaded, x *gphash.Index, name st
 	return rows, nil
 }
 
-// shrink deletes the records inserted since the pool was made.
+// shrink deletes the records that were inserted after loadPool.
 func (l *loaded) shrink(ctx context.Context, x *gphash.Index) error {
 	nNew := len(l.stamps) - l.n
 	if nNew == 0 {
@@ -200,7 +201,8 @@ func (l *loaded) shrink(ctx context.Context, x *gphash.Index) error {
 	return err
 }
 
-// reopened returns an index in an unnamed pool, opened with options that creation lacks.
+// reopened returns an index in an unnamed pool. It opens the index anew, because creation lacks
+// some options.
 func (r *runner) reopened(ctx context.Context, o gphash.Options, open gphash.OpenOptions) (*gphash.Index, error) {
 	return unnamed(func(path string) (*gphash.Index, error) {
 		x, err := gphash.Create(path, r.Device, o)
@@ -215,8 +217,8 @@ func (r *runner) reopened(ctx context.Context, o gphash.Options, open gphash.Ope
 	})
 }
 
-// plotFactors draws the rate of each workload over the batch size, by setting, and the speedup of
-// each setting over the one before.
+// plotFactors plots the rate of each workload over the batch size, one line per setting. It also
+// plots the speedup of each setting over the previous one.
 func plotFactors(res *Result) []Plot {
 	var plots []Plot
 	gains := Plot{Name: res.Experiment + "-gains", Title: "Times as fast as before", XLabel: "operations of a batch", YLabel: "times", LogX: true}
@@ -226,7 +228,7 @@ func plotFactors(res *Result) []Plot {
 			return Plot{Title: "YCSB " + row.Op, XLabel: "operations of a batch", YLabel: "operations per second", LogX: true}
 		}).point(row.Structure, float64(row.Batch), row.OpsPerS)
 		call := fmt.Sprint(row.Op, row.Batch)
-		// Alternatives to the cache and to rounds.
+		// Alternatives to the cache and to rounds do not continue the series.
 		if row.Structure == "mirror" || row.Structure == reservedKeys {
 			continue
 		}

@@ -27,7 +27,7 @@ type fencing struct {
 	variant variant.GPHash
 }
 
-// fencings returns the compared ways. Ratios refer to the first.
+// fencings returns the compared ways. Speedups refer to the first.
 func (r *runner) fencings() []fencing {
 	process := fencing{name: "process", is: gphash.Process}
 	if r.onGPU() {

@@ -103,7 +103,8 @@ func TestCacheRowsHaveHits(t *testing.T) {
 	}
 }
 
-// Every batch is before, during or after the loading. One that waits for the loading takes as long.
+// Every batch is before, during or after the loading. A batch that waits for the loading takes as
+// long as the loading.
 func TestLoadingAccountsForAllBatches(t *testing.T) {
 	type of struct{ structure, op string }
 	rows := map[of]Row{}
@@ -160,7 +161,7 @@ func TestCarouselNoticesWrongAnswers(t *testing.T) {
 	}
 }
 
-// On a GPU gphash-fences compares two kinds of kernels, and not one with itself.
+// On a GPU gphash-fences compares two different kinds of kernels.
 func TestFencesOnGPU(t *testing.T) {
 	rows := map[string]int{}
 	res := simulated(t, gphashFencesExperiment)

@@ -11,15 +11,15 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// growth inserts keys into an index that grows: those of the counters 0, 1, 2, …, with 8 bytes
-// each, and values derived from them.
+// growth inserts keys into an index that grows. The keys have 8 bytes and derive from the counters
+// 0, 1, 2 and so on. Values derive from keys.
 type growth struct {
 	*runner
 	index     *gphash.Index
 	valueSize int
 
-	keys    int     // number of inserted keys
-	seconds float64 // time of the insertions
+	keys    int     // number of keys inserted
+	seconds float64 // total time of the insertions
 	stats   gphash.Stats
 
 	numbers   []uint64
@@ -32,7 +32,7 @@ func newGrowth(r *runner, x *gphash.Index) *growth {
 	return &growth{runner: r, index: x, valueSize: x.ValueSize()}
 }
 
-// column makes n keys, of the counters at(i).
+// column makes n keys, which derive from the counters at(0) to at(n-1).
 func (g *growth) column(n int, at func(i uint64) uint64) {
 	g.numbers = slices.Grow(g.numbers[:0], n)[:n]
 	for i := range g.numbers {
@@ -48,7 +48,7 @@ func (g *growth) column(n int, at func(i uint64) uint64) {
 
 func (g *growth) value(i int) []byte { return g.vals[i*g.valueSize : (i+1)*g.valueSize] }
 
-// insert inserts the next n keys and returns the time.
+// insert inserts the next n keys and returns the time of the call.
 func (g *growth) insert(ctx context.Context, n int) (elapsed time.Duration, err error) {
 	g.column(n, func(i uint64) uint64 { return uint64(g.keys) + i })
 	for i, k := range g.numbers {
@@ -68,7 +68,6 @@ func (g *growth) insert(ctx context.Context, n int) (elapsed time.Duration, err 
 	return elapsed, err
 }
 
-// fill inserts the next n keys in batches.
 func (g *growth) fill(ctx context.Context, n int) error {
 	for end := g.keys + n; g.keys < end; {
 		if _, err := g.insert(ctx, min(loadBatch, end-g.keys)); err != nil {
@@ -78,8 +77,8 @@ func (g *growth) fill(ctx context.Context, n int) error {
 	return nil
 }
 
-// lookups looks up as many keys as the index has, of the counters from first on in any order, in
-// batches, and returns the time. Exactly want of them must be present.
+// lookups looks up g.keys keys in batches and in random order, and returns the total time. The keys
+// derive from the counters that start at first. Exactly want of them must be present.
 func (g *growth) lookups(ctx context.Context, first uint64, want int) (elapsed time.Duration, err error) {
 	got, order := 0, workload.NewPermutation(uint64(g.keys), g.Seed)
 	for lo := 0; lo < g.keys; lo += loadBatch {

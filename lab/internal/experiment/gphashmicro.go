@@ -40,7 +40,6 @@ func runGPHashMicro(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// gphashMicro measures all operations on all indexes at one key size.
 func (r *runner) gphashMicro(ctx context.Context, keySize, n int, sizes []int) (err error) {
 	v, err := r.newRivals(keySize, sizes[len(sizes)-1])
 	if err != nil {
@@ -64,8 +63,8 @@ func (r *runner) gphashMicro(ctx context.Context, keySize, n int, sizes []int) (
 	return nil
 }
 
-// microRows measures all operations on n records of an empty index. x is the index of gphash, or
-// nil.
+// microRows measures all operations on n records in the empty index of a session. x is the index if
+// it is weft's, else nil.
 func (s *session) microRows(ctx context.Context, structure string, x *gphash.Index, n, batch int) ([]Row, error) {
 	m := &micro{session: s, n: n, size: batch, structure: structure}
 	if err := m.measure(ctx); err != nil || x == nil {
@@ -81,10 +80,10 @@ func (s *session) microRows(ctx context.Context, structure string, x *gphash.Ind
 	return m.done, err
 }
 
-// micro measures one kind of operations after the other.
+// micro measures one kind of operation after the other.
 type micro struct {
 	*session
-	n, size   int // number of records; batch size
+	n, size   int // number of records; rows per batch
 	structure string
 	done      []Row
 }
@@ -105,7 +104,7 @@ func (m *micro) measure(ctx context.Context) error {
 	return m.all(ctx, "delete", m.poolSwap(), 0, m.n, m.remove)
 }
 
-// requests measures as many requests of a mix as the index has records.
+// requests measures requests of a mix, at most as many as the index has records.
 func (m *micro) requests(ctx context.Context, mix workload.Mix) error {
 	records := uint64(m.n)
 	if mix.InsertEvery > 0 {
@@ -129,8 +128,8 @@ func (m *micro) requests(ctx context.Context, mix workload.Mix) error {
 	return nil
 }
 
-// all measures calls with the keys of n records from first on, in order. To an index, these keys
-// are as random as any.
+// all measures calls on n records in ascending order from record first on. Their keys are random,
+// so the order does not matter to an index.
 func (m *micro) all(ctx context.Context, op, limit string, first uint64, n int, call func(context.Context) error) error {
 	m.step("%s: %s, keys of %d bytes, batches of %d", m.structure, op, m.keySize, m.size)
 	var times []time.Duration

@@ -79,7 +79,7 @@ func runGPHashPageRank(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// run loads the graph and runs the iterations.
+// run loads the graph into the index, runs the iterations and checks the ranks.
 func (p *pageRank) run(ctx context.Context, structure string, want []float64) error {
 	p.step("gphash-fig10-pagerank: %s: loading", structure)
 	if err := p.load(ctx); err != nil {
@@ -94,14 +94,15 @@ func (p *pageRank) run(ctx context.Context, structure string, want []float64) er
 	return p.check(ctx, want)
 }
 
-// zipfGraph holds the edges of a graph by target vertex.
+// zipfGraph holds the edges of a graph, grouped by target.
 type zipfGraph struct {
-	first   []int    // start of the sources of each vertex, and the end
-	sources []uint32 // of the edges
-	out     []uint32 // degrees
+	first   []int    // index of each vertex's first source, and then the number of edges
+	sources []uint32 // sources of the edges
+	out     []uint32 // out-degrees
 }
 
-// drawGraph draws a graph of n vertices. Both ends of an edge are skewed, independently.
+// drawGraph draws a graph of n vertices. Both ends of an edge follow Zipf distributions that are
+// independent.
 func drawGraph(seed uint64, n, edges int) (*zipfGraph, error) {
 	zipf, err := workload.NewZipf(uint64(n), degreeTheta)
 	if err != nil {
@@ -129,10 +130,9 @@ func drawGraph(seed uint64, n, edges int) (*zipfGraph, error) {
 
 func (g *zipfGraph) vertices() int { return len(g.out) }
 
-// lists returns the number of records for the sources of a vertex.
+// lists returns the number of records that hold the sources of a vertex.
 func (g *zipfGraph) lists(v int) int { return (g.first[v+1] - g.first[v] + listed - 1) / listed }
 
-// records returns the number of records of the graph in an index.
 func (g *zipfGraph) records() int {
 	n := g.vertices()
 	for v := range g.vertices() {
@@ -141,7 +141,6 @@ func (g *zipfGraph) records() int {
 	return n
 }
 
-// ranks computes PageRank over slices.
 func (g *zipfGraph) ranks() []float64 {
 	now, next := make([]float64, g.vertices()), make([]float64, g.vertices())
 	for v := range now {
@@ -162,8 +161,8 @@ func (g *zipfGraph) ranks() []float64 {
 
 func rankOf(sum float64, vertices int) float64 { return (1-damping)/float64(vertices) + damping*sum }
 
-// pageRank is a graph in an index. A key is a vertex with, in its low half, 0 for the record of its
-// rank, or the number of a list, from 1 on.
+// pageRank is a graph in an index. The upper half of a key is a vertex. The lower half is 0 for the
+// record of its rank, or the number of a list of sources, from 1 on.
 type pageRank struct {
 	*session
 	graph *zipfGraph
@@ -174,7 +173,7 @@ type pageRank struct {
 	numbers []uint64
 }
 
-// Words of the record of a vertex: the ranks of even and odd iterations, and the degrees.
+// Words in the record of a vertex: two ranks, which iterations use alternately, and the degrees.
 const (
 	rankWord = 0
 	outWord  = 2
@@ -183,10 +182,8 @@ const (
 
 func (p *pageRank) begin() { p.numbers = p.numbers[:0] }
 
-// addKey adds a key to the batch.
 func (p *pageRank) addKey(vertex, list uint64) { p.numbers = append(p.numbers, vertex<<32|list) }
 
-// columns allocates the columns of the batch.
 func (p *pageRank) columns() {
 	n := len(p.numbers)
 	p.keys, p.vals = slices.Grow(p.keys[:0], 8*n)[:8*n], slices.Grow(p.vals[:0], valueSize*n)[:valueSize*n]
@@ -207,7 +204,6 @@ func (p *pageRank) rank(i, iteration int) float64 {
 	return math.Float64frombits(p.word(i, rankWord+iteration%2))
 }
 
-// load inserts the graph.
 func (p *pageRank) load(ctx context.Context) error {
 	g := p.graph
 	for v := range g.vertices() {
@@ -239,7 +235,7 @@ func (p *pageRank) load(ctx context.Context) error {
 	return err
 }
 
-// get looks up the batch. All keys must be present.
+// get looks up the keys of the batch. All must be present.
 func (p *pageRank) get(ctx context.Context) error {
 	p.columns()
 	p.ok = slices.Grow(p.ok[:0], len(p.numbers))[:len(p.numbers)]
@@ -252,15 +248,14 @@ func (p *pageRank) get(ctx context.Context) error {
 	return err
 }
 
-// put puts the batch.
 func (p *pageRank) put(ctx context.Context) (inserted int, err error) {
 	return p.inPieces(func(lo, hi int) (int, error) {
 		return p.table.Put(ctx, p.keys[8*lo:8*hi], p.vals[valueSize*lo:valueSize*hi])
 	})
 }
 
-// inPieces makes calls for the batch, of at most loadBatch rows each, measures their time, and adds
-// up their counts.
+// inPieces makes calls for at most loadBatch rows of the batch at a time. It measures each call and
+// adds up the results.
 func (p *pageRank) inPieces(call func(lo, hi int) (int, error)) (sum int, err error) {
 	for lo := 0; lo < len(p.numbers); lo += loadBatch {
 		hi := min(lo+loadBatch, len(p.numbers))
@@ -274,7 +269,6 @@ func (p *pageRank) inPieces(call func(lo, hi int) (int, error)) (sum int, err er
 	return sum, nil
 }
 
-// iterate computes new ranks of all vertices.
 func (p *pageRank) iterate(ctx context.Context, iteration int) error {
 	for lo := 0; lo < p.graph.vertices(); lo += blockSize {
 		if err := p.block(ctx, iteration, lo, min(lo+blockSize, p.graph.vertices())); err != nil {
@@ -284,7 +278,6 @@ func (p *pageRank) iterate(ctx context.Context, iteration int) error {
 	return nil
 }
 
-// block computes new ranks of some vertices.
 func (p *pageRank) block(ctx context.Context, iteration, lo, hi int) error {
 	p.begin()
 	for v := lo; v < hi; v++ {
@@ -317,7 +310,8 @@ func (p *pageRank) block(ctx context.Context, iteration, lo, hi int) error {
 	return err
 }
 
-// sums adds up the ranks of the sources of some vertices, given the numbers of the sources.
+// sums returns, for consecutive vertices from first on, the sum that the sources contribute to the
+// rank. degrees are the numbers of sources.
 func (p *pageRank) sums(ctx context.Context, iteration, first int, degrees []int) ([]float64, error) {
 	sums := make([]float64, len(degrees))
 	p.begin()
@@ -357,7 +351,6 @@ func (p *pageRank) sums(ctx context.Context, iteration, first int, degrees []int
 	return sums, nil
 }
 
-// check compares the ranks in the index with others.
 func (p *pageRank) check(ctx context.Context, want []float64) error {
 	p.begin()
 	for v := range want {

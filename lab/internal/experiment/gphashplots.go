@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// plotFor returns the plot with a name, which fresh makes if it is missing.
+// plotFor returns the plot with a name. If it is missing, plotFor adds the result of fresh.
 func plotFor(plots *[]Plot, name string, fresh func() Plot) *Plot {
 	i := slices.IndexFunc(*plots, func(p Plot) bool { return p.Name == name })
 	if i < 0 {
@@ -17,7 +17,7 @@ func plotFor(plots *[]Plot, name string, fresh func() Plot) *Plot {
 	return &(*plots)[i]
 }
 
-// lineOf returns the name of the line of an operation, with the peer if the row has one.
+// lineOf returns the name of the line that shows a row: the operation and, for a peer, the peer.
 func lineOf(row Row) string {
 	if row.Structure == gphashName {
 		return row.Op
@@ -25,8 +25,8 @@ func lineOf(row Row) string {
 	return row.Structure + ": " + row.Op
 }
 
-// plotLatencies draws the latency of calls over the throughput, for each key size. Each operation
-// of weft and of each peer is a line, and the size of batches grows along it.
+// plotLatencies plots the latency of calls over the throughput, for each key size. Each operation
+// of an index is a line, along which the batch size grows.
 func plotLatencies(res *Result) []Plot {
 	var plots []Plot
 	for _, row := range res.Rows {

@@ -32,7 +32,7 @@ which is mapping the memory into that of the GPU.` + hostMemory,
 }
 
 func runGPHashRecovery(ctx context.Context, r *runner) error {
-	n, err := r.gphashKeys(1<<19, 1<<20, 32) // of 8 bytes, and a copy
+	n, err := r.gphashKeys(1<<19, 1<<20, 32) // keys of 8 bytes, and a copy
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,6 @@ func runGPHashRecovery(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// gphashRecovery measures opening a pool with a number of keys.
 func gphashRecovery(ctx context.Context, r *runner, keys int) (err error) {
 	var path string
 	x, folder, err := inPool(func(at string) (*gphash.Index, error) {
@@ -120,13 +119,14 @@ func (o opening) parts() (parts []Part) {
 	return parts
 }
 
-// medianRun returns the median run by some time.
+// medianRun returns the run with the median duration.
 func medianRun(runs []opening, duration func(opening) time.Duration) opening {
 	sorted := slices.SortedFunc(slices.Values(runs), func(a, b opening) int { return cmp.Compare(duration(a), duration(b)) })
 	return sorted[len(sorted)/2]
 }
 
-// reopen opens the pool and closes it, or restores a crashed one. It returns the time of opening.
+// reopen opens a pool, or a copy of a crashed pool, checks all keys, and closes it. It returns the
+// time of opening.
 func (g *growth) reopen(ctx context.Context, path string, crashed, verify bool) (o opening, err error) {
 	if crashed {
 		restored := path + ".again"
@@ -151,7 +151,6 @@ func (g *growth) reopen(ctx context.Context, path string, crashed, verify bool) 
 	return o, err
 }
 
-// copyFile copies a file.
 func copyFile(to, from string) error {
 	in, err := os.Open(from)
 	if err != nil {

@@ -63,7 +63,8 @@ func runGPHashRecoveryLarge(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// crash is the file that a crash has left of an index, after a last batch that deleted keys.
+// crash is a copy of a pool's file as a crash would leave it. The last batch before the copy
+// deleted keys.
 type crash struct {
 	*growth
 	path     string
@@ -71,7 +72,7 @@ type crash struct {
 	sampling workload.Permutation
 }
 
-// crashed makes an index of n keys and copies its file while it is open.
+// crashed makes an index of n keys and copies its file while the index is open.
 func (r *runner) crashed(ctx context.Context, n int) (c *crash, err error) {
 	var path string
 	x, folder, err := inPool(func(at string) (*gphash.Index, error) {
@@ -93,13 +94,13 @@ func (r *runner) crashed(ctx context.Context, n int) (c *crash, err error) {
 	return c, nil
 }
 
-// recoveryOptions returns the options of a pool that is little larger than n keys require.
+// recoveryOptions returns the options of a pool that is slightly larger than n keys require.
 func (r *runner) recoveryOptions(n int) gphash.Options {
 	slots := 24
 	for slots/100*85+slots%100*85/100 < n {
 		slots *= 2
 	}
-	const value = 8 + 8 // with its checksum
+	const value = 8 + 8 // including its checksum
 	size := slots*slotSize(8) + (n+min(n, recoveryBatch))*value/10*11 + loose(min(n, 1<<24))
 	return gphash.Options{
 		KeySize: 8, ValueSize: 8, Capacity: n, Size: int64(size),
@@ -107,7 +108,7 @@ func (r *runner) recoveryOptions(n int) gphash.Options {
 	}
 }
 
-// build inserts n keys, and deletes some of them.
+// build inserts n keys and then deletes the last ones.
 func (c *crash) build(ctx context.Context, n int) error {
 	for c.keys < n {
 		c.step("gphash-recovery-large: %d of %d keys", c.keys, n)
@@ -138,7 +139,6 @@ func (c *crash) build(ctx context.Context, n int) error {
 	return err
 }
 
-// measure opens copies of the file.
 func (c *crash) measure(ctx context.Context, name string, o gphash.OpenOptions) error {
 	c.step("gphash-recovery-large: %s", name)
 	var runs []opening
@@ -150,7 +150,7 @@ func (c *crash) measure(ctx context.Context, name string, o gphash.OpenOptions) 
 	if err != nil {
 		return err
 	}
-	runs = runs[1:] // the first one warms up
+	runs = runs[1:] // the first run warms up
 	all := medianRun(runs, func(o opening) time.Duration { return o.elapsed })
 	recovered := medianRun(runs, opening.recovery)
 	c.add(c.row(name, "open", all.elapsed, all.parts()))
@@ -172,7 +172,7 @@ func (c *crash) row(name, op string, elapsed time.Duration, parts []Part) Row {
 	}
 }
 
-// open opens a copy of the file, verifies its contents, and removes it.
+// open opens a copy of the file, verifies its contents, and removes the copy.
 func (c *crash) open(ctx context.Context, o gphash.OpenOptions) (run opening, err error) {
 	path := c.path + ".again"
 	if err := copyFile(path, c.path); err != nil {
@@ -186,14 +186,15 @@ func (c *crash) open(ctx context.Context, o gphash.OpenOptions) (run opening, er
 	}
 	run = opening{time.Since(start), report.Times}
 	defer func() { err = errors.Join(err, x.Close()) }()
-	// Slots of deleted keys are free from the next launch on. Those of the last launch are tombs.
+	// Launches free the slots of keys that earlier launches have deleted. Only the slots of the
+	// last launch are still tombs.
 	if report.Keys != uint64(c.keys) || report.Tombs == 0 || report.Tombs > uint64(c.deleted) {
 		return run, fmt.Errorf("%w: %d keys and %d tombs were found, want %d and up to %d", errWrong, report.Keys, report.Tombs, c.keys, c.deleted)
 	}
 	return run, c.sample(ctx, x)
 }
 
-// sample looks up some keys.
+// sample looks up randomly chosen keys and checks their values.
 func (c *crash) sample(ctx context.Context, x *gphash.Index) error {
 	c.column(min(recoverySample, c.keys), c.sampling.At)
 	hits, err := x.Get(ctx, c.keyColumn, c.vals, c.found)

@@ -10,31 +10,32 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Experiments on the gain from a GPU have their batches in its memory, where a program on it has
-// them. Sessions make and check batches on the host; copying them is not timed.
+// onDevice is a note on batches in the memory of a GPU. Experiments on the gain from a GPU use such
+// batches, as a program on the GPU would. Sessions make and check batches on the host; copying them
+// is not timed.
 
 const onDevice = ` Batches lie in the memory of the GPU, and so do results; the host's clock runs until all is done.`
 
-// clocked is a byteMap that measures its last call itself, because part of it does not count.
+// clocked is a byteMap that measures its last call itself, because part of the call does not count.
 type clocked interface{ callTime() time.Duration }
 
-// deviceBatches holds what batches in the memory of a GPU need, for one index after the other.
+// deviceBatches holds the columns of batches in the memory of a GPU. Several indexes use it in
+// turn.
 type deviceBatches struct {
 	*runner
 	keySize int
 	all     deviceRows
-	count   device.Slice[uint64] // counter of a call
+	count   device.Slice[uint64] // counter that a call adds to
 	last    time.Duration        // time of the last call
 }
 
-// deviceRows holds the columns of a batch in the memory of a GPU.
+// deviceRows holds the columns of one batch in the memory of a GPU.
 type deviceRows struct {
 	kinds      device.Slice[weft.OpKind]
 	keys, vals device.Slice[byte]
 	ok         device.Slice[bool]
 }
 
-// newDeviceBatches makes columns of n rows.
 func (r *runner) newDeviceBatches(keySize, n int) (d *deviceBatches, err error) {
 	d = &deviceBatches{runner: r, keySize: keySize}
 	defer func() {
@@ -64,19 +65,18 @@ func (d *deviceBatches) free() error {
 
 func (d *deviceBatches) callTime() time.Duration { return d.last }
 
-// upload copies the first n rows of the given columns to the GPU.
+// upload copies columns of n rows to the GPU. It zeroes the counter.
 func (d *deviceBatches) upload(ctx context.Context, n int, kinds []weft.OpKind, keys, values []byte) (deviceRows, error) {
 	b := deviceRows{d.all.kinds.Sub(0, n), d.all.keys.Sub(0, n*d.keySize), d.all.vals.Sub(0, n*valueSize), d.all.ok.Sub(0, n)}
 	return b, errors.Join(b.kinds.CopyFrom(d.stream, kinds), b.keys.CopyFrom(d.stream, keys), b.vals.CopyFrom(d.stream, values),
 		d.stream.Fill(d.count.Ptr(), 0, 2), d.stream.Sync(ctx))
 }
 
-// download copies results back.
 func (d *deviceBatches) download(ctx context.Context, b deviceRows, values []byte, ok []bool) error {
 	return errors.Join(b.vals.CopyTo(ctx, d.stream, values), b.ok.CopyTo(ctx, d.stream, ok))
 }
 
-// time returns the time to submit work to the stream and to complete it.
+// time returns the time that submitting work to the stream and completing it takes.
 func (d *deviceBatches) time(ctx context.Context, submit func() error) (time.Duration, error) {
 	start := time.Now()
 	err := submit()
@@ -86,7 +86,7 @@ func (d *deviceBatches) time(ctx context.Context, submit func() error) (time.Dur
 	return time.Since(start), err
 }
 
-// deviceMap is a byteMap that also takes batches in the memory of a GPU, if it works there.
+// deviceMap is a byteMap that also accepts batches in the memory of a GPU.
 type deviceMap interface {
 	byteMap
 	PutOn(s *device.Stream, keys, values device.Slice[byte], inserted ...device.Slice[uint64]) error
@@ -97,15 +97,15 @@ type deviceMap interface {
 	Sync(ctx context.Context) error
 }
 
-// resident is an index on a GPU with batches in its memory.
+// resident is an index on a GPU whose batches lie in the memory of the GPU.
 type resident struct {
 	deviceMap
 	*deviceBatches
-	// located, if not nil, receives the time of each batch of lookups without values.
+	// located, if not nil, receives the time of a lookup without values for each batch of lookups.
 	located *[]time.Duration
 }
 
-// counted measures a call and returns its count.
+// counted measures a call and returns the count that it produced.
 func (m resident) counted(ctx context.Context, call func() error) (n int, err error) {
 	if m.last, err = m.time(ctx, call); err != nil {
 		return 0, err
@@ -166,8 +166,8 @@ type hostRows struct {
 	ok         []bool
 }
 
-// newHostRows makes as many rows as the GPU has. undo, never nil, frees them when no copy uses
-// them.
+// newHostRows allocates as many rows as d has. undo waits for copies and frees the rows; it is
+// never nil.
 func (d *deviceBatches) newHostRows() (h hostRows, undo func() error, err error) {
 	n := d.all.ok.Len()
 	all, err := d.Device.AllocHost(n * (1 + d.keySize + valueSize + 1))
@@ -181,18 +181,18 @@ func (d *deviceBatches) newHostRows() (h hostRows, undo func() error, err error)
 	return h, func() error { return errors.Join(d.stream.Sync(context.Background()), d.Device.FreeHost(all)) }, nil
 }
 
-// first returns the first n rows.
 func (h hostRows) first(n int) hostRows {
 	return hostRows{h.kinds[:n], h.keys[:n*len(h.keys)/len(h.ok)], h.vals[:n*valueSize], h.ok[:n]}
 }
 
-// transfer is a column to copy: its memory on the host and on the GPU.
+// transfer is a column to copy between host and GPU.
 type transfer struct {
 	host []byte
 	gpu  device.Ptr
 }
 
-// call measures an operation of the host between the copies of columns to and from it.
+// call copies columns to the host, does work there, and copies columns back. It measures both the
+// copies and the total.
 func (m *assisted) call(ctx context.Context, toDevice []transfer, work func() error, fromDevice []transfer) error {
 	out, err := m.copy(ctx, toDevice, func(t transfer) error { return m.stream.CopyOutAsync(t.host, t.gpu) })
 	if err != nil {
@@ -209,7 +209,6 @@ func (m *assisted) call(ctx context.Context, toDevice []transfer, work func() er
 	return err
 }
 
-// copy copies columns and returns the time.
 func (m *assisted) copy(ctx context.Context, columns []transfer, one func(transfer) error) (time.Duration, error) {
 	return m.time(ctx, func() (err error) {
 		for _, t := range columns {

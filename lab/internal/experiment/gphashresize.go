@@ -23,13 +23,13 @@ there. In the paper, too, a resize takes up to hundreds of milliseconds.` + host
 	plots: plotResizes,
 }
 
-// resizePolicies determine who moves the keys.
+// resizePolicies determine which batches move the keys.
 var resizePolicies = []struct {
 	name string
 	is   gphash.Resize
 }{{"Stop", gphash.Stop}, {"Beside", gphash.Beside}}
 
-// minResized is the smallest number of keys with which an index grows.
+// minResized is the minimum number of keys with which an index grows.
 const minResized = 64
 
 func runGPHashResize(ctx context.Context, r *runner) error {
@@ -52,7 +52,7 @@ func runGPHashResize(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// gphashResize lets an index grow, batch by batch.
+// gphashResize lets an index grow to n keys, batch by batch.
 func gphashResize(ctx context.Context, r *runner, name string, policy gphash.Resize, n int) (err error) {
 	o := r.gphashOptions(8, n, defaultBatch)
 	o.Capacity, o.Resize = min(n/8, 1<<14), policy
@@ -95,8 +95,8 @@ func gphashResize(ctx context.Context, r *runner, name string, policy gphash.Res
 	return g.verify(ctx)
 }
 
-// plotResizes draws the latency of batches over the number of keys, and the time of a resize over
-// the number of buckets it adds.
+// plotResizes plots the latency of batches over the number of keys, and the time of a resize over
+// the number of buckets that it adds.
 func plotResizes(res *Result) []Plot {
 	batches := Plot{Name: res.Experiment + "-batches", Title: "Batches while the index grows", XLabel: "keys", YLabel: "seconds", LogY: true}
 	stops := Plot{Name: res.Experiment, Title: "A resize at once", XLabel: "buckets of the new level", YLabel: "seconds", LogX: true, LogY: true}

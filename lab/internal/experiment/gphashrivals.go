@@ -10,10 +10,10 @@ import (
 	"github.com/weftgo/weft/gphash"
 )
 
-// rivals are the indexes that figures of the GPHash paper compare, for batches of one key size. On
-// a GPU these batches and their results are in its memory. The indexes work there, in place, or on
-// the host, with copies of batches and results (section 4.1: GPM-enabled and CPU-assisted). On a
-// CPU the persistent index is alone; gphash-baselines has its peers there.
+// rivals prepares the indexes that figures of the GPHash paper compare, for keys of one size. On a
+// GPU, batches and results lie in its memory. The indexes then work there in place, or on the host
+// with copies of batches and results (section 4.1: GPM-enabled and CPU-assisted). On a CPU, only
+// the persistent index is measured; gphash-baselines has its peers there.
 type rivals struct {
 	*runner
 	residence *deviceBatches // nil on a CPU
@@ -28,12 +28,12 @@ type rival struct {
 	host bool // works on the host, for a program on a GPU
 }
 
-// gphashPeer is the index with its default hash.
+// gphashPeer is weft's index with its default hash.
 var gphashPeer = persistentPeer{gphashName, true, func(r *runner, path string, keySize, n, batch int) (deviceMap, error) {
 	return gphash.Create(path, r.Device, r.gphashOptions(keySize, n, batch))
 }}
 
-// newRivals prepares indexes for batches of up to a number of rows.
+// newRivals allocates columns for batches of up to the given number of rows.
 func (r *runner) newRivals(keySize, rows int) (v *rivals, err error) {
 	v = &rivals{runner: r}
 	if !r.onGPU() {
@@ -64,7 +64,6 @@ func (r *runner) newRivals(keySize, rows int) (v *rivals, err error) {
 	return v, nil
 }
 
-// close undoes newRivals, in reverse order.
 func (v *rivals) close() (err error) {
 	for i := len(v.undo) - 1; i >= 0; i-- {
 		err = errors.Join(err, v.undo[i]())
@@ -72,7 +71,7 @@ func (v *rivals) close() (err error) {
 	return err
 }
 
-// rivalsOn returns all rivals for this kind of device. The first is the subject of experiments.
+// rivalsOn returns all rivals for this kind of device. The first is weft's index.
 func (r *runner) rivalsOn() []rival {
 	if !r.onGPU() {
 		return []rival{{gphashPeer, false}}
@@ -88,8 +87,8 @@ func (p *rival) label() string {
 	return p.name
 }
 
-// measure makes an index for n records and a batch size, in a new pool, measures it in a session,
-// and closes it. index is that of gphash, or nil.
+// measure creates an index in a new pool for n records and the given batch size, calls do with a
+// session, and closes the index. index is nil unless the index is weft's.
 func (v *rivals) measure(p rival, keySize, n, batch int, do func(s *session, index *gphash.Index) error) (err error) {
 	on := v.runner
 	if p.host {
@@ -153,7 +152,7 @@ func countTrue(all []bool) (n int) {
 	return n
 }
 
-// peersDoc is the note on peers in the texts of experiments with rivals.
+// peersDoc is a note on the peers, for the texts of experiments that have rivals.
 const peersDoc = ` On a GPU batches lie in its memory, and so do results; the clock of the host runs until all is done. The peers of gphash-baselines do the
 same there, each in a pool of its own mapped in the same way: Clevel hashing, a thread for each operation (clevel), and a slab hash with its undo log, a
 warp for each. "host" is the index, and Clevel hashing, on all cores of the host, at work for the GPU: batches are copied to it, and results back, through

@@ -14,19 +14,19 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// session runs requests on one index, batch by batch, and checks the results: each value identifies
+// session runs requests on one index, batch by batch, and checks the results. Each value identifies
 // the request that wrote it.
 type session struct {
 	*runner
 	table   byteMap
 	keySize int
-	// ordered means that operations of a batch on one key run in order. Otherwise a read may see
-	// any concurrent write.
+	// ordered means that operations on the same key in a batch run in order. Otherwise a read may
+	// see any concurrent write.
 	ordered bool
 
 	at     uint64   // number of requests so far
-	past   []phase  // their mixes
-	stamps []uint64 // by record, of the oldest write that a read may find
+	past   []phase  // series of requests so far
+	stamps []uint64 // indexed by record: stamp of the oldest write that a read may find
 	batch  []workload.Request
 	rows   []access
 	kinds  []weft.OpKind
@@ -35,24 +35,23 @@ type session struct {
 	ok     []bool
 }
 
-// phase is a series of requests that a session has run, from a number on.
+// phase is a series of requests that a session has run. The first has number from.
 type phase struct {
 	from uint64
 	of   *workload.Requests
 }
 
-// access is one operation of a batch on an index. A Modify takes two.
+// access is one row of a batch. A Modify request takes two rows.
 type access struct {
 	kind   weft.OpKind
 	record uint64
-	stamp  uint64 // written by a Put
+	stamp  uint64 // stamp that a Put writes
 }
 
 func newSession(r *runner, table byteMap, keySize int, ordered bool) *session {
 	return &session{runner: r, table: table, keySize: keySize, ordered: ordered}
 }
 
-// load inserts the first n records.
 func (s *session) load(ctx context.Context, n int) error {
 	s.stamps = slices.Grow(s.stamps[:0], n)[:n]
 	clear(s.stamps)
@@ -73,16 +72,15 @@ func (s *session) load(ctx context.Context, n int) error {
 	return nil
 }
 
-// loadBatch is the number of records inserted at a time, untimed.
+// loadBatch is the number of records per batch when load inserts records. Loading is not timed.
 const loadBatch = 1 << 16
 
-// begin allocates a batch of n rows.
+// begin makes the batch n rows long and returns the rows.
 func (s *session) begin(n int) []access {
 	s.rows = slices.Grow(s.rows[:0], n)[:n]
 	return s.rows
 }
 
-// fill makes the columns of the rows.
 func (s *session) fill() {
 	n := len(s.rows)
 	s.kinds, s.ok = slices.Grow(s.kinds[:0], n)[:n], slices.Grow(s.ok[:0], n)[:n]
@@ -99,10 +97,9 @@ func (s *session) fill() {
 	})
 }
 
-// onCores splits [0, n) into parts and runs them on all cores, so that untimed work takes little of
-// a run.
+// onCores divides [0,n) into parts and runs them on all cores. It shortens untimed work.
 func onCores(n int, part func(lo, hi int)) {
-	const minPart = 1 << 9 // about 20 us of work
+	const minPart = 1 << 9 // takes about 20 us
 	cores := max(min(runtime.GOMAXPROCS(0), n/minPart), 1)
 	var wg sync.WaitGroup
 	for c := range cores {
@@ -113,18 +110,19 @@ func onCores(n int, part func(lo, hi int)) {
 
 func (s *session) value(i int) []byte { return s.vals[i*valueSize : (i+1)*valueSize] }
 
-// run runs the next n requests in batches of one size, and returns the time of each.
+// run runs the next n requests in batches of the given size, and returns the time of each batch.
 func (s *session) run(ctx context.Context, q *workload.Requests, n, batch int) ([]time.Duration, error) {
 	return s.runFor(ctx, math.MaxInt64, q, n, batch)
 }
 
-// runBrief runs as many of n requests as fit in the time limit, and returns their number.
+// runBrief runs up to n requests within a time limit. It returns the time of each batch and the
+// number of requests.
 func (s *session) runBrief(ctx context.Context, q *workload.Requests, n, batch int) ([]time.Duration, int, error) {
 	times, err := s.runFor(ctx, s.timeLimit(), q, s.brief(n, batch), batch)
 	return times, min(s.brief(n, batch), len(times)*batch), err
 }
 
-// runFor is run with a time limit, after which no batch begins.
+// runFor acts as run, but starts no batch after the time limit.
 func (s *session) runFor(ctx context.Context, timeLimit time.Duration, q *workload.Requests, n, batch int) ([]time.Duration, error) {
 	var times []time.Duration
 	s.past = append(s.past, phase{s.at, q})
@@ -154,7 +152,7 @@ func (s *session) callTime(start time.Time) time.Duration {
 	return time.Since(start)
 }
 
-// translate makes the rows of the next n requests.
+// translate makes the rows for the next n requests.
 func (s *session) translate(q *workload.Requests, n int) {
 	s.batch = slices.Grow(s.batch[:0], n)[:n]
 	q.Fill(s.batch, s.at)
@@ -170,7 +168,7 @@ func (s *session) translate(q *workload.Requests, n int) {
 	}
 }
 
-// call runs the rows as a batch of one kind, if they have one kind, or as a mixed batch.
+// call runs the rows as one call: Get or Put if all rows have that kind, else Apply.
 func (s *session) call(ctx context.Context) error {
 	other := func(kind weft.OpKind) bool {
 		return slices.ContainsFunc(s.rows, func(op access) bool { return op.kind != kind })
@@ -189,7 +187,7 @@ func (s *session) call(ctx context.Context) error {
 	return s.table.Apply(ctx, s.kinds, s.keys, s.vals, s.ok)
 }
 
-// fresh returns the number of rows that insert a record.
+// fresh returns the number of requests in the batch that insert a record.
 func (s *session) fresh() (n int) {
 	for _, request := range s.batch {
 		if request.Action == workload.Insert {
@@ -207,7 +205,8 @@ func (s *session) check() error {
 	if i := s.firstWrong(func(i int) bool { return s.rows[i].kind == weft.OpGet && !s.plausible(i) }); i >= 0 {
 		return s.wrong(i)
 	}
-	for i := len(s.rows) - 1; i >= 0; i-- { // so that the first write of the batch remains
+	// backward, so that the first write of the batch remains
+	for i := len(s.rows) - 1; i >= 0; i-- {
 		if op := s.rows[i]; op.kind == weft.OpPut {
 			s.wrote(op)
 		}
@@ -215,7 +214,7 @@ func (s *session) check() error {
 	return nil
 }
 
-// checkOrdered is check for batches with operations on one key in order.
+// checkOrdered verifies the reads of an index that runs operations on the same key in order.
 func (s *session) checkOrdered() error {
 	finds := func(i int, stamp uint64) bool {
 		return s.ok[i] && workload.IsRecordValue(s.value(i), s.rows[i].record, stamp)
@@ -236,7 +235,7 @@ func (s *session) checkOrdered() error {
 	return nil
 }
 
-// firstWrong returns the first wrong row, or -1.
+// firstWrong returns the index of the first wrong row, or -1.
 func (s *session) firstWrong(wrong func(i int) bool) int {
 	first := atomic.Int64{}
 	first.Store(int64(len(s.rows)))
@@ -256,7 +255,7 @@ func (s *session) firstWrong(wrong func(i int) bool) int {
 	return int(first.Load())
 }
 
-// wrote records the write that a read may find from here on.
+// wrote records a write that later reads may find.
 func (s *session) wrote(op access) {
 	for uint64(len(s.stamps)) <= op.record {
 		s.stamps = append(s.stamps, 0)
@@ -264,9 +263,9 @@ func (s *session) wrote(op access) {
 	s.stamps[op.record] = op.stamp
 }
 
-// plausible reports whether a read has found a whole value that a request has written for its
-// record, and that is not too old. If a concurrent insertion may come later, it may have found
-// nothing.
+// plausible reports whether row i, a read, has a possible result. The value must be complete, a
+// request must have written it to that record, and it must not be too old. The read may find
+// nothing only if a concurrent request inserts the record.
 func (s *session) plausible(i int) bool {
 	record := s.rows[i].record
 	oldest, there := s.oldest(record)
@@ -288,8 +287,8 @@ func (s *session) plausible(i int) bool {
 	return writer.Record == record && writer.Action != workload.Read
 }
 
-// oldest returns the stamp of the oldest write of a record that a read may find, if the record was
-// present before the batch.
+// oldest returns the stamp of the oldest write of a record that a read may find. present reports
+// whether the record was present before the batch.
 func (s *session) oldest(record uint64) (stamp uint64, present bool) {
 	if record >= uint64(len(s.stamps)) {
 		return 0, false

@@ -35,7 +35,7 @@ is that of the median call over exponent 0, in the fastest of several rounds. Wh
 	plots: plotSweep("exponent of the Zipf distribution", func(row Row) float64 { return row.Theta }),
 }
 
-// sweepMixes are the mixes of both experiments: C and A.
+// sweepMixes are the mixes of both experiments: YCSB C and A.
 var sweepMixes = []workload.Mix{workload.Mixes[2], workload.Mixes[0]}
 
 func runGPHashKeySize(ctx context.Context, r *runner) error {
@@ -68,7 +68,8 @@ func runGPHashSkew(ctx context.Context, r *runner) error {
 	return r.sweep(ctx, n, len(thetas), func(i int) (keySize int, theta float64) { return 8, thetas[i] })
 }
 
-// sweep measures both mixes on all indexes, with n records each, at some points.
+// sweep measures both mixes on all indexes with n records each. at returns the key size and the
+// Zipf exponent of point i.
 func (r *runner) sweep(ctx context.Context, n, points int, at func(i int) (keySize int, theta float64)) (err error) {
 	all, sizes := r.rivalsOn(), map[int]*rivals{}
 	defer func() {
@@ -97,7 +98,8 @@ func (r *runner) sweep(ctx context.Context, n, points int, at func(i int) (keySi
 	})
 }
 
-// sweepRows measures both mixes on the empty index of a session, with n records.
+// sweepRows measures both mixes on the empty index of a session, into which it first loads n
+// records.
 func (s *session) sweepRows(ctx context.Context, structure string, n int, theta float64) (rows []Row, err error) {
 	if err := s.load(ctx, n); err != nil {
 		return nil, err
@@ -119,16 +121,16 @@ func (s *session) sweepRows(ctx context.Context, structure string, n int, theta 
 	return rows, nil
 }
 
-// inTurnsFor is the approximate time limit for measuring settings in turns.
+// inTurnsFor is the approximate time limit of inTurns.
 const inTurnsFor = 40 * time.Second
 
-// inTurns measures n settings, round by round, so that other load on the machine affects all of
-// them. It adds the rows of each setting's fastest rounds, which such load has affected least.
-// Speedups are over the first setting, by the median call. Unless the user has set the number of
-// rounds, none begins that would end after the time limit: inTurnsFor, divided by the number of
-// parts of an experiment.
+// inTurns measures n settings in rounds, so that other load on the machine affects all of them. It
+// adds the rows of each setting's fastest rounds, which such load has affected least. Speedups
+// compare the median call with the median call of the first setting. Unless the user has set the
+// number of rounds, no round begins that would end after the time limit. The limit is inTurnsFor
+// divided by the number of parts of the experiment.
 func (r *runner) inTurns(n int, measure func(i int) ([]Row, error)) error {
-	rounds := make([][][]Row, n) // by setting and row
+	rounds := make([][][]Row, n) // indexed by setting and row
 	start := time.Now()
 	for round := range r.Runs {
 		if elapsed := time.Since(start); !r.chosen && round > 0 && elapsed+elapsed/time.Duration(round) > inTurnsFor/time.Duration(max(r.parts, 1)) {
@@ -168,7 +170,7 @@ func (r *runner) inTurns(n int, measure func(i int) ([]Row, error)) error {
 	return nil
 }
 
-// plotSweep draws the rate of each operation over the variable of an experiment.
+// plotSweep returns a function that plots the rate of each operation over x of its row.
 func plotSweep(xLabel string, x func(Row) float64) func(*Result) []Plot {
 	return func(res *Result) []Plot {
 		p := Plot{Name: res.Experiment, Title: res.Title, XLabel: xLabel, YLabel: "operations per second"}

@@ -28,7 +28,6 @@ compare-and-swaps for what it writes.` + peersDoc + hostMemory,
 	plots: plotLatencies,
 }
 
-// keySizes returns the key sizes of the paper, in bytes.
 func (r *runner) keySizes() []int {
 	if r.Scale == Quick {
 		return []int{8}
@@ -36,7 +35,7 @@ func (r *runner) keySizes() []int {
 	return []int{8, 32}
 }
 
-// batchSizes returns the batch sizes of the figures, 2^10 to 2^24 in the paper, up to n.
+// batchSizes returns batch sizes up to n. The figures of the paper have 2^10 to 2^24.
 func (r *runner) batchSizes(n int) []int {
 	if r.Scale == Quick {
 		return []int{min(n, defaultBatch)}
@@ -47,7 +46,8 @@ func (r *runner) batchSizes(n int) []int {
 	return r.powers(10, n, map[Scale]int{Default: r.size(2, 5), Full: 1})
 }
 
-// paperSize returns the number of records on a GPU: the paper's, or one for a run of a minute.
+// paperSize returns the number of records on a GPU: the paper's number at full scale, else minSize,
+// with which a run takes about a minute.
 func (r *runner) paperSize(minSize int) int {
 	if r.Scale == Full {
 		return 1 << 24
@@ -55,7 +55,7 @@ func (r *runner) paperSize(minSize int) int {
 	return minSize
 }
 
-// brief returns how many of n operations in batches of one size are measured.
+// brief returns how many of n operations are measured in batches of the given size.
 func (r *runner) brief(n, batch int) int {
 	if r.Scale == Full || !r.onGPU() {
 		return n
@@ -64,8 +64,8 @@ func (r *runner) brief(n, batch int) int {
 }
 
 // timeLimit returns the approximate time limit for the calls of a row. Peers on a GPU run updates
-// of one hot key one after the other, 40,000 per second, so one of their rows would take longer
-// than all others together.
+// of one hot key one after another, 40,000 per second. Without the limit, one such row would take
+// longer than all others.
 func (r *runner) timeLimit() time.Duration {
 	if r.Scale == Full || !r.onGPU() {
 		return math.MaxInt64
@@ -97,7 +97,6 @@ func runGPHashYCSB(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// gphashYCSB measures all mixes on all indexes at one key size.
 func (r *runner) gphashYCSB(ctx context.Context, keySize, n, ops int) (err error) {
 	groups, largest := r.mixGroups(n, ops), loadBatch
 	for _, g := range groups {
@@ -125,16 +124,16 @@ func (r *runner) gphashYCSB(ctx context.Context, keySize, n, ops int) (err error
 	return nil
 }
 
-// mixGroup is a group of mixes that run one after the other at some batch sizes, on an index with n
-// records initially.
+// mixGroup is a group of mixes. They run one after the other, in batches of the given sizes, on an
+// index that starts with n records.
 type mixGroup struct {
 	mixes   []workload.Mix
 	n, ops  int
 	batches []int
 }
 
-// mixGroups returns the groups: LOAD, with a pool for each batch size; the mixes that keep the
-// number of records, in one pool; and D.
+// mixGroups returns a group for LOAD per batch size, a group of the mixes that keep the number of
+// records, and a group for D.
 func (r *runner) mixGroups(n, ops int) (all []mixGroup) {
 	for _, batch := range r.batchSizes(n) {
 		all = append(all, mixGroup{workload.Mixes[5:6], 0, n, []int{batch}})
@@ -156,7 +155,7 @@ func (g *mixGroup) records(r *runner) (int, error) {
 	return g.n + int(q.Inserts(uint64(g.ops*len(g.batches)))), nil
 }
 
-// measure runs the mixes on the empty index of a session. x is the index of gphash, or nil.
+// measure runs the mixes on the empty index of a session. x is the index if it is weft's, else nil.
 func (g *mixGroup) measure(ctx context.Context, s *session, structure string, x *gphash.Index) error {
 	s.step("gphash-fig6, %s, keys of %d bytes: loading", structure, s.keySize)
 	if err := s.load(ctx, g.n); err != nil {
@@ -190,8 +189,8 @@ func (g *mixGroup) measure(ctx context.Context, s *session, structure string, x 
 	return nil
 }
 
-// requested runs the requests of one row: all insertions, or as many operations as fit in the time
-// limit.
+// requested runs the requests of one row: all insertions of LOAD, or other operations within the
+// time limit.
 func (g *mixGroup) requested(ctx context.Context, s *session, mix workload.Mix, q *workload.Requests, batch int) (times []time.Duration, ops int, err error) {
 	if mix.InsertEvery == 1 {
 		times, err = s.run(ctx, q, g.ops, batch)

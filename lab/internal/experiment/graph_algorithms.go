@@ -22,7 +22,8 @@ The limit is reading 4 bytes for each arc. PageRank is in graph-pagerank.`,
 	},
 }
 
-// withGraph calls a function with a graph on the device, and a column for its vertices.
+// withGraph uploads a graph and allocates a column as long as host, calls run with both, and frees
+// them.
 func withGraph[T device.Elem, G interface{ Free() error }](ctx context.Context, t *graphTrial, upload func(*device.Stream) (G, error), host []T, run func(G, device.Slice[T]) error) (err error) {
 	d, err := upload(t.stream)
 	if err != nil {
@@ -55,7 +56,7 @@ func (t *graphTrial) algorithms(ctx context.Context) error {
 		}
 	}
 	w := graph.NewWeighted(t.csr, make([]uint32, t.csr.Arcs()))
-	for i, u := range t.csr.Targets() { // one weight for both directions
+	for i, u := range t.csr.Targets() { // both directions of an edge get the same weight
 		w.AllWeights()[i] = (u^t.from[i])*2654435761>>8%100 + 1
 	}
 	return errors.Join(
@@ -90,12 +91,12 @@ func (t *graphTrial) algorithms(ctx context.Context) error {
 	)
 }
 
-// vertexwise measures an algorithm with a number for each vertex.
+// vertexwise measures an algorithm that computes one number per vertex.
 func (t *graphTrial) vertexwise(ctx context.Context, op string, host func([]uint32) error, run func(*graph.DeviceCSR, device.Slice[uint32]) error) error {
 	return measured(ctx, t, op, t.csr.Upload, host, run)
 }
 
-// measured measures an algorithm on the device. Its result must equal that of the host.
+// measured measures an algorithm on the device. The result must equal the result on the host.
 func measured[T uint32 | uint64, G interface{ Free() error }](ctx context.Context, t *graphTrial, op string, upload func(*device.Stream) (G, error), host func([]T) error, run func(G, device.Slice[T]) error) error {
 	want, got := make([]T, t.csr.Vertices()), make([]T, t.csr.Vertices())
 	if err := host(want); err != nil {

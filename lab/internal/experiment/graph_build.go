@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// Table 5.5, in milliseconds, and table 5.6, in 10^6 edges per second, from batches of 2^20 on.
+// Table 5.5 in milliseconds, and table 5.6 in 10^6 edges per second, from batches of 2^20 on.
 var (
 	published55 = map[string]float64{"road_usa": 27.91, "delaunay_n20": 2.494, "rgg_n_2_20_s0": 5.053, "coAuthorsDBLP": .835, "soc-LiveJournal1": 26.176, "soc-orkut": 39.907, "hollywood-2009": 42.387}
 	published56 = []float64{841.31, 945.64, 993.82}
@@ -42,7 +42,6 @@ The limit is reading 8 bytes and writing 4 for each arc. The parameters have the
 	},
 }
 
-// builds measures all ways to build a graph.
 func (t *graphTrial) builds(ctx context.Context) error {
 	t.step("awad-table5.5: %s", t.name)
 	list := t.shuffled()
@@ -76,11 +75,10 @@ func (t *graphTrial) builds(ctx context.Context) error {
 	return errors.Join(t.incremental(ctx, g, list), g.Close())
 }
 
-// endless is the largest possible load of tables: each has one slab for 4,096 neighbors, and is
-// rehashed when it has twice as many.
+// endless is the maximum load that tables accept. Each vertex starts with one slab for 4,096
+// neighbors, and its table is rehashed at twice that number.
 const endless = 136
 
-// bulks measures one batch of all arcs.
 func (t *graphTrial) bulks(ctx context.Context, g changeableGraph, list graph.Edges) error {
 	sorted := graph.Edges{From: t.from, To: t.csr.Targets()}
 	if err := t.inBatches(ctx, g, "bulk_sorted", sorted, len(t.from), Row{}); err != nil {
@@ -89,7 +87,6 @@ func (t *graphTrial) bulks(ctx context.Context, g changeableGraph, list graph.Ed
 	return t.inBatches(ctx, g, "bulk", list, len(t.from), Row{})
 }
 
-// incremental measures insertion batch by batch.
 func (t *graphTrial) incremental(ctx context.Context, g changeableGraph, list graph.Edges) error {
 	for _, size := range t.batches(t.size(12, 20), t.size(16, 22), len(t.from)) {
 		row := Row{Batch: size}
@@ -103,13 +100,13 @@ func (t *graphTrial) incremental(ctx context.Context, g changeableGraph, list gr
 	return nil
 }
 
-// bulkGraph is an R-MAT graph with four times as many vertices as others, with 24 arcs each: 10^8
-// on a GPU.
+// bulkGraph is an R-MAT graph with four times as many vertices as other graphs and 24 arcs per
+// vertex. On a GPU it has 10^8 arcs.
 var bulkGraph = dataset{name: "rmat_24", shrink: 1, make: func(ctx context.Context, dev device.Device, n int, seed uint64) (graph.Edges, error) {
 	return rmatOf(12.25)(ctx, dev, 4*n, seed)
 }}
 
-// inBatches measures inserting a list into an empty graph.
+// inBatches measures inserting a list of edges into an empty graph, in batches of the given size.
 func (t *graphTrial) inBatches(ctx context.Context, g changeableGraph, op string, e graph.Edges, size int, row Row) (err error) {
 	from, err := device.Upload(t.stream, e.From)
 	if err != nil {
@@ -145,7 +142,7 @@ func (t *graphTrial) inBatches(ctx context.Context, g changeableGraph, op string
 	return nil
 }
 
-// bytes sets the memory per edge of a row, and the share of row memory that holds entries.
+// bytes sets the memory per edge in a row, and the share of row memory that holds entries.
 func (t *graphTrial) bytes(ctx context.Context, g changeableGraph, row *Row) error {
 	bytes, load, err := g.memory(ctx)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// Tables 5.2 and 5.3, in 10^6 edges per second, from batches of 2^16 on.
+// Tables 5.2 and 5.3 in 10^6 edges per second, from batches of 2^16 on.
 var (
 	published52 = []float64{501.33, 513.56, 591.06, 641.25, 664.52, 658.09, 646.01}
 	published53 = []float64{640.63, 886.92, 947.60, 939.98, 988.85, 1007.16, 1015.47}
@@ -42,7 +42,8 @@ The limit is random compare-and-swaps of 64 bits in a region as large as the gra
 	plots: func(res *Result) []Plot { return plotBatches(res, "delete", "graph-table5.3", "Edges deleted") },
 }
 
-// edgeBatches measures batches that insert or delete edges, and undoes them before the next run.
+// edgeBatches measures batches that insert or delete edges. It undoes each batch before the next
+// run.
 func (t *graphTrial) edgeBatches(ctx context.Context, op string, draw func(n int) graph.Edges, published []float64) error {
 	return t.layouts(ctx, true, true, func(g changeableGraph) error { return t.edgeBatchesOf(ctx, g, op, draw, published) })
 }
@@ -61,7 +62,6 @@ func (t *graphTrial) edgeBatchesOf(ctx context.Context, g changeableGraph, op st
 	return nil
 }
 
-// edgeBatch measures one batch size.
 func (t *graphTrial) edgeBatch(ctx context.Context, g changeableGraph, op string, e graph.Edges, row Row) (err error) {
 	from, err := device.Upload(t.stream, e.From)
 	if err != nil {
@@ -108,7 +108,8 @@ func (t *graphTrial) edgeBatch(ctx context.Context, g changeableGraph, op string
 	return nil
 }
 
-// seriesOf names the subject of a row: a graph, with the layout if it is not that of package graph.
+// seriesOf returns the name of a row's line: the graph and, unless the layout is that of package
+// graph, the layout.
 func seriesOf(row Row) string {
 	switch row.Structure {
 	case "graph":
@@ -119,7 +120,7 @@ func seriesOf(row Row) string {
 	return row.Graph.Name + ", " + row.Structure
 }
 
-// plotBatches draws rates over batch sizes, one line per graph.
+// plotBatches plots rates over batch sizes, one line per graph.
 func plotBatches(res *Result, op, name, title string) []Plot {
 	p := Plot{Name: name, Title: title, XLabel: "edges of a batch", YLabel: "edges per second", LogX: true, LogY: true}
 	for _, row := range res.Rows {

@@ -10,7 +10,8 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// changeableGraph has the methods that experiments need of a changing graph, in any layout.
+// changeableGraph is a graph in either layout. It has the methods that experiments on changing
+// graphs need.
 type changeableGraph interface {
 	Insert(ctx context.Context, from, to []uint32, inserted []bool) (int, error)
 	Delete(ctx context.Context, from, to []uint32, deleted []bool) (int, error)
@@ -27,10 +28,11 @@ type changeableGraph interface {
 	deleteOn(s *device.Stream, from, to device.Slice[uint32]) error
 	hasOn(s *device.Stream, from, to device.Slice[uint32], found device.Slice[bool]) error
 	insertVertices(ctx context.Context, ids []uint32) error
-	// DeleteVerticesOn counts vertices or edges. deletedOf selects the expected count.
+	// DeleteVerticesOn adds the number of deleted vertices to counts in one layout, and of deleted
+	// edges in the other. deletedOf returns whichever of its arguments is expected.
 	DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error
 	deletedOf(vertices, edges int) int
-	// memory returns the used bytes, and the share of row memory that holds entries.
+	// memory returns the number of bytes in use, and the share of row memory that holds entries.
 	memory(ctx context.Context) (bytes int, load float64, err error)
 }
 
@@ -63,7 +65,7 @@ func (g rowGraph) memory(ctx context.Context) (int, float64, error) {
 	return s.UsedBytes, min(1, 4*float64(g.Arcs())/float64(max(1, s.UsedBytes))), err
 }
 
-// slabGraph is a graph with a hash table for each vertex.
+// slabGraph is a graph with a hash table per vertex.
 type slabGraph struct {
 	*slab.Graph
 	name string
@@ -83,7 +85,7 @@ func (g slabGraph) hasOn(s *device.Stream, from, to device.Slice[uint32], found 
 	return g.HasOn(s, from, to, found)
 }
 
-// insertVertices does nothing: all vertices exist.
+// insertVertices does nothing, since all vertices exist.
 func (g slabGraph) insertVertices(context.Context, []uint32) error { return nil }
 
 func (g slabGraph) deletedOf(_, edges int) int { return edges }
@@ -100,16 +102,16 @@ func checkCount(err error, what string, n, want int) error {
 	return err
 }
 
-// tables makes a graph of hash tables, without edges.
+// tables makes a graph of hash tables without edges.
 func (t *graphTrial) tables(directed bool, load float64, name string) (slabGraph, error) {
 	g, err := slab.NewGraph(t.Device, &slab.GraphOptions{Directed: directed, Vertices: t.csr.Vertices(), MaxVertices: t.csr.Vertices(), MaxLoad: load, Seed: t.Seed | 1})
 	return slabGraph{g, name}, err
 }
 
-// slabLayout is the name of graphs of hash tables with the load of the thesis.
+// slabLayout is the name of graphs of hash tables that have the load of the thesis.
 const slabLayout = "slab-graph"
 
-// layouts measures graphs of both layouts, one after the other, with all edges or with none.
+// layouts measures a graph in each layout, with all edges if full is set, else without edges.
 func (t *graphTrial) layouts(ctx context.Context, directed, full bool, measure func(g changeableGraph) error) error {
 	for _, open := range []func() (changeableGraph, error){
 		func() (changeableGraph, error) { g, err := t.empty(directed); return g, err },
@@ -132,7 +134,6 @@ func (t *graphTrial) layouts(ctx context.Context, directed, full bool, measure f
 	return nil
 }
 
-// fill inserts all edges.
 func (t *graphTrial) fill(ctx context.Context, g changeableGraph) error {
 	if err := g.insertVertices(ctx, sequence(t.csr.Vertices())); err != nil {
 		return err
@@ -141,7 +142,6 @@ func (t *graphTrial) fill(ctx context.Context, g changeableGraph) error {
 	return err
 }
 
-// sequence returns 0 to n-1.
 func sequence(n int) []uint32 {
 	all := make([]uint32, n)
 	for i := range all {

@@ -54,7 +54,7 @@ func (t *graphTrial) pageRank(ctx context.Context) (err error) {
 	return nil
 }
 
-// iterations measures ten iterations of PageRank, and compares the ranks with those of the host.
+// iterations measures ten iterations of PageRank and compares the ranks with those on the host.
 func (t *graphTrial) iterations(ctx context.Context) error {
 	o := &algo.PageRankOptions{Iterations: 10, Tolerance: -1}
 	want, got := make([]uint64, t.csr.Vertices()), make([]uint64, t.csr.Vertices())
@@ -79,16 +79,17 @@ func (t *graphTrial) iterations(ctx context.Context) error {
 	})
 }
 
-// ranked is a changing graph with its ranks, maintained in two ways.
+// ranked is a changing graph. Its ranks are updated after each batch, and also computed anew for
+// comparison.
 type ranked struct {
 	*graphTrial
 	g       *graph.Graph
 	ranking *algo.DeviceRanking
 	ranks   []uint64
-	column  device.Slice[uint64] // receives ranks, on the device
+	column  device.Slice[uint64] // receives ranks that are computed anew
 }
 
-// begin makes the ranks that follow updates.
+// begin computes the ranks that are updated later.
 func (f *ranked) begin(ctx context.Context) (*algo.DeviceRanking, error) {
 	rows, err := f.g.CSROn(ctx, f.stream)
 	if err != nil {
@@ -101,7 +102,7 @@ func (f *ranked) begin(ctx context.Context) (*algo.DeviceRanking, error) {
 	return r, nil
 }
 
-// upload copies a list of edges to the device, with flags for those that take effect.
+// upload copies edges to the device, with a column of flags that mark the edges that take effect.
 func (f *ranked) upload(e graph.Edges) (list graph.DeviceEdges, free func() error, err error) {
 	list.From, err = device.Upload(f.stream, e.From)
 	if err == nil {
@@ -113,7 +114,7 @@ func (f *ranked) upload(e graph.Edges) (list graph.DeviceEdges, free func() erro
 	return list, func() error { return errors.Join(list.From.Free(), list.To.Free(), list.Done.Free()) }, err
 }
 
-// batch measures batches of one size, and undoes each.
+// batch measures batches of one size and undoes each.
 func (f *ranked) batch(ctx context.Context, size int) error {
 	e, empty := f.random(size), graph.DeviceEdges{}
 	list, free, err := f.upload(e)
@@ -147,7 +148,6 @@ func (f *ranked) batch(ctx context.Context, size int) error {
 	return nil
 }
 
-// back undoes the insertion of a batch.
 func (f *ranked) back(ctx context.Context, e graph.Edges, list graph.DeviceEdges) error {
 	done := make([]bool, len(e.From))
 	if err := list.Done.CopyTo(ctx, f.stream, done); err != nil {
@@ -163,8 +163,8 @@ func (f *ranked) back(ctx context.Context, e graph.Edges, list graph.DeviceEdges
 	return errors.Join(err, f.stream.Sync(ctx), free())
 }
 
-// anew computes ranks from scratch and compares: both are within 10^-6 · 0.85/0.15 of the exact
-// ones.
+// anew computes ranks from scratch and compares them with the updated ranks. Both are within 10^-6
+// · 0.85/0.15 of the exact ranks.
 func (f *ranked) anew(ctx context.Context) (time.Duration, error) {
 	start := time.Now()
 	c, err := f.g.CSROn(ctx, f.stream)

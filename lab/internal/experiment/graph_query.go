@@ -50,7 +50,6 @@ func (t *graphTrial) queriesOf(ctx context.Context, g changeableGraph) error {
 	return t.sum(ctx, g)
 }
 
-// has measures edge lookups.
 func (t *graphTrial) has(ctx context.Context, g changeableGraph, op string, e graph.Edges) (err error) {
 	there := 0
 	for i, u := range e.From {
@@ -83,7 +82,6 @@ func (t *graphTrial) has(ctx context.Context, g changeableGraph, op string, e gr
 	return nil
 }
 
-// degrees measures reading degrees.
 func (t *graphTrial) degrees(ctx context.Context, g changeableGraph, vertices []uint32) (err error) {
 	of, err := device.Upload(t.stream, vertices)
 	if err != nil {
@@ -140,7 +138,7 @@ func (t *graphTrial) rows(ctx context.Context, g changeableGraph) (err error) {
 	if err == nil {
 		err = neighbors.CopyTo(ctx, t.stream, got)
 	}
-	if g.layout() == slabLayout { // unordered
+	if g.layout() == slabLayout { // its rows are unordered
 		for v := range all {
 			slices.Sort(got[t.csr.Offsets()[v]:t.csr.Offsets()[v+1]])
 		}
@@ -155,7 +153,7 @@ func (t *graphTrial) rows(ctx context.Context, g changeableGraph) (err error) {
 	return nil
 }
 
-// sum adds up all neighbors by a user kernel.
+// sum measures a user's kernel that adds up all neighbors.
 func (t *graphTrial) sum(ctx context.Context, g changeableGraph) (err error) {
 	if t.Device.Properties().Kind == device.CPU {
 		return nil
@@ -169,7 +167,7 @@ func (t *graphTrial) sum(ctx context.Context, g changeableGraph) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.free(&sums)) }()
-	const times = 20 // View of sorted rows waits for the stream, which is then negligible
+	const times = 20 // launches; many, because View of sorted rows waits for the stream
 	reset := func() error { return t.stream.Fill(sums.Ptr(), 0, 4) }
 	elapsed, err := t.median(ctx, reset, func() error { return launch(ctx, sums, times) })
 	var got [2]uint64
@@ -190,7 +188,7 @@ func (t *graphTrial) sum(ctx context.Context, g changeableGraph) (err error) {
 	return nil
 }
 
-// summing returns a function that launches that kernel a number of times, for either layout.
+// summing returns a function that launches the kernel of sum the given number of times.
 func (t *graphTrial) summing(g changeableGraph) (func(ctx context.Context, sums device.Slice[uint64], times int) error, error) {
 	if of, ok := g.(slabGraph); ok {
 		k, err := neighbors.OpenTables(t.Device, 0)

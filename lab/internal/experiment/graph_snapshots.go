@@ -66,10 +66,11 @@ type snapshotGraph struct {
 	takeSnapshot, release func() error
 	size                  int
 	from, to              device.Slice[uint32]
-	fresh                 graph.Edges // of all batches
+	fresh                 graph.Edges // edges that the batches insert
 }
 
-// measure measures batches alongside no snapshot, one, and as many as there are batches.
+// measure measures the batches while no snapshot is open, while one is, and while a snapshot is
+// opened before each batch.
 func (h *snapshotGraph) measure(ctx context.Context) (err error) {
 	h.size = max(1, min(h.graphTrial.size(1<<12, 1<<20), h.csr.Arcs()/snapshotBatches))
 	all := h.random(snapshotBatches * h.size)
@@ -103,7 +104,7 @@ func (h *snapshotGraph) measure(ctx context.Context) (err error) {
 	return nil
 }
 
-// held measures the batches alongside a number of snapshots.
+// held measures the batches while the given number of snapshots are open.
 func (h *snapshotGraph) held(ctx context.Context, number int) (elapsed time.Duration, row Row, err error) {
 	row = Row{Batch: h.size}
 	elapsed, err = h.median(ctx, func() error {

@@ -103,7 +103,7 @@ func TestGraphFailures(t *testing.T) {
 	}
 }
 
-// A graph with wrong contents gets no figure.
+// If a graph has wrong contents, the experiment fails.
 func TestGraphWrongAnswers(t *testing.T) {
 	r := testRunner(t)
 	r.Scale = Quick

@@ -12,11 +12,11 @@ import (
 	"github.com/weftgo/weft/graph/algo"
 )
 
-// Tables 5.7 to 5.9, in milliseconds, for the thesis' hash tables; 5.8 includes sorting rows with
-// CUB.
+// Tables 5.7 to 5.9 in milliseconds, for the thesis' hash tables. Table 5.8 includes sorting rows
+// with CUB.
 var (
 	published57 = map[string]float64{"road_usa": 66.2, "delaunay_n20": 6.43, "rgg_n_2_20_s0": 23.24, "coAuthorsDBLP": 6.98, "soc-LiveJournal1": 1526, "soc-orkut": 6758, "hollywood-2009": 11060}
-	// published59 has the totals after each of five batches.
+	// published59 has the total time after each of five batches.
 	published59 = map[string][]float64{"road_usa": {64.1, 129.5, 195, 260.5, 325.8}, "hollywood-2009": {11151, 22551, 33946, 45335, 56774}}
 	published58 = map[string]float64{"road_usa": 10875, "delaunay_n20": 503.29, "rgg_n_2_20_s0": 496.85, "coAuthorsDBLP": 136.89, "soc-LiveJournal1": 2226, "soc-orkut": 1404, "hollywood-2009": 540.3}
 )
@@ -78,7 +78,7 @@ func (t *graphTrial) triangles(ctx context.Context) error {
 	return t.following(ctx, count)
 }
 
-// counted counts triangles on the device of the graph.
+// counted counts triangles on the graph's device.
 func (t *graphTrial) counted(ctx context.Context) (count uint64, err error) {
 	s, err := t.Device.NewStream()
 	if err != nil {
@@ -117,8 +117,8 @@ func (t *graphTrial) counted(ctx context.Context) (count uint64, err error) {
 	return count, err
 }
 
-// probes counts triangles by edge lookups in hash tables of a load, once. With the default load, 0,
-// batches follow on the graphs of table 5.9.
+// probes counts triangles once by edge lookups in hash tables of the given load. With load 0, the
+// default, batches follow on the graphs of table 5.9.
 func (t *graphTrial) probes(ctx context.Context, load float64, want uint64) (err error) {
 	name := slabLayout
 	if load != 0 {
@@ -153,7 +153,6 @@ func (t *graphTrial) probes(ctx context.Context, load float64, want uint64) (err
 	return nil
 }
 
-// sorts measures writing the rows of hash tables, and sorting them.
 func (t *graphTrial) sorts(ctx context.Context, g slabGraph) (err error) {
 	s, err := t.Device.NewStream()
 	if err != nil {
@@ -180,10 +179,9 @@ func (t *graphTrial) sorts(ctx context.Context, g slabGraph) (err error) {
 	return errors.Join(err, free())
 }
 
-// batchSize returns the number of edges per batch.
 func (t *graphTrial) batchSize() int { return max(1, min(t.size(1<<12, 1<<20), t.csr.Edges()/4)) }
 
-// probing inserts batches, and counts all triangles after each by lookups.
+// probing inserts batches and counts all triangles by lookups after each.
 func (t *graphTrial) probing(ctx context.Context, g slabGraph) (err error) {
 	size := t.batchSize()
 	all := t.random(insertedTimes * size)
@@ -226,7 +224,8 @@ func (t *graphTrial) probing(ctx context.Context, g slabGraph) (err error) {
 	return err
 }
 
-// following inserts batches, and counts the triangles after each in two ways.
+// following inserts batches. After each it counts the triangles that the batch adds, and all
+// triangles.
 func (t *graphTrial) following(ctx context.Context, count uint64) (err error) {
 	g, err := t.load(ctx, false)
 	if err != nil {
@@ -258,8 +257,8 @@ func (t *graphTrial) following(ctx context.Context, count uint64) (err error) {
 	return t.returning(ctx, g.Graph, size, count)
 }
 
-// returning deletes original edges, and counts the triangles that return when they are inserted
-// again.
+// returning deletes original edges, and counts the triangles that return when the edges are
+// inserted again.
 func (t *graphTrial) returning(ctx context.Context, g *graph.Graph, size int, all uint64) error {
 	edges := t.present(insertedTimes * size)
 	var follow time.Duration
@@ -285,7 +284,8 @@ func (t *graphTrial) returning(ctx context.Context, g *graph.Graph, size int, al
 	return nil
 }
 
-// batch inserts edges, and counts the triangles they close: on a GPU, from edges in its memory.
+// batch inserts edges and counts the triangles that they close. On a GPU the edges lie in its
+// memory.
 func (t *graphTrial) batch(ctx context.Context, g *graph.Graph, e graph.Edges) (insert, follow time.Duration, more uint64, err error) {
 	if _, ok := t.Device.(device.Host); !ok {
 		return t.batchOn(ctx, g, e)

@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// published54 is table 5.4, in 10^6 vertices per second, from batches of 2^16 on.
+// published54 is table 5.4 in 10^6 vertices per second, from batches of 2^16 on.
 var published54 = []float64{5.35, 9.23, 12.66, 19.21, 26.49}
 
 var graphVerticesExperiment = Experiment{
@@ -36,12 +36,11 @@ uniform has 8 edges for each vertex, between random ends. The limit is random co
 	},
 }
 
-// uniform has random edges, 16 per vertex on average, and no hubs.
+// uniform has random edges without hubs: 16 per vertex on average.
 var uniform = dataset{name: "uniform", shrink: 1, make: func(ctx context.Context, dev device.Device, n int, seed uint64) (graph.Edges, error) {
 	return gen.RMAT(ctx, dev, gen.RMATOptions{Scale: bits.Len(uint(n)) - 1, EdgeFactor: 8, A: .25, B: .25, C: .25, Seed: seed})
 }}
 
-// vertices measures batches of vertices.
 func (t *graphTrial) vertices(ctx context.Context) error {
 	for _, directed := range []bool{false, true} {
 		if err := t.layouts(ctx, directed, true, func(g changeableGraph) error { return t.verticesOf(ctx, g, directed) }); err != nil {
@@ -65,7 +64,7 @@ func (t *graphTrial) verticesOf(ctx context.Context, g changeableGraph, directed
 	return nil
 }
 
-// vertexBatch is a batch of vertices with the edges they remove.
+// vertexBatch is a batch of vertices, and the edges that deleting them removes.
 type vertexBatch struct {
 	*graphTrial
 	ids   []uint32
@@ -104,12 +103,11 @@ func (t *graphTrial) vertexBatch(size int, directed bool) (*vertexBatch, error) 
 	return b, err
 }
 
-// remove submits deleting the vertices. It first clears the count, to which a graph adds.
+// remove clears the count and submits deleting the vertices. The graph adds to the count.
 func (b *vertexBatch) remove(g changeableGraph) error {
 	return errors.Join(b.stream.Fill(b.count.Ptr(), 0, 2), g.DeleteVerticesOn(b.stream, b.on, b.count))
 }
 
-// insert inserts the vertices and edges again.
 func (b *vertexBatch) insert(ctx context.Context, g changeableGraph) error {
 	err := g.insertVertices(ctx, b.ids)
 	if err == nil {
@@ -118,7 +116,6 @@ func (b *vertexBatch) insert(ctx context.Context, g changeableGraph) error {
 	return err
 }
 
-// removed checks the number of deletions.
 func (b *vertexBatch) removed(ctx context.Context, g changeableGraph) error {
 	var n [1]uint64
 	if err := b.count.CopyTo(ctx, b.stream, n[:]); err != nil {
@@ -130,7 +127,7 @@ func (b *vertexBatch) removed(ctx context.Context, g changeableGraph) error {
 	return checkCount(nil, "deleted with vertices", int(n[0]), g.deletedOf(len(b.ids), b.edges))
 }
 
-// measure deletes the vertices and inserts them again.
+// measure deletes the vertices and inserts them again, several times.
 func (b *vertexBatch) measure(ctx context.Context, g changeableGraph, directed bool) error {
 	row, all := Row{Structure: g.layout(), Batch: len(b.ids)}, g.Edges()
 	if err := b.remove(g); err != nil {

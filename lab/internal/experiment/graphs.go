@@ -23,10 +23,10 @@ import (
 type GraphShape struct {
 	Name     string  `json:"name"`
 	Vertices int     `json:"vertices"`
-	Edges    int     `json:"edges"` // undirected
+	Edges    int     `json:"edges"` // number of undirected edges
 	Degrees  Degrees `json:"degrees"`
-	// Like is the graph in a table that a generated one is modeled on, with its degrees in
-	// LikeDegrees.
+	// Like is the published graph that a generated graph is modeled on. LikeDegrees are its
+	// degrees.
 	Like        string   `json:"like,omitempty"`
 	LikeDegrees *Degrees `json:"like_degrees,omitempty"`
 }
@@ -43,12 +43,12 @@ type Degrees struct {
 type dataset struct {
 	name    string
 	like    string
-	degrees Degrees // of table 5.1
-	shrink  int     // divisor of the number of vertices, for many edges per vertex
+	degrees Degrees // from table 5.1
+	shrink  int     // divides the number of vertices, for graphs that have many edges per vertex
 	make    func(ctx context.Context, dev device.Device, n int, seed uint64) (graph.Edges, error)
 }
 
-// datasets are generated graphs with parameters of table 5.1 of Awad's thesis.
+// datasets are generated graphs with parameters from table 5.1 of Awad's thesis.
 var datasets = []dataset{
 	{"roads", "road_usa", Degrees{1, 9, 2.4, .85}, 1, func(ctx context.Context, dev device.Device, n int, seed uint64) (graph.Edges, error) {
 		return gen.Roads(ctx, dev, gen.RoadsOptions{Vertices: n, Seed: seed})
@@ -78,14 +78,14 @@ var datasets = []dataset{
 // initiator gives a Kronecker graph the degrees of soc-orkut.
 var initiator = []float64{.3, .12, .1, .12, .1, .06, .1, .06, .04}
 
-// rmatOf returns R-MAT with a number of edges per vertex.
+// rmatOf returns a function that generates R-MAT graphs with the given number of edges per vertex.
 func rmatOf(factor float64) func(context.Context, device.Device, int, uint64) (graph.Edges, error) {
 	return func(ctx context.Context, dev device.Device, n int, seed uint64) (graph.Edges, error) {
 		return gen.RMAT(ctx, dev, gen.RMATOptions{Scale: bits.Len(uint(n)) - 1, EdgeFactor: factor, Permute: true, Seed: seed})
 	}
 }
 
-// generated is the note on graphs in the texts of graph experiments.
+// generated is a note on graphs, for the texts of graph experiments.
 const generated = ` Graphs are generated, with parameters of table 5.1 of Awad's thesis (whose degrees stand beside, in the JSON, with those of ours), of 2^20 vertices
 (2^16 on a CPU; as many as --n says), actors and kronecker of a quarter; --quick has the first two. Both layouts are measured where a row says which: graph is that of package graph, sorted rows, and slab-graph the thesis' own, a hash table for each vertex. Results are of generated graphs with such parameters, not of those graphs. --graph adds graphs of files. `
 
@@ -95,13 +95,11 @@ type graphTrial struct {
 	cpu   device.Host // generates graphs and computes reference results
 	name  string
 	edges graph.Edges
-	csr   *graph.CSR // undirected, simple
-	from  []uint32   // of its arcs
+	csr   *graph.CSR // undirected and simple
+	from  []uint32   // source of each arc of csr
 	shape *GraphShape
 }
 
-// eachGraph measures all graphs of an experiment, each after measuring the limits in a region of
-// its size.
 func (r *runner) eachGraph(ctx context.Context, measure func(t *graphTrial) error) error {
 	sets := datasets
 	if r.Scale == Quick {
@@ -118,8 +116,8 @@ func (r *runner) onGraphs(ctx context.Context, sets []dataset, measure func(t *g
 	if err := r.limits(ctx, regionOf(n<<7), roofline.CAS64, roofline.Read64, roofline.Copy); err != nil {
 		return err
 	}
-	r.result.Limits["arcs_4"] = r.result.Limits[roofline.Copy] / 4 // each is read once
-	// Copying an arc reads and writes 4 bytes. Sorting an arc of a list into rows reads 8 and
+	r.result.Limits["arcs_4"] = r.result.Limits[roofline.Copy] / 4 // each arc is read once
+	// Copying an arc reads and writes 4 bytes. Sorting an arc of a list into rows reads 8 bytes and
 	// writes 4.
 	r.result.Limits["arcs_8"], r.result.Limits["arcs_12"] = r.result.Limits[roofline.Copy]/8, r.result.Limits[roofline.Copy]/12
 	r.result.Parameters["vertices"] = n
@@ -158,7 +156,7 @@ func (r *runner) onGraphs(ctx context.Context, sets []dataset, measure func(t *g
 	return nil
 }
 
-// asked returns the requested ones of an experiment's generated graphs.
+// asked returns the generated graphs that the user has selected.
 func (r *runner) asked(sets []dataset) (chosen []dataset, err error) {
 	var names []string
 	for _, set := range sets {
@@ -173,7 +171,6 @@ func (r *runner) asked(sets []dataset) (chosen []dataset, err error) {
 	return chosen, nil
 }
 
-// measure builds the graph on the host and measures it.
 func (t *graphTrial) measure(ctx context.Context, set dataset, measure func(t *graphTrial) error) (err error) {
 	if t.csr, err = graph.Build(ctx, t.cpu, t.edges, nil); err != nil {
 		return err
@@ -196,7 +193,6 @@ func (t *graphTrial) measure(ctx context.Context, set dataset, measure func(t *g
 	return measure(t)
 }
 
-// load makes a graph on the device, with all edges.
 func (t *graphTrial) load(ctx context.Context, directed bool) (rowGraph, error) {
 	g, err := t.empty(directed)
 	if err != nil {
@@ -208,19 +204,17 @@ func (t *graphTrial) load(ctx context.Context, directed bool) (rowGraph, error) 
 	return g, nil
 }
 
-// empty makes a graph without edges.
 func (t *graphTrial) empty(directed bool) (rowGraph, error) {
 	g, err := graph.New(t.Device, &graph.Options{Directed: directed, MaxVertices: t.csr.Vertices()})
 	return rowGraph{g}, err
 }
 
-// pick returns a random number below n.
 func (t *graphTrial) pick(stream, i, n int) int {
 	hi, _ := bits.Mul64(workload.Random(t.Seed+uint64(stream)*0x9e3779b97f4a7c15, uint64(i)), uint64(n))
 	return int(hi)
 }
 
-// random returns edges between random vertices.
+// random returns n edges between random vertices.
 func (t *graphTrial) random(n int) (e graph.Edges) {
 	for i := range n {
 		e.From, e.To = append(e.From, uint32(t.pick(1, i, t.csr.Vertices()))), append(e.To, uint32(t.pick(2, i, t.csr.Vertices())))
@@ -228,7 +222,7 @@ func (t *graphTrial) random(n int) (e graph.Edges) {
 	return e
 }
 
-// present returns random arcs of the graph, some of them repeatedly.
+// present returns n random arcs of the graph. An arc may occur several times.
 func (t *graphTrial) present(n int) (e graph.Edges) {
 	for i := range n {
 		at := t.pick(3, i, t.csr.Arcs())
@@ -251,7 +245,6 @@ func (t *graphTrial) shuffled() graph.Edges {
 	return e
 }
 
-// report adds a row of n operations with a time.
 func (t *graphTrial) report(op string, n int, elapsed time.Duration, limit string, row Row) {
 	if row.Structure == "" {
 		row.Structure = "graph"
@@ -261,7 +254,7 @@ func (t *graphTrial) report(op string, n int, elapsed time.Duration, limit strin
 	t.add(row)
 }
 
-// clock returns the median time of host calls, each after an untimed prepare.
+// clock returns the median time of call. It runs prepare untimed before each call.
 func (t *graphTrial) clock(ctx context.Context, prepare, call func() error) (time.Duration, error) {
 	return t.repeat(ctx, t.Runs, func() (time.Duration, error) {
 		if err := prepare(); err != nil {
@@ -273,8 +266,8 @@ func (t *graphTrial) clock(ctx context.Context, prepare, call func() error) (tim
 	})
 }
 
-// batches returns batch sizes: powers of two from first to last, with a constant factor. Small
-// graphs get smaller ones.
+// batches returns batch sizes: powers of two from 2^first to 2^last, with a constant factor between
+// them. For a graph with fewer than 2^last edges, both limits are lower.
 func (t *graphTrial) batches(first, last, most int) (sizes []int) {
 	step := map[Scale]int{Quick: 3, Default: 2, Full: 1}[t.Scale]
 	for last > 3 && 1<<last > most {
@@ -286,7 +279,6 @@ func (t *graphTrial) batches(first, last, most int) (sizes []int) {
 	return sizes
 }
 
-// counted checks the number of edges of a graph.
 func counted(g interface{ Edges() int }, what string, want int) error {
 	if got := g.Edges(); got != want {
 		return fmt.Errorf("%w: %d edges %s, want %d", errWrong, got, what, want)

@@ -23,13 +23,13 @@ that of few, rows, is reading the rows.`,
 	run: runGroupBy,
 }
 
-// rowBytes is the size of a key and a value of 32 bits.
+// rowBytes is the size of a key and a value of 32 bits each.
 const rowBytes = 8
 
-// zipfExponent is the closest to 1 that the generator supports.
+// zipfExponent is the exponent closest to 1 that the generator supports.
 const zipfExponent = .99
 
-// mapMaker opens a map of 32-bit pairs of one structure.
+// mapMaker opens maps of one structure with 32-bit keys and values.
 type mapMaker struct {
 	structure string
 	open      func(capacity int, unordered bool) (*weft.Map[uint32, uint32], error)
@@ -54,7 +54,7 @@ func (r *runner) mapMakers() []mapMaker {
 	}
 }
 
-// grouping is a number and a distribution of groups.
+// grouping is a number of groups and their distribution.
 type grouping struct {
 	*runner
 	op     string
@@ -62,11 +62,11 @@ type grouping struct {
 	limit  string
 
 	keys, vals device.Slice[uint32]
-	sum        uint32 // of all values
+	sum        uint32 // sum of all values
 }
 
 func runGroupBy(ctx context.Context, r *runner) error {
-	// Rows, as many groups, and the widest table.
+	// The memory per row covers the row, a group, and the widest table.
 	n, err := r.keys(1<<21, 100_000_000, rowBytes+rowBytes+3*rowBytes)
 	if err != nil {
 		return err

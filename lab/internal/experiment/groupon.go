@@ -29,21 +29,22 @@ groups is a compare-and-swap a row in memory as large as the records; that of fe
 	run: runGroupOn,
 }
 
-// Sizes of the rows of group-on, and of the record of a group.
+// Sizes in group-on: bytes per row, bytes per record of a group, and the length of the column of
+// ones.
 const (
 	wideRowBytes = 16
 	recordBytes  = 32
 	onesRows     = 1 << 26
 )
 
-// groupsCase is a number of groups and a way to draw them.
+// groupsCase is a number of groups and their distribution.
 type groupsCase struct {
 	op     string
 	groups int
-	// grown: the number of groups is not given; wide: values use all bits; nulls: one in eight is
-	// null; beside: linear is measured, too.
+	// With grown, the number of groups is not requested. With wide, values use all bits. With
+	// nulls, one value in eight is null. With concurrent, linear is measured, too.
 	grown, wide, nulls, concurrent bool
-	more                           []group.Func // in addition to rows and sums
+	more                           []group.Func // functions in addition to Rows and Sum
 }
 
 func groupCases(scale Scale, n int) []groupsCase {
@@ -78,14 +79,14 @@ func groupCases(scale Scale, n int) []groupsCase {
 	return slices.CompactFunc(all, same)
 }
 
-// groupOn is a case under measurement.
+// groupOn measures one case at a time.
 type groupOn struct {
 	*runner
 	groupsCase
 	groupVals
 	keys  device.Slice[int64]
-	short device.Slice[int32] // the same keys in 32 bits, for the case of pairs
-	bits  device.Slice[uint8] // validity of values
+	short device.Slice[int32] // the keys in 32 bits, for op "pair"
+	bits  device.Slice[uint8] // bitmap of valid values
 }
 
 // groupVals holds values on the device.
@@ -117,7 +118,7 @@ func runGroupOn(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// run measures a case. anew makes new values.
+// run measures a case. It uploads new values if anew is set.
 func (g *groupOn) run(ctx context.Context, n int, anew bool) error {
 	g.step("group-on: %d rows of %d groups, %s", n, g.groups, g.op)
 	limit, err := g.limit(ctx)
@@ -139,7 +140,7 @@ func (g *groupOn) run(ctx context.Context, n int, anew bool) error {
 	return nil
 }
 
-// limit returns the limit of the case, and measures it if necessary.
+// limit returns the name of the limit for the case, and measures it if necessary.
 func (g *groupOn) limit(ctx context.Context) (string, error) {
 	const fewGroups = 100_000
 	if g.groups < fewGroups || g.op == "sorted" {
@@ -187,7 +188,6 @@ func (g *groupOn) upload(n int, anew bool) (err error) {
 	return errors.Join(err, renew(g, &g.vals, host))
 }
 
-// pairs uploads keys of 32 bits, if the case has them.
 func (g *groupOn) pairs(keys []int64) error {
 	var short []int32
 	if g.op == "pair" {
@@ -199,7 +199,6 @@ func (g *groupOn) pairs(keys []int64) error {
 	return renew(g, &g.short, short)
 }
 
-// columns returns the columns of keys and of values.
 func (g *groupOn) columns() (keys, values []column.On) {
 	keys, v := []column.On{column.OfSlice(g.keys)}, column.OfSlice(g.vals)
 	switch g.op {
@@ -214,7 +213,6 @@ func (g *groupOn) columns() (keys, values []column.On) {
 	return keys, []column.On{v}
 }
 
-// renew replaces a column by another.
 func renew[T int32 | int64](g *groupOn, to *device.Slice[T], host []T) (err error) {
 	if err := g.free(to); err != nil {
 		return err
@@ -283,7 +281,7 @@ func (g *groupOn) check(groups int, counts, sums []int64) error {
 	return nil
 }
 
-// measureLinear does the same with two maps.
+// measureLinear computes the same counts and sums with two maps.
 func (g *groupOn) measureLinear(ctx context.Context, limit string) (err error) {
 	ones, err := device.Upload(g.stream, slices.Repeat([]int64{1}, min(g.keys.Len(), onesRows)))
 	if err != nil {
@@ -329,7 +327,6 @@ func (g *groupOn) measureLinear(ctx context.Context, limit string) (err error) {
 	return nil
 }
 
-// valuesOf returns the values of a map, unordered.
 func valuesOf(ctx context.Context, m *linear.Map[int64, int64]) (all []int64, err error) {
 	if err := m.Sync(ctx); err != nil {
 		return nil, err

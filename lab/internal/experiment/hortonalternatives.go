@@ -29,14 +29,14 @@ that no entry is left for among all keys (no_entry), and the share of slots that
 	run: runHortonAlternatives,
 }
 
-// memories is a device that records where its memory blocks lie.
+// memories is a device that records where memory is allocated.
 type memories struct {
 	device.Device
 	mu     sync.Mutex
-	blocks map[int][]device.Ptr // by size
+	blocks map[int][]device.Ptr // addresses of allocations, by size
 }
 
-// Alloc records a block.
+// Alloc allocates memory and records its address.
 func (m *memories) Alloc(size int) (device.Buffer, error) {
 	b, err := m.Device.Alloc(size)
 	if err == nil {
@@ -47,7 +47,7 @@ func (m *memories) Alloc(size int) (device.Buffer, error) {
 	return b, err
 }
 
-// NewStream opens a stream of m.
+// NewStream returns a stream that belongs to m.
 func (m *memories) NewStream() (*device.Stream, error) {
 	s, err := m.Device.NewStream()
 	if err != nil {
@@ -75,14 +75,14 @@ func runHortonAlternatives(ctx context.Context, r *runner) error {
 	return explicitTags(ctx, r, slots)
 }
 
-// ways measures lookups in a table on a device that records where its memory lies.
+// ways measures lookups in a table at a known device address.
 type ways struct {
 	*probes
 	at *memories
 	l  *passes.Lookups
 }
 
-// waysAt measures the ways to look up keys at a load.
+// waysAt measures all ways to look up keys at one load.
 func waysAt(ctx context.Context, r *runner, slots int, load float64) (err error) {
 	n := int(load * float64(slots))
 	w := ways{at: &memories{Device: r.Device, blocks: map[int][]device.Ptr{}}}
@@ -122,7 +122,7 @@ func waysAt(ctx context.Context, r *runner, slots int, load float64) (err error)
 	return err
 }
 
-// measure fills the table and measures the package's lookups and the alternatives.
+// measure fills the table, and measures the package's lookups and the alternatives.
 func (w *ways) measure(ctx context.Context, n int) error {
 	if err := w.fillWith(ctx, n); err != nil {
 		return err
@@ -156,7 +156,7 @@ func (w *ways) measure(ctx context.Context, n int) error {
 	return nil
 }
 
-// look measures lookups by an alternative kernel, and checks the results.
+// look measures lookups by an alternative kernel and checks the results.
 func (w *ways) look(ctx context.Context, op string, way passes.Way, table passes.Table) error {
 	w.structure = way.String()
 	w.begin(op)

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/lab/internal/passes"
 )
 
-// Counts for implicit tags match the theory. Explicit tags cause false reads in proportion to their
-// number, and have no entry for some keys.
+// Counts for implicit tags match the theory. The share of false reads with explicit tags follows
+// from the number of tags, and some keys get no entry.
 func TestExplicitTags(t *testing.T) {
 	const slots = 1 << 17
 	for _, load := range []float64{.9, .95} {

@@ -12,14 +12,14 @@ import (
 )
 
 // countedTable is the size of the largest table in which a simulated GPU counts the requests of
-// lookups. Larger tables of the same load read as many buckets.
+// lookups. A larger table of the same load needs as many requests.
 const countedTable = 64 << 10
 
-// Requested is the average number of memory requests of a lookup to a table's buckets, as counted
-// by a simulated GPU, which has no caches.
+// Requested is the average number of memory requests per lookup to a table's buckets. A simulated
+// GPU, which has no caches, counts them.
 type Requested struct {
-	Sectors float64 `json:"sectors"` // of 32 bytes
-	Lines   float64 `json:"lines"`   // of 128 bytes that contain the sectors
+	Sectors float64 `json:"sectors"` // sectors of 32 bytes
+	Lines   float64 `json:"lines"`   // lines of 128 bytes that contain the sectors
 }
 
 // requests counts the requests to a part of memory.
@@ -33,8 +33,8 @@ func (c *requests) add(r sim.Request) {
 	c.sectors, c.lines = c.sectors+sectors, c.lines+lines
 }
 
-// countRequests looks up all n present keys, and then as many absent ones, in a table on a
-// simulated GPU, opened with a runner for it.
+// countRequests counts requests on a simulated GPU. It looks up all n present keys of a table, and
+// then n absent keys. kindOn returns the kind of table for a runner.
 func countRequests(ctx context.Context, kindOn func(*runner) kind[uint32, uint32], seed uint64, n int, load float64) (hit, miss Requested, err error) {
 	count := &requests{}
 	dev, err := sim.Open(&sim.Options{Requests: count.add})
@@ -71,7 +71,7 @@ type countedLookups struct {
 	found      device.Slice[bool]
 }
 
-// fill puts n keys into the table and finds its buckets.
+// fill puts n keys into the table and finds the memory of its buckets.
 func (s *countedLookups) fill(ctx context.Context, t subject[uint32, uint32], seed uint64, n int) (err error) {
 	s.host = make([]uint32, n)
 	workload.Unique(s.host, seed, 0)
@@ -104,7 +104,7 @@ func (s *countedLookups) fill(ctx context.Context, t subject[uint32, uint32], se
 	return nil
 }
 
-// lookup looks up as many keys as the table has, from one of the workload on.
+// lookup looks up as many keys as the table has. They derive from the counters that start at from.
 func (s *countedLookups) lookup(ctx context.Context, t subject[uint32, uint32], seed, from uint64) (Requested, error) {
 	workload.Unique(s.host, seed, from)
 	if err := errors.Join(s.keys.CopyFrom(s.stream, s.host), s.stream.Sync(ctx)); err != nil {

@@ -55,7 +55,7 @@ func runHortonCounters(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// launches fills the table and makes one launch of each lookup.
+// launches fills the table and makes one launch per kind of lookup.
 func (s *probes) launches(ctx context.Context, n int, limit string) error {
 	if err := s.fillWith(ctx, n); err != nil {
 		return err

@@ -40,7 +40,7 @@ var (
 	hortonPerMiss = Published{"R9-290X, buckets per miss at load 0.9", 1.05, "buckets"}
 )
 
-// bucketSlots are the sizes of buckets.
+// bucketSlots are the numbers of slots per bucket to measure.
 var bucketSlots = []int{1, 2, 4, 8, 16}
 
 // histogramLoads are the loads of figure 8.
@@ -74,18 +74,18 @@ func runHortonModel(ctx context.Context, r *runner) error {
 	return errors.Join(err, f.free())
 }
 
-// steps fills tables with a number of slots from load to load.
+// steps fills a table of the given number of slots in steps, from load to load.
 type steps struct {
 	*runner
 	slots      int
-	perBucket  int // slots of a bucket
+	perBucket  int // slots per bucket
 	host       []uint32
 	keys, vals device.Slice[uint32]
 	found      device.Slice[bool]
 }
 
 func (f *steps) upload() (err error) {
-	f.host = make([]uint32, f.slots) // more than any load takes
+	f.host = make([]uint32, f.slots) // more keys than any load needs
 	vals := make([]uint32, f.slots)
 	workload.Unique(f.host, f.Seed, 0)
 	workload.Values(vals, f.host)
@@ -101,7 +101,7 @@ func (f *steps) upload() (err error) {
 
 func (f *steps) free() error { return f.runner.free(&f.keys, &f.vals, &f.found) }
 
-// loads returns the steps to a load.
+// loads returns the loads at the ends of the steps. The last is most.
 func (f *steps) loads(most float64) (loads []float64) {
 	parts := map[Scale]float64{Quick: 4, Default: 10, Full: 20}[f.Scale]
 	for i := 1.; i/parts < most-1e-9; i++ {
@@ -110,7 +110,6 @@ func (f *steps) loads(most float64) (loads []float64) {
 	return append(loads, most)
 }
 
-// ends returns the numbers of keys at some loads.
 func (f *steps) ends(loads []float64) []int {
 	ends := make([]int, len(loads))
 	for i, load := range loads {
@@ -119,8 +118,8 @@ func (f *steps) ends(loads []float64) []int {
 	return ends
 }
 
-// run fills a table with one bucket size, first to read its statistics at each step and then to
-// time it.
+// run fills a table of one bucket size twice: to read its statistics after each step, and to time
+// the steps.
 func (f *steps) run(ctx context.Context) (err error) {
 	most := hortonBound(f.perBucket)
 	loads := f.loads(most)
@@ -150,12 +149,12 @@ func (f *steps) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// put inserts the keys from one step to the next. Keys that do not fit are dropped.
+// put inserts the keys [lo,hi). It ignores keys that do not fit.
 func (f *steps) put(t subject[uint32, uint32], lo, hi int) error {
 	return ignoreFull(t.put(f.stream, f.keys.Sub(lo, hi), f.vals.Sub(lo, hi)))
 }
 
-// ignoreFull drops the error that some keys did not fit.
+// ignoreFull returns nil if err means that some keys did not fit.
 func ignoreFull(err error) error {
 	if errors.Is(err, weft.ErrFull) {
 		return nil
@@ -163,7 +162,7 @@ func ignoreFull(err error) error {
 	return err
 }
 
-// reportLoads makes a row for every load, with the table's statistics.
+// reportLoads returns a row per load with the statistics of the table.
 func (f *steps) reportLoads(ctx context.Context, t subject[uint32, uint32], loads []float64, ends []int) (rows []Row, err error) {
 	last := 0
 	for i, end := range ends {
@@ -187,7 +186,6 @@ func (f *steps) reportLoads(ctx context.Context, t subject[uint32, uint32], load
 	return rows, checkFlags(ctx, f.runner, f.found.Sub(0, last), "lookup of what was inserted", t.Len())
 }
 
-// time returns the median times of the steps.
 func (f *steps) time(ctx context.Context, t subject[uint32, uint32], ends []int) ([]time.Duration, error) {
 	times := make([][]time.Duration, len(ends))
 	for range f.Runs {
@@ -212,7 +210,8 @@ func (f *steps) time(ctx context.Context, t subject[uint32, uint32], ends []int)
 	return medians, ignoreFull(t.Sync(ctx))
 }
 
-// keysPerBucket counts buckets by their number of keys with this primary bucket.
+// keysPerBucket returns a histogram of buckets by the number of keys that have the bucket as
+// primary bucket.
 func keysPerBucket(keys []uint32, seed uint64, buckets int) (histogram []int) {
 	counts := make([]int, max(buckets, 1))
 	for _, k := range keys {
@@ -225,8 +224,8 @@ func keysPerBucket(keys []uint32, seed uint64, buckets int) (histogram []int) {
 	return histogram
 }
 
-// plotHortonModel draws figure 8, figures 9 to 11 for all bucket sizes, and figure 14, which is the
-// same for eight slots alone.
+// plotHortonModel plots figure 8, figures 9 to 11 for all bucket sizes, and figure 14, which shows
+// buckets of eight slots only.
 func plotHortonModel(res *Result) []Plot {
 	plots := plotKeysPerBucket(res)
 	for _, c := range []struct {
@@ -253,7 +252,8 @@ func plotHortonModel(res *Result) []Plot {
 	return slices.DeleteFunc(plots, func(p Plot) bool { return len(p.Series) == 0 })
 }
 
-// addWithModel draws the statistics of tables with a number of slots, and those of the model.
+// addWithModel adds a line of measured statistics for buckets of the given number of slots, and a
+// line of the model.
 func (p *Plot) addWithModel(rows []Row, slots int, of func(*Reads) float64) {
 	table, model := Series{Name: fmt.Sprintf("%d slots", slots)}, Series{Name: fmt.Sprintf("%d slots, model", slots), Model: true}
 	for _, row := range rows {
@@ -267,7 +267,6 @@ func (p *Plot) addWithModel(rows []Row, slots int, of func(*Reads) float64) {
 	}
 }
 
-// plotKeysPerBucket draws figure 8.
 func plotKeysPerBucket(res *Result) []Plot {
 	p := Plot{Name: "horton-fig8", Title: "Keys whose primary bucket is the same, 8 slots", XLabel: "keys", YLabel: "buckets"}
 	for _, row := range res.Rows {

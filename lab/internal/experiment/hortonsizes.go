@@ -14,8 +14,8 @@ import (
 )
 
 // The experiments of the paper on Horton tables (Breslow, Zhang, Greathouse, Jayasena and Tullsen,
-// 2016) have the figure numbers of its text. Its hardware is a Radeon R9-290X with 1 MiB of cache;
-// its tables end at 512 MiB.
+// 2016) use the figure numbers of its text. The paper measured tables of up to 512 MiB on a Radeon
+// R9-290X, which has 1 MiB of cache.
 
 var hortonSizesExperiment = Experiment{
 	Name:  "horton-fig12",
@@ -50,12 +50,12 @@ const (
 	smallestTable   = 16 << 10
 	bucketBytes     = kindSlots * slabPair
 	lookupBytes     = 8 // a key and the result
-	// manyKeys is the number of keys in the largest tables of the paper, which gives no figures for
-	// them.
+	// manyKeys is the number of keys in the largest tables of the paper, for which it gives no
+	// figures.
 	manyKeys = 1 << 31
 )
 
-// sizesKinds open the compared tables, the baseline first.
+// sizesKinds return the compared kinds of tables. The first is the baseline.
 var sizesKinds = []func(r *runner) kind[uint32, uint32]{
 	func(r *runner) kind[uint32, uint32] {
 		return cuckooKind[uint32, uint32](r, cuckooEven, cuckoo.LoadBalancing)
@@ -74,7 +74,7 @@ func runHortonSizes(ctx context.Context, r *runner) (err error) {
 	if r.Scale == Full && r.onGPU() {
 		most = manyKeys
 	}
-	// A table is rehashed to another seed in a second block of memory; keys come in pieces.
+	// A rehash to another seed needs memory for a second table. Keys come in pieces.
 	bytes := 2*slabPair/hortonSizesLoad + 1.
 	n, err := r.keys(most, most, int(bytes))
 	if err != nil {
@@ -102,17 +102,16 @@ func runHortonSizes(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// tableKeys returns the number of keys that fill a table of a size in bytes.
+// tableKeys returns the number of keys that fill a table of the given size in bytes.
 func tableKeys(bytes int) int { return int(hortonSizesLoad * float64(bytes/slabPair)) }
 
-// probes holds lookups in tables of any size, and pieces to fill the tables with.
+// probes holds lookups in tables of any size, and a piece of the keys that fill the tables.
 type probes struct {
 	trial[uint32, uint32]
 	keys, vals device.Slice[uint32]
-	piece      []uint32 // the same on the host
+	piece      []uint32 // keys of the piece on the host
 }
 
-// newProbes allocates the batches.
 func newProbes(r *runner) (s *probes, err error) {
 	lookups, piece := r.size(1<<19, 1<<26), r.size(1<<19, 1<<24)
 	if r.N > 0 {
@@ -141,7 +140,7 @@ func (s *probes) free() error {
 	return errors.Join(s.cols.free(), s.runner.free(&s.keys, &s.vals))
 }
 
-// draw makes lookups of the first n keys, with repetitions, and of absent ones.
+// draw uploads lookups of the first n keys, with repetitions, and of absent keys.
 func (s *probes) draw(n int) error {
 	host := make([]uint32, s.cols.n)
 	workload.Uniform(host, s.Seed, uint64(n), s.Seed+1)
@@ -152,7 +151,6 @@ func (s *probes) draw(n int) error {
 	return s.cols.miss.CopyFrom(s.stream, host)
 }
 
-// atSize measures tables of n keys.
 func (s *probes) atSize(ctx context.Context, n int) error {
 	region := max(regionOf(int(float64(n*slabPair)/hortonSizesLoad)), s.size(loopRegion, smallestTable))
 	s.read = roofline.In(roofline.Read64, region)
@@ -190,7 +188,7 @@ func (s *probes) atSize(ctx context.Context, n int) error {
 	return nil
 }
 
-// count adds the requests that a simulated GPU counts to the rows of a table.
+// count sets the requests in rows to those that a simulated GPU counts.
 func (s *probes) count(ctx context.Context, on func(*runner) kind[uint32, uint32], n int, rows []Row) error {
 	s.begin("counting")
 	hit, miss, err := countRequests(ctx, on, s.Seed, n, hortonSizesLoad)
@@ -203,7 +201,6 @@ func (s *probes) count(ctx context.Context, on func(*runner) kind[uint32, uint32
 	return err
 }
 
-// fillWith puts n keys into the table, piece by piece.
 func (s *probes) fillWith(ctx context.Context, n int) error {
 	s.begin("filling")
 	vals := make([]uint32, len(s.piece))
@@ -221,7 +218,7 @@ func (s *probes) fillWith(ctx context.Context, n int) error {
 	return s.table.Sync(ctx)
 }
 
-// measure measures both lookups in a table, after filling it.
+// measure fills a table, and measures lookups of present and of absent keys.
 func (s *probes) measure(ctx context.Context, n int) error {
 	if err := s.fillWith(ctx, n); err != nil {
 		return err
@@ -245,8 +242,8 @@ func (s *probes) measure(ctx context.Context, n int) error {
 	return nil
 }
 
-// plotHortonSizes draws figures 12 and 13 over the size of the table: the rates of both lookups and
-// their memory traffic, and the ratio to the baseline.
+// plotHortonSizes plots figures 12 and 13: the rates of both lookups, their memory traffic, and the
+// speedup over the baseline, by the size of the table.
 func plotHortonSizes(res *Result) []Plot {
 	var plots []Plot
 	for _, c := range []struct {
@@ -285,7 +282,6 @@ func plotHortonSizes(res *Result) []Plot {
 	return plots
 }
 
-// sizesPlot returns an empty plot over the size of a table.
 func sizesPlot(name, title, what string) Plot {
 	return Plot{Name: name, Title: title, XLabel: "bytes of the table", YLabel: what, LogX: true}
 }

@@ -11,15 +11,15 @@ import (
 // tagging is a way to record in a bucket's array which keys are elsewhere.
 type tagging struct {
 	name string
-	// entries is the number of entries of an array. With bits, they have explicit tags of that many
-	// bits; otherwise an entry's number is its tag.
+	// entries is the number of entries of an array. bits is the number of bits of an explicit tag.
+	// If bits is 0, the index of an entry is its tag.
 	entries, bits int
 }
 
-// taggings fit 63 bits: an entry has three bits for the function, and those of its tag.
+// taggings fit in 63 bits. An entry consists of three bits for the function and the bits of its
+// tag.
 var taggings = []tagging{{"implicit", 63 / 3, 0}, {"explicit_4", 63 / (3 + 4), 4}, {"explicit_8", 63 / (3 + 8), 8}}
 
-// tags returns the number of tags.
 func (t tagging) tags() uint32 {
 	if t.bits == 0 {
 		return uint32(t.entries)
@@ -27,7 +27,7 @@ func (t tagging) tags() uint32 {
 	return 1 << t.bits
 }
 
-// tagSeed makes the tag of a key a different hash than its bucket.
+// tagSeed makes the hash for a key's tag different from the hash for its bucket.
 const tagSeed = 0x9e3779b97f4a7c15
 
 func (t tagging) tagOf(key uint32, seed uint64) uint32 {
@@ -36,21 +36,23 @@ func (t tagging) tagOf(key uint32, seed uint64) uint32 {
 
 // tagged holds the results for a table of buckets with a tagging.
 type tagged struct {
-	falseReads float64 // share of absent keys that continue in vain
-	noEntry    float64 // share of all keys without an entry
-	arraySlots float64 // share of all slots
+	falseReads float64 // share of absent keys that cause a read in vain
+	noEntry    float64 // share of keys that get no entry
+	arraySlots float64 // share of slots that hold an array
 }
 
-// measure makes the arrays of a table with a number of buckets of kindSlots slots. Keys without a
-// slot are elsewhere. It looks up absent keys.
+// measure builds the arrays of a table with the given number of buckets, each of kindSlots slots.
+// Keys that find no slot in their bucket need an entry in its array. measure then looks up absent
+// keys.
 func (t tagging) measure(keys, absent []uint32, seed uint64, buckets int) (r tagged) {
 	bucket := func(key uint32) uint32 { return hash.Reduce32(hash.Uint32(key, seed), uint32(buckets)) }
 	all := make([]uint8, buckets)
 	for _, k := range keys {
 		all[bucket(k)]++
 	}
-	here, set := make([]uint8, buckets), map[uint64]bool{} // tags of a bucket
-	used := make([]uint8, buckets)                         // their number
+	// keys in slots, per bucket; pairs of bucket and tag in use
+	here, set := make([]uint8, buckets), map[uint64]bool{}
+	used := make([]uint8, buckets) // entries in use, per bucket
 	empty := 0
 	for _, k := range keys {
 		b := bucket(k)
@@ -63,7 +65,7 @@ func (t tagging) measure(keys, absent []uint32, seed uint64, buckets int) (r tag
 		}
 		tag := uint64(b)<<8 | uint64(t.tagOf(k, seed))
 		switch {
-		case set[tag]: // it shares the entry
+		case set[tag]: // shares the entry
 		case int(used[b]) == t.entries:
 			empty++
 		default:
@@ -89,7 +91,7 @@ func (t tagging) measure(keys, absent []uint32, seed uint64, buckets int) (r tag
 	}
 }
 
-// explicitTags measures other tags, in tables of up to 2^22 slots: larger ones of the same load
+// explicitTags measures all taggings in tables of up to 2^22 slots. Larger tables of the same load
 // have the same results.
 func explicitTags(ctx context.Context, r *runner, slots int) error {
 	slots = min(slots, 1<<22)

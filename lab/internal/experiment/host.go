@@ -55,14 +55,14 @@ func runHost(ctx context.Context, r *runner) (err error) {
 	return b.measure(ctx, r, m, "_registered", putLimit, getLimit, row)
 }
 
-// hostTable is a table that takes batches from Go slices.
+// hostTable is a table that accepts batches in Go slices.
 type hostTable[K weft.Key, V weft.Value] interface {
 	Put(ctx context.Context, keys []K, vals []V) (inserted int, err error)
 	Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error)
 	Clear(ctx context.Context) error
 }
 
-// hostBatch is a batch of different keys in Go slices, with columns for the results.
+// hostBatch is a batch of distinct keys in Go slices, with columns for the results.
 type hostBatch[K weft.Key, V weft.Value] struct {
 	keys      []K
 	vals, out []V
@@ -76,18 +76,17 @@ func newHostBatch[K weft.Key, V weft.Value](seed uint64, n int) hostBatch[K, V] 
 	return b
 }
 
-// first returns the batch of the first n keys, in the same memory.
 func (b hostBatch[K, V]) first(n int) hostBatch[K, V] {
 	return hostBatch[K, V]{b.keys[:n], b.vals[:n], b.out[:n], b.found[:n]}
 }
 
-// register page-locks the batch. undo, never nil, unlocks it.
+// register page-locks the batch. undo unlocks the batch and is never nil.
 func (b hostBatch[K, V]) register(dev device.Device) (undo func() error, err error) {
 	return registerAll(dev, device.Bytes(b.keys), device.Bytes(b.vals), device.Bytes(b.out), device.Bytes(b.found))
 }
 
-// measure times Put into the empty table and Get of all keys, checks the results, and adds a row
-// for each, based on row. suffix is appended to the names of the operations.
+// measure times Put into the empty table and Get of all keys, and checks the results. It adds a row
+// for each operation, based on row. Names of operations end in suffix.
 func (b hostBatch[K, V]) measure(ctx context.Context, r *runner, m hostTable[K, V], suffix, putLimit, getLimit string, row Row) error {
 	row.N = len(b.keys)
 	clear(b.out)
@@ -127,7 +126,7 @@ func (b hostBatch[K, V]) measure(ctx context.Context, r *runner, m hostTable[K, 
 	return nil
 }
 
-// registerAll page-locks slices. undo, never nil, unlocks them.
+// registerAll page-locks slices. undo unlocks the slices and is never nil.
 func registerAll(dev device.Device, slices ...[]byte) (undo func() error, err error) {
 	var undos []func() error
 	undo = func() (err error) {
@@ -147,7 +146,7 @@ func registerAll(dev device.Device, slices ...[]byte) (undo func() error, err er
 }
 
 // hostLimits measures the limits of batches of 64-bit pairs from the host and returns their names.
-// On a GPU they are derived from the limits of copies.
+// On a GPU the limits derive from copies.
 func (r *runner) hostLimits(ctx context.Context, n int) (put, get string, err error) {
 	if !r.onGPU() {
 		put, get = roofline.CAS64, roofline.Read64
@@ -160,9 +159,9 @@ func (r *runner) hostLimits(ctx context.Context, n int) (put, get string, err er
 	return put, get, nil
 }
 
-// copyLimits returns the names of the limits of host batches with keys and values of given sizes,
-// after the limits of copies were measured. A Put sends both; a Get sends keys and receives values
-// with flags.
+// copyLimits computes the limits of batches from the host and returns their names. A Put sends keys
+// and values; a Get sends keys and receives values and flags. The limits of copies must have been
+// measured.
 func (r *runner) copyLimits(key, value int) (put, get string) {
 	l, k, v := r.result.Limits, float64(key), float64(value)
 	put, get = fmt.Sprintf("host_put_%d_%d", 8*key, 8*value), fmt.Sprintf("host_get_%d_%d", 8*key, 8*value)

@@ -19,7 +19,7 @@ number of keys stands with the operation.`,
 	run: runHotKeys,
 }
 
-// hotMixes are the kinds of operations of a batch, in rotation.
+// hotMixes are the compared batches. The operations of a batch take these kinds in rotation.
 var hotMixes = []struct {
 	op    string
 	kinds []weft.OpKind
@@ -48,7 +48,6 @@ func runHotKeys(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// hotKeys measures a batch of n operations on a number of keys.
 func hotKeys(ctx context.Context, r *runner, op string, kinds []weft.OpKind, keys, n int) (err error) {
 	r.step("hotkeys: %s of %d keys", op, keys)
 	b := &batch[uint32, uint32]{r: r}
@@ -78,21 +77,21 @@ func hotKeys(ctx context.Context, r *runner, op string, kinds []weft.OpKind, key
 	return nil
 }
 
-// hot fills the batch.
+// hot uploads a batch of n operations with kinds in rotation on the given number of keys.
 func (b *batch[K, V]) hot(kinds []weft.OpKind, keys, n int) error {
 	all, rows, vals := make([]weft.OpKind, n), make([]K, n), make([]V, n)
 	for i := range all {
 		all[i] = kinds[i%len(kinds)]
 		if vals[i] = 1; len(kinds) > 1 {
-			vals[i] = V(1 + i) // Puts of one value would not contend
+			vals[i] = V(1 + i) // equal values would hide which Put came last
 		}
 	}
 	workload.Uniform(rows, b.r.Seed, uint64(keys), b.r.Seed+2)
 	return b.upload(all, rows, vals)
 }
 
-// checkHot verifies that ones added up to the number of operations, and that equal parts, which end
-// with an insertion, leave no key twice.
+// checkHot verifies the map after a batch. After sums, the values must add up to n. After equal
+// parts, which end with an insertion, no key may be present twice.
 func checkHot(ctx context.Context, r *runner, m *weft.Map[uint32, uint32], op string, keys, n int) error {
 	if err := m.Sync(ctx); err != nil {
 		return err

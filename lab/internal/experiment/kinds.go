@@ -14,36 +14,35 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// kind is a hash table of weft, for experiments that compare several.
+// kind is a kind of hash table. Experiments that compare several kinds use it.
 type kind[K weft.Key, V weft.Value] struct {
 	name string
-	// bound is the highest load that it is opened for. The load of a slab hash is its memory
+	// bound is the maximum load to open a table for. The load of a slab hash is its memory
 	// utilization.
 	bound float64
 	// wide means that a lookup reads slabs of 128 bytes.
 	wide bool
-	// open opens a table that n keys fill to a load.
+	// open opens a table that n keys fill to the given load.
 	open func(n int, load float64) (subject[K, V], error)
 }
 
-// The names of bucketized tables, of eight slots.
+// The names of tables that have buckets of eight slots.
 const (
 	cuckooFirst = "cuckoo first fit"
 	cuckooEven  = "cuckoo load balancing"
 	hortonLazy  = "horton"
 	hortonEager = "horton eager"
 	kindSlots   = 8
-	linearBound = .98 // beyond, searches for absent keys read hundreds of lines
+	linearBound = .98 // above, searches for absent keys read hundreds of lines
 )
 
-// linearKind opens tables of linear probing.
 func linearKind[K weft.Key, V weft.Value](r *runner) kind[K, V] {
 	return kind[K, V]{name: "linear", bound: linearBound, open: func(n int, load float64) (subject[K, V], error) {
 		return openLinear[K, V](r.Device, &linear.Options{Capacity: n, MaxLoad: load, Fixed: true, Unordered: true, Seed: r.Seed + 1})
 	}}
 }
 
-// slabKind opens slab hashes. Their supported load is in their Options.
+// slabKind opens slab hashes. The bound is the maximum load in slab.Options.
 func slabKind[K weft.Key, V weft.Value](r *runner) kind[K, V] {
 	bound := .93
 	if slotBytes[K, V]() > slabPair {
@@ -54,7 +53,7 @@ func slabKind[K weft.Key, V weft.Value](r *runner) kind[K, V] {
 	}}
 }
 
-// cuckooKind opens cuckoo tables with one policy, which stop at the first hit.
+// cuckooKind opens cuckoo tables with the given policy. Lookups stop at the first hit.
 func cuckooKind[K weft.Key, V weft.Value](r *runner, name string, policy cuckoo.Policy) kind[K, V] {
 	return kind[K, V]{name: name, bound: .98, open: func(n int, load float64) (subject[K, V], error) {
 		return openCuckoo[K, V](r.Device, &cuckoo.Options{
@@ -63,7 +62,7 @@ func cuckooKind[K weft.Key, V weft.Value](r *runner, name string, policy cuckoo.
 	}}
 }
 
-// hortonKind opens Horton tables with one way to reclaim.
+// hortonKind opens Horton tables with the given way to reclaim.
 func hortonKind[K weft.Key, V weft.Value](r *runner, name string, reclaim horton.Reclaim) kind[K, V] {
 	return kind[K, V]{name: name, bound: hortonBound(kindSlots), open: func(n int, load float64) (subject[K, V], error) {
 		return openHorton[K, V](r.Device, &horton.Options{
@@ -72,8 +71,8 @@ func hortonKind[K weft.Key, V weft.Value](r *runner, name string, reclaim horton
 	}}
 }
 
-// hortonBound returns the load that Horton tables with a bucket size are filled to: the paper's
-// maximum (section 6.2) or, without one, what the model allows, in hundredths.
+// hortonBound returns the maximum load for a bucket size: the paper's maximum (section 6.2) or, for
+// sizes without one, what the model allows, in hundredths.
 func hortonBound(slots int) float64 {
 	switch slots {
 	case 4:
@@ -86,7 +85,7 @@ func hortonBound(slots int) float64 {
 	return float64(int(100*bucketmodel.Feasible(slots))) / 100
 }
 
-// openHorton opens a map of horton. Its rows contain the load reached.
+// openHorton opens a map of package horton. Its rows contain the load that it has reached.
 func openHorton[K weft.Key, V weft.Value](dev device.Device, o *horton.Options) (subject[K, V], error) {
 	m, err := horton.New[K, V](dev, o)
 	if err != nil {
@@ -111,8 +110,8 @@ func openHorton[K weft.Key, V weft.Value](dev device.Device, o *horton.Options) 
 	}}, nil
 }
 
-// with opens a table of a kind for n keys at a load and calls body with it. full reports that some
-// keys did not fit.
+// with opens a table for n keys at the given load and calls body. full reports whether some keys
+// did not fit.
 func (k kind[K, V]) with(n int, load float64, body func(subject[K, V]) error) (full bool, err error) {
 	t, err := k.open(n, load)
 	if err == nil {

@@ -21,7 +21,7 @@ way.`,
 
 const (
 	smallBatch = 256
-	smallCalls = 256 // per timing, fewer than the driver queues
+	smallCalls = 256 // calls per measurement; fewer than the driver queues
 )
 
 func runLaunch(ctx context.Context, r *runner) (err error) {
@@ -53,7 +53,8 @@ func runLaunch(ctx context.Context, r *runner) (err error) {
 	})
 }
 
-// measureCalls times a call both ways and checks its results in between.
+// measureCalls times calls that are submitted one after another, and calls that are waited for. It
+// checks the results of each.
 func (r *runner) measureCalls(ctx context.Context, call, check func() error) error {
 	wait := func() (time.Duration, error) {
 		start := time.Now()

@@ -25,7 +25,6 @@ default of the library and lets the last one win.`,
 	plots: plotLinear,
 }
 
-// loads returns the loads of the sweep.
 func (r *runner) loads() []float64 {
 	switch r.Scale {
 	case Quick:
@@ -37,7 +36,7 @@ func (r *runner) loads() []float64 {
 }
 
 func runLinear(ctx context.Context, r *runner) error {
-	// The widest table of the sweep, at its lowest load, with its columns.
+	// The memory per key covers the widest table, at its lowest load, and its columns.
 	const widest = 16
 	n, err := r.keys(1<<19, 100_000_000, int(widest/r.loads()[0])+columnBytes[uint64, uint64]()+mixedBytes/2)
 	if err != nil {
@@ -87,7 +86,7 @@ func sweepSet[K weft.Key](ctx context.Context, r *runner, n int) error {
 	return s.run(ctx, n)
 }
 
-// sweep measures linear tables of one width over all loads.
+// sweep measures linear tables of one width at all loads.
 type sweep[K weft.Key, V weft.Value] struct {
 	trial[K, V]
 	open func(*linear.Options) (subject[K, V], error)
@@ -111,8 +110,8 @@ func (s *sweep[K, V]) run(ctx context.Context, n int) (err error) {
 	return nil
 }
 
-// atLoad measures everything at one load: in a table that leaves the order of equal keys open, and
-// insertion again in one that does not.
+// atLoad measures everything at one load, in a table that does not order equal keys. It measures
+// insertion again in a table that does.
 func (s *sweep[K, V]) atLoad(ctx context.Context) error {
 	if err := s.with(true, func() error {
 		if err := s.insert(ctx, "insert"); err != nil {
@@ -124,20 +123,20 @@ func (s *sweep[K, V]) atLoad(ctx context.Context) error {
 			}
 		}
 		if err := s.deletes(ctx); err != nil || s.valueBits == 0 {
-			return err // sets take no mixed batches
+			return err // sets have no mixed batches
 		}
 		return errors.Join(s.mixed(ctx, evenMix, s.cols.n/8*4), s.mixed(ctx, fewUpdates, s.cols.n/8*4))
 	}); err != nil {
 		return err
 	}
-	// A set does not depend on which of equal keys wins, and a CPU keeps the order in any case.
+	// In a set, equal keys have the same effect in any order. A CPU always keeps the order.
 	if s.valueBits == 0 || !s.onGPU() {
 		return nil
 	}
 	return s.with(false, func() error { return s.insert(ctx, "insert_ordered") })
 }
 
-// with opens a table for the keys and the load, and closes it after body.
+// with opens a table for the keys and the load, calls body, and closes the table.
 func (s *sweep[K, V]) with(unordered bool, body func() error) (err error) {
 	s.table, err = s.open(&linear.Options{
 		Capacity: s.cols.n, MaxLoad: s.load, Fixed: true, Unordered: unordered, Seed: s.Seed + 1,

@@ -10,20 +10,20 @@ import (
 
 // Hardware describes the machine of a result.
 type Hardware struct {
-	Kind        string `json:"kind"` // cpu or cuda
-	Name        string `json:"name"`
-	Units       int    `json:"units"`                        // cores or multiprocessors
-	Arch        int    `json:"compute_capability,omitempty"` // 10*major+minor of a GPU
-	CacheBytes  int    `json:"cache_bytes,omitempty"`        // last cache shared by all units
-	MemoryBytes uint64 `json:"memory_bytes,omitempty"`       // of the device
+	Kind  string `json:"kind"` // cpu or cuda
+	Name  string `json:"name"`
+	Units int    `json:"units"`                        // number of cores or multiprocessors
+	Arch  int    `json:"compute_capability,omitempty"` // 10*major+minor; GPUs only
+	// size of the last cache that all units share
+	CacheBytes  int    `json:"cache_bytes,omitempty"`
+	MemoryBytes uint64 `json:"memory_bytes,omitempty"` // memory of the device
 	Driver      string `json:"driver,omitempty"`
-	Host        string `json:"host"` // the host's processor
+	Host        string `json:"host"` // name of the host's processor
 	HostCores   int    `json:"host_cores"`
 	OS          string `json:"os"`
 	Go          string `json:"go"`
 }
 
-// hardware describes a device and its host.
 func hardware(dev device.Device) (Hardware, error) {
 	mem, err := dev.Memory()
 	if err != nil {

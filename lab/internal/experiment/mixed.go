@@ -9,14 +9,15 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// mix is the shares of a mixed batch that insert a new key, delete a present one, and look up a
-// present one. The rest looks up absent keys. The SlabHash paper writes it as Γ (section VI-C).
+// mix is the shares of operations in a mixed batch that insert a new key, delete a present key, and
+// look up a present key. The other operations look up absent keys. The SlabHash paper calls such
+// shares Γ (section VI-C).
 type mix struct {
 	op                  string
 	insert, remove, hit float64
 }
 
-// evenMix is half lookups and half updates; fewUpdates is the paper's Γ2.
+// evenMix is half lookups and half updates. fewUpdates is the paper's Γ2.
 var (
 	evenMix    = mix{"mixed", .25, .25, .5}
 	fewUpdates = mix{"mixed_20", .1, .1, .4}
@@ -24,11 +25,11 @@ var (
 
 func (m mix) updates() float64 { return m.insert + m.remove }
 
-// mixedBytes is the maximum device memory of a mixed batch per operation: a key, two values, a kind
+// mixedBytes is the maximum device memory per operation of a mixed batch: a key, two values, a kind
 // and a flag.
 const mixedBytes = 8 + 2*8 + 1 + 1
 
-// batch is a mixed batch on the device, in random order. No key occurs twice, so results do not
+// batch is a mixed batch on the device in random order. No key occurs twice, so results do not
 // depend on the order of execution.
 type batch[K weft.Key, V weft.Value] struct {
 	r *runner
@@ -36,20 +37,20 @@ type batch[K weft.Key, V weft.Value] struct {
 	kinds device.Slice[weft.OpKind]
 	keys  device.Slice[K]
 	put   device.Slice[V] // values to insert
-	vals  device.Slice[V] // copied anew for each run, which overwrites them with results
+	vals  device.Slice[V] // copy of put, which each run overwrites with results
 	ok    device.Slice[bool]
-	// before is the number of the columns' keys that must be in the table first. The insertions add
-	// the others, up to n.
+	// before is the number of the columns' keys that the table must contain before the batch. The
+	// batch inserts the others.
 	before int
 	// succeed is the number of operations that succeed.
 	succeed int
 }
 
-// minMixed is the smallest number of keys for which mixed batches always leave some.
+// minMixed is the minimum number of keys that a mixed batch never deletes completely.
 const minMixed = 16
 
-// newBatch makes a batch of size operations for a table of the n keys of the columns. The keys that
-// it deletes or finds must not outnumber those it leaves.
+// newBatch makes a batch of size operations for a table of the columns' first n keys. Before the
+// batch the table must contain more keys than the batch deletes and looks up.
 func newBatch[K weft.Key, V weft.Value](r *runner, m mix, n, size int) (b *batch[K, V], err error) {
 	inserts, removes, hits := int(m.insert*float64(size)), int(m.remove*float64(size)), int(m.hit*float64(size))
 	b = &batch[K, V]{r: r, mix: m, before: n - inserts, succeed: inserts + removes + hits}
@@ -81,7 +82,6 @@ func newBatch[K weft.Key, V weft.Value](r *runner, m mix, n, size int) (b *batch
 	return b, b.upload(kinds, keys, vals)
 }
 
-// upload copies the operations of the batch to the device.
 func (b *batch[K, V]) upload(kinds []weft.OpKind, keys []K, vals []V) (err error) {
 	if b.kinds, err = device.Upload(b.r.stream, kinds); err != nil {
 		return err
@@ -103,8 +103,8 @@ func (b *batch[K, V]) free() error {
 	return b.r.free(&b.kinds, &b.keys, &b.put, &b.vals, &b.ok)
 }
 
-// mixed measures a mixed batch of size operations. It inserts the last of the columns' keys. The
-// table must be a mixer.
+// mixed measures a mixed batch of size operations. The batch inserts the last of the columns' keys.
+// The table must be a mixer.
 func (s *trial[K, V]) mixed(ctx context.Context, m mix, size int) (err error) {
 	s.begin(m.op)
 	b, err := newBatch[K, V](s.runner, m, s.cols.n, size)

@@ -15,15 +15,15 @@ import (
 )
 
 // The experiments on trees with versions follow chapter 4 of Awad's thesis ("Fully Concurrent GPU
-// Data Structures", 2022), measured on a V100.
+// Data Structures", 2022), which used a V100.
 
-// treeKinds are the measured trees: in the thesis B-Tree, ViB-Tree and VoB-Tree.
+// treeKinds are the measured kinds of trees. The thesis calls them B-Tree, ViB-Tree and VoB-Tree.
 var treeKinds = []struct {
 	name     string
 	versions btree.Versions
 }{{"btree", btree.Whole}, {"btree-in-place", btree.InPlace}, {"btree-out-of-place", btree.OutOfPlace}}
 
-// openTrees opens trees of some kinds.
+// openTrees opens a tree of each given kind.
 func openTrees(r *runner, kinds ...btree.Versions) (maps []*orderedMap[uint32, uint32], trees []*btree.Map[uint32, uint32], err error) {
 	for _, v := range kinds {
 		m, err := btree.New[uint32, uint32](r.Device, &btree.Options{Versions: v})
@@ -56,10 +56,10 @@ thesis over trees of 10^6 to 4.5 * 10^7 keys on a V100: 240, 217 and 95 M insert
 	},
 }
 
-// published42 are the means of figure 4.2, of treeKinds.
+// published42 has the means of figure 4.2, in the order of treeKinds.
 var published42 = map[string][]float64{"insert": {240.065e6, 216.512e6, 94.605e6}, "get_hit": {1512.964e6, 1453.697e6, 1549.977e6}}
 
-// minTree is the ratio of the largest tree to the smallest.
+// minTree is the ratio of the largest to the smallest number of keys.
 const minTree = 32
 
 func runMVBTreeInsert(ctx context.Context, r *runner) (err error) {
@@ -100,7 +100,7 @@ func runMVBTreeInsert(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// built measures building a tree by batches, and looking up all of it.
+// built measures building a tree of n keys by batches, and looking up all keys.
 func (t *orderedTrial[K, V]) built(ctx context.Context, kind, n, size int) error {
 	t.begin(fmt.Sprintf("%d insertions", n))
 	elapsed, err := t.median(ctx, func() error { return t.m.Clear(ctx) }, func() error {
@@ -131,8 +131,8 @@ func (t *orderedTrial[K, V]) built(ctx context.Context, kind, n, size int) error
 	return nil
 }
 
-// compared reports a rate with the published one, 0 if none, and its ratio to that of a tree
-// without versions, which has been measured before.
+// compared reports a rate. It adds the published rate unless that is 0, and the speedup over the
+// tree without versions, which has been measured already.
 func (t *orderedTrial[K, V]) compared(op string, n int, elapsed time.Duration, limit string, row Row, published float64) {
 	for _, base := range t.result.Rows {
 		if base.Structure == treeKinds[0].name && base.Op == op && base.Keys == row.Keys && t.structure != base.Structure {
@@ -187,15 +187,15 @@ without versions, overhead_bytes that of all memory, what versions take included
 	}
 )
 
-// published4 are tables 4.1 and 4.2 for the larger tree, by operation and kind: without versions
-// and with.
+// published4 has tables 4.1 and 4.2 for the larger tree, by operation: the rate without versions,
+// and with versions.
 var published4 = map[string][2]float64{
 	"insert_range_5_8": {228.694e6, 248.86e6}, "insert_range_50_8": {220.186e6, 127.256e6}, "insert_range_90_8": {222.729e6, 95.391e6},
 	"insert_range_5_32": {240.13e6, 214.679e6}, "insert_range_50_32": {213.199e6, 117.642e6}, "insert_range_90_32": {220.329e6, 92.154e6},
 	"delete_get_5": {433.462e6, 369.835e6}, "delete_get_50": {424.131e6, 367.432e6}, "delete_get_90": {399.863e6, 346.188e6},
 }
 
-// mixedTrial holds launches on trees.
+// mixedTrial measures launches that change and read trees.
 type mixedTrial struct {
 	*orderedTrial[uint32, uint32]
 	trees   []*btree.Map[uint32, uint32]
@@ -203,7 +203,7 @@ type mixedTrial struct {
 	kernels *mixedtree.Kernels
 	counts  device.Slice[uint32]
 	sum     device.Slice[uint64]
-	ops     int // per launch
+	ops     int // operations per launch
 }
 
 func newMixedTrial(ctx context.Context, r *runner, n, most int, kinds ...btree.Versions) (x *mixedTrial, err error) {
@@ -239,7 +239,8 @@ func (x *mixedTrial) free() error {
 	return errors.Join(x.orderedTrial.free(), x.counts.Free(), x.sum.Free())
 }
 
-// load returns a launch with a percentage of updates, from pair number lo on.
+// load returns a launch with the given percentage of updates, which use the pairs from number lo
+// on. If pairs is not 0, queries are ranges of about that number of pairs.
 func (x *mixedTrial) load(kind op.Kind, percent, pairs, lo int) mixedtree.Load {
 	n := max(1, x.ops*percent/100)
 	l := mixedtree.Load{Kind: kind, Counts: x.counts, Sum: x.sum}
@@ -254,7 +255,7 @@ func (x *mixedTrial) load(kind op.Kind, percent, pairs, lo int) mixedtree.Load {
 	return l
 }
 
-// mixed measures a launch on a tree of n pairs that is reloaded before each run.
+// mixed measures a launch on a tree that is reloaded before each run.
 func (x *mixedTrial) mixed(ctx context.Context, kind int, name string, l mixedtree.Load) error {
 	x.begin(name)
 	n := l.Updates.Len() + l.Queries.Len()
@@ -290,7 +291,7 @@ func runMVBTreeMixed(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// maxMixed is the maximum number of operations of a launch.
+// maxMixed is the maximum number of operations per launch.
 const maxMixed = 5_000_000
 
 func mixedOf(ctx context.Context, r *runner, n int) (err error) {
@@ -345,9 +346,9 @@ func plotMVBTreeMixed(res *Result) []Plot {
 	return nonEmpty(ranges, lengths, deletes)
 }
 
-// memoryLaunches is the number of inserting launches with the memory of a tree recorded. As many
-// again delete keys and insert them again. At full scale this continues for steadyTime, with about
-// steadyRows rows.
+// memoryLaunches is the number of launches that insert while the memory of a tree is recorded. Then
+// as many launches delete keys and insert them again. At full scale these continue for steadyTime,
+// with about steadyRows rows.
 const (
 	memoryLaunches = 8
 	steadyTime     = 8 * time.Minute
@@ -404,7 +405,7 @@ func runMVBTreeMemory(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// put adds a row of insertions only, by a batch.
+// put inserts the launch's updates as a batch, without queries, and adds a row.
 func (x *mixedTrial) put(ctx context.Context, kind int, l mixedtree.Load) (t memoryUse, err error) {
 	x.begin("insert")
 	elapsed, err := x.watch.Time(ctx, func() error { return x.m.put(x.stream, l.Updates, l.Vals) })
@@ -414,8 +415,8 @@ func (x *mixedTrial) put(ctx context.Context, kind int, l mixedtree.Load) (t mem
 	return x.held(ctx, kind, "insert", l.Updates.Len(), elapsed)
 }
 
-// steady deletes the last keys of a tree of n pairs and inserts them again, alongside ranges,
-// repeatedly.
+// steady repeatedly deletes the last keys of a tree of n pairs and inserts them again, while ranges
+// are read.
 func (x *mixedTrial) steady(ctx context.Context, kind, n int) (last memoryUse, err error) {
 	l := x.load(op.PutNew, 50, 16, n-max(1, x.ops/2))
 	removed := l
@@ -442,8 +443,8 @@ func (x *mixedTrial) steady(ctx context.Context, kind, n int) (last memoryUse, e
 	return last, x.has(ctx, n)
 }
 
-// memoryUse is the memory of a tree: nodes in use and of unfinished epochs, and the bytes of all
-// allocated nodes, with their side data.
+// memoryUse is the memory of a tree. nodes is the number of nodes that are in use or wait for the
+// end of epochs. bytes is the size of all nodes and their side data.
 type memoryUse struct{ nodes, bytes float64 }
 
 // watched times a launch, and reports and returns the memory after it.
@@ -456,7 +457,7 @@ func (x *mixedTrial) watched(ctx context.Context, kind int, name string, l mixed
 	return x.held(ctx, kind, name, l.Updates.Len()+l.Queries.Len(), elapsed)
 }
 
-// held adds a row of n operations, with the memory after them.
+// held adds a row of n operations that shows the memory after them.
 func (x *mixedTrial) held(ctx context.Context, kind int, name string, n int, elapsed time.Duration) (t memoryUse, err error) {
 	s, err := x.trees[kind].Stats(ctx)
 	if err != nil {
@@ -474,5 +475,5 @@ func (x *mixedTrial) held(ctx context.Context, kind int, name string, n int, ela
 	return t, nil
 }
 
-// pastBytes is the side data of a node with versions: a time, a list, and a link of epochs.
+// pastBytes is the size of a node's side data: a time, a list, and a link of epochs.
 const pastBytes = 20

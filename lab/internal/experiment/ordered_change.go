@@ -25,14 +25,14 @@ The limit is random compare-and-swaps of 64 bits in a region as large as the pai
 	plots: plotOrderedInsert,
 }
 
-// published33 is table 3.3, in 10^6 keys per second, by batch size.
+// published33 is table 3.3 in 10^6 keys per second, by the logarithm of the batch size.
 var published33 = map[string]map[int]float64{
 	"btree":  {16: 168, 17: 139.7, 18: 171.7, 19: 190.3, 20: 205.1, 21: 211.9, 22: 223},
 	"lsm":    {16: 61.5, 17: 121.3, 18: 218.6, 19: 402.5, 20: 685.9, 21: 1103.8, 22: 1603.1},
 	"sorted": {16: 44.9, 17: 87.6, 18: 160.6, 19: 292.6, 20: 543, 21: 907.5, 22: 1472.7},
 }
 
-// insertedBatches is the maximum number of inserted batches of a size.
+// insertedBatches is the maximum number of batches that are inserted per size.
 const insertedBatches = 8
 
 func runOrderedInsert(ctx context.Context, r *runner) (err error) {
@@ -41,7 +41,7 @@ func runOrderedInsert(ctx context.Context, r *runner) (err error) {
 	if err != nil {
 		return err
 	}
-	for last > 4 && 1<<last > n { // a small map has small batches
+	for last > 4 && 1<<last > n { // a small map gets small batches
 		first, last = max(first-2, 2), last-2
 	}
 	step := map[Scale]int{Quick: 4, Default: 2, Full: 1}[r.Scale]
@@ -66,16 +66,16 @@ func runOrderedInsert(ctx context.Context, r *runner) (err error) {
 	})
 }
 
-// changeLimit measures the limits of changes in maps of n pairs and of lookups, and returns the
-// name of the former.
+// changeLimit measures the limits of changes and of lookups in maps of n pairs. It returns the name
+// of the limit of changes.
 func (r *runner) changeLimit(ctx context.Context, n int) (string, error) {
 	region := regionOf(n * 8)
 	err := r.limits(ctx, region, roofline.CAS64, roofline.Read64, roofline.Copy)
 	return roofline.CAS64, err
 }
 
-// batches measures inserting a number of batches of a size, and loading all pairs of the map and
-// one batch.
+// batches measures inserting a number of batches of one size. It also measures loading all pairs of
+// the map and one batch.
 func (t *orderedTrial[K, V]) batches(ctx context.Context, size, number int) error {
 	t.begin(fmt.Sprintf("%d batches of %d", number, size))
 	elapsed, err := t.median(ctx, t.reload(ctx), func() error {
@@ -111,12 +111,12 @@ func (t *orderedTrial[K, V]) batches(ctx context.Context, size, number int) erro
 	return err
 }
 
-// rebuildFrom returns the smallest batch size from which on reloading everything was never slower
-// than inserting the batch, or "none".
+// rebuildFrom returns the smallest batch size from which on loading all pairs again was never
+// slower than inserting the batch, or "none".
 func rebuildFrom(rows []Row, structure string) any {
 	var from any = "none"
 	insert := 0.
-	for _, row := range rows { // by rising size
+	for _, row := range rows { // sizes ascend
 		switch {
 		case row.Structure != structure:
 		case row.Op == "insert":
@@ -181,7 +181,7 @@ The limit is random compare-and-swaps of 64 bits in a region as large as the pai
 	published: []Published{{"TITAN V, B-tree, 20 to 50 %", 582e6, "op/s"}},
 }
 
-// changes runs an experiment on each ordered map, with n pairs.
+// changes calls measure for each ordered map. Maps have n pairs.
 func (r *runner) changes(ctx context.Context, n int, measure func(t *orderedTrial[uint32, uint32]) error) (err error) {
 	limit, err := r.changeLimit(ctx, n)
 	if err != nil {
@@ -196,7 +196,6 @@ func (r *runner) changes(ctx context.Context, n int, measure func(t *orderedTria
 	return t.each(ctx, func(*orderedMap[uint32, uint32]) error { return measure(t) })
 }
 
-// deleteShare measures deleting a percentage of the pairs.
 func (t *orderedTrial[K, V]) deleteShare(ctx context.Context, percent int) error {
 	t.begin(fmt.Sprintf("delete %d %%", percent))
 	removed := max(t.n*percent/100, 1)
@@ -254,7 +253,6 @@ func runOrderedMixed(ctx context.Context, r *runner) error {
 	})
 }
 
-// mixedShare measures a batch with a percentage of updates.
 func (t *orderedTrial[K, V]) mixedShare(ctx context.Context, percent, size int) (err error) {
 	updates := float64(percent) / 100
 	m := mix{op: fmt.Sprintf("mixed_%d", percent), insert: updates / 2, remove: updates / 2, hit: 1 - updates}
@@ -360,7 +358,6 @@ func loadOrdered[K weft.Key, V weft.Value](ctx context.Context, r *runner) (err 
 	return nil
 }
 
-// loadAll measures loading all n pairs.
 func (t *orderedTrial[K, V]) loadAll(ctx context.Context, op, limit string) error {
 	t.begin(op)
 	keys, vals := t.of(0, t.n)
@@ -379,7 +376,7 @@ func (t *orderedTrial[K, V]) loadAll(ctx context.Context, op, limit string) erro
 	return nil
 }
 
-// ascend replaces the pairs' keys by others, in ascending order.
+// ascend replaces the keys by ascending keys.
 func (t *orderedTrial[K, V]) ascend() error {
 	keys := make([]K, t.keys.Len())
 	for i := range keys {

@@ -2,8 +2,8 @@ package experiment
 
 import "math"
 
-// exponents adds to the parameters, for each operation, the exponent of its time over the number of
-// keys. It uses maps with at least a sixteenth of the largest number.
+// exponents adds a parameter per operation: the exponent with which its time grows over the number
+// of keys. It uses maps with at least a sixteenth of the largest number.
 func exponents(res *Result) {
 	type line struct{ x, y []float64 }
 	lines := map[string]*line{}

@@ -24,7 +24,6 @@ func runOrderedGrown(ctx context.Context, r *runner) error {
 	return errors.Join(grownOf[uint32, uint32](ctx, r), grownOf[uint64, uint64](ctx, r))
 }
 
-// grownOf measures maps of one width.
 func grownOf[K weft.Key, V weft.Value](ctx context.Context, r *runner) (err error) {
 	n, err := r.keys(1<<20, 100_000_000, 2*orderedBytes[K, V]())
 	if err != nil {
@@ -43,14 +42,13 @@ func grownOf[K weft.Key, V weft.Value](ctx context.Context, r *runner) (err erro
 	return t.each(ctx, func(*orderedMap[K, V]) error { return g.measure(ctx) })
 }
 
-// grown is a map of n pairs that receives as many more.
+// grown measures a map of n pairs into which n further pairs are inserted.
 type grown[K weft.Key, V weft.Value] struct {
 	*orderedTrial[K, V]
-	batch int                // number of insertions at a time
-	bulk  map[string]float64 // rates of the map as loaded
+	batch int                // insertions per batch
+	bulk  map[string]float64 // rates in the map as loaded, by operation
 }
 
-// open makes columns for a number of lookups.
 func (g *grown[K, V]) open(lookups int) (err error) {
 	g.cols.n = lookups
 	host := make([]K, lookups)
@@ -94,7 +92,6 @@ func (g *grown[K, V]) measure(ctx context.Context) (err error) {
 	return g.lookups(ctx, "_held")
 }
 
-// insert puts pairs [lo,hi) in batches.
 func (g *grown[K, V]) insert(lo, hi int) error {
 	for ; lo < hi; lo += g.batch {
 		keys, vals := g.of(lo, min(lo+g.batch, hi))
@@ -105,7 +102,7 @@ func (g *grown[K, V]) insert(lo, hi int) error {
 	return nil
 }
 
-// lookups measures lookups in the present map, as operations with a suffix.
+// lookups measures lookups in the current map. Names of operations end in suffix.
 func (g *grown[K, V]) lookups(ctx context.Context, suffix string) error {
 	pairs := g.m.Len()
 	region := regionOf(pairs * slotBytes[K, V]())

@@ -28,13 +28,12 @@ The thesis, on a TITAN V: B-tree 1020 lookups and 783 successors, sorted array 3
 		{"TITAN V, LSM, lookups", 158.44e6, "op/s"}, {"TITAN V, B-tree, successors", 783.13e6, "op/s"}},
 }
 
-// The smallest map has 2^smallestMap keys. mapSteps are the distances between sizes, as powers of
-// two.
+// The smallest map has 2^smallestMap keys. The binary logarithms of sizes differ by mapSteps.
 const smallestMap = 12
 
 var mapSteps = map[Scale]int{Quick: 4, Default: 2, Full: 1}
 
-// orderedLookups holds lookups in ordered maps of any size.
+// orderedLookups measures lookups in ordered maps of any size.
 type orderedLookups struct {
 	*orderedTrial[uint32, uint32]
 	next         device.Slice[uint32]
@@ -67,7 +66,7 @@ func runOrderedLookup(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// mapSizes returns numbers of keys from 2^first to n, which is included.
+// mapSizes returns numbers of keys from 2^first to n, including n.
 func (r *runner) mapSizes(first, n int, step map[Scale]int) []int {
 	sizes := r.powers(first, n, step)
 	if last := sizes[len(sizes)-1]; last < n {
@@ -76,7 +75,6 @@ func (r *runner) mapSizes(first, n int, step map[Scale]int) []int {
 	return sizes
 }
 
-// makeColumns makes columns for a number of lookups.
 func (a *orderedLookups) makeColumns(n int) (err error) {
 	a.cols.n = n
 	for _, c := range []*device.Slice[uint32]{&a.cols.hits, &a.cols.miss, &a.cols.out, &a.next} {
@@ -93,7 +91,6 @@ func (a *orderedLookups) makeColumns(n int) (err error) {
 	return err
 }
 
-// atSize measures maps of n keys.
 func (a *orderedLookups) atSize(ctx context.Context, n int) error {
 	a.n = n
 	region := regionOf(n * 8)
@@ -129,7 +126,6 @@ func (a *orderedLookups) atSize(ctx context.Context, n int) error {
 	})
 }
 
-// measure measures all kinds of lookups.
 func (a *orderedLookups) measure(ctx context.Context) error {
 	for _, op := range []string{"get_hit", "get_miss"} {
 		if err := a.lookup(ctx, op); err != nil {
@@ -161,8 +157,8 @@ func (a *orderedLookups) measure(ctx context.Context) error {
 	return a.checkOrder(ctx, some)
 }
 
-// checkOrder verifies that results agree: a key has the rank that selects it, and its successor has
-// the next rank, if it exists.
+// checkOrder verifies that results agree. Select must return the key from its rank, and the
+// successor of a key must have the next rank, unless the key is the last.
 func (a *orderedLookups) checkOrder(ctx context.Context, selected int) error {
 	if err := a.m.mapOf.RankOn(a.stream, a.next, a.after); err != nil {
 		return err
@@ -281,7 +277,7 @@ func (s *scaling) atSize(ctx context.Context, n int) error {
 	}
 	lo, hi := make([]uint32, s.batch), make([]uint32, s.batch)
 	workload.Uniform(lo, s.Seed, uint64(n), s.Seed+1)
-	for i, k := range lo { // ranges with a few pairs
+	for i, k := range lo { // ranges of about 16 pairs
 		hi[i] = k + min(^uint32(0)-k, uint32(16*(1<<32)/n))
 	}
 	if err := errors.Join(s.lo.CopyFrom(s.stream, lo), s.hi.CopyFrom(s.stream, hi)); err != nil {

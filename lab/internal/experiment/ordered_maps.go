@@ -15,23 +15,25 @@ import (
 )
 
 // The experiments on ordered maps follow chapters 2 to 4 of Awad's thesis ("Fully Concurrent GPU
-// Data Structures", 2022), measured on a TITAN V and a V100, with 32-bit keys and values.
+// Data Structures", 2022). The thesis measured 32-bit keys and values on a TITAN V and a V100.
 
-// allOrdered is the note on the measured maps in the texts of experiments.
+// allOrdered is a note on the measured maps, for the texts of experiments.
 const allOrdered = ` All ordered maps of weft that run on the device are measured; one that does not has a row that says why. The tree of lsm has
 been filled in batches of its base (2^20, or 2^14 on a CPU, and an eighth of the keys at most), so it has several levels; the others were loaded at once.`
 
-// orderedMap is an ordered map under test: a [subject] that takes mixed batches.
+// orderedMap is an ordered map under test. It implements [subject] and accepts mixed batches.
 type orderedMap[K weft.Key, V weft.Value] struct {
 	mapOf *weft.OrderedMap[K, V]
 	name  string
-	// pieces is the number of pairs per batch when it is filled; 0: all.
+	// pieces is the number of pairs per batch when the map is filled. 0 means that all pairs are
+	// loaded at once.
 	pieces int
-	// bytes returns the size of its memory, and of what only snapshots hold, or unknown.
+	// bytes returns the size of the map's memory, and of the part that only snapshots hold, or
+	// unknown.
 	bytes func(ctx context.Context) (used, held int, err error)
 }
 
-// unknown is the size of memory that a structure does not report.
+// unknown stands for the size of memory that a structure does not report.
 const unknown = -1
 
 func (m *orderedMap[K, V]) put(s *device.Stream, keys device.Slice[K], vals device.Slice[V]) error {
@@ -64,7 +66,6 @@ func (m *orderedMap[K, V]) describe(ctx context.Context, row *Row) error {
 	return err
 }
 
-// load clears the map and puts pairs into it.
 func (m *orderedMap[K, V]) load(ctx context.Context, s *device.Stream, keys device.Slice[K], vals device.Slice[V]) error {
 	if err := m.Clear(ctx); err != nil {
 		return err
@@ -85,8 +86,8 @@ func (m *orderedMap[K, V]) load(ctx context.Context, s *device.Stream, keys devi
 // minPieces is the minimum number of batches that fill an lsm.
 const minPieces = 8
 
-// openOrdered opens each ordered map of weft for n keys. Those that do not run on the device get a
-// row with the reason. close closes the maps.
+// openOrdered opens each ordered map of weft for n keys. If a map does not run on the device,
+// openOrdered adds a row with the reason. The caller must pass the maps to closeOrdered.
 func openOrdered[K weft.Key, V weft.Value](r *runner, n int) (maps []*orderedMap[K, V], err error) {
 	base := r.size(1<<14, 1<<20)
 	for base > 16 && minPieces*base > n {
@@ -162,22 +163,22 @@ func closeOrdered[K weft.Key, V weft.Value](maps []*orderedMap[K, V]) (err error
 	return err
 }
 
-// orderedTrial measures the operations of ordered maps on pairs on the device.
+// orderedTrial measures operations of ordered maps on columns of pairs on the device.
 type orderedTrial[K weft.Key, V weft.Value] struct {
 	trial[K, V]
 	maps []*orderedMap[K, V]
-	keys device.Slice[K] // unique, of the counters from 0 on
+	keys device.Slice[K] // unique keys, which derive from the counters 0, 1, 2 and so on
 	vals device.Slice[V]
-	m    *orderedMap[K, V] // the map under measurement
-	n    int               // number of its pairs
+	m    *orderedMap[K, V] // map under measurement
+	n    int               // number of pairs in the map
 }
 
-// newOrderedTrial makes a number of pairs. Maps have at most n of them.
+// newOrderedTrial makes the given number of pairs, for maps of at most n pairs.
 func newOrderedTrial[K weft.Key, V weft.Value](r *runner, pairs, n int) (t *orderedTrial[K, V], err error) {
 	return newTrialOf(r, pairs, n, func() ([]*orderedMap[K, V], error) { return openOrdered[K, V](r, n) })
 }
 
-// newTrialOf is newOrderedTrial for the maps that open opens.
+// newTrialOf acts as newOrderedTrial for the maps that open returns.
 func newTrialOf[K weft.Key, V weft.Value](r *runner, pairs, n int, open func() ([]*orderedMap[K, V], error)) (t *orderedTrial[K, V], err error) {
 	t = &orderedTrial[K, V]{trial: trial[K, V]{runner: r, keyBits: bitsOf[K](), valueBits: bitsOf[V]()}, n: n}
 	t.cols = &columns[K, V]{n: n, r: r}
@@ -201,10 +202,9 @@ func (t *orderedTrial[K, V]) free() error {
 	return errors.Join(t.stream.Sync(context.Background()), closeOrdered(t.maps), t.cols.free(), t.runner.free(&t.keys, &t.vals))
 }
 
-// use sets the map to measure.
 func (t *orderedTrial[K, V]) use(m *orderedMap[K, V]) { t.m, t.table, t.structure = m, m, m.name }
 
-// each measures all maps, one after the other, and frees the memory of each before the next.
+// each calls measure for each map. It frees the memory of a map before it measures the next.
 func (t *orderedTrial[K, V]) each(ctx context.Context, measure func(m *orderedMap[K, V]) error) error {
 	for _, m := range t.maps {
 		t.use(m)
@@ -219,12 +219,12 @@ func (t *orderedTrial[K, V]) each(ctx context.Context, measure func(m *orderedMa
 	return nil
 }
 
-// of returns the pairs of counters [lo,hi).
+// of returns the pairs [lo,hi) of the columns.
 func (t *orderedTrial[K, V]) of(lo, hi int) (device.Slice[K], device.Slice[V]) {
 	return t.keys.Sub(lo, hi), t.vals.Sub(lo, hi)
 }
 
-// reload puts the first n pairs into the map, untimed.
+// reload returns a function that puts the first n pairs into the map.
 func (t *orderedTrial[K, V]) reload(ctx context.Context) func() error {
 	return func() error {
 		keys, vals := t.of(0, t.n)
@@ -232,7 +232,6 @@ func (t *orderedTrial[K, V]) reload(ctx context.Context) func() error {
 	}
 }
 
-// has checks the number of pairs of a map.
 func (t *orderedTrial[K, V]) has(ctx context.Context, n int) error {
 	if err := t.m.Sync(ctx); err != nil {
 		return err
@@ -243,14 +242,13 @@ func (t *orderedTrial[K, V]) has(ctx context.Context, n int) error {
 	return nil
 }
 
-// row returns a row for the present number of pairs.
 func (t *orderedTrial[K, V]) row() Row { return Row{Keys: t.n} }
 
-// orderedBytes is the maximum memory per pair, in all ordered maps, including reserves for merges
-// and sorts, and in columns.
+// orderedBytes is the maximum memory per pair in all ordered maps and in columns. It includes
+// reserves for merges and sorts.
 func orderedBytes[K weft.Key, V weft.Value]() int { return 12 * (bitsOf[K]() + bitsOf[V]()) / 8 }
 
-// plotOverKeys draws rates of an operation over the number of keys.
+// plotOverKeys plots the rates of the selected rows over the number of keys.
 func plotOverKeys(res *Result, name, title string, of func(Row) bool) Plot {
 	p := Plot{Name: name, Title: title, XLabel: "keys", YLabel: "operations per second", LogX: true, LogY: true}
 	for _, row := range res.Rows {

@@ -30,7 +30,8 @@ type ranges struct {
 	lo, hi, counts   device.Slice[uint32]
 	outKeys, outVals device.Slice[uint32]
 	offsets          device.Slice[uint64]
-	// Maximum numbers of ranges and of their pairs, and the number of ranges of the present length.
+	// Maximum number of ranges, maximum number of pairs, and number of ranges of the current
+	// length.
 	limit, pairs, size int
 	from               []uint32
 }
@@ -75,8 +76,8 @@ func runOrderedRange(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// open allocates columns, and gives the pairs equidistant keys, in random order, so that ranges
-// have the intended numbers of pairs.
+// open allocates columns. It gives the pairs equidistant keys in random order, so that ranges
+// contain the intended number of pairs.
 func (s *ranges) open() (err error) {
 	order := workload.NewPermutation(uint64(s.n), s.Seed+1)
 	keys := make([]uint32, s.n)
@@ -101,7 +102,6 @@ func (s *ranges) open() (err error) {
 	return err
 }
 
-// ofLength measures ranges with a number of pairs.
 func (s *ranges) ofLength(ctx context.Context, length int) error {
 	s.size = max(min(s.limit, s.pairs/length), 1)
 	places := make([]uint64, s.size)
@@ -147,8 +147,7 @@ func (s *ranges) ofLength(ctx context.Context, length int) error {
 	return nil
 }
 
-// check verifies the number of pairs of each range, and the keys and values of the first and the
-// last ranges.
+// check verifies the number of pairs in each range, and the pairs of three ranges.
 func (s *ranges) check(ctx context.Context, length int, written bool) error {
 	counts := make([]uint32, s.size)
 	if err := s.counts.Sub(0, s.size).CopyTo(ctx, s.stream, counts); err != nil {

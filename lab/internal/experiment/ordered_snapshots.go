@@ -73,14 +73,13 @@ func runOrderedSnapshots(ctx context.Context, r *runner) (err error) {
 	})
 }
 
-// snapshotTrial holds snapshots of a map that changes.
+// snapshotTrial measures a map that changes while snapshots of it are open.
 type snapshotTrial struct {
 	*orderedTrial[uint32, uint32]
 	size      int // operations per batch
 	snapshots []*weft.Snapshot[uint32, uint32]
 }
 
-// release closes all snapshots.
 func (s *snapshotTrial) release() (err error) {
 	for _, at := range s.snapshots {
 		err = errors.Join(err, at.Close())
@@ -89,7 +88,6 @@ func (s *snapshotTrial) release() (err error) {
 	return err
 }
 
-// takeSnapshot takes a snapshot.
 func (s *snapshotTrial) takeSnapshot(ctx context.Context) error {
 	at, err := s.m.mapOf.Snapshot(ctx)
 	if err == nil {
@@ -98,7 +96,7 @@ func (s *snapshotTrial) takeSnapshot(ctx context.Context) error {
 	return err
 }
 
-// batch submits batch i: half old keys, half new ones.
+// batch submits batch i. Half of its keys are present; the others are new.
 func (s *snapshotTrial) batch(i int) error {
 	half := s.size / 2
 	for _, lo := range []int{i * half, s.n + i*half} {
@@ -110,7 +108,8 @@ func (s *snapshotTrial) batch(i int) error {
 	return nil
 }
 
-// held measures batches with no open snapshot, with one, or with one per batch.
+// held measures batches while no snapshot is open, while one is, or while a snapshot is taken
+// before each batch.
 func (s *snapshotTrial) held(ctx context.Context, number int) error {
 	op := fmt.Sprintf("put_held_%d", number)
 	s.begin(op)
@@ -170,7 +169,7 @@ func (s *snapshotTrial) held(ctx context.Context, number int) error {
 	return nil
 }
 
-// rateOf returns the rate of an operation of the map under measurement.
+// rateOf returns the rate of an operation on the map under measurement.
 func (s *snapshotTrial) rateOf(op string) (rate float64) {
 	for _, row := range s.result.Rows {
 		if row.Structure == s.m.name && row.Op == op {
@@ -180,8 +179,8 @@ func (s *snapshotTrial) rateOf(op string) (rate float64) {
 	return rate
 }
 
-// growth repeats the batches, untimed, and adds to a row the memory that only snapshots hold after
-// each.
+// growth repeats the batches untimed. After each, it adds the memory that only snapshots hold to
+// the row.
 func (s *snapshotTrial) growth(ctx context.Context, prepare func() error, number int, row *Row) error {
 	if err := prepare(); err != nil {
 		return err
@@ -204,7 +203,8 @@ func (s *snapshotTrial) growth(ctx context.Context, prepare func() error, number
 	return nil
 }
 
-// lookups measures lookups in the map and in the snapshot, which has exactly the earlier pairs.
+// lookups measures lookups in the map and in the snapshot, which must contain exactly the earlier
+// pairs.
 func (s *snapshotTrial) lookups(ctx context.Context) error {
 	snapshot := s.snapshots[0]
 	if snapshot.Len() != s.n {

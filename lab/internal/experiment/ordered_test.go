@@ -55,7 +55,7 @@ func TestOrderedFailures(t *testing.T) {
 	t.Run("latencies", func(t *testing.T) { failEverywhere(t, btreeLatenciesExperiment, devicetest.OpenSim(t, nil), 1) })
 }
 
-// A map with wrong contents gets no figure.
+// If a map has wrong contents, the experiment fails.
 func TestOrderedWrongAnswers(t *testing.T) {
 	r := testRunner(t)
 	s, err := newOrderedTrial[uint32, uint32](r, 200, 100)
@@ -82,7 +82,7 @@ func TestOrderedWrongAnswers(t *testing.T) {
 	}
 }
 
-// Snapshots cost more the more are open, and nothing once they are closed.
+// Memory grows with the number of open snapshots, and closed snapshots take none.
 func TestOrderedSnapshots(t *testing.T) {
 	conformance.SkipRaced(t, ownTests)
 	cfg := tiny(devicetest.Open(t))
@@ -144,7 +144,7 @@ func TestExponents(t *testing.T) {
 	}
 }
 
-// The thesis' table 3.3 has these means of its columns.
+// The means of the columns agree with table 3.3 of the thesis.
 func TestPublished33(t *testing.T) {
 	for name, mean := range map[string]float64{"btree": 182.9, "lsm": 202.6, "sorted": 149.1} {
 		harmonic, n := 0., 0.

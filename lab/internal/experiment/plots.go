@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// plotLinear draws a plot per structure and width: every operation over the load, with its limits.
+// plotLinear plots the rate of every operation over the load, with limits, for each structure and
+// pair of widths.
 func plotLinear(res *Result) []Plot {
 	var plots []Plot
 	for _, row := range res.Rows {
@@ -22,18 +23,17 @@ func plotLinear(res *Result) []Plot {
 		plots[i].point(row.Op, row.Load, row.OpsPerS)
 	}
 	for i := range plots {
-		// The limits of mixed batches lie between the two others.
+		// The limit of mixed batches lies between the other two.
 		plots[i].limits(res, func(row Row) bool { return linearPlot(row) == plots[i].Name && row.Op != "mixed" })
 	}
 	return plots
 }
 
-// linearPlot returns the name of the plot of a row.
+// linearPlot returns the name of the plot that shows a row.
 func linearPlot(row Row) string {
 	return fmt.Sprintf("%s-%d-%d", row.Structure, row.KeyBits, row.ValueBits)
 }
 
-// point appends a point to the series with a name.
 func (p *Plot) point(series string, x, y float64) {
 	i := slices.IndexFunc(p.Series, func(s Series) bool { return s.Name == series })
 	if i < 0 {
@@ -44,7 +44,6 @@ func (p *Plot) point(series string, x, y float64) {
 	p.Series[i].Y = append(p.Series[i].Y, y)
 }
 
-// span returns the range of x of the series.
 func (p *Plot) span() (lo, hi float64) {
 	lo, hi = p.Series[0].X[0], p.Series[0].X[0]
 	for _, s := range p.Series {
@@ -53,7 +52,7 @@ func (p *Plot) span() (lo, hi float64) {
 	return lo, hi
 }
 
-// limits draws the limits of some rows as horizontal lines.
+// limits adds the limits of the selected rows as horizontal lines.
 func (p *Plot) limits(res *Result, of func(Row) bool) {
 	lo, hi := p.span()
 	for _, row := range res.Rows {
@@ -66,13 +65,13 @@ func (p *Plot) limits(res *Result, of func(Row) bool) {
 	}
 }
 
-// level draws a published figure as a horizontal line.
+// level adds a published figure as a horizontal line.
 func (p *Plot) level(f Published) {
 	lo, hi := p.span()
 	p.Series = append(p.Series, Series{Name: "published: " + f.What, X: []float64{lo, hi}, Y: []float64{f.Value, f.Value}, Published: true})
 }
 
-// upright marks an x that a paper names by a vertical line, as high as the data.
+// upright adds a vertical line, as high as the data, at an x that a paper names.
 func (p *Plot) upright(what string, x float64) {
 	lo, hi := p.Series[0].Y[0], p.Series[0].Y[0]
 	for _, s := range p.Series {

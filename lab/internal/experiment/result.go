@@ -6,61 +6,67 @@ import (
 	"time"
 )
 
-// Result is the result of an experiment, and the JSON that weft-bench run --json prints.
+// Result is the result of an experiment. Command weft-bench run --json prints it as JSON.
 type Result struct {
 	Experiment string             `json:"experiment"`
-	Device     string             `json:"device"` // name of the device measured
-	Limits     map[string]float64 `json:"limits"` // by name, in op/s, B/s or launch/s
+	Device     string             `json:"device"` // name of the measured device
+	Limits     map[string]float64 `json:"limits"` // limits by name, in op/s, B/s or launch/s
 	Rows       []Row              `json:"rows"`
 
 	Title      string         `json:"title"`
-	Date       time.Time      `json:"date"` // UTC
+	Date       time.Time      `json:"date"` // in UTC
 	Version    string         `json:"weft_version"`
 	Scale      string         `json:"scale"`
 	Hardware   Hardware       `json:"hardware"`
 	Parameters map[string]any `json:"parameters"`
 	Published  []Published    `json:"published,omitempty"`
-	// Incomplete means that the experiment was interrupted: rows or comparisons are missing.
+	// Incomplete means that the experiment was interrupted, so that rows or comparisons are
+	// missing.
 	Incomplete bool `json:"incomplete,omitempty"`
-	// Simulated means that the result comes from a simulated GPU: it has counts, but no rates.
+	// Simulated means that a simulated GPU ran the experiment. Such a result has counts but no
+	// rates.
 	Simulated bool `json:"simulated,omitempty"`
 
-	Plots []Plot `json:"-"` // made from the rows
+	Plots []Plot `json:"-"` // computed from the rows
 }
 
-// Row is one figure.
+// Row is one measurement.
 type Row struct {
-	Structure string `json:"structure"` // subject: "linear", "linear-set", a peer
+	// structure or peer measured, such as "linear" or "linear-set"
+	Structure string `json:"structure"`
 	Op        string `json:"op"`
 	KeyBits   int    `json:"key_bits"`
-	ValueBits int    `json:"value_bits"` // 0: no values
+	ValueBits int    `json:"value_bits"` // 0 if there are no values
 	N         int    `json:"n"`          // number of timed operations
-	// Load is the used share of slots, or of bytes. The experiment documents when.
+	// Load is the share of slots, or of bytes, in use. The experiment's text says at which time.
 	Load    float64 `json:"load"`
 	OpsPerS float64 `json:"ops_per_s"`
-	// LimitShare is OpsPerS divided by the limit named Limit.
+	// LimitShare is OpsPerS divided by the limit that Limit names.
 	LimitShare float64 `json:"limit_share"`
 	Limit      string  `json:"limit,omitempty"`
-	Unit       string  `json:"unit,omitempty"` // of OpsPerS, if other than op/s
+	Unit       string  `json:"unit,omitempty"` // unit of OpsPerS if other than op/s
 	Seconds    float64 `json:"seconds,omitempty"`
-	Cores      int     `json:"cores,omitempty"`   // used, if the experiment varies them
-	Buckets    int     `json:"buckets,omitempty"` // of a hash table, if the experiment varies them
-	Units      int     `json:"units,omitempty"`   // of an allocator, free or not
+	Cores      int     `json:"cores,omitempty"` // cores in use, if the experiment varies them
+	// buckets of a hash table, if the experiment varies them
+	Buckets int `json:"buckets,omitempty"`
+	Units   int `json:"units,omitempty"` // units of an allocator, free or not
 
-	// BusyOpsPerS is the rate after other work on the device, which hides the time of submitting.
+	// BusyOpsPerS is the rate when other work keeps the device busy first, which hides the time of
+	// submitting.
 	BusyOpsPerS *float64 `json:"busy_ops_per_s,omitempty"`
 
 	HitRatio      *float64 `json:"hit_ratio,omitempty"`
 	BytesPerEntry *float64 `json:"bytes_per_entry,omitempty"`
-	MeanProbe     *float64 `json:"mean_probe,omitempty"` // slots from home
+	MeanProbe     *float64 `json:"mean_probe,omitempty"` // in slots from the home slot
 	MaxProbe      *float64 `json:"max_probe,omitempty"`
-	// Batch is the number of operations per call, if the experiment varies it, and Latency the time
+	// Batch is the number of operations per call, if the experiment varies it. Latency is the time
 	// of calls.
 	Batch   int      `json:"batch,omitempty"`
 	Latency *Latency `json:"latency,omitempty"`
-	// Spread is the rates of the slowest and the fastest call. OpsPerS is that of the median.
+	// Spread is the rates of the slowest and the fastest call. OpsPerS is the rate of the median
+	// call.
 	Spread *Spread `json:"spread,omitempty"`
-	// Runs is the time of each run in seconds, in order. OpsPerS is that of the median.
+	// Runs is the time of each run in seconds, in order. OpsPerS is the rate of the median run.
 	Runs []float64 `json:"runs_seconds,omitempty"`
 	// Targets are the targets of the row.
 	Targets []Target `json:"targets,omitempty"`
@@ -68,31 +74,35 @@ type Row struct {
 	Parts []Part `json:"parts,omitempty"`
 	// Cache is the share of the buckets in the memory of a GPU, if the experiment varies it.
 	Cache *float64 `json:"cache,omitempty"`
-	// Keys of the table, and exponent of a Zipf distribution, if the experiment varies them.
+	// Keys is the number of keys in the table, and Theta the exponent of a Zipf distribution, if
+	// the experiment varies them.
 	Keys  int     `json:"keys,omitempty"`
 	Theta float64 `json:"theta,omitempty"`
-	// Samples are one figure per batch, in order. The experiment documents their meaning.
+	// Samples has one figure per batch, in order. The experiment's text says what they mean.
 	Samples []float64 `json:"samples,omitempty"`
 
-	// Slots of a bucket, and bytes of the table, if the experiment varies them.
+	// Slots is the number of slots per bucket, and TableBytes the size of the table, if the
+	// experiment varies them.
 	Slots      int `json:"slots,omitempty"`
 	TableBytes int `json:"table_bytes,omitempty"`
 	// Measured is the statistics of a table of buckets, and Model their theoretical values.
 	Measured *Reads `json:"measured,omitempty"`
 	Model    *Reads `json:"model,omitempty"`
-	// BytesPerOp is the memory traffic of a lookup on the device. It is computed from the number of
-	// buckets read, not counted by the device.
+	// BytesPerOp is the memory traffic of a lookup. It is computed from the number of buckets read,
+	// not counted by the device.
 	BytesPerOp *float64 `json:"bytes_per_op_computed,omitempty"`
-	// Requested is the number of memory requests of the same lookups in such a table on a simulated
-	// GPU.
+	// Requested is the number of memory requests when a simulated GPU runs the same lookups on the
+	// same table.
 	Requested *Requested `json:"requested_simulated,omitempty"`
-	// KeysPerBucket is the number of buckets that are the primary one of 0, 1, 2, … keys.
+	// KeysPerBucket is a histogram: element i is the number of buckets that are the primary bucket
+	// of i keys.
 	KeysPerBucket []int `json:"keys_per_bucket,omitempty"`
 
 	// Graph describes the measured graph.
 	Graph *GraphShape `json:"graph,omitempty"`
 
-	// Reason is why the row has no figure: the structure does not run on the device.
+	// Reason explains why the row has no figure, for example because the structure does not run on
+	// the device.
 	Reason string `json:"reason,omitempty"`
 
 	// Speedup is the rate relative to the experiment's peer in the same run.
@@ -103,14 +113,15 @@ type Row struct {
 	PublishedOpsPerS   *float64 `json:"published_ops_per_s,omitempty"`
 }
 
-// Latency is the time of calls, in seconds.
+// Latency is the distribution of the time of calls, in seconds.
 type Latency struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
 }
 
-// sample stores the runs with the median that is the rate of the row, if timings has them.
+// sample sets Runs and Spread from the runs in timings. It selects the runs by their median, which
+// is the time of the row.
 func (row *Row) sample(timings map[float64][]time.Duration) {
 	seconds := row.Seconds
 	if seconds == 0 && row.OpsPerS > 0 {
@@ -130,8 +141,8 @@ func (row *Row) sample(timings map[float64][]time.Duration) {
 	}
 }
 
-// Untime removes the times of a simulated device, which depend on the host: counts are as on
-// hardware, rates are not.
+// Untime removes the times from the result of a simulated device. They depend on the host, while
+// counts equal those on hardware.
 func (r *Result) Untime() {
 	r.Simulated, r.Limits, r.Plots = true, map[string]float64{}, nil
 	for i := range r.Rows {
@@ -164,19 +175,24 @@ type Part struct {
 
 // Reads holds averages over a table of buckets.
 type Reads struct {
-	PerHit    float64 `json:"buckets_per_hit,omitempty"`    // read by a lookup of a present key
-	PerMiss   float64 `json:"buckets_per_miss,omitempty"`   // read by a lookup of an absent key
-	PerInsert float64 `json:"buckets_per_insert,omitempty"` // read by an insertion
-	TypeB     float64 `json:"type_b,omitempty"`             // share of buckets with remap entries
-	Overhead  float64 `json:"overhead,omitempty"`           // share of slots with remap entries
-	Entries   float64 `json:"entries,omitempty"`            // remap entries set, per bucket
+	// buckets read per lookup of a present key
+	PerHit float64 `json:"buckets_per_hit,omitempty"`
+	// buckets read per lookup of an absent key
+	PerMiss   float64 `json:"buckets_per_miss,omitempty"`
+	PerInsert float64 `json:"buckets_per_insert,omitempty"` // buckets read per insertion
+	// share of buckets that have remap entries
+	TypeB float64 `json:"type_b,omitempty"`
+	// share of slots that hold remap entries
+	Overhead float64 `json:"overhead,omitempty"`
+	Entries  float64 `json:"entries,omitempty"` // remap entries set, per bucket
 }
 
-// Published is a figure from a paper, measured on its own hardware.
+// Published is a figure from a paper, measured on the paper's hardware.
 type Published struct {
 	What  string  `json:"what"`
 	Value float64 `json:"value"`
-	Unit  string  `json:"unit"` // "op/s", "x" for a ratio, "load", or "buckets" read by a lookup
+	// "op/s", "x" for a ratio, "load", or "buckets" for buckets read per lookup
+	Unit string `json:"unit"`
 }
 
 // Plot is a plot of rows.
@@ -197,7 +213,7 @@ type Series struct {
 	Published bool
 	// Limit marks a limit of the hardware, as opposed to a measurement of weft.
 	Limit bool
-	// Model marks the theoretical values of the series before.
+	// Model marks the theoretical values of the previous series.
 	Model bool
 }
 

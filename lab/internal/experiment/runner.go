@@ -17,19 +17,17 @@ type runner struct {
 	result    *Result
 	stream    *device.Stream
 	watch     *roofline.Stopwatch
-	busyTimer *roofline.BusyTimer // nil unless wanted
+	busyTimer *roofline.BusyTimer // nil if the experiment measures no busy device
 	// chosen means that the user has set the number of runs.
 	chosen bool
-	// parts is the number of parts of the experiment that measure settings in turns; 0: one.
+	// parts is the number of parts of the experiment that call inTurns. 0 means one.
 	parts int
-	// perStructure means that speedups of settings measured in turns are over the first row of the
-	// same structure.
+	// perStructure makes inTurns compute speedups over the first row of the same structure.
 	perStructure bool
-	// timings holds the latest runs by their median, for the row that reports it.
+	// timings holds runs, keyed by their median. Rows look up the runs that they report.
 	timings map[float64][]time.Duration
 }
 
-// open prepares the runner for a device.
 func (r *runner) open(dev device.Device) (err error) {
 	r.Device = dev
 	r.timings = map[float64][]time.Duration{}
@@ -59,7 +57,7 @@ func (r *runner) open(dev device.Device) (err error) {
 
 func (r *runner) close(ctx context.Context) error {
 	var errs []error
-	if r.stream != nil { // work may continue after a cancelled wait
+	if r.stream != nil { // work may continue after a canceled wait
 		errs = append(errs, r.stream.Sync(context.WithoutCancel(ctx)))
 	}
 	if r.watch != nil {
@@ -71,8 +69,8 @@ func (r *runner) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// free frees memory that work on the stream may still use: a failing experiment has not waited for
-// what it has submitted.
+// free waits for the stream and frees memory. A failing experiment may not have waited for work
+// that uses the memory.
 func (r *runner) free(slices ...interface{ Free() error }) error {
 	errs := []error{r.stream.Sync(context.Background())}
 	for _, s := range slices {
@@ -85,13 +83,13 @@ func (r *runner) props() device.Properties { return r.Device.Properties() }
 
 func (r *runner) onGPU() bool { return r.props().Kind != device.CPU }
 
-// onSim reports whether the device is a simulated GPU, which runs an experiment without measuring.
+// onSim reports whether the device is a simulated GPU, on which times mean nothing.
 func (r *runner) onSim() bool { return r.props().Kind == device.Sim }
 
-// interpreted is the default number of keys on a simulated GPU. It takes seconds.
+// interpreted is the default number of keys on a simulated GPU. An experiment then takes seconds.
 const interpreted = 1 << 10
 
-// size returns cpu or gpu, depending on the device.
+// size returns cpu on a CPU and gpu on a GPU.
 func (r *runner) size(cpu, gpu int) int {
 	if r.onGPU() {
 		return gpu
@@ -99,8 +97,9 @@ func (r *runner) size(cpu, gpu int) int {
 	return cpu
 }
 
-// keys returns the number of keys: Config.N, or the default for the device, a sixteenth of it when
-// quick. The default is at most as many as fit into 70 % of the free memory at bytes each.
+// keys returns the number of keys: Config.N or, if that is 0, a default for the device. At scale
+// Quick, the default is a sixteenth. Keys of the given size in bytes must fit in 70 % of the free
+// memory, so keys lowers the default or returns an error.
 func (r *runner) keys(cpu, gpu, bytes int) (int, error) {
 	n := r.N
 	if n == 0 {
@@ -123,7 +122,7 @@ func (r *runner) keys(cpu, gpu, bytes int) (int, error) {
 	return n, nil
 }
 
-// keysFrom is keys for an experiment that requires at least least.
+// keysFrom acts as keys, but returns an error if the number is less than least.
 func (r *runner) keysFrom(least, cpu, gpu, bytes int) (int, error) {
 	n, err := r.keys(cpu, gpu, bytes)
 	if err == nil && n < least {
@@ -136,7 +135,7 @@ func errTooFew(n, required int) error {
 	return fmt.Errorf("%w: %d keys are too few; choose --n %d or more", device.ErrInvalid, n, required)
 }
 
-// region returns the size of memory for measuring limits, if no table determines it.
+// region returns the size of the memory in which to measure limits if no table determines it.
 func (r *runner) region() int {
 	if r.Scale == Quick {
 		return r.size(64<<20, 1<<30)
@@ -144,9 +143,9 @@ func (r *runner) region() int {
 	return 0 // roofline's default
 }
 
-// limits measures limits by name in a region of a size, and adds them to the result. Names that the
-// device lacks are left out. Each limit is measured once: the shares of earlier rows would not
-// agree with a second measurement. limitsIn supports several regions.
+// limits measures the named limits in a region of the given size and adds them to the result. It
+// skips limits that the device lacks. A limit can be measured only once, because a second
+// measurement would contradict the shares in earlier rows. Use limitsIn for several regions.
 func (r *runner) limits(ctx context.Context, region int, names ...string) error {
 	r.step("limits of the memory")
 	opts := roofline.Options{Region: region, Only: names}
@@ -167,9 +166,9 @@ func (r *runner) limits(ctx context.Context, region int, names ...string) error 
 	return nil
 }
 
-// limitsIn measures limits in one of several regions, a power of two, and adds them under names
-// with the region. It runs fewer operations than limits, but on a GPU enough to make launch
-// overhead negligible. Limits that it has measured in that region before are kept.
+// limitsIn measures the named limits in a region of the given size, a power of two. It adds them
+// under names that include the region, unless they exist. It runs fewer operations than limits, but
+// enough on a GPU to make launch overhead negligible.
 func (r *runner) limitsIn(ctx context.Context, region int, names ...string) error {
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return r.result.Limits[roofline.In(name, region)] > 0 })
 	if len(names) == 0 {
@@ -187,7 +186,7 @@ func (r *runner) limitsIn(ctx context.Context, region int, names ...string) erro
 	return nil
 }
 
-// trialRegion is the size of the region of a trial run's limits.
+// trialRegion is the size of the region in which a trial run measures limits.
 const trialRegion = 1 << 20
 
 func (r *runner) roofline(ctx context.Context, opts roofline.Options) (*roofline.Result, error) {
@@ -198,7 +197,7 @@ func (r *runner) roofline(ctx context.Context, opts roofline.Options) (*roofline
 	return roofline.Measure(ctx, r.Device, &opts)
 }
 
-// repeat returns the median result of measure over a number of runs.
+// repeat calls measure several times and returns the median.
 func (r *runner) repeat(ctx context.Context, runs int, measure func() (time.Duration, error)) (time.Duration, error) {
 	times, err := roofline.Samples(ctx, runs, measure)
 	if err != nil {
@@ -209,7 +208,7 @@ func (r *runner) repeat(ctx context.Context, runs int, measure func() (time.Dura
 	return median, nil
 }
 
-// add appends a row, with the runs that its median comes from, and computes its share of the limit.
+// add appends a row. It sets the row's runs and its share of the limit.
 func (r *runner) add(row Row) {
 	row.sample(r.timings)
 	if limit := r.result.Limits[row.Limit]; limit > 0 {
@@ -224,13 +223,13 @@ func (r *runner) step(format string, args ...any) {
 	}
 }
 
-// median returns the median time of work on the stream, each run after an untimed prepare, which
-// may be nil.
+// median returns the median time of the work that submit submits to the stream. Unless prepare is
+// nil, it runs untimed before each submit.
 func (r *runner) median(ctx context.Context, prepare, submit func() error) (time.Duration, error) {
 	return r.medianOf(ctx, r.watch.Time, prepare, submit)
 }
 
-// medianBusy is median on a GPU that is busy until everything has been submitted.
+// medianBusy acts as median, but keeps the GPU busy until all work has been submitted.
 func (r *runner) medianBusy(ctx context.Context, prepare, submit func() error) (time.Duration, error) {
 	return r.medianOf(ctx, r.busyTimer.Time, prepare, submit)
 }
@@ -250,8 +249,9 @@ func (r *runner) medianOf(ctx context.Context, clock func(context.Context, func(
 	})
 }
 
-// readLimit returns the name of the limit of a lookup in a table of entries of a size: on a GPU one
-// 16-byte read for small entries and one 64-byte bucket for wide ones, on a CPU one cache line.
+// readLimit returns the name of the limit of a lookup in a table that has entries of the given
+// size. On a GPU this is a 16-byte read for small entries and a 64-byte read for wide ones, on a
+// CPU a cache line.
 func (r *runner) readLimit(entry int) string {
 	if r.onGPU() && entry <= 8 {
 		return roofline.Read16
@@ -259,8 +259,8 @@ func (r *runner) readLimit(entry int) string {
 	return roofline.Read64
 }
 
-// writeLimit returns the name of the limit of publishing an entry of a size: one compare-and-swap,
-// as wide as the entry if the device supports it.
+// writeLimit returns the name of the limit of writing an entry of the given size. It is a
+// compare-and-swap, as wide as the entry if the device supports that.
 func (r *runner) writeLimit(entry int) string {
 	if p := r.props(); r.onGPU() && entry > 8 && p.Arch >= 90 {
 		return roofline.CAS128
@@ -268,9 +268,9 @@ func (r *runner) writeLimit(entry int) string {
 	return roofline.CAS64
 }
 
-// mixedLimit adds to the result the limit of a batch with a share of updates, the rest being
-// lookups, and returns its name. It is the harmonic mean of the two limits, which must have been
-// measured.
+// mixedLimit adds the limit of a batch with the given share of updates, and returns its name. The
+// other operations are lookups. The limit is the harmonic mean of limits read and write, which must
+// have been measured.
 func (r *runner) mixedLimit(read, write string, updates float64) string {
 	if updates == 1 {
 		return write
@@ -283,8 +283,8 @@ func (r *runner) mixedLimit(read, write string, updates float64) string {
 	return name
 }
 
-// slabLimit returns the name of the limit of reading a slab of 128 bytes. On a CPU its two lines
-// arrive together, so it is that of one.
+// slabLimit returns the name of the limit of reading a slab of 128 bytes. On a CPU the two lines of
+// a slab arrive together, so it is the limit of one line.
 func (r *runner) slabLimit() string {
 	if r.onGPU() {
 		return roofline.Read128

@@ -29,15 +29,14 @@ looked up again (get_hit_churned, get_miss_churned). Which of equal keys in a ba
 
 const (
 	turnovers    = 10
-	churnBatches = 8          // number of batches of a turnover
+	churnBatches = 8          // batches per turnover
 	churned      = "_churned" // suffix of lookups after the churn
 
-	// hortonGPUBound is the maximum load of Horton tables of fixed size on a GPU. Beyond it, single
-	// keys of 10^8 do not fit, and each costs rehashes of the whole table.
+	// hortonGPUBound is the maximum load of Horton tables of fixed size on a GPU. At higher loads,
+	// single keys out of 10^8 do not fit, and each causes rehashes of the whole table.
 	hortonGPUBound = .92
 )
 
-// sideLoads returns the loads of the comparison.
 func (r *runner) sideLoads() []float64 {
 	switch r.Scale {
 	case Quick:
@@ -49,13 +48,13 @@ func (r *runner) sideLoads() []float64 {
 }
 
 func runSideBySide(ctx context.Context, r *runner) error {
-	// The widest tables: a slab hash with space for any distribution of keys at the lowest load;
-	// columns; and the keys that come and go.
+	// The memory per key covers the widest table, columns, and the keys of all turnovers. The
+	// widest table is a slab hash at the lowest load, with space for any distribution of keys.
 	n, err := r.keys(1<<18, 100_000_000, 4*16+columnBytes[uint64, uint64]()+turnovers*16)
 	if err != nil {
 		return err
 	}
-	n = min(n, workload.Misses/(turnovers+1)) // distinct 32-bit keys
+	n = min(n, workload.Misses/(turnovers+1)) // so that 32-bit keys are distinct
 	r.result.Parameters["keys"] = n
 	limits := []string{r.slabLimit()}
 	for _, slot := range []int{8, 16} {
@@ -73,7 +72,7 @@ func runSideBySide(ctx context.Context, r *runner) error {
 // side measures tables of one pair of widths.
 type side[K weft.Key, V weft.Value] struct {
 	trial[K, V]
-	// The keys of all turnovers, one after the other. Those of the columns come last.
+	// The pairs of all turnovers, one after the other. The pairs of the columns come last.
 	keys device.Slice[K]
 	vals device.Slice[V]
 }
@@ -105,7 +104,6 @@ func sideBySide[K weft.Key, V weft.Value](ctx context.Context, r *runner, n int)
 	return nil
 }
 
-// upload makes the keys that come and go.
 func (s *side[K, V]) upload() (err error) {
 	n := s.cols.n
 	if s.keys, err = device.Make[K](s.Device, turnovers*n); err != nil {
@@ -125,7 +123,8 @@ func (s *side[K, V]) upload() (err error) {
 	return nil
 }
 
-// sweep measures tables of one kind up to the highest load they support, which becomes a parameter.
+// sweep measures tables of one kind at rising loads. The highest load that fits becomes a
+// parameter.
 func (s *side[K, V]) sweep(ctx context.Context, k kind[K, V]) error {
 	slot := slotBytes[K, V]()
 	s.structure, s.read, s.write = k.name, s.readLimit(slot), s.writeLimit(slot)
@@ -153,14 +152,13 @@ func (s *side[K, V]) sweep(ctx context.Context, k kind[K, V]) error {
 		}
 		bound = s.load
 		for i := range s.result.Rows[before:] {
-			s.result.Rows[before+i].Load = s.load // not the utilization reached
+			s.result.Rows[before+i].Load = s.load // the load requested, not the utilization reached
 		}
 	}
 	s.result.Parameters["bound_"+k.name+"_"+s.width()] = bound
 	return nil
 }
 
-// measure measures everything on one table.
 func (s *side[K, V]) measure(ctx context.Context) error {
 	if err := s.insert(ctx, "insert"); err != nil {
 		return err
@@ -184,7 +182,7 @@ func (s *side[K, V]) measure(ctx context.Context) error {
 	return nil
 }
 
-// churn times ten turnovers, after which the table has the keys of the columns.
+// churn times ten turnovers. Afterwards the table contains the pairs of the columns.
 func (s *side[K, V]) churn(ctx context.Context) error {
 	s.begin("churn")
 	n := s.cols.n
@@ -219,7 +217,7 @@ func (s *side[K, V]) churn(ctx context.Context) error {
 	return nil
 }
 
-// turnover replaces the keys of one turnover by those of the next.
+// turnover replaces the keys of turnover i by the keys of the next.
 func (s *side[K, V]) turnover(i int) error {
 	n := s.cols.n
 	old, keys, vals := s.keys.Sub(i*n, (i+1)*n), s.cols.keys, s.cols.vals
@@ -238,8 +236,7 @@ func (s *side[K, V]) turnover(i int) error {
 	return nil
 }
 
-// plotSideBySide draws a plot per width and operation, with every structure over the load and the
-// limits.
+// plotSideBySide plots all structures over the load, with limits, for each width and operation.
 func plotSideBySide(res *Result) []Plot {
 	var plots []Plot
 	nameOf := func(row Row) string {

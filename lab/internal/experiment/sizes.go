@@ -44,15 +44,15 @@ of put is a compare-and-swap, which a loop does without.`,
 	plots: plotOverSizes,
 }
 
-// sizeKinds are the structures of the sweep with their loads.
+// sizeKinds are the measured structures and their loads.
 var sizeKinds = []struct {
 	structure string
 	load      float64
-	always    bool // also when quick
+	always    bool // measured at scale Quick, too
 }{{"linear", .5, true}, {"linear", .8, false}, {"slab", .55, true}}
 
-// powers returns the powers of two from 2^first to n, or n itself if it is smaller. step gives
-// their distance by scale.
+// powers returns powers of two from 2^first to n at most, or n itself if n is smaller. Their binary
+// logarithms differ by step.
 func (r *runner) powers(first, n int, step map[Scale]int) []int {
 	var sizes []int
 	for shift := first; 1<<shift <= n; shift += step[r.Scale] {
@@ -64,11 +64,11 @@ func (r *runner) powers(first, n int, step map[Scale]int) []int {
 	return sizes
 }
 
-// regionOf returns the smallest power of two that holds a number of bytes.
+// regionOf returns the smallest power of two that is at least bytes and 1 KiB.
 func regionOf(bytes int) int { return 1 << bits.Len(uint(max(bytes, 1<<10)-1)) }
 
-// withMoreRuns returns the runner with more runs for small batches, where one run is inaccurate,
-// unless the user has set the number.
+// withMoreRuns returns a runner that has more runs if batches of n keys are small, since a single
+// run is inaccurate then. If the user has set the number of runs, it returns r.
 func (r *runner) withMoreRuns(n int) *runner {
 	if r.chosen || n > 1<<16 {
 		return r
@@ -84,7 +84,7 @@ func runSizes(ctx context.Context, r *runner) error {
 	if err != nil {
 		return err
 	}
-	onHost := 1 << 24 // larger ones give the same result for copies, and take long
+	onHost := 1 << 24 // larger batches take long, and copy at the same rate
 	switch r.Scale {
 	case Quick:
 		n, onHost = min(n, 1<<20), 1<<20
@@ -104,7 +104,7 @@ func runSizes(ctx context.Context, r *runner) error {
 	if err := r.limits(ctx, regionOf(32*min(onHost, n)), roofline.HostToDevice, roofline.DeviceToHost, roofline.HostBoth); err != nil {
 		return err
 	}
-	delete(r.result.Parameters, "limits_region_bytes") // of copies only
+	delete(r.result.Parameters, "limits_region_bytes") // region of copies only
 	if err := sizesOf[uint32, uint32](ctx, r, sizes, onHost); err != nil || r.Scale == Quick {
 		return err
 	}
@@ -115,10 +115,10 @@ func runSizes(ctx context.Context, r *runner) error {
 type sized[K weft.Key, V weft.Value] struct {
 	trial[K, V]
 	host             hostBatch[K, V] // page-locked; not measured if shorter than the columns
-	hostPut, hostGet string          // limits
+	hostPut, hostGet string          // names of limits
 }
 
-// sizesOf measures tables of one pair of widths, with host batches of up to onHost keys.
+// sizesOf measures tables of one pair of widths. Batches on the host have up to onHost keys.
 func sizesOf[K weft.Key, V weft.Value](ctx context.Context, r *runner, sizes []int, onHost int) (err error) {
 	var k K
 	var v V
@@ -144,7 +144,6 @@ func sizesOf[K weft.Key, V weft.Value](ctx context.Context, r *runner, sizes []i
 	return nil
 }
 
-// run measures the tables of n keys, after measuring the limits in as much memory.
 func (s *sized[K, V]) run(ctx context.Context, n int) (err error) {
 	entry := (s.keyBits + s.valueBits) / 8
 	region := regionOf(2 * entry * n)
@@ -173,14 +172,13 @@ func (s *sized[K, V]) run(ctx context.Context, n int) (err error) {
 			return fmt.Errorf("%s at load %g: %w", s.structure, s.load, err)
 		}
 		for j := range s.result.Rows[before:] {
-			// not the utilization reached, which differs a little between sizes
+			// the load requested; the utilization reached differs slightly between sizes
 			s.result.Rows[before+j].Load = s.load
 		}
 	}
 	return nil
 }
 
-// measure measures everything on tables with one structure and load.
 func (s *sized[K, V]) measure(ctx context.Context, fromHost bool) error {
 	if err := s.with(true, func() error {
 		if err := s.insert(ctx, "insert"); err != nil {
@@ -204,7 +202,6 @@ func (s *sized[K, V]) measure(ctx context.Context, fromHost bool) error {
 	})
 }
 
-// with opens a table for the columns, and closes it after body.
 func (s *sized[K, V]) with(unordered bool, body func() error) (err error) {
 	n, seed := s.cols.n, s.Seed+1
 	if s.structure == "slab" {

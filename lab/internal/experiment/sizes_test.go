@@ -81,7 +81,7 @@ func TestCrossover(t *testing.T) {
 	}
 }
 
-// A wrong loop or call gets no figure.
+// If a loop or a call returns wrong results, the experiment fails.
 func TestWrongLoopsAreErrors(t *testing.T) {
 	l := newLoops(testRunner(t), 64)
 	n := l.draw(16, 4)

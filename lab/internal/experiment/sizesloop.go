@@ -12,16 +12,15 @@ import (
 )
 
 const (
-	loopTable = 1 << 20 // keys of the tables for all batch sizes
-	// loopKeys is the minimum number of keys per timing: many calls for small batches.
+	loopTable = 1 << 20 // keys of the table for all batch sizes
+	// loopKeys is the minimum number of keys per measurement. Small batches take many calls.
 	loopKeys = 1 << 16
-	// loopRegion is the smallest region for measuring limits. Anything smaller fits in the core's
-	// own cache.
+	// loopRegion is the size of the smallest region in which limits are measured. A smaller region
+	// would fit in the core's own cache.
 	loopRegion = 1 << 15
 	ownTable   = "_own" // suffix of operations on a table as large as the batch
 )
 
-// runLoops compares batches on a CPU with loops over Go's builtin map.
 func runLoops(ctx context.Context, r *runner) error {
 	// A table of each kind, and columns.
 	n, err := r.keys(1<<22, 0, 2*(32+40)+columnBytes[uint64, uint64]())
@@ -50,11 +49,11 @@ func runLoops(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// crossover returns the size from which on no batch of an operation was slower than its peer's, or
-// "none".
+// crossover returns the smallest batch size from which on the operation was never slower than the
+// loop, or "none".
 func crossover(rows []Row, op string) any {
 	var from any = "none"
-	for _, row := range rows { // by rising size
+	for _, row := range rows { // sizes ascend
 		switch {
 		case row.Op != op || row.Speedup == nil:
 		case *row.Speedup < 1:
@@ -86,7 +85,7 @@ type loopPeer struct {
 	get       func(keys, vals []uint64, found []bool) (hits int, err error)
 }
 
-// goLoop is what a programmer writes without weft.
+// goLoop returns the loops that a programmer writes without weft.
 func goLoop(m map[uint64]uint64) loopPeer {
 	return loopPeer{
 		structure: goMap, cores: 1,
@@ -110,10 +109,10 @@ func goLoop(m map[uint64]uint64) loopPeer {
 	}
 }
 
-// tables measures batches of some sizes on a table of each structure with a number of keys. suffix
-// is appended to the names of the operations.
+// tables measures batches of the given sizes on a table of each structure. Names of operations end
+// in suffix.
 func (l *loops) tables(ctx context.Context, suffix string, keys int, sizes ...int) (err error) {
-	const load = .5 // as in the cpu experiment
+	const load = .5 // as in experiment cpu
 	region := max(regionOf(32*keys), loopRegion)
 	if err := l.limitsIn(ctx, region, roofline.Read64, roofline.Read64OneCore, roofline.CAS64, roofline.CAS64OneCore); err != nil {
 		return err
@@ -142,7 +141,6 @@ func (l *loops) tables(ctx context.Context, suffix string, keys int, sizes ...in
 	return nil
 }
 
-// fillPeers puts the first n keys into all tables.
 func fillPeers(seed uint64, n int, peers []loopPeer) error {
 	all := make([]uint64, n)
 	workload.Unique(all, seed, 0)
@@ -154,8 +152,8 @@ func fillPeers(seed uint64, n int, peers []loopPeer) error {
 	return nil
 }
 
-// draw fills as many rows of the columns as a timing of batches of a size needs, and returns their
-// number. Keys are those of a table of a size. No batch of another size has had the values.
+// draw fills the columns for measuring batches of the given size, and returns the number of rows.
+// Keys are present in a table of the given size. Values are new for each batch size.
 func (l *loops) draw(table, size int) (n int) {
 	n = max(size, min(loopKeys, len(l.keys))/size*size)
 	workload.Uniform(l.keys[:n], l.Seed, uint64(table), l.Seed+uint64(size))
@@ -165,7 +163,8 @@ func (l *loops) draw(table, size int) (n int) {
 	return n
 }
 
-// measure times Put and then Get of the first n keys in batches of one size, and adds their rows.
+// measure times Put and then Get of the first n keys in batches of the given size, and adds a row
+// for each.
 func (l *loops) measure(ctx context.Context, p loopPeer, suffix string, size, n, region int) error {
 	clear(l.out[:n])
 	for _, op := range []struct {
@@ -203,7 +202,8 @@ func (l *loops) measure(ctx context.Context, p loopPeer, suffix string, size, n,
 	return nil
 }
 
-// pass times calls with all batches of the columns, which must count want keys in total.
+// pass times calls for all batches of the columns. The counts that the calls return must add up to
+// want.
 func (l *loops) pass(n, size, want int, call func(lo, hi int) (int, error)) (time.Duration, error) {
 	got := 0
 	start := time.Now()

@@ -8,8 +8,9 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// plotOverSizes draws plots over the number of keys with their limits. On a GPU it draws one per
-// structure, width and load with every operation, on a CPU one per operation with both structures.
+// plotOverSizes plots rates and limits over the number of keys. On a GPU, a plot shows all
+// operations of a structure, width and load. On a CPU, a plot shows one operation of both
+// structures.
 func plotOverSizes(res *Result) []Plot {
 	var plots []Plot
 	for _, row := range res.Rows {
@@ -29,7 +30,8 @@ func plotOverSizes(res *Result) []Plot {
 	return plots
 }
 
-// sizePlot returns the name of the plot of a row, its title, and the row's series there.
+// sizePlot returns the name and title of the plot that shows a row, and the name of the row's
+// series.
 func sizePlot(row Row) (name, title, series string) {
 	if row.Cores > 0 { // a CPU
 		op, own := strings.CutSuffix(row.Op, ownTable)
@@ -43,7 +45,7 @@ func sizePlot(row Row) (name, title, series string) {
 		fmt.Sprintf("%s, %d-bit keys, %d-bit values, load %g", row.Structure, row.KeyBits, row.ValueBits, row.Load), row.Op
 }
 
-// limitsOfRegions draws limits that were measured in the region of each table.
+// limitsOfRegions adds limits that were measured in a region per table.
 func (p *Plot) limitsOfRegions(res *Result, of func(Row) bool) {
 	for _, row := range res.Rows {
 		limit, region := roofline.Split(row.Limit)

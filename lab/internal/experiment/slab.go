@@ -10,33 +10,31 @@ import (
 )
 
 // The experiments of the SlabHash paper (Ashkiani, Farach-Colton and Owens, "A Dynamic Hash Table
-// for the GPU", 2018) have the numbers of its figures. Its hardware is a Tesla K40c. Load is the
-// paper's memory utilization: the bytes of the stored pairs as a share of those of all slabs in
-// use.
+// for the GPU", 2018) use its figure numbers. The paper used a Tesla K40c. Load is the paper's
+// memory utilization: the bytes of all pairs over the bytes of all slabs in use.
 
 const (
 	slabPair     = 8   // bytes of a key and a value
-	slabMaxShare = .15 // share of a table's bytes for slabs beyond the first of each bucket
+	slabMaxShare = .15 // share of a table's bytes in slabs beyond the first of each bucket
 )
 
-// slabBytes returns the device memory per key of a trial at a utilization: the slabs, units for any
-// distribution of keys, columns, a batch.
+// slabBytes returns the device memory per key at a utilization. It covers the slabs, units for any
+// distribution of keys, columns, and a batch.
 func slabBytes(utilization float64) int {
 	return int(slabPair/utilization*(1+slabMaxShare)) + 2*slabPair + columnBytes[uint32, uint32]() + mixedBytes
 }
 
-// slabLimits measures the limits of slab hashes of n keys.
 func (r *runner) slabLimits(ctx context.Context, n int, utilization float64) error {
 	return r.limits(ctx, int(slabPair/utilization*float64(n)), r.slabLimit(), r.readLimit(slabPair), roofline.CAS64)
 }
 
-// slabTrial measures slab hashes of the keys of its columns.
+// slabTrial measures slab hashes that contain the keys of the columns.
 type slabTrial struct {
 	trial[uint32, uint32]
-	grows bool // the table may grow: its pool is not a light one
+	grows bool // the table may grow, so its pool is not a light one
 }
 
-// newSlabTrial makes the columns. The limits must have been measured. The caller frees the columns.
+// newSlabTrial makes the columns, which the caller frees. The limits must have been measured.
 func newSlabTrial(r *runner, n int) (*slabTrial, error) {
 	r.step("%s: columns of %d keys", r.result.Experiment, n)
 	cols, err := newColumns[uint32, uint32](r, n)
@@ -46,7 +44,7 @@ func newSlabTrial(r *runner, n int) (*slabTrial, error) {
 	}}, err
 }
 
-// at calls body with a table at a utilization, and sets the load that it has reached.
+// at opens and fills a table at a utilization, sets the load that it has reached, and calls body.
 func (t *slabTrial) at(ctx context.Context, utilization float64, body func() error) (err error) {
 	defer func() {
 		if err != nil {
@@ -83,7 +81,7 @@ func (t *slabTrial) buckets(ctx context.Context, utilization float64) (int, erro
 	return s.Buckets, errors.Join(err, m.Close())
 }
 
-// sweepSlab calls body with tables of n keys at several utilizations.
+// sweepSlab calls body with a filled table of n keys for each utilization.
 func sweepSlab(ctx context.Context, r *runner, n int, utilizations []float64, body func(t *slabTrial) error) (err error) {
 	r.result.Parameters["keys"] = n
 	if err := r.slabLimits(ctx, n, utilizations[0]); err != nil {
@@ -102,7 +100,6 @@ func sweepSlab(ctx context.Context, r *runner, n int, utilizations []float64, bo
 	return nil
 }
 
-// lookups measures searches for keys that all exist, and for keys that are all absent.
 func (t *slabTrial) lookups(ctx context.Context) error {
 	if err := t.lookup(ctx, "get_hit"); err != nil {
 		return err
@@ -110,7 +107,7 @@ func (t *slabTrial) lookups(ctx context.Context) error {
 	return t.lookup(ctx, "get_miss")
 }
 
-// slabMixes are the paper's Γ0, Γ1 and Γ2 (section VI-C), by their updates in percent.
+// slabMixes are the paper's Γ0, Γ1 and Γ2 (section VI-C), named by the percentage of updates.
 var slabMixes = []mix{
 	{"mixed_100", .5, .5, 0},
 	{"mixed_40", .2, .2, .3},
@@ -129,7 +126,7 @@ bytes, an update with random compare-and-swaps.`,
 	plots: plotSlabH200,
 }
 
-// slabMeasured are the rates of the published code on an H200, N = 2^25.
+// slabMeasured are the rates of the published code on an H200, with 2^25 keys.
 var slabMeasured = []struct {
 	utilization float64
 	ops         map[string]float64

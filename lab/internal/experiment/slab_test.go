@@ -140,7 +140,7 @@ func TestBatchTimesAddUp(t *testing.T) {
 	}
 }
 
-// An allocator that returns a unit twice, or an invalid one, gets no figure.
+// If an allocator returns a unit twice, or an invalid unit, the experiment fails.
 func TestWrongAllocationsAreErrors(t *testing.T) {
 	r := testRunner(t)
 	a := newAllocTrial(r, 4096)

@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// slabAllocators is the paper's table of allocators (section V): 10^6 allocations of 128 bytes, one
-// per thread.
+// slabAllocators are the paper's rates of allocators (section V): 10^6 threads allocate 128 bytes
+// each.
 var slabAllocators = []Published{
 	{"K40c, malloc", .8e6, "op/s"},
 	{"K40c, Halloc", 16.1e6, "op/s"},
@@ -73,19 +73,20 @@ type allocTrial struct {
 	supers, blocks, units int
 	pool                  *alloc.Pool
 	owner                 *alloc.Owner
-	allocated             device.Slice[uint32] // addresses
-	part                  device.Slice[uint32] // those to allocate and free now
-	held                  bool                 // they are allocated
+	allocated             device.Slice[uint32] // addresses of units
+	part                  device.Slice[uint32] // addresses to allocate and free now
+	held                  bool                 // part is allocated
 }
 
-// newAllocTrial returns a trial of about a number of units, in as few super blocks as possible.
+// newAllocTrial returns a trial of about the given number of units, in as few super blocks as
+// possible.
 func newAllocTrial(r *runner, units int) *allocTrial {
 	supers := (units + superUnits - 1) / superUnits
 	blocks := units / supers / blockUnits
 	return &allocTrial{runner: r, supers: supers, blocks: blocks, units: supers * blocks * blockUnits}
 }
 
-// with opens a pool and columns for n addresses, and closes them after body.
+// with opens a pool and a column of n addresses, calls body, and closes both.
 func (a *allocTrial) with(ctx context.Context, n int, body func() error) (err error) {
 	a.pool, err = alloc.New(a.Device, &alloc.Options{
 		UnitBytes: unitBytes, Blocks: a.blocks, SuperBlocks: a.supers, MaxSuperBlocks: a.supers,
@@ -107,7 +108,8 @@ func (a *allocTrial) with(ctx context.Context, n int, body func() error) (err er
 	return body()
 }
 
-// hold and release submit allocating and freeing the part, unless that is already done.
+// hold submits allocating the part, and release submits freeing it. If the part already has the
+// wanted state, they do nothing.
 func (a *allocTrial) hold() error {
 	if a.held {
 		return nil
@@ -140,7 +142,7 @@ func (a *allocTrial) whole(ctx context.Context) error {
 	})
 }
 
-// churn measures freeing random units of a pool and allocating as many.
+// churn measures freeing random units of a pool and allocating the same number.
 func (a *allocTrial) churn(ctx context.Context, load float64) error {
 	n := int(load * float64(a.units))
 	return a.with(ctx, n, func() error {
@@ -149,7 +151,7 @@ func (a *allocTrial) churn(ctx context.Context, load float64) error {
 			return err
 		}
 		piece, round := a.units/32, 0
-		next := func() error { // a different part each time
+		next := func() error { // selects a different part each time
 			err := a.hold()
 			lo := round % (n / piece) * piece
 			a.part = a.allocated.Sub(lo, lo+piece)
@@ -166,7 +168,6 @@ func (a *allocTrial) churn(ctx context.Context, load float64) error {
 	})
 }
 
-// shuffle puts the addresses into random order.
 func (a *allocTrial) shuffle(ctx context.Context) error {
 	units := make([]uint32, a.allocated.Len())
 	if err := a.allocated.CopyTo(ctx, a.stream, units); err != nil {
@@ -180,7 +181,7 @@ func (a *allocTrial) shuffle(ctx context.Context) error {
 	return a.allocated.CopyFrom(a.stream, shuffled)
 }
 
-// check verifies that every address was returned, and none twice.
+// check verifies that every address is valid and occurs once.
 func (a *allocTrial) check(ctx context.Context) error {
 	units := make([]uint32, a.allocated.Len())
 	if err := a.allocated.CopyTo(ctx, a.stream, units); err != nil {
@@ -196,7 +197,6 @@ func (a *allocTrial) check(ctx context.Context) error {
 	return nil
 }
 
-// measure times an operation on the part and adds its row.
 func (a *allocTrial) measure(ctx context.Context, op string, load float64, prepare, submit func() error) error {
 	a.step("%s: %d units: %s", a.result.Experiment, a.units, op)
 	t, err := a.median(ctx, prepare, submit)

@@ -13,7 +13,7 @@ import (
 
 const slabFig6Utilization = .65
 
-// slabSpeedups are the paper's final speedups, by the number of batches for 2^21 keys.
+// slabSpeedups are the paper's final speedups, by the number of batches that insert 2^21 keys.
 var slabSpeedups = []struct {
 	batches int
 	Published
@@ -68,10 +68,9 @@ func runSlabFig6(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// batchEnd returns the number of keys after batch b of batches.
 func (t *slabTrial) batchEnd(b, batches int) int { return (b + 1) * t.cols.n / batches }
 
-// addBatches times inserting each of the batches into one slab hash.
+// addBatches times inserting each batch into one slab hash.
 func (t *slabTrial) addBatches(ctx context.Context, batches int) (medians []time.Duration, err error) {
 	times := make([][]time.Duration, batches)
 	err = t.at(ctx, slabFig6Utilization, func() error {
@@ -89,7 +88,7 @@ func (t *slabTrial) addBatches(ctx context.Context, batches int) (medians []time
 				if err != nil {
 					return err
 				}
-				if run > 0 { // the first run is the warm-up
+				if run > 0 { // the first run warms up
 					times[b] = append(times[b], elapsed)
 				}
 				lo = hi
@@ -109,7 +108,7 @@ func (t *slabTrial) addBatches(ctx context.Context, batches int) (medians []time
 	return medians, err
 }
 
-// rebuild times building a table of all keys so far, for each of the batches.
+// rebuild times building a table of all keys so far, after each batch.
 func (t *slabTrial) rebuild(ctx context.Context, batches int) (medians []time.Duration, err error) {
 	t.begin(fmt.Sprintf("rebuilding for %d batches", batches))
 	for b := range batches {
@@ -122,7 +121,6 @@ func (t *slabTrial) rebuild(ctx context.Context, batches int) (medians []time.Du
 	return medians, nil
 }
 
-// build times building a static table of the first n keys.
 func (t *slabTrial) build(ctx context.Context, n int) (elapsed time.Duration, err error) {
 	m, err := cuckoo.New[uint32, uint32](t.Device, t.cuckooOptions(n, slabFig6Utilization))
 	if err != nil {
@@ -144,7 +142,7 @@ func (t *slabTrial) build(ctx context.Context, n int) (elapsed time.Duration, er
 	return elapsed, nil
 }
 
-// reportBatches adds rows for every eighth of the keys.
+// reportBatches adds rows after every eighth of the keys.
 func (t *slabTrial) reportBatches(batches int, added, rebuilt []time.Duration) {
 	var slabTime, cuckooTime time.Duration
 	for b := range batches {

@@ -9,16 +9,16 @@ import (
 	"github.com/weftgo/weft/cuckoo"
 )
 
-// cuckooName is the structure of rows of a cuckoo table with one slot, four functions and a stash:
-// that of CUDPP, which the SlabHash paper compares with.
+// cuckooName names, in rows, a cuckoo table that has one slot, four functions and a stash. CUDPP's
+// table, with which the SlabHash paper compares, is of this kind.
 const cuckooName = "cuckoo"
 
-// cuckooBytes returns the device memory per key of such a table in addition to a slab hash,
-// including the second one during a rehash.
+// cuckooBytes returns the device memory per key that such a table needs in addition to a slab hash.
+// It includes the second table during a rehash.
 func cuckooBytes(utilization float64) int { return int(2*slabPair/utilization) + 1 }
 
-// measureWithCuckoo measures the slab hash of a trial, and then in the same way a cuckoo table that
-// is as full. The speedups in the latter's rows are over the slab hash.
+// measureWithCuckoo measures the slab hash of a trial, and then a cuckoo table of equal load. The
+// speedups in the rows of the cuckoo table are over the slab hash.
 func (t *slabTrial) measureWithCuckoo(ctx context.Context, measure func(*slabTrial) error) (err error) {
 	before := len(t.result.Rows)
 	if err := measure(t); err != nil {
@@ -47,14 +47,14 @@ func (t *slabTrial) cuckooOptions(n int, load float64) *cuckoo.Options {
 	return &cuckoo.Options{Capacity: n, MaxLoad: load, Fixed: true, Unordered: true, Slots: 1, Seed: t.Seed + 1}
 }
 
-// meanSpeedups adds parameters with the geometric means of operations' speedups.
+// meanSpeedups adds a parameter per operation with the geometric mean of its speedups.
 func (r *runner) meanSpeedups(ops ...string) {
 	for _, op := range ops {
 		r.result.Parameters["mean_speedup_"+op] = math.Round(100*geometricMean(r.result.Rows, op)) / 100
 	}
 }
 
-// plotSpeedups draws the speedup of the cuckoo table over x, with the paper's geometric means.
+// plotSpeedups plots the speedup of the cuckoo table over x, with the paper's geometric means.
 func plotSpeedups(res *Result, name, xLabel string, x func(Row) float64, published []Published) Plot {
 	p := Plot{
 		Name: name + "-cuckoo", Title: "How many times the cuckoo table is as fast as the slab hash",

@@ -10,7 +10,7 @@ var (
 	slabPeakSearch = Published{"K40c, peak search", 937e6, "op/s"}
 )
 
-// Numbers of the figures. Ratios are geometric means.
+// Published numbers of the figures. Ratios are geometric means.
 var (
 	slabFig4a = []Published{slabPeakInsert, {"K40c, CUDPP cuckoo build over slab hash", 1.33, "x"}}
 	slabFig4b = []Published{
@@ -26,11 +26,10 @@ var (
 	}
 )
 
-// slabDrop is the utilization at which the paper's rates drop, because most buckets begin to have
-// more than one slab.
+// slabDrop is the utilization at which the paper's rates drop. Above it, most buckets have more
+// than one slab.
 const slabDrop = .65
 
-// utilizations returns those of the sweeps of figures 4 and 7a.
 func (r *runner) utilizations() []float64 {
 	switch r.Scale {
 	case Quick:
@@ -108,7 +107,7 @@ func sweepFig4(ctx context.Context, r *runner, body func(*slabTrial) error) erro
 	return sweepSlab(ctx, r, n, utilizations, body)
 }
 
-// slabSeries returns the series of a row: that of its operation, for the slab hash.
+// slabSeries returns the name of a row's series: the operation and, for the cuckoo table, its name.
 func slabSeries(row Row) string {
 	if row.Structure == cuckooName {
 		return cuckooName + ", " + row.Op
@@ -116,7 +115,6 @@ func slabSeries(row Row) string {
 	return row.Op
 }
 
-// plotUtilization draws every operation over the utilization, with its limits.
 func plotUtilization(res *Result, name, title, what string) Plot {
 	p := Plot{Name: name, Title: title, XLabel: "memory utilization", YLabel: what, LogY: true}
 	for _, row := range res.Rows {
@@ -233,7 +231,6 @@ func sweepFig5(ctx context.Context, r *runner, body func(*slabTrial) error) erro
 	return nil
 }
 
-// plotSizes draws every operation over the number of keys.
 func plotSizes(res *Result, name, title, what string) Plot {
 	p := Plot{Name: name, Title: title, XLabel: "keys", YLabel: what, LogX: true, LogY: true}
 	for _, row := range res.Rows {

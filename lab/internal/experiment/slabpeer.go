@@ -37,7 +37,7 @@ run, and its geometric means over all numbers of buckets are among the parameter
 	published: slabOverMisra,
 }
 
-// peer is a set of 32-bit keys that takes mixed batches.
+// peer is a set of 32-bit keys that accepts mixed batches.
 type peer interface {
 	Clear(ctx context.Context) error
 	add(s *device.Stream, keys device.Slice[uint32]) error
@@ -46,18 +46,18 @@ type peer interface {
 	Close() error
 }
 
-// slabPeer is a slab hash as a peer.
+// slabPeer implements peer by a slab hash.
 type slabPeer struct{ *slab.Set[uint32] }
 
 func (p slabPeer) add(s *device.Stream, keys device.Slice[uint32]) error {
 	return p.AddOn(s, keys, device.Slice[bool]{})
 }
 
-// misraPeer is Misra and Chaudhuri's table as a peer.
+// misraPeer implements peer by Misra and Chaudhuri's table.
 type misraPeer struct {
 	*misra.Set
 	stream *device.Stream
-	puts   device.Slice[weft.OpKind] // one for each added key
+	puts   device.Slice[weft.OpKind] // one Put per key to add
 }
 
 func (p misraPeer) Clear(context.Context) error { return p.ClearOn(p.stream) }
@@ -70,7 +70,7 @@ func (p misraPeer) add(s *device.Stream, keys device.Slice[uint32]) error {
 	return p.ApplyOn(s, p.puts, keys, device.Slice[bool]{})
 }
 
-// peerTrial measures sets of n keys with batches of n operations.
+// peerTrial measures batches of n operations on sets of n keys.
 type peerTrial struct {
 	*runner
 	n    int
@@ -118,7 +118,7 @@ func (p *peerTrial) upload() (err error) {
 	return err
 }
 
-// buckets returns the numbers of buckets, for up to a thousand keys in each.
+// buckets returns the numbers of buckets to measure. A bucket has up to about a thousand keys.
 func (p *peerTrial) buckets() (all []int) {
 	step := map[Scale]int{Quick: 4, Default: 2, Full: 1}[p.Scale]
 	for shift := p.size(8, 10); shift >= 0; shift -= step {
@@ -131,7 +131,7 @@ func (p *peerTrial) buckets() (all []int) {
 
 func (p *peerTrial) atMix(ctx context.Context, m mix) (err error) {
 	p.mix = m
-	// The insertions are added to the n keys.
+	// The insertions add to the n keys.
 	if p.ops, err = newBatch[uint32, uint32](p.runner, m, p.n+int(m.insert*float64(p.n)), p.n); err != nil {
 		return err
 	}
@@ -151,7 +151,6 @@ type contender struct {
 	open      func() (peer, error)
 }
 
-// atBuckets measures both, one after the other.
 func (p *peerTrial) atBuckets(ctx context.Context, buckets int) error {
 	lists, err := p.measure(ctx, buckets, contender{structure: misraLists, open: func() (peer, error) {
 		s, err := misra.New(p.Device, misra.Options{Buckets: buckets, Nodes: 2 * p.n, Seed: p.Seed + 1})
@@ -175,7 +174,6 @@ func (p *peerTrial) atBuckets(ctx context.Context, buckets int) error {
 	return nil
 }
 
-// measure times the batch on a contender.
 func (p *peerTrial) measure(ctx context.Context, buckets int, c contender) (row Row, err error) {
 	p.step("%s: %s, %d buckets: %s", p.result.Experiment, c.structure, buckets, p.mix.op)
 	s, err := c.open()
@@ -206,7 +204,6 @@ func (p *peerTrial) measure(ctx context.Context, buckets int, c contender) (row 
 	}, nil
 }
 
-// geometricMean returns the geometric mean of the speedups of an operation.
 func geometricMean(rows []Row, op string) float64 {
 	sum, n := 0., 0
 	for _, row := range rows {

@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// subject is a table under test with its operations on device columns. A set ignores the values.
+// subject is a table under test. Its operations take columns on the device. A set ignores values.
 type subject[K weft.Key, V weft.Value] interface {
 	put(s *device.Stream, keys device.Slice[K], vals device.Slice[V]) error
 	get(s *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool]) error
@@ -28,7 +28,7 @@ type subject[K weft.Key, V weft.Value] interface {
 	Close() error
 }
 
-// mixer is a subject that also takes mixed batches.
+// mixer is a subject that also accepts mixed batches.
 type mixer[K weft.Key, V weft.Value] interface {
 	ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool]) error
 }
@@ -53,7 +53,6 @@ func (m mapSubject[K, V]) remove(s *device.Stream, keys device.Slice[K], deleted
 
 func (m mapSubject[K, V]) describe(ctx context.Context, row *Row) error { return m.stats(ctx, row) }
 
-// openLinear opens a map of linear.
 func openLinear[K weft.Key, V weft.Value](dev device.Device, o *linear.Options) (subject[K, V], error) {
 	m, err := linear.New[K, V](dev, o)
 	if err != nil {
@@ -66,7 +65,7 @@ func openLinear[K weft.Key, V weft.Value](dev device.Device, o *linear.Options) 
 	}}, nil
 }
 
-// openSlab opens a map of slab. Its rows have the reached utilization as their load.
+// openSlab opens a map of package slab. The load in its rows is the utilization reached.
 func openSlab[K weft.Key, V weft.Value](dev device.Device, o *slab.Options) (subject[K, V], error) {
 	m, err := slab.New[K, V](dev, o)
 	if err != nil {
@@ -80,7 +79,6 @@ func openSlab[K weft.Key, V weft.Value](dev device.Device, o *slab.Options) (sub
 	}}, nil
 }
 
-// openCuckoo opens a map of cuckoo.
 func openCuckoo[K weft.Key, V weft.Value](dev device.Device, o *cuckoo.Options) (subject[K, V], error) {
 	m, err := cuckoo.New[K, V](dev, o)
 	if err != nil {
@@ -90,7 +88,7 @@ func openCuckoo[K weft.Key, V weft.Value](dev device.Device, o *cuckoo.Options) 
 		stats, err := m.Stats(ctx)
 		row.BytesPerEntry = figure(float64(stats.Bytes) / float64(stats.Len))
 		row.Measured = &Reads{PerHit: stats.PerHit, PerMiss: stats.PerMiss, PerInsert: stats.PerInsert}
-		if stats.Model.PerHit > 0 { // unless it has a single slot
+		if stats.Model.PerHit > 0 { // unless buckets have a single slot
 			row.Model = &Reads{PerHit: stats.Model.PerHit, PerMiss: stats.Model.PerMiss, PerInsert: stats.Model.PerInsert}
 		}
 		return err
@@ -123,8 +121,7 @@ func describeLinear(s linear.Stats, row *Row) {
 	row.MaxProbe = figure(float64(s.MaxProbe))
 }
 
-// columns are batches on the device: keys to insert with their values, and lookups with a known
-// number of hits.
+// columns holds batches on the device: pairs to insert, and lookups with a known number of hits.
 type columns[K weft.Key, V weft.Value] struct {
 	n                      int
 	keys, hits, miss, half device.Slice[K]
@@ -133,20 +130,19 @@ type columns[K weft.Key, V weft.Value] struct {
 	r                      *runner
 }
 
-// bitsOf returns the width of a key or value.
+// bitsOf returns the width of a key or value in bits.
 func bitsOf[T weft.Key | weft.Value]() int {
 	var x T
 	return 8 * int(unsafe.Sizeof(x))
 }
 
-// slotBytes returns the size of a slot with a key and a value: 12 bytes take 16.
+// slotBytes returns the size of a slot that holds a key and a value. 12 bytes take 16.
 func slotBytes[K weft.Key, V weft.Value]() int {
 	var k K
 	var v V
 	return 1 << bits.Len(uint(unsafe.Sizeof(k)+unsafe.Sizeof(v)-1))
 }
 
-// columnBytes returns the device memory of columns per key.
 func columnBytes[K weft.Key, V weft.Value]() int {
 	var k K
 	var v V
@@ -190,10 +186,10 @@ func (c *columns[K, V]) free() error {
 	return c.r.free(&c.keys, &c.hits, &c.miss, &c.half, &c.vals, &c.out, &c.flags)
 }
 
-// errWrong reports a wrong result of a structure, which is a defect and not a figure.
+// errWrong reports a wrong result of a structure. Such a result is a defect.
 var errWrong = errors.New("wrong answer")
 
-// checkFlags verifies that exactly want of the flags are set.
+// checkFlags verifies that exactly want flags are set.
 func checkFlags(ctx context.Context, r *runner, flags device.Slice[bool], what string, want int) error {
 	host := make([]bool, flags.Len())
 	if err := flags.CopyTo(ctx, r.stream, host); err != nil {
@@ -211,8 +207,7 @@ func checkFlags(ctx context.Context, r *runner, flags device.Slice[bool], what s
 	return nil
 }
 
-// checkValues verifies that the results of the first and last lookups are the values stored with
-// their keys.
+// checkValues verifies that the first and the last lookups have returned the values of their keys.
 func checkValues[K weft.Key, V weft.Value](ctx context.Context, r *runner, keys device.Slice[K], vals device.Slice[V]) error {
 	const sample = 1 << 12
 	n := keys.Len()

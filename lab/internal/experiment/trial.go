@@ -11,16 +11,16 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// trial measures the operations of one table on the keys of its columns and adds their rows.
+// trial measures operations of one table on the keys of its columns, and adds their rows.
 type trial[K weft.Key, V weft.Value] struct {
 	*runner
 	structure          string
 	keyBits, valueBits int
-	read, write        string // limits of a lookup and of an update
+	read, write        string // names of the limits of a lookup and of an update
 
 	cols  *columns[K, V]
 	table subject[K, V]
-	load  float64 // of rows without another value
+	load  float64 // load in rows that set no other
 }
 
 func (s *trial[K, V]) width() string {
@@ -30,7 +30,7 @@ func (s *trial[K, V]) width() string {
 	return fmt.Sprintf("%d/%d", s.keyBits, s.valueBits)
 }
 
-// begin reports what is measured now.
+// begin reports the operation that is measured next.
 func (s *trial[K, V]) begin(op string) {
 	s.step("%s %s at load %.3g: %s", s.structure, s.width(), s.load, op)
 }
@@ -41,7 +41,7 @@ func (s *trial[K, V]) clear(ctx context.Context) func() error {
 
 func (s *trial[K, V]) fill() error { return s.table.put(s.stream, s.cols.keys, s.cols.vals) }
 
-// refill returns a function that clears the table and inserts the first n keys, untimed.
+// refill returns a function that clears the table and inserts the first n keys.
 func (s *trial[K, V]) refill(ctx context.Context, n int) func() error {
 	return func() error {
 		if err := s.table.Clear(ctx); err != nil {
@@ -51,8 +51,8 @@ func (s *trial[K, V]) refill(ctx context.Context, n int) func() error {
 	}
 }
 
-// time returns the median of runs of work, alone and, if requested, on a busy device, which it adds
-// to a row.
+// time returns the median time of the submitted work. If the runner has a busyTimer, time also
+// measures the work on a busy device and sets the rate in the row.
 func (s *trial[K, V]) time(ctx context.Context, prepare, submit func() error, row *Row) (time.Duration, error) {
 	t, err := s.median(ctx, prepare, submit)
 	if err != nil || s.busyTimer == nil {
@@ -63,7 +63,6 @@ func (s *trial[K, V]) time(ctx context.Context, prepare, submit func() error, ro
 	return t, err
 }
 
-// report adds a row for n operations in time t.
 func (s *trial[K, V]) report(op string, n int, t time.Duration, limit string, row Row) {
 	row.Structure, row.Op, row.KeyBits, row.ValueBits = s.structure, op, s.keyBits, s.valueBits
 	if row.Load == 0 {
@@ -91,8 +90,8 @@ func (s *trial[K, V]) insert(ctx context.Context, op string) error {
 	return nil
 }
 
-// lookup measures lookups: get_hit, get_miss or get_half; the first two may have a suffix. Then,
-// untimed, it runs them with flags and checks these.
+// lookup measures lookups. op is get_hit, get_miss or get_half; the first two may have a suffix.
+// Then lookup repeats them untimed and checks the results.
 func (s *trial[K, V]) lookup(ctx context.Context, op string) error {
 	s.begin(op)
 	keys := s.cols.hits
@@ -119,8 +118,8 @@ func (s *trial[K, V]) lookup(ctx context.Context, op string) error {
 	return nil
 }
 
-// checkLookup repeats the lookups and verifies that exactly hits are found, with their values if
-// all are.
+// checkLookup repeats the lookups and verifies that exactly hits keys are found. If all are found,
+// it also verifies values.
 func (s *trial[K, V]) checkLookup(ctx context.Context, keys device.Slice[K], what string, hits int) error {
 	if err := s.table.get(s.stream, keys, s.cols.out, s.cols.flags); err != nil {
 		return err

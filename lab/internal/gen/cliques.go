@@ -12,19 +12,20 @@ import (
 // CliquesOptions configure [Cliques].
 type CliquesOptions struct {
 	Vertices int
-	// MinSize and MaxSize bound the size of a clique. Default 2 and 10, as in papers and their
-	// authors.
+	// MinSize and MaxSize are the limits of the size of a clique. The default is 2 to 10, as for
+	// the authors of a paper.
 	MinSize, MaxSize int
-	// Degree is the mean degree without repeated edges, which reduce it. Default 6.4.
+	// Degree is the mean degree if no edge is repeated. Repeated edges reduce it. The default is
+	// 6.4.
 	Degree float64
-	// Top is the ratio of the largest number of cliques of a vertex to the average; 1 makes all
-	// equal. Default 50, as in coAuthorsDBLP; hollywood-2009 has 110.
+	// Top is the largest number of cliques per vertex over the mean number. 1 makes all vertices
+	// equal. The default is 50, as in coAuthorsDBLP; hollywood-2009 has 110.
 	Top  float64
 	Seed uint64
 }
 
-// Cliques makes a union of cliques of random members, a model of collaboration. Edges of vertices
-// with several common cliques are repeated.
+// Cliques generates a union of cliques that have random members. It is a model of collaboration. If
+// two vertices have several cliques in common, their edge is repeated.
 func Cliques(ctx context.Context, dev device.Device, o CliquesOptions) (graph.Edges, error) {
 	g, err := newGenerator(ctx, dev, "Cliques", o.Seed)
 	if err != nil {
@@ -50,7 +51,7 @@ func Cliques(ctx context.Context, dev device.Device, o CliquesOptions) (graph.Ed
 	case !(o.Top >= 1 && o.Top <= float64(o.Vertices)):
 		return graph.Edges{}, g.refuse("Top %v, want 1 to the number of vertices", o.Top)
 	}
-	pairs := 0. // in a clique, on average, doubled
+	pairs := 0. // mean number of ordered pairs in a clique
 	for s := o.MinSize; s <= o.MaxSize; s++ {
 		pairs += float64(s*(s-1)) / float64(o.MaxSize-o.MinSize+1)
 	}
@@ -68,11 +69,11 @@ type deal struct {
 	CliquesOptions
 	*generator
 	names  workload.Permutation
-	skewed uint64 // the share of the square in draws
+	skewed uint64 // weight of the square in draws
 }
 
-// member draws a vertex. A uniform u in [0,1) selects the one at a u^2 + (1-a) u of all. The
-// density is 1/(1-a) at 0.
+// member draws a vertex. For a uniform u in [0,1), it returns the vertex at position a u^2 + (1-a)
+// u in the list of all. The density at 0 is 1/(1-a).
 func (d *deal) member(i uint64) uint32 {
 	u := d.draw(3, i)
 	square, _ := bits.Mul64(u, u)

@@ -14,12 +14,12 @@ type DelaunayOptions struct {
 	Seed     uint64
 }
 
-// Delaunay makes the Delaunay triangulation of random points in a square, like the graphs
+// Delaunay generates the Delaunay triangulation of random points in a square, like the graphs
 // delaunay_nx of the 10th DIMACS challenge. Vertices are numbered along Hilbert's curve. Each edge
-// comes once.
+// occurs once.
 //
-// Points are inserted one after another (Bowyer, Watson, 1981), on one core: about 10^6 in two
-// seconds. Coordinates are integers, and tests of them exact.
+// Delaunay inserts the points one after another (Bowyer, Watson, 1981) on one core. 10^6 points
+// take about two seconds. Coordinates are integers, and geometric tests are exact.
 func Delaunay(ctx context.Context, dev device.Device, o DelaunayOptions) (graph.Edges, error) {
 	g, err := newGenerator(ctx, dev, "Delaunay", o.Seed)
 	if err != nil {
@@ -53,7 +53,7 @@ func Delaunay(ctx context.Context, dev device.Device, o DelaunayOptions) (graph.
 	return e, nil
 }
 
-// distinct sorts points along Hilbert's curve. A point that comes twice is drawn again.
+// distinct sorts points along Hilbert's curve. It draws duplicate points again.
 func (g *generator) distinct(drawn []point) ([]point, error) {
 	n := len(drawn)
 	keys := make([]uint64, n)

@@ -1,14 +1,14 @@
 // Package gen generates graphs for tests and measurements: R-MAT, Kronecker graphs of any
 // initiator, random geometric graphs, Delaunay triangulations, roads, and unions of cliques.
 //
-// Everything random is a function of a seed and a counter, computed with integers, so a graph is
-// the same on any machine and any number of cores. Functions return lists of edges, from which
-// graph.Build makes graphs. Those of R-MAT, Kronecker and cliques contain repeated edges, and the
-// first two self loops.
+// All random numbers are functions of a seed and a counter, computed with integers. A graph is
+// therefore the same on any machine and any number of cores. The functions return lists of edges,
+// from which graph.Build makes graphs. The lists of RMAT, Kronecker and Cliques contain repeated
+// edges; those of RMAT and Kronecker also contain self loops.
 //
-// With the parameters in the last column the degrees are like those of graphs in articles (Awad's
-// thesis "Fully Concurrent GPU Data Structures", 2022, table 5.1). Results on them are for
-// generated graphs with such parameters, and not for those graphs.
+// With the parameters in the last column, degrees resemble those of graphs in articles (Awad's
+// thesis "Fully Concurrent GPU Data Structures", 2022, table 5.1). Results on such graphs are
+// results on generated graphs, not on the graphs of the articles.
 //
 //	generator   like                             parameters
 //	RMAT        soc-LiveJournal, soc-orkut       the default; 17, 71 arcs a vertex

@@ -15,10 +15,10 @@ import (
 // grain is the number of edges or vertices that a core takes at a time.
 const grain = 1 << 13
 
-// maxVertices is the maximum number of vertices of a graph.
+// maxVertices is the maximum number of vertices in a graph.
 const maxVertices = math.MaxUint32
 
-// generator is the common part of all generators.
+// generator holds the state that all generators need.
 type generator struct {
 	device.Host
 	ctx  context.Context
@@ -34,12 +34,10 @@ func newGenerator(ctx context.Context, dev device.Device, name string, seed uint
 	return &generator{h, ctx, name, seed}, nil
 }
 
-// refuse returns the error of an invalid option.
 func (g *generator) refuse(format string, args ...any) error {
 	return fmt.Errorf("gen: %s: %w: %s", g.name, weft.ErrOptions, fmt.Sprintf(format, args...))
 }
 
-// vertices refuses invalid numbers of vertices.
 func (g *generator) vertices(n int) error {
 	if n < 1 || n > maxVertices {
 		return g.refuse("Vertices %d, want 1 to %d", n, maxVertices)
@@ -52,7 +50,7 @@ func (g *generator) draw(stream, i uint64) uint64 {
 	return workload.Random(g.seed+stream*0xd1342543de82ef95, i)
 }
 
-// gather concatenates the edges of the parts of [0,n), in order.
+// gather calls part for parts of [0,n) and concatenates their edges in order.
 func (g *generator) gather(vertices, n int, part func(lo, hi int, e *graph.Edges)) (graph.Edges, error) {
 	parts := make([]graph.Edges, (n+grain-1)/grain)
 	g.Parallel(n, grain, func(lo, hi int) {
@@ -75,13 +73,12 @@ func (g *generator) gather(vertices, n int, part func(lo, hi int, e *graph.Edges
 	return all, nil
 }
 
-// add adds an edge.
 func add(e *graph.Edges, u, v uint32) { e.From, e.To = append(e.From, u), append(e.To, v) }
 
-// fixed returns a share, less than 1, as a 64-bit fixed-point number.
+// fixed returns a share below 1 as a 64-bit fixed-point number.
 func fixed(share float64) uint64 { return uint64(math.Ldexp(share, 64)) }
 
-// order sorts numbers and returns their positions in that order.
+// order returns the positions of keys in sorted order.
 func (g *generator) order(keys []uint64) ([]uint32, error) {
 	var s cpu.Sorter[uint64]
 	items, err := s.Sort(g.ctx, g.Host, keys, 0)

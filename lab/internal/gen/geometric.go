@@ -11,19 +11,18 @@ import (
 // GeometricOptions configure [Geometric].
 type GeometricOptions struct {
 	Vertices int
-	// Radius is the maximum distance of neighbors in a square of side 1. Default 0.55 sqrt(ln n /
-	// n), as in the graphs rgg_n_2_x of the 10th DIMACS challenge.
+	// Radius is the maximum distance between neighbors in a square of side 1. The default is 0.55
+	// sqrt(ln n / n), as in the graphs rgg_n_2_x of the 10th DIMACS challenge.
 	Radius float64
 	Seed   uint64
 }
 
-// side is the number of bits of coordinates in the square.
+// side is the number of bits of a coordinate.
 const side = 28
 
 // point is a point of the square.
 type point struct{ x, y uint32 }
 
-// points returns n random points.
 func (g *generator) points(n int) []point {
 	all := make([]point, n)
 	g.Parallel(n, grain, func(lo, hi int) {
@@ -34,15 +33,15 @@ func (g *generator) points(n int) []point {
 	return all
 }
 
-// point returns point i, at its first or a later draw.
+// point returns point i. attempt is 0 for its first draw.
 func (g *generator) point(i, attempt uint64) point {
 	d := g.draw(2+attempt, i)
 	return point{uint32(d >> (64 - side)), uint32(d) >> (32 - side)}
 }
 
-// Geometric makes a random geometric graph: points in a square, where points within the radius are
-// neighbors. Vertices are numbered cell by cell of a grid, so neighbors have close numbers. Each
-// edge comes once.
+// Geometric generates a random geometric graph: vertices are points in a square, and points within
+// the radius are neighbors. Vertices are numbered cell by cell of a grid, so neighbors have close
+// numbers. Each edge occurs once.
 func Geometric(ctx context.Context, dev device.Device, o GeometricOptions) (graph.Edges, error) {
 	g, err := newGenerator(ctx, dev, "Geometric", o.Seed)
 	if err != nil {
@@ -59,7 +58,7 @@ func Geometric(ctx context.Context, dev device.Device, o GeometricOptions) (grap
 		return graph.Edges{}, g.refuse("Radius %v, want 0 to 2", o.Radius)
 	}
 	c := &cells{radius: uint64(o.Radius * (1 << side))}
-	// Cells are at least as wide as the radius, and hold at least one or two points.
+	// A cell is wider than the radius, and has at least two points on average.
 	c.width = max(c.radius+1, uint64(math.Sqrt(2/n)*(1<<side)))
 	c.rows = int((1<<side-1)/c.width) + 1
 	if err := c.fill(g, o.Vertices); err != nil {
@@ -72,7 +71,7 @@ func Geometric(ctx context.Context, dev device.Device, o GeometricOptions) (grap
 	})
 }
 
-// cells holds points in the order of the cells of a grid.
+// cells holds points, sorted by the cells of a grid.
 type cells struct {
 	radius, width uint64
 	rows          int
@@ -84,7 +83,6 @@ func (c *cells) at(p point) (row, column int) {
 	return int(uint64(p.y) / c.width), int(uint64(p.x) / c.width)
 }
 
-// fill draws the points and sorts them.
 func (c *cells) fill(g *generator, n int) error {
 	drawn := g.points(n)
 	keys := make([]uint64, n)
@@ -108,8 +106,8 @@ func (c *cells) fill(g *generator, n int) error {
 	return nil
 }
 
-// neighbors adds the edges from a point to neighbors with larger numbers: in its cell and the next
-// four.
+// neighbors adds the edges from point v to neighbors that have larger numbers. These are in the
+// same cell and in four adjacent cells.
 func (c *cells) neighbors(v int, e *graph.Edges) {
 	row, column := c.at(c.points[v])
 	cell := row*c.rows + column
@@ -122,7 +120,7 @@ func (c *cells) neighbors(v int, e *graph.Edges) {
 	}
 }
 
-// addNear adds the edges to the points of [lo,hi) within the radius.
+// addNear adds the edges from v to the points in [lo,hi) that are within the radius.
 func (c *cells) addNear(v, lo, hi int, e *graph.Edges) {
 	p := c.points[v]
 	for u := lo; u < hi; u++ {

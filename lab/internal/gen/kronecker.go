@@ -12,25 +12,26 @@ import (
 
 // KroneckerOptions configure [Kronecker].
 type KroneckerOptions struct {
-	// Initiator is a square matrix with 2 to 16 rows, row by row: the relative probability of an
-	// edge in each cell. The sum may be 1 or any other number. Default: that of RMAT.
+	// Initiator is a square matrix of 2 to 16 rows, row by row. A cell is the relative probability
+	// of an edge; the sum may be any positive number. The default is the matrix of RMAT.
 	Initiator []float64
-	// Power is the power of the matrix, at least 0. The graph has N^Power vertices, at most 2^31.
+	// Power is the power of the matrix, at least 0. A matrix of N rows gives a graph of N^Power
+	// vertices, which must be at most 2^31.
 	Power int
-	// EdgeFactor is the number of edges per vertex. Default 16.
+	// EdgeFactor is the number of edges per vertex. The default is 16.
 	EdgeFactor float64
-	// Permute numbers the vertices at random. Default: the digits of a number, to the base N, are
+	// Permute numbers the vertices at random. Otherwise the digits of a vertex, to the base N, are
 	// rows of the matrix.
 	Permute bool
 	Seed    uint64
 }
 
 // Kronecker draws edges of the Kronecker power of a matrix. The probability of an edge from u to v
-// is the product, over the digits of both numbers to the base N, of the cells in row u's digit and
-// column v's digit (Leskovec, Chakrabarti, Kleinberg, Faloutsos, Ghahramani: "Kronecker Graphs: An
-// Approach to Modeling Networks", 2010). As in that article, each of a number of edges selects a
-// cell for each digit, so some edges are repeated, and some are self loops. With two rows it is
-// [RMAT] with other draws.
+// is a product over the digits of u and v to the base N. Each factor is the cell in the row of u's
+// digit and the column of v's digit (Leskovec, Chakrabarti, Kleinberg, Faloutsos, Ghahramani:
+// "Kronecker Graphs: An Approach to Modeling Networks", 2010). As in that article, each edge
+// selects a cell for each digit, so some edges are repeated and some are self loops. With two rows
+// it is [RMAT] with other random numbers.
 func Kronecker(ctx context.Context, dev device.Device, o KroneckerOptions) (graph.Edges, error) {
 	g, err := newGenerator(ctx, dev, "Kronecker", o.Seed)
 	if err != nil {
@@ -77,14 +78,14 @@ func Kronecker(ctx context.Context, dev device.Device, o KroneckerOptions) (grap
 	return e, ctx.Err()
 }
 
-// aliases holds the shares of the cells of a matrix as an alias table (Walker, 1977). One number
-// draws a cell: it selects an entry, and either the entry's cell or its alias.
+// aliases is an alias table (Walker, 1977) for the cells of a matrix. A random number selects an
+// entry, and then either the entry's own cell or its alias.
 type aliases []struct {
-	share uint64 // of the entry's own cell, of 2^32
+	share uint64 // share of the entry's own cell, times 2^32
 	other uint32
 }
 
-// cells makes the alias table of an initiator, and returns its number of rows.
+// cells returns the alias table of an initiator, and the number of rows.
 func (g *generator) cells(initiator []float64) (aliases, uint64, error) {
 	base := int(math.Sqrt(float64(len(initiator))))
 	if base*base != len(initiator) || base < 2 || base > 16 {
@@ -113,12 +114,12 @@ func (g *generator) cells(initiator []float64) (aliases, uint64, error) {
 	for _, x := range left {
 		nDealt += x
 	}
-	left[largest] += all - nDealt // the error of rounding
+	left[largest] += all - nDealt // the rounding error
 	return alias(left), uint64(base), nil
 }
 
-// alias fills the entries one by one: a cell with a larger share fills the rest of an entry with a
-// smaller one.
+// alias builds the table. Each entry of a cell with a small share is filled up by a cell with a
+// large share.
 func alias(left []uint64) aliases {
 	const whole = 1 << 32
 	c := make(aliases, len(left))
@@ -141,10 +142,10 @@ func alias(left []uint64) aliases {
 	return c
 }
 
-// draw returns the row and the column that 64 random bits select, in a matrix with base rows.
+// draw returns the row and the column that 64 random bits select, in a matrix of base rows.
 func (c aliases) draw(x, base uint64) (row, column uint64) {
 	at, _ := bits.Mul64(x, uint64(len(c)))
-	if x*uint64(len(c))>>32 >= c[at].share { // the rest of the product is random as well
+	if x*uint64(len(c))>>32 >= c[at].share { // the lower part of the product is random, too
 		at = uint64(c[at].other)
 	}
 	return at / base, at % base

@@ -8,36 +8,36 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// mesh is a Delaunay triangulation of the points inserted so far. Beyond each edge of its hull lies
-// a triangle with a corner at infinity, the vertex after the last point (a ghost, in Shewchuk's
-// words), so every triangle has three neighbors.
+// mesh is a Delaunay triangulation of the points inserted so far. Each hull edge also belongs to an
+// outer triangle, which has a corner at infinity: the vertex after the last point (Shewchuk calls
+// it a ghost). So every triangle has three neighbors.
 type mesh struct {
 	points    []point
 	infinity  uint32
 	triangles []triangle
-	free      []int32  // unused triangles
-	stamps    []uint32 // by triangle: 1 plus the point with the triangle in its cavity
+	free      []int32  // indices of unused triangles
+	stamps    []uint32 // for each triangle, 1 plus the point whose cavity contained it
 	last      int32    // the latest triangle
 	corners   [3]uint32
 
 	cavity []int32
 	border []edge
-	from   []int32 // by vertex: the new triangle with the border edge that begins there
+	from   []int32 // for each vertex, the new triangle at the border edge that begins there
 }
 
-// triangle has its corners counterclockwise. Neighbor i is opposite of corner i.
+// triangle has its corners in counterclockwise order. Neighbor i is opposite corner i.
 type triangle struct {
 	corner   [3]uint32
 	neighbor [3]int32
 }
 
-// edge is an edge of the border of a cavity, counterclockwise, and the triangle outside.
+// edge is a border edge of a cavity, counterclockwise, and the triangle outside.
 type edge struct {
 	a, b    uint32
 	outside int32
 }
 
-// newMesh begins with a triangle of points. It reports false if all points lie on one line.
+// newMesh returns a mesh of one triangle of points. It returns false if all points are collinear.
 func newMesh(points []point) (*mesh, bool) {
 	m := &mesh{points: points, infinity: uint32(len(points)), from: make([]int32, len(points)+1)}
 	for k := 2; k < len(points); k++ {
@@ -63,7 +63,7 @@ func newMesh(points []point) (*mesh, bool) {
 	return m, false
 }
 
-// line adds the edges between adjacent points on one line.
+// line adds the edges between adjacent points, which must be collinear.
 func (m *mesh) line(e *graph.Edges) {
 	order := make([]uint32, len(m.points))
 	for i := range order {
@@ -78,7 +78,7 @@ func (m *mesh) line(e *graph.Edges) {
 	}
 }
 
-// edges adds all edges. Each belongs to two triangles, in opposite directions.
+// edges adds all edges. Each edge belongs to two triangles, in opposite directions.
 func (m *mesh) edges(e *graph.Edges) {
 	for _, i := range m.free {
 		m.triangles[i].corner = [3]uint32{m.infinity, m.infinity, m.infinity}
@@ -93,8 +93,8 @@ func (m *mesh) edges(e *graph.Edges) {
 	}
 }
 
-// insert inserts a point. It replaces all triangles whose circumcircle contains the point by the
-// triangles between the point and the border of their union.
+// insert inserts a point. It removes all triangles that have the point in their circumcircle. New
+// triangles connect the point with the border of the cavity.
 func (m *mesh) insert(p uint32) {
 	m.removeConflicting(p, m.locate(p))
 	for _, s := range m.border {
@@ -115,7 +115,7 @@ func (m *mesh) insert(p uint32) {
 	}
 }
 
-// place stores a triangle in a free place.
+// place stores a triangle and returns its index.
 func (m *mesh) place(t triangle) int32 {
 	if n := len(m.free); n > 0 {
 		at := m.free[n-1]
@@ -127,7 +127,8 @@ func (m *mesh) place(t triangle) int32 {
 	return int32(len(m.triangles) - 1)
 }
 
-// locate walks to a triangle that contains a point, or to a hull edge that the point lies beyond.
+// locate returns a triangle that contains a point. If the point is outside the hull, it returns the
+// outer triangle of a hull edge that separates the point from the hull.
 func (m *mesh) locate(p uint32) int32 {
 	at := m.last
 	t := &m.triangles[at]
@@ -150,8 +151,8 @@ walk:
 	}
 }
 
-// removeConflicting determines the cavity of a point around one of its triangles, and the border.
-// The triangles of the cavity become free.
+// removeConflicting determines the cavity of a point, starting at one of its triangles, and the
+// border of the cavity. The triangles of the cavity become free.
 func (m *mesh) removeConflicting(p uint32, start int32) {
 	m.cavity, m.border = append(m.cavity[:0], start), m.border[:0]
 	m.stamps[start] = p + 1
@@ -171,8 +172,8 @@ func (m *mesh) removeConflicting(p uint32, start int32) {
 	m.free = append(m.free, m.cavity...)
 }
 
-// conflicts reports whether a point lies within the circumcircle of a triangle. For a triangle at
-// infinity, it reports whether the point lies beyond its hull edge, or on that edge.
+// conflicts reports whether a point lies within the circumcircle of a triangle. For an outer
+// triangle, it reports whether the point lies beyond the hull edge, or on it.
 func (m *mesh) conflicts(at int32, p uint32) bool {
 	t := &m.triangles[at]
 	k := slices.Index(t.corner[:], m.infinity)
@@ -184,20 +185,20 @@ func (m *mesh) conflicts(at int32, p uint32) bool {
 	return orient > 0 || orient == 0 && m.isBetween(a, b, p)
 }
 
-// isBetween reports whether a point on the line through two others lies between them.
+// isBetween reports whether point p, on the line through a and b, lies between them.
 func (m *mesh) isBetween(a, b, p uint32) bool {
 	q, r, s := m.points[a], m.points[b], m.points[p]
 	return min(q.x, r.x) <= s.x && s.x <= max(q.x, r.x) && min(q.y, r.y) <= s.y && s.y <= max(q.y, r.y)
 }
 
-// orientation is positive if three points turn left, negative if right, and 0 if they are
+// orientation is positive if three points turn left, negative if they turn right, and 0 if they are
 // collinear.
 func (m *mesh) orientation(a, b, c uint32) int64 {
 	p, q, r := m.points[a], m.points[b], m.points[c]
 	return (int64(q.x)-int64(p.x))*(int64(r.y)-int64(p.y)) - (int64(q.y)-int64(p.y))*(int64(r.x)-int64(p.x))
 }
 
-// inCircle reports whether p lies within the circle through three points, which turn left.
+// inCircle reports whether p lies within the circle through a, b and c, which must turn left.
 func (m *mesh) inCircle(a, b, c, p uint32) bool {
 	var lift, minor [3]int64
 	var dx, dy [3]int64
@@ -210,7 +211,7 @@ func (m *mesh) inCircle(a, b, c, p uint32) bool {
 		j, k := (i+1)%3, (i+2)%3
 		minor[i] = dx[j]*dy[k] - dy[j]*dx[k]
 	}
-	// Floats decide except for points almost on the circle: the relative error of each of three
+	// Floats suffice except for points almost on the circle: the relative error of each of three
 	// terms is less than 2^-50.
 	sum, size := 0., 0.
 	for i := range 3 {

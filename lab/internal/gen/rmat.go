@@ -10,24 +10,24 @@ import (
 
 // RMATOptions configure [RMAT].
 type RMATOptions struct {
-	// Scale is the logarithm of the number of vertices: 0 to 31.
+	// Scale is the binary logarithm of the number of vertices, 0 to 31.
 	Scale int
-	// EdgeFactor is the number of edges per vertex. Default 16.
+	// EdgeFactor is the number of edges per vertex. The default is 16.
 	EdgeFactor float64
-	// A, B and C are the probabilities of three quadrants of the matrix: between small numbers,
-	// from small to large ones, and back. Default, if all are 0: 0.57, 0.19, 0.19, those of
-	// Graph500.
+	// A, B and C are the probabilities of three quadrants of the matrix: edges between small
+	// vertices, from small to large ones, and from large to small ones. If all are 0, they are
+	// 0.57, 0.19 and 0.19, as in Graph500.
 	A, B, C float64
-	// Permute numbers the vertices at random, like the Kronecker generator of Graph500. Default:
-	// vertices with many edges have small numbers.
+	// Permute numbers the vertices at random, as the Kronecker generator of Graph500 does.
+	// Otherwise vertices that have many edges have small numbers.
 	Permute bool
 	Seed    uint64
 }
 
-// RMAT draws edges by selecting a quadrant of the adjacency matrix, then one of that quadrant, and
-// so on (Chakrabarti, Zhan, Faloutsos: "R-MAT: A Recursive Model for Graph Mining", 2004). It is a
-// stochastic Kronecker graph of a matrix with two rows; [Kronecker] takes any matrix. Some edges
-// are repeated, and some are self loops.
+// RMAT draws edges. For each edge it selects a quadrant of the adjacency matrix, then a quadrant of
+// that quadrant, and so on (Chakrabarti, Zhan, Faloutsos: "R-MAT: A Recursive Model for Graph
+// Mining", 2004). The result is a stochastic Kronecker graph of a matrix with two rows; [Kronecker]
+// accepts any matrix. Some edges are repeated, and some are self loops.
 func RMAT(ctx context.Context, dev device.Device, o RMATOptions) (graph.Edges, error) {
 	g, err := newGenerator(ctx, dev, "RMAT", o.Seed)
 	if err != nil {
@@ -52,7 +52,7 @@ func RMAT(ctx context.Context, dev device.Device, o RMATOptions) (graph.Edges, e
 	m := int(o.EdgeFactor * float64(n))
 	e.From, e.To = make([]uint32, m), make([]uint32, m)
 	names := workload.NewPermutation(n, g.draw(1, 0))
-	// Two levels use the halves of one draw.
+	// Two levels use the halves of one random number.
 	a, b, c := fixed(o.A)>>32, fixed(o.A+o.B)>>32, fixed(o.A+o.B+o.C)>>32
 	draws := uint64(o.Scale+1) / 2
 	g.Parallel(m, grain, func(lo, hi int) {

@@ -11,18 +11,18 @@ import (
 
 // RoadsOptions configure [Roads].
 type RoadsOptions struct {
-	// Vertices is the number of vertices. The result differs by a few percent.
+	// Vertices is the number of vertices. The actual number differs by a few percent.
 	Vertices int
-	// Subdivisions is the average number of vertices along a road between two junctions. Default
-	// 0.96, as in road_usa.
+	// Subdivisions is the mean number of vertices along a road between two junctions. The default
+	// is 0.96, as in road_usa.
 	Subdivisions float64
 	Seed         uint64
 }
 
-// Roads makes a graph like a road map: junctions of three roads in a plane, laid out like a brick
-// wall, with vertices of two neighbors along the roads. It has 1.5 (1+s) / (1+1.5 s) edges per
-// vertex, for s subdivisions per road. Vertices are numbered row by row; those along a road follow
-// the junction where it begins. Each edge comes once.
+// Roads generates a graph like a road map. Junctions of three roads are laid out like a brick wall,
+// and vertices that have two neighbors lie along the roads. For s subdivisions per road, it has 1.5
+// (1+s) / (1+1.5 s) edges per vertex. Vertices are numbered row by row; vertices along a road
+// follow the junction where it begins. Each edge occurs once.
 func Roads(ctx context.Context, dev device.Device, o RoadsOptions) (graph.Edges, error) {
 	g, err := newGenerator(ctx, dev, "Roads", o.Seed)
 	if err != nil {
@@ -59,16 +59,16 @@ func Roads(ctx context.Context, dev device.Device, o RoadsOptions) (graph.Edges,
 	})
 }
 
-// wall is a brick wall: junctions row by row. Each leads to the next one, and every second one to
-// the row below.
+// wall is a grid of junctions, row by row. A road leads from each junction to the next, and from
+// every second junction to the row below.
 type wall struct {
 	*generator
 	side  int
 	span  uint64   // upper bound of subdivisions per road, in fixed point
-	first []uint32 // the vertex of each junction
+	first []uint32 // vertex of each junction
 }
 
-// road leads from a junction to another one.
+// road leads from one junction to another.
 type road struct{ to, nVertices int }
 
 // roads returns the roads that begin at a junction.
@@ -83,7 +83,6 @@ func (w *wall) roads(j int) (list []road) {
 	return list
 }
 
-// nVertices returns the number of vertices along a road.
 func (w *wall) nVertices(road int) int {
 	return int(workload.Below(w.draw(0, uint64(road)), w.span) >> 32)
 }

@@ -61,7 +61,8 @@ func TestSchedulesOfThreads(t *testing.T) {
 	}
 }
 
-// So are the kernels with slot states in keys, in an index with slots for all keys.
+// Kernels with slot states in keys are correct under every schedule, in an index that has slots for
+// all keys.
 func TestSchedulesOfReservedKeys(t *testing.T) {
 	m := dst.Mode[gphash.Options]{Arch: 80, Name: "2 slots", Options: twoSlots}
 	cfg := programs[uint64, uint64](t, Reserved, m).Updating()

@@ -12,11 +12,11 @@ import (
 // grain is the number of operations that a core takes at a time.
 const grain = 1 << 12
 
-// hostLaunch returns apply for the host: the algorithm of misra.cu on all cores, with Go's atomics,
-// which order everything.
+// hostLaunch returns the function apply for the host. It runs the algorithm of misra.cu on all
+// cores, with Go's atomics, which are sequentially consistent.
 func (s *Set) hostLaunch(dev device.Host) func(*device.Stream, batch, uint32) error {
 	return func(stream *device.Stream, b batch, first uint32) error {
-		if err := stream.Sync(context.Background()); err != nil { // it may be closed
+		if err := stream.Sync(context.Background()); err != nil { // the stream may be closed
 			return err
 		}
 		l := lists(s.words.Host())
@@ -58,14 +58,14 @@ func (l lists) apply(kind weft.OpKind, head, key, node uint32) bool {
 	return l.insert(head, key, node)
 }
 
-// place is the position of a key, or where it belongs: between prev and cur.
+// place is the position of a key, present or not, between the words prev and cur.
 type place struct {
-	prev, cur       uint32 // indices; cur 0: the end of the list
-	before, current uint64 // their words
-	found           bool   // cur has the key
+	prev, cur       uint32 // indices; cur is 0 at the end of the list
+	before, current uint64 // content of both words
+	found           bool   // cur holds the key
 }
 
-// find finds the place of a key, and unlinks marked nodes on the way.
+// find returns the place of a key. It unlinks marked nodes on the way.
 func (l lists) find(head, key uint32) place {
 again:
 	at := place{prev: head, before: l.load(head)}
@@ -113,8 +113,8 @@ func (l lists) insert(head, key, node uint32) bool {
 	}
 }
 
-// remove deletes by marking. If the node cannot be unlinked at once, the next find that meets it
-// unlinks it.
+// remove deletes a key by marking its node. If the node cannot be unlinked at once, the next find
+// that meets it unlinks it.
 func (l lists) remove(head, key uint32) bool {
 	for {
 		at := l.find(head, key)

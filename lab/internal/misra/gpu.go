@@ -6,7 +6,7 @@ import "github.com/weftgo/weft/device"
 
 const blockThreads = 256 // compiled into the kernel
 
-// gpuLaunch returns apply for a device that runs kernels.
+// gpuLaunch returns the function apply for a device that runs kernels.
 func (s *Set) gpuLaunch() (func(*device.Stream, batch, uint32) error, error) {
 	module, err := s.dev.Load(&misraImage)
 	if err != nil {

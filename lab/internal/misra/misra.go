@@ -1,17 +1,18 @@
-// Package misra is the hash table of linked lists that GPU hash tables are commonly compared with:
-// the lock-free set of Misra and Chaudhuri ("Performance evaluation of concurrent lock-free data
-// structures on GPUs", ICPADS 2012), with the lists of Harris and Michael. It is a peer for
-// benchmarks, not a structure to use: it never grows and never reuses a node.
+// Package misra implements the hash table of linked lists that GPU hash tables are commonly
+// compared with. It is the lock-free set of Misra and Chaudhuri ("Performance evaluation of
+// concurrent lock-free data structures on GPUs", ICPADS 2012), with the lists of Harris and
+// Michael. It is a peer in benchmarks and not meant for other use: a set never grows and never
+// reuses a node.
 //
-// Memory is one array of 64-bit words: first the heads of the buckets, then the nodes. A node has a
-// 32-bit key in the upper half, and the index of the next node and a mark of deletion in the lower
-// one. Zero is an empty head, because no list leads to word 0. Nodes are taken by index: operation
-// i of a batch owns the i-th remaining node, whether it inserts or not, so taking one costs
-// nothing. Every operation runs in one thread.
+// Memory is one array of 64-bit words: the heads of the buckets, and then the nodes. The upper half
+// of a node is its 32-bit key. The lower half is the index of the next node and a mark of deletion.
+// Zero is an empty head, because no list leads to word 0. Operation i of a batch owns the i-th
+// remaining node, whether it inserts or not, so taking a node costs nothing. Each operation runs in
+// one thread.
 //
-// Changes from the original: links are followed and set with acquire and release, as today's memory
-// model requires. A word is read and swapped as a whole, which saves a memory access per node. The
-// hash is that of weft's tables.
+// This implementation differs from the original. Links are read by acquire and written by release
+// operations, as today's memory model requires. A word is read and swapped as a whole, which saves
+// a memory access per node. The hash is the hash of weft's tables.
 package misra
 
 import (
@@ -26,20 +27,20 @@ import (
 type Options struct {
 	// Buckets is the number of lists.
 	Buckets int
-	// Nodes is the number of operations that can run until the set is cleared.
+	// Nodes is the number of operations that may run before the set must be cleared.
 	Nodes int
-	// Seed keys the hash.
+	// Seed is the seed of the hash.
 	Seed uint64
 }
 
-// Set is a set of 32-bit keys, all of them legal. It is used from one
-// goroutine and one stream at a time.
+// Set is a set of 32-bit keys. Every key is allowed. Only one goroutine and one stream may use a
+// set at a time.
 type Set struct {
 	dev   device.Device
 	words device.Slice[uint64]
 	opts  Options
 	taken int // number of nodes taken
-	// apply runs a batch. Its operations own the nodes from first on.
+	// apply runs a batch. Operation i owns node first+i.
 	apply func(s *device.Stream, b batch, first uint32) error
 }
 
@@ -51,12 +52,12 @@ type batch struct {
 }
 
 const (
-	// maxWords leaves a bit of a 32-bit link for the mark.
+	// maxWords is the maximum number of words. It leaves one bit of a 32-bit link for the mark.
 	maxWords = math.MaxUint32 >> 1
 	wordSize = 8
 )
 
-// New allocates a set. Clear it before its first use.
+// New allocates a set. The caller must clear it before the first use.
 func New(dev device.Device, opts Options) (*Set, error) {
 	if opts.Buckets < 1 || opts.Nodes < 1 || opts.Nodes > maxWords-opts.Buckets {
 		return nil, fmt.Errorf("misra: %w: %d buckets and %d nodes", weft.ErrOptions, opts.Buckets, opts.Nodes)
@@ -78,9 +79,9 @@ func (s *Set) open() (err error) {
 	return err
 }
 
-// ApplyOn submits a mixed batch: OpGet, OpDelete, and OpPut or OpPutNew, which are the same. ok,
-// unless empty, reports as [weft.Result] does. If fewer nodes remain than the batch has operations,
-// it returns weft.ErrFull and does nothing.
+// ApplyOn submits a mixed batch of OpGet, OpDelete, OpPut and OpPutNew. OpPut equals OpPutNew.
+// Unless empty, ok receives the results as [weft.Result] defines them. If the batch has more
+// operations than nodes remain, ApplyOn does nothing and returns weft.ErrFull.
 func (s *Set) ApplyOn(stream *device.Stream, kinds device.Slice[weft.OpKind], keys device.Slice[uint32], ok device.Slice[bool]) error {
 	n := keys.Len()
 	if kinds.Len() != n || ok.Len() != n && ok.Len() != 0 {
@@ -106,5 +107,5 @@ func (s *Set) ClearOn(stream *device.Stream) error {
 	return stream.Fill(s.words.Ptr(), 0, s.opts.Buckets*wordSize/4)
 }
 
-// Close frees the set. Work that uses it must have completed.
+// Close frees the set. Work that uses the set must have ended.
 func (s *Set) Close() error { return s.words.Free() }

@@ -102,8 +102,8 @@ func oneStream() []dst.Shape {
 	return slices.DeleteFunc(slices.Clone(dst.Shapes), func(s dst.Shape) bool { return s.Streams > 0 })
 }
 
-// Under any schedule of threads and weak memory, some order of a batch's operations explains their
-// results: each insertion and deletion happens exactly once.
+// Under any schedule of threads in weak memory, some order of a batch's operations explains the
+// results. Each insertion and deletion happens exactly once.
 func TestSchedules(t *testing.T) {
 	dst.Run(t, dst.Config[uint32, uint32]{New: newSubject, Shapes: oneStream(), Arch: 90, Unordered: true})
 }
@@ -111,7 +111,7 @@ func TestSchedules(t *testing.T) {
 // The kernels of both architectures are the same, so only one of them is interpreted.
 func TestSameKernels(t *testing.T) { conformance.SameKernels(t, "misra") }
 
-// The schedules distinguish right orders and swaps from wrong ones.
+// The schedules detect wrong memory orders and wrong swaps.
 func TestMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

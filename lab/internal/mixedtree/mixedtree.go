@@ -1,7 +1,7 @@
-// Package mixedtree changes and reads trees of package btree in one launch, by user kernels, for
-// experiments. Some blocks insert or erase, others look up or read ranges, as in section 4.5.2 of
-// Awad's thesis. Ranges of a tree with versions are read at snapshots; those of a tree without are
-// not linearizable.
+// Package mixedtree has users' kernels that change and read trees of package btree in one launch,
+// for experiments. Some blocks insert or erase, and others look up keys or read ranges, as in
+// section 4.5.2 of Awad's thesis. In a tree with versions, ranges are read at snapshots. In a tree
+// without versions, ranges are not linearizable.
 package mixedtree
 
 import (
@@ -15,15 +15,15 @@ import (
 
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type btree::Ref=btree.Ref -type btree::VersionedRef=btree.VersionedRef -type Load=load mixedtree.cu
 
-// Load is a launch.
+// Load describes the work of a launch.
 type Load struct {
-	Kind    op.Kind              // of updates: PutNew or Delete
-	Updates device.Slice[uint32] // keys
-	Vals    device.Slice[uint32] // of PutNew
-	Queries device.Slice[uint32] // keys, or the beginnings of ranges
+	Kind    op.Kind              // kind of the updates: PutNew or Delete
+	Updates device.Slice[uint32] // keys to update
+	Vals    device.Slice[uint32] // values of PutNew
+	Queries device.Slice[uint32] // keys to look up, or the beginnings of ranges
 	Span    int                  // length of a range in keys; 0: lookups
-	Counts  device.Slice[uint32] // of pairs of each query
-	Sum     device.Slice[uint64] // the values that were read are added to it
+	Counts  device.Slice[uint32] // receives the number of pairs per query
+	Sum     device.Slice[uint64] // receives the sum of the values read
 }
 
 // Kernels are the kernels loaded on a device.
@@ -32,7 +32,7 @@ type Kernels struct {
 	plain, versioned device.Kernel
 }
 
-// Open loads the kernels.
+// Open loads the kernels onto a device.
 func Open(dev device.Device) (*Kernels, error) {
 	k := &Kernels{dev: dev}
 	err := gpu.Load(dev, &mixedtreeImage, []gpu.Entry{{Name: "plain", To: &k.plain}, {Name: "versioned", To: &k.versioned}})
@@ -47,7 +47,7 @@ const (
 	residentBlocks = 2 // per multiprocessor (mixedtree.cu)
 )
 
-// Run submits a launch on a map with 32-bit keys and values, with or without versions. Blocks are
+// Run submits a launch on a map of 32-bit keys and values that has the given versions. Blocks are
 // divided between updates and queries in proportion to their numbers.
 func (k *Kernels) Run(ctx context.Context, s *device.Stream, m *btree.Map[uint32, uint32], versions btree.Versions, l Load) error {
 	n, asked := l.Updates.Len(), l.Queries.Len()

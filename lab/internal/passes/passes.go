@@ -1,8 +1,8 @@
-// Package passes looks up keys in tables of package horton in the ways that the paper on Horton
-// tables (section 5.2) leaves open, for an experiment that compares them. A few lookups have to
-// continue in a secondary bucket, so most lanes of a warp would wait for a few. In package horton,
-// warps read the secondary buckets of 32 keys, however few, while other warps work. The paper
-// buffers such keys until they fill a warp. The third way is two launches.
+// Package passes looks up keys in tables of package horton in three ways that an experiment
+// compares. The paper on Horton tables (section 5.2) leaves the choice open. Few lookups continue
+// in a secondary bucket, so most lanes of a warp would wait for a few. In package horton, warps
+// read the secondary buckets of 32 keys at once, however few continue, while other warps work. The
+// paper buffers keys that continue until they fill a warp. The third way uses two launches.
 package passes
 
 import (
@@ -18,12 +18,12 @@ import (
 type Way int
 
 const (
-	// AtOnce reads the secondary buckets of 32 keys after their primary ones.
+	// AtOnce reads the secondary buckets of 32 keys directly after their primary buckets.
 	AtOnce Way = iota
-	// Buffered makes each warp collect keys that continue, and read the secondary buckets of 32 at
-	// a time.
+	// Buffered makes each warp collect the keys that continue. A warp reads the secondary buckets
+	// of 32 such keys at a time.
 	Buffered
-	// TwoLaunches reads all primary buckets first, then secondary ones.
+	// TwoLaunches reads all primary buckets in one launch and secondary buckets in another.
 	TwoLaunches
 )
 
@@ -33,14 +33,14 @@ var Ways = []Way{AtOnce, Buffered, TwoLaunches}
 // String returns the name of a way.
 func (w Way) String() string { return [...]string{"at-once", "buffered", "two-launches"}[w] }
 
-// TableOf describes a horton.Map of 32-bit keys and values on a GPU, with buckets of eight slots:
-// its memory, its number of slots, and its seed.
+// TableOf describes a horton.Map of 32-bit keys and values on a GPU that has buckets of eight
+// slots. memory is the address of its table.
 func TableOf(memory device.Ptr, slots int, seed uint64) Table {
 	const shift, perLine = 3, 16
 	return Table{lines: memory, seed: seed, nlines: uint32(slots / perLine), buckets: uint32(slots >> shift), shift: shift}
 }
 
-// Lookups are the kernels on a device, with their working memory.
+// Lookups are the kernels loaded on a device, and their working memory.
 type Lookups struct {
 	dev                             device.Device
 	atOnce, buffered, first, second device.Kernel
@@ -48,7 +48,7 @@ type Lookups struct {
 	listed                          device.Slice[uint32]
 }
 
-// New loads the kernels for batches of up to n keys. Close frees them.
+// New loads the kernels for batches of up to n keys. The caller must call Close.
 func New(dev device.Device, n int) (l *Lookups, err error) {
 	l = &Lookups{dev: dev}
 	if err = gpu.Load(dev, &passesImage, []gpu.Entry{
@@ -65,13 +65,14 @@ func New(dev device.Device, n int) (l *Lookups, err error) {
 	return l, nil
 }
 
-// Close frees the memory. Submitted work must be done.
+// Close frees the memory. Submitted work must have ended.
 func (l *Lookups) Close() error { return errors.Join(l.work.Free(), l.listed.Free()) }
 
-// strideBlocks is the same as in package horton.
+// strideBlocks is the constant that package horton uses.
 const strideBlocks = 8
 
-// Get submits a lookup: the value of each key, or 0, and whether it is present.
+// Get submits a lookup. vals receives the value of each key, or 0, and found whether the key is
+// present.
 func (l *Lookups) Get(s *device.Stream, w Way, t Table, keys, vals device.Slice[uint32], found device.Slice[bool]) error {
 	n := keys.Len()
 	p := lookParams{

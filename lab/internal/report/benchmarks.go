@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/lab/internal/experiment"
 )
 
-// Benchmarks writes results in the format of Go's benchmarks, for benchstat: a line for each run of
-// each row, with names that identify the row.
+// Benchmarks writes results in the format of Go benchmarks, which benchstat reads. Each run of a
+// row is a line, under a name that identifies the row.
 func Benchmarks(w io.Writer, results []*experiment.Result) error {
 	out := bufio.NewWriter(w)
 	for _, res := range results {
@@ -24,8 +24,8 @@ func Benchmarks(w io.Writer, results []*experiment.Result) error {
 	return out.Flush()
 }
 
-// writeRuns writes a line for each run of a row, or one line with its median if the runs are
-// unknown. It writes none for rows without a rate of operations.
+// writeRuns writes a line per run of a row, or one line with the median if the runs are unknown. It
+// writes nothing if the row has no rate of operations.
 func writeRuns(out io.Writer, experiment string, row experiment.Row) {
 	if row.OpsPerS <= 0 || row.Unit != "" || row.N <= 0 {
 		return
@@ -35,7 +35,7 @@ func writeRuns(out io.Writer, experiment string, row experiment.Row) {
 		fmt.Fprintf(out, "%s\t%d\t%.6g ns/op\n", name, row.N, perOp)
 	}
 	for _, seconds := range row.Runs {
-		// the run with the rate of the row
+		// the run that has the rate of the row
 		median := slices.Sorted(slices.Values(row.Runs))[len(row.Runs)/2]
 		fmt.Fprintf(out, "%s\t%d\t%.6g ns/op\n", name, row.N, perOp*seconds/median)
 	}

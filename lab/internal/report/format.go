@@ -1,5 +1,5 @@
-// Package report turns results of experiments into tables for a terminal, SVG
-// plots and a self-contained HTML page.
+// Package report formats results of experiments as tables for a terminal, SVG plots, and a
+// self-contained HTML page.
 package report
 
 import (
@@ -39,11 +39,11 @@ func digits(x float64) string {
 	return strconv.FormatFloat(rounded, 'f', min(decimals, 4), 64)
 }
 
-// maxPlausible is an implausible share of a limit: the limit was measured on a busier device, or
-// does not apply.
+// maxPlausible is the maximum plausible share of a limit. A larger share means that the limit does
+// not apply, or was measured while the device was busier.
 const maxPlausible = 1.1
 
-// share formats a part of a limit: "98 %", "1.3 %", and "120 %!" if it is implausible.
+// share formats a share of a limit: "98 %", "1.3 %", or "120 %!" if it is implausible.
 func share(x float64) string {
 	if x > maxPlausible {
 		return fmt.Sprintf("%.0f %%!", 100*x)
@@ -82,7 +82,7 @@ func load(x float64) string {
 	return strconv.FormatFloat(math.Round(x*1e4)/1e4, 'f', -1, 64)
 }
 
-// count formats an integer in groups of three: "100 000 000".
+// count formats an integer in groups of three digits: "100 000 000".
 func count(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -91,7 +91,7 @@ func count(n int) string {
 	return s
 }
 
-// width formats the widths of keys and values: "32/64", "32" for a set.
+// width formats the widths of keys and values: "32/64", or "32" for a set.
 func width(r experiment.Row) string {
 	switch {
 	case r.KeyBits == 0:
@@ -111,7 +111,6 @@ func parts(r experiment.Row) string {
 	return strings.Join(list, ", ")
 }
 
-// optional formats a figure that not every row has.
 func optional(x *float64) string {
 	if x == nil {
 		return ""
@@ -119,7 +118,7 @@ func optional(x *float64) string {
 	return digits(*x)
 }
 
-// whole formats a count that not every row has.
+// whole formats a count that a row may lack.
 func whole(x *float64) string {
 	if x == nil {
 		return ""
@@ -127,7 +126,7 @@ func whole(x *float64) string {
 	return count(int(*x))
 }
 
-// distinct lists the values of f for the rows, in order of first appearance.
+// distinct returns the distinct values of f over the rows, in order of first appearance.
 func distinct[T comparable](rows []experiment.Row, f func(experiment.Row) T) []T {
 	var all []T
 	for _, r := range rows {

@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/lab/internal/experiment"
 )
 
-// contest is an operation that several structures were measured at in the same way, the fastest
-// first.
+// contest is an operation that was measured on several structures in the same setting. Bars are
+// sorted; the fastest structure comes first.
 type contest struct {
 	Op, Says string
 	Bars     []bar
@@ -19,11 +19,11 @@ type contest struct {
 // bar is a structure in a contest.
 type bar struct {
 	Name, Rate, Of string
-	Part           string // as a part of the fastest one's rate: 0.731
+	Part           string // rate over the rate of the fastest structure: 0.731
 	Ours           bool
 }
 
-// weftStructures are weft's structures. All others in results are their rivals.
+// weftStructures are weft's structures. All others in results are rivals.
 var weftStructures = []string{"linear", "slab", "cuckoo", "horton", "gphash", "ordered", "btree", "sorted", "lsm", "graph"}
 
 func isWeft(structure string) bool {
@@ -34,7 +34,8 @@ func isWeft(structure string) bool {
 // maxContests is the maximum number of contests at the top of a page.
 const maxContests = 4
 
-// headline returns the contests of the first result that has any, preferably one with rivals.
+// headline returns the contests of the first result that has any. It prefers a result that has
+// contests with rivals.
 func headline(results []*experiment.Result) (all []contest) {
 	rivals := func(c contest) bool { return slices.ContainsFunc(c.Bars, func(b bar) bool { return !b.Ours }) }
 	for _, res := range results {
@@ -49,8 +50,8 @@ func headline(results []*experiment.Result) (all []contest) {
 	return all
 }
 
-// contests returns the contests of a result: for each operation the setting in which most
-// structures were measured, the largest of those.
+// contests returns a contest per operation. It uses the setting in which most structures were
+// measured and, among these, the largest.
 func contests(res *experiment.Result) (all []contest) {
 	for _, op := range distinct(res.Rows, func(r experiment.Row) string { return r.Op }) {
 		var best []experiment.Row
@@ -70,15 +71,15 @@ func contests(res *experiment.Result) (all []contest) {
 	return all
 }
 
-// setting holds what comparable rows have in common.
+// setting holds the fields in which comparable rows are equal.
 type setting struct {
 	key, value, n, batch, cores, keys, buckets, slots int
 	load, theta                                       float64
 	graph                                             string
 }
 
-// matches reports whether a row was measured in a setting. A row without a load, as of Go's map,
-// matches any load.
+// matches reports whether a row was measured in a setting. A row that has no load, such as one of
+// Go's map, matches any load.
 func (s setting) matches(r experiment.Row) bool {
 	of := settingOf(r)
 	if of.load == 0 {

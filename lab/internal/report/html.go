@@ -15,30 +15,30 @@ var pageSource string
 
 var page = template.Must(template.New("page").Parse(pageSource))
 
-// section is the part of the page for one experiment.
+// section is the part of the page that shows one experiment.
 type section struct {
 	*experiment.Result
 	Doc    string
 	Plots  []template.HTML
 	Table  Table
-	Every  *Table // one line per row, if Table combines rows
+	Every  *Table // table of all rows, if Table combines rows
 	Limits []limit
 	Others []fact // published figures
 	Given  string // parameters
 }
 
-// fact is a name with a value, such as a line of the description of the machine.
+// fact is a name with a value, such as a property of the machine.
 type fact struct{ Name, Value string }
 
-// HTML writes results as one self-contained page: plots are inline SVG, and it follows the reader's
-// choice of light or dark. command is the command line that repeats the measurement.
+// HTML writes results as one self-contained page. Plots are inline SVG, and colors follow the
+// reader's choice of light or dark. command is the command line that repeats the measurement.
 func HTML(w io.Writer, results []*experiment.Result, command string) error {
 	if len(results) == 0 {
 		return fmt.Errorf("report: no results to show")
 	}
 	sections := make([]section, len(results))
 	for i, res := range results {
-		doc := "" // for an experiment that no longer exists
+		doc := "" // empty for an experiment that no longer exists
 		if found, err := experiment.Find(res.Experiment); err == nil {
 			doc = found[0].Doc
 		}

@@ -10,12 +10,13 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// limit is a limit of a result as text.
+// limit is a limit of a result, as text.
 type limit struct {
 	Name, What, Rate string
 }
 
-// limits lists the limits of a result by name and region, derived ones last.
+// limits lists the limits of a result, sorted by name and region. Limits that were computed from
+// others come last.
 func limits(res *experiment.Result) []limit {
 	names := make([]string, 0, len(res.Limits))
 	for name := range res.Limits {
@@ -79,8 +80,8 @@ func describe(name string) string {
 	return roofline.Describe(name)
 }
 
-// limitsLine returns a line of text with all limits of a result, except if its rows are the limits
-// themselves. A limit that was measured in many regions has a separate line.
+// limitsLine returns lines of text with all limits of a result, or "" if the rows of the result are
+// the limits themselves. A limit that was measured in several regions has its own line.
 func limitsLine(res *experiment.Result) string {
 	if res.Experiment == "roofline" {
 		return ""
@@ -105,7 +106,6 @@ func limitsLine(res *experiment.Result) string {
 	return strings.Join(lines, "\n")
 }
 
-// parameters returns a line of text with the parameters of a result.
 func parameters(res *experiment.Result) string {
 	names := make([]string, 0, len(res.Parameters))
 	for name := range res.Parameters {

@@ -22,7 +22,7 @@ func captions(p experiment.Plot) []byte {
 	return fmt.Appendf(nil, "<title>%s</title><desc>%s over %s: %s</desc>", escape(p.Title), escape(p.YLabel), escape(p.XLabel), escape(strings.Join(names, "; ")))
 }
 
-// pointers returns the tooltips that browsers show: the values of each point, and the limits of the
+// pointers returns tooltips for browsers. They show the values of each point, and the limits of the
 // hardware.
 func pointers(p experiment.Plot, axes *plot.Plot, on draw.Canvas) []byte {
 	var out gobytes.Buffer
@@ -42,7 +42,7 @@ func pointers(p experiment.Plot, axes *plot.Plot, on draw.Canvas) []byte {
 	return out.Bytes()
 }
 
-// inWords returns the name of a series, or the subject of a limit.
+// inWords returns the name of a series, or the description of a limit.
 func inWords(s experiment.Series) string {
 	if name, found := strings.CutPrefix(s.Name, "limit: "); found {
 		base, region := roofline.Split(name)

@@ -6,7 +6,6 @@ import (
 	"github.com/weftgo/weft/lab/internal/experiment"
 )
 
-// published lists the figures that papers print for an experiment.
 func published(res *experiment.Result) []fact {
 	list := make([]fact, len(res.Published))
 	for i, p := range res.Published {
@@ -18,7 +17,7 @@ func published(res *experiment.Result) []fact {
 	return list
 }
 
-// publishedLine returns a line of text with all of them.
+// publishedLine returns a line of text with all published figures, or "".
 func publishedLine(res *experiment.Result) string {
 	var parts []string
 	for _, f := range published(res) {

@@ -18,11 +18,11 @@ import (
 	"github.com/weftgo/weft/lab/internal/experiment"
 )
 
-// palette is Okabe and Ito's, which color-blind people can distinguish, in an order that gives
-// adjacent entries different lightness, too. It omits yellow and black, which vanish on one of the
-// two backgrounds.
+// palette is Okabe and Ito's, which color-blind people can distinguish. Adjacent entries also
+// differ in lightness. It omits yellow and black, which are invisible on one of the two
+// backgrounds.
 var palette = []color.RGBA{
-	{0x1f, 0x83, 0xc4, 255}, // blue, a little lighter for dark pages
+	{0x1f, 0x83, 0xc4, 255}, // blue, slightly lighter for dark pages
 	{0xe6, 0x9f, 0x00, 255}, // orange
 	{0x00, 0x9e, 0x73, 255}, // green
 	{0xcc, 0x79, 0xa7, 255}, // purple
@@ -33,7 +33,7 @@ var palette = []color.RGBA{
 
 var grey = color.RGBA{0x88, 0x88, 0x88, 255}
 
-// wellKnown are the colors, as indexes into palette, of the subjects of most plots, equal in all
+// wellKnown holds the colors of frequent series, as indices into palette. These are the same in all
 // plots.
 var wellKnown = map[string]int{
 	"insert": 0, "put": 0, "LOAD": 0, "build": 0, "load": 0,
@@ -48,8 +48,8 @@ var wellKnown = map[string]int{
 	"builtin map": 4,
 }
 
-// colorsOf assigns a color to each series: its own, if it is well known, else the first unused one.
-// Limits have none.
+// colorsOf assigns a color to each series. A well-known series gets its own color, any other the
+// least used color, and a model the color of the previous series. Limits get none.
 func colorsOf(series []experiment.Series) []color.RGBA {
 	colors, used := make([]color.RGBA, len(series)), map[int]int{}
 	assign := func(i, n int) {
@@ -81,13 +81,13 @@ func colorsOf(series []experiment.Series) []color.RGBA {
 
 // The size of a plot. The legend is next to the data, so that it covers none.
 const (
-	plotWidth   vg.Length = 760 // points
+	plotWidth   vg.Length = 760 // in points
 	plotHeight  vg.Length = 360
 	legendWidth vg.Length = 200
 	margin      vg.Length = 6
 )
 
-// SVG draws a plot as a separate file, on white.
+// SVG draws a plot as a separate file on white.
 func SVG(p experiment.Plot) ([]byte, error) {
 	body, err := drawing(p)
 	if err != nil {
@@ -102,8 +102,8 @@ var (
 	fontFamily = regexp.MustCompile(`font-family:[^;]*;font-variant:[^;]*;font-weight:[^;]*;font-style:[^;]*`)
 )
 
-// inlineSVG draws a plot as an element of a page, in the page's text color on its background, in
-// the available width.
+// inlineSVG draws a plot as an element of a page. It has the page's text color and background, and
+// takes the available width.
 func inlineSVG(p experiment.Plot) (string, error) {
 	body, err := drawing(p)
 	if err != nil {
@@ -135,11 +135,11 @@ func drawing(p experiment.Plot) ([]byte, error) {
 	return gobytes.Replace(svg, []byte("</svg>"), append(pointers(p, axes, data), "</svg>"...), 1), nil
 }
 
-// small is the font of everything except titles.
+// small is the font of all text except titles.
 var small = font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Points(11)}
 
-// legend is a list of lines with their names. Each entry is as high as its own text; gonum makes
-// all as high as the highest.
+// legend is a list of legends with one entry each. An entry is as high as its text; in a legend of
+// gonum, all entries are as high as the highest.
 type legend []plot.Legend
 
 func (l *legend) add(name string, thumbnails ...plot.Thumbnailer) {
@@ -173,8 +173,8 @@ func (l legend) draw(c draw.Canvas) {
 	}
 }
 
-// fonts replaces font names by fonts that every system has, with the widths that the text was
-// measured in.
+// fonts replaces font names by fonts that every system has. The text was measured in the widths of
+// these fonts.
 func fonts(svg []byte) []byte {
 	return fontFamily.ReplaceAll(svg, []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif"))
 }
@@ -182,7 +182,7 @@ func fonts(svg []byte) []byte {
 // compose makes the axes and lines of a plot, and its legend.
 func compose(p experiment.Plot) (*plot.Plot, legend, error) {
 	axes := plot.New()
-	axes.BackgroundColor = nil // the page's
+	axes.BackgroundColor = nil // the page's background
 	axes.Title.Text, axes.X.Label.Text, axes.Y.Label.Text = p.Title, p.XLabel, p.YLabel
 	var names legend
 
@@ -203,7 +203,7 @@ func compose(p experiment.Plot) (*plot.Plot, legend, error) {
 			names.add(inLegend(s), line)
 			dashed++
 			continue
-		case s.Model: // of the series before
+		case s.Model: // model of the previous series
 			line.Color, line.Dashes = colors[i], []vg.Length{vg.Points(2), vg.Points(2)}
 			axes.Add(line)
 			names.add(inLegend(s), line)
@@ -242,7 +242,7 @@ func grid() *plotter.Grid {
 	return g
 }
 
-// scaleX sets the range and the ticks of the x axis: a load or a number.
+// scaleX sets the range and the ticks of the x axis, which shows a load or a number.
 func scaleX(axes *plot.Plot, log bool) {
 	if log {
 		axes.X.Scale = plot.LogScale{}
@@ -257,14 +257,14 @@ func scaleX(axes *plot.Plot, log bool) {
 	}
 }
 
-// scaleY sets the range and the ticks of the y axis: a rate, a time or a ratio.
+// scaleY sets the range and the ticks of the y axis, which shows a rate, a time or a ratio.
 func scaleY(axes *plot.Plot, log bool, fewest float64) {
 	if log {
-		axes.Y.Scale = plot.LogScale{} // from the minimum of the data to its maximum
+		axes.Y.Scale = plot.LogScale{} // from the minimum to the maximum of the data
 		axes.Y.Tick.Marker = plot.TickerFunc(logTicks)
 		return
 	}
-	axes.Y.Min = fewest // 0: a rate must not look larger than it is
+	axes.Y.Min = fewest // usually 0, so that a rate does not look larger than it is
 	axes.Y.Max += .05 * (axes.Y.Max - fewest)
 	axes.Y.Tick.Marker = plot.TickerFunc(roundTicks)
 }
@@ -281,9 +281,10 @@ func loadTicks() []plot.Tick {
 	return ticks
 }
 
-// logTicks marks 1 to 9 times each power of ten between two values. Labels are at powers of ten,
-// also at 2 and 5 times these if they are few, and at all ticks if these are less than two. Between
-// close values ticks are as on a linear axis.
+// logTicks marks 1 to 9 times each power of ten between two values. It labels powers of ten and, in
+// a narrow range, 2 and 5 times these. If this gives fewer than two labels, it labels all ticks. If
+// lo and hi are so close that there are fewer than two ticks, it returns the ticks of a linear
+// axis.
 func logTicks(lo, hi float64) []plot.Tick {
 	var ticks []plot.Tick
 	narrow, labels := hi/lo < 1e3, 0

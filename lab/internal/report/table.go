@@ -18,11 +18,11 @@ import (
 type Table struct {
 	Head  []string
 	Cells [][]string
-	// Text reports, per column, whether it holds words instead of numbers.
+	// Text reports for each column whether it contains words instead of numbers.
 	Text []bool
 }
 
-// column is a way to show one field of a row.
+// column is a column of a table: its head, and a function that formats a cell of a row.
 type column struct {
 	head string
 	text bool
@@ -43,7 +43,7 @@ var (
 )
 
 // Tabulate arranges the rows of a result. If several operations were measured at several loads or
-// sizes, it makes a line per load or size and a column per operation; otherwise a line per row.
+// sizes, each load or size is a line and each operation a column. Otherwise each row is a line.
 func Tabulate(res *experiment.Result) Table {
 	if !pivoted(res) {
 		return list(res.Rows)
@@ -59,12 +59,12 @@ func pivoted(res *experiment.Result) bool {
 		len(loads) > 1 && len(ops) > 1 && (res.Experiment == "linear" || res.Experiment == "horton-side-by-side"))
 }
 
-// list makes a line per row, with the columns that any row has a value for.
+// list makes a line per row. It omits columns in which all rows are empty.
 func list(rows []experiment.Row) Table {
 	columns := []column{
 		structureColumn,
 		{"operation", true, func(r experiment.Row) string {
-			if r.Op == r.Limit { // a limit itself
+			if r.Op == r.Limit { // the row is a limit
 				return r.Op + ": " + roofline.Describe(r.Op)
 			}
 			return r.Op
@@ -100,7 +100,7 @@ func list(rows []experiment.Row) Table {
 		spreadColumn("slowest", func(s *experiment.Spread) float64 { return s.Slowest }),
 		spreadColumn("fastest", func(s *experiment.Spread) float64 { return s.Fastest }),
 		{"of limit", false, func(r experiment.Row) string {
-			if r.Op == r.Limit || r.Limit == "" { // a limit itself, or none
+			if r.Op == r.Limit || r.Limit == "" { // the row is a limit, or has none
 				return ""
 			}
 			return share(r.LimitShare)
@@ -158,7 +158,7 @@ func list(rows []experiment.Row) Table {
 	return fill(rows, columns)
 }
 
-// measured returns a column of table statistics, and model one of theoretical values.
+// measured returns a column of table statistics. model returns a column of theoretical values.
 func measured(head string, of func(*experiment.Reads) float64) column {
 	return column{head, false, func(r experiment.Row) string { return reads(r.Measured, of) }}
 }
@@ -167,7 +167,6 @@ func model(of func(*experiment.Reads) float64) column {
 	return column{"model", false, func(r experiment.Row) string { return reads(r.Model, of) }}
 }
 
-// latency returns a column of the latency of calls.
 func latency(head string, of func(*experiment.Latency) float64) column {
 	return column{head, false, func(r experiment.Row) string {
 		if r.Latency == nil {
@@ -177,7 +176,7 @@ func latency(head string, of func(*experiment.Latency) float64) column {
 	}}
 }
 
-// spreadColumn returns a column of the variation of rates.
+// spreadColumn returns a column of the slowest or the fastest rate.
 func spreadColumn(head string, of func(*experiment.Spread) float64) column {
 	return column{head, false, func(r experiment.Row) string {
 		if r.Spread == nil {
@@ -187,7 +186,8 @@ func spreadColumn(head string, of func(*experiment.Spread) float64) column {
 	}}
 }
 
-// targets formats the targets of a row, and whether it reaches them: "3.00x plain: 4.21x, reached".
+// targets formats the targets of a row, and whether the row reaches them: "3.00x plain: 4.21x,
+// reached".
 func targets(r experiment.Row) string {
 	lines := make([]string, len(r.Targets))
 	for i, t := range r.Targets {
@@ -213,7 +213,7 @@ func simulated(head string, of func(*experiment.Requested) float64) column {
 	}}
 }
 
-// reads formats one of the figures of r.
+// reads formats a figure of r, or returns "" if there is none.
 func reads(r *experiment.Reads, of func(*experiment.Reads) float64) string {
 	if r == nil || of(r) == 0 {
 		return ""
@@ -242,7 +242,7 @@ func rateWithUnit(r experiment.Row) string {
 	return rate(r.OpsPerS) + " " + r.Unit
 }
 
-// fill makes the table of some columns, without empty ones.
+// fill makes a table and omits columns in which all cells are empty.
 func fill(rows []experiment.Row, columns []column) Table {
 	var t Table
 	t.Cells = make([][]string, len(rows))
@@ -263,8 +263,8 @@ func fill(rows []experiment.Row, columns []column) Table {
 	return t
 }
 
-// pivot makes a line per structure, width and load, and if bySize also per number of keys. It has a
-// column per operation with its rate, its share of the limit, and the ratio to the peer's rate.
+// pivot makes a line per structure, width and load and, if bySize is set, per number of keys. The
+// column of an operation shows its rate, its share of the limit, and its speedup.
 func pivot(rows []experiment.Row, ops []string, bySize bool) Table {
 	type key struct {
 		structure, width string
@@ -287,7 +287,8 @@ func pivot(rows []experiment.Row, ops []string, bySize bool) Table {
 		}
 		return rows[i], true
 	}
-	first := make([]experiment.Row, len(keys)) // holds the line's head and its statistics
+	// the first columns and the statistics of a line come from this row
+	first := make([]experiment.Row, len(keys))
 	for i, k := range keys {
 		first[i], _ = cell(k, ops[0])
 	}
@@ -308,7 +309,7 @@ func pivot(rows []experiment.Row, ops []string, bySize bool) Table {
 			switch {
 			case r.Speedup != nil:
 				s += fmt.Sprintf(" %7s", digits(*r.Speedup)+"x")
-			case compared: // aligned with the others
+			case compared: // aligned with the other cells
 				s += fmt.Sprintf(" %7s", "")
 			}
 			switch {
@@ -327,7 +328,7 @@ func pivot(rows []experiment.Row, ops []string, bySize bool) Table {
 		measured("per hit", func(r *experiment.Reads) float64 { return r.PerHit }),
 		measured("per miss", func(r *experiment.Reads) float64 { return r.PerMiss }),
 	)
-	for _, op := range ops[1:] { // with the structure, if it differs from that of the line
+	for _, op := range ops[1:] { // the statistics may differ from those of the first operation
 		then := func(of func(*experiment.Reads) float64) func(line experiment.Row) string {
 			return func(line experiment.Row) string {
 				r, _ := cell(keyOf(line), op)
@@ -341,7 +342,7 @@ func pivot(rows []experiment.Row, ops []string, bySize bool) Table {
 	return fill(first, columns)
 }
 
-// Write prints results as aligned tables, each under a line with its title and device.
+// Write prints results as aligned tables. Lines with the title and the device precede each table.
 func Write(w io.Writer, results []*experiment.Result) error {
 	for i, res := range results {
 		if i > 0 {
@@ -403,7 +404,7 @@ func tableRow(cells []string) table.Row {
 	return row
 }
 
-// ofGraph returns a column for rows that were measured on a graph.
+// ofGraph returns a cell function for rows that were measured on a graph.
 func ofGraph(value func(*experiment.GraphShape) string) func(experiment.Row) string {
 	return func(r experiment.Row) string {
 		if r.Graph == nil {
@@ -413,7 +414,7 @@ func ofGraph(value func(*experiment.GraphShape) string) func(experiment.Row) str
 	}
 }
 
-// degrees formats the degrees of a graph, and those of the similar graph of a table.
+// degrees formats the degrees of a graph, and those of the published graph that it is modeled on.
 func degrees(g *experiment.GraphShape) string {
 	text := func(d experiment.Degrees) string {
 		return fmt.Sprintf("%d-%d, mean %.3g, sigma %.3g", d.Min, d.Max, d.Mean, d.Sigma)

@@ -12,24 +12,25 @@ import (
 
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80,90+ptx85 chase.cu
 
-// chaseLine is the minimum distance of accesses in a chase: on a GPU a cache line, on a CPU two.
+// chaseLine is the minimum distance of accesses in a chase: a cache line of a GPU, or two cache
+// lines of a CPU.
 const (
 	chaseLine  = 128
 	chaseWords = chaseLine / 8
 )
 
-// Chase measures the time of one memory access. One thread follows pointers through a region,
-// visits all of its lines in an order that looks random, and waits for each. Each run continues
-// where the previous one ended. It thus finds in a cache what that would keep of the region, and
-// not what the last run has just read.
+// Chase measures the time of one memory access. One thread follows pointers through a region in
+// pseudorandom order, visits all lines, and waits for each access. Each run continues where the
+// previous run ended. Caches thus contain what they retain of the whole region, rather than the
+// lines of the last run.
 type Chase struct {
 	Region int  // bytes, a power of two of at least 128
-	Steps  int  // timed accesses
-	Runs   int  // the median counts
-	Weak   bool // on a GPU: L1 caches serve only weak loads
+	Steps  int  // timed accesses per run
+	Runs   int  // number of runs; the median counts
+	Weak   bool // on a GPU, weak loads, which are the only ones that L1 caches serve
 }
 
-// Measure returns the time of one access, in seconds.
+// Measure returns the time of one access in seconds.
 func (c Chase) Measure(ctx context.Context, dev device.Device) (seconds float64, err error) {
 	if c.Region < chaseLine || bits.OnesCount(uint(c.Region)) != 1 || c.Steps < 1 || c.Runs < 1 {
 		return 0, fmt.Errorf("roofline: %w: a chase of %d steps in %d bytes, %d times", device.ErrInvalid, c.Steps, c.Region, c.Runs)
@@ -45,24 +46,24 @@ func (c Chase) Measure(ctx context.Context, dev device.Device) (seconds float64,
 	return c.onGPU(ctx, dev, region)
 }
 
-// lines is the number of lines of the region.
 func (c Chase) lines() uint64 { return uint64(c.Region / chaseLine) }
 
-// nextLine returns the target of a line's pointer (twin: chase.cu).
+// nextLine returns the line that the pointer in a line leads to. chase.cu has the same function.
 func nextLine(line, lines uint64) uint64 {
 	return (line*0x5851f42d4c957f2d + 0x14057b7ef767814f) & (lines - 1)
 }
 
-// chaseWarm bounds the steps before the first run. It exceeds the lines of any cache.
+// chaseWarm is the maximum number of steps before the first run. No cache has that many lines.
 const chaseWarm = 1 << 20
 
-// warm returns the number of steps before the first run: to all lines, if a cache could hold them.
+// warm returns the number of steps before the first run. They visit all lines if a cache could
+// contain them.
 func (c Chase) warm() int { return int(min(c.lines(), chaseWarm)) }
 
-// checkEnd verifies that the pointers have been followed, in all runs.
+// checkEnd verifies that all runs have followed the pointers.
 func (c Chase) checkEnd(at uint64) error {
 	line := uint64(0)
-	// After the last line comes the first.
+	// The first line follows the last.
 	for range uint64(c.warm()+(c.Runs+1)*c.Steps) % c.lines() {
 		line = nextLine(line, c.lines())
 	}

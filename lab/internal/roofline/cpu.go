@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// host holds what the measurements on a CPU share.
+// host holds the memory that all measurements on a CPU use.
 type host struct {
 	*meter
 	dev             device.Host
@@ -20,9 +20,9 @@ type host struct {
 }
 
 const (
-	cpuGrain = 1 << 14 // queries per piece of work
+	cpuGrain = 1 << 14 // queries that a core takes at a time
 	lineLen  = 64 / 8  // words per cache line
-	copyPart = 1 << 17 // words per piece of a copy: 1 MiB
+	copyPart = 1 << 17 // words that a core copies at a time: 1 MiB
 )
 
 func (m *meter) measureCPU(ctx context.Context, dev device.Host) (err error) {
@@ -64,7 +64,8 @@ func (h *host) clearRegion() {
 	h.each(false, len(h.region), copyPart, func(lo, hi int) { clear(h.region[lo:hi]) })
 }
 
-// median times work by the host's clock, each run after an untimed prepare.
+// median returns the median time of work by the host's clock. Unless prepare is nil, it runs
+// untimed before each work.
 func (h *host) median(ctx context.Context, prepare, work func()) (time.Duration, error) {
 	return Median(ctx, h.opts.Runs, func() (time.Duration, error) {
 		if prepare != nil {
@@ -89,9 +90,8 @@ func address(query uint64, n int) int {
 	return int(hi)
 }
 
-// measureReads measures random reads of cache lines. A core overlaps the reads of a group because
-// their addresses are independent. Several group sizes are tried, to find the one that suits its
-// queues best.
+// measureReads measures random reads of cache lines. A core overlaps the reads of a group, since
+// their addresses are independent. measureReads tries several group sizes and takes the best.
 func (h *host) measureReads(ctx context.Context) error {
 	for _, mode := range []struct {
 		limit   string
@@ -124,9 +124,9 @@ func (h *host) readSingly(lo, hi int) {
 	}
 }
 
-// read8 and read32 compute the addresses of a group, then touch all its lines, then use them. They
-// are two functions because a group's size must be a constant for its arrays to live on the stack
-// unchecked.
+// read8 and read32 compute the addresses of a group, then read all its lines, and then use the
+// results. They are separate functions because arrays are on the stack and unchecked only if their
+// size is a constant.
 func (h *host) read8(lo, hi int) {
 	const group = 8
 	lines := len(h.region) / lineLen
@@ -168,7 +168,7 @@ func (h *host) read32(lo, hi int) {
 }
 
 // measureSwaps measures compare-and-swaps in cleared memory. A locked instruction waits for its
-// line, so the lines of a group are touched first.
+// line, so swap16 reads the lines of a group first.
 func (h *host) measureSwaps(ctx context.Context) error {
 	for _, mode := range []struct {
 		limit   string
@@ -215,11 +215,10 @@ func (h *host) swap16(lo, hi int) {
 			atomic.CompareAndSwapUint64(&h.region[a], 0, query[j]|1)
 		}
 	}
-	h.result[max(hi-1, 0)] = sum // keeps the touches from being optimized away
+	h.result[max(hi-1, 0)] = sum // keeps the reads from being optimized away
 	h.swapSingly(lo, hi)
 }
 
-// measureBulk measures copying and clearing memory.
 func (h *host) measureBulk(ctx context.Context) error {
 	half := len(h.region) / 2
 	for _, mode := range []struct {
@@ -247,7 +246,7 @@ func (h *host) measureBulk(ctx context.Context) error {
 	return nil
 }
 
-// measureLaunches measures handing one empty work item to every core.
+// measureLaunches measures distributing one empty work item to every core.
 func (h *host) measureLaunches(ctx context.Context) error {
 	if !h.selected(LaunchSync) {
 		return nil

@@ -13,11 +13,11 @@ import (
 
 const (
 	block      = 256       // threads per block, compiled into the kernels
-	pinnedSize = 256 << 20 // bytes of a timed host copy: enough to hide its startup
-	launches   = 256       // empty kernels per timing: below the driver's queue of 1024
+	pinnedSize = 256 << 20 // bytes of a timed copy from or to the host: enough to hide its startup
+	launches   = 256       // empty kernels per measurement; the driver's queue has 1024
 )
 
-// inFlight are the numbers of accesses in flight per thread with a kernel.
+// inFlight are the numbers of accesses in flight per thread. Each has a kernel.
 var inFlight = []int{1, 2, 4, 8}
 
 // access is a kind of random access that the kernels measure.
@@ -26,8 +26,8 @@ type access struct {
 	kernel string // entry point without the number in flight
 	size   int    // bytes per access
 	lanes  int    // threads that share one access
-	writes bool   // needs cleared memory in each run
-	mapped bool   // in host memory
+	writes bool   // each run needs cleared memory
+	mapped bool   // accesses host memory
 }
 
 var accesses = []access{
@@ -42,7 +42,7 @@ var accesses = []access{
 	{MappedCAS64, "roofline_cas_64", 8, 1, true, true},
 }
 
-// gpu holds what the measurements on a GPU share.
+// gpu holds the streams and the memory that all measurements on a GPU use.
 type gpu struct {
 	*meter
 	module          device.Module
@@ -50,7 +50,8 @@ type gpu struct {
 	watch           *Stopwatch
 	queries, result device.Slice[uint64]
 	region          device.Slice[uint64]
-	at              device.Ptr // memory of the kernels: the region, or as much host memory
+	// region that kernels access: g.region, or mapped host memory of equal size
+	at device.Ptr
 }
 
 func (m *meter) measureGPU(ctx context.Context) (err error) {
@@ -73,7 +74,6 @@ func (m *meter) measureGPU(ctx context.Context) (err error) {
 	return nil
 }
 
-// measureAccesses measures random accesses to device memory, or to mapped memory.
 func (g *gpu) measureAccesses(ctx context.Context, mapped bool) error {
 	for _, a := range accesses {
 		if a.mapped == mapped && g.selected(a.limit) {
@@ -85,7 +85,7 @@ func (g *gpu) measureAccesses(ctx context.Context, mapped bool) error {
 	return nil
 }
 
-// measureMapped measures random accesses to page-locked host memory, over the bus.
+// measureMapped measures random accesses over the bus to page-locked host memory.
 func (g *gpu) measureMapped(ctx context.Context) (err error) {
 	if !g.selectedAny(MappedRead32, MappedRead128, MappedCAS64) {
 		return nil
@@ -144,7 +144,7 @@ func (g *gpu) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// launch submits a kernel of grid blocks over cells accesses' worth of region.
+// launch launches a kernel in grid blocks. cells is the number of accesses that fit in the region.
 func (g *gpu) launch(kernel string, grid, cells int) error {
 	k, err := g.module.Kernel(kernel)
 	if err != nil {
@@ -190,8 +190,8 @@ func (g *gpu) measureAccess(ctx context.Context, a access) error {
 	return nil
 }
 
-// checkResults verifies that a kernel has done the timed work: over a cleared region, each lane
-// contributes its query to the result.
+// checkResults verifies that a kernel has done the timed work. In a cleared region, each lane adds
+// its query to the result.
 func (g *gpu) checkResults(ctx context.Context, lanes int) error {
 	const sample = blockOps
 	tail := g.result.Sub(g.opts.Ops-sample, g.opts.Ops)
@@ -204,10 +204,10 @@ func (g *gpu) checkResults(ctx context.Context, lanes int) error {
 			return fmt.Errorf("query %d came to %d instead of %d: the kernel does not do what is timed", g.opts.Ops-sample+i, r, want)
 		}
 	}
-	return g.stream.Fill(tail.Ptr(), 0, sample*2) // so that the next kernel's results are its own
+	// so that the next kernel cannot reuse these results
+	return g.stream.Fill(tail.Ptr(), 0, sample*2)
 }
 
-// measureBulk measures copying and filling memory.
 func (g *gpu) measureBulk(ctx context.Context) error {
 	half := g.opts.Region / 2 / 4 * 4
 	if g.selected(Copy) {

@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// measureHostCopies measures copies from and to page-locked host memory: one way,
-// the other way, and both at once on two streams.
+// measureHostCopies measures copies from and to page-locked host memory, and both at once on two
+// streams.
 func (g *gpu) measureHostCopies(ctx context.Context) (err error) {
 	if !g.selectedAny(HostToDevice, DeviceToHost, HostBoth) {
 		return nil
@@ -29,7 +29,7 @@ func (g *gpu) measureHostCopies(ctx context.Context) (err error) {
 		return fmt.Errorf("host copies: %w", err)
 	}
 	defer func() { err = errors.Join(err, g.dev.FreeHost(out)) }()
-	// Runs before FreeHost: a cancelled wait must not free memory in use.
+	// Runs before FreeHost, because work may use the memory after a canceled wait.
 	defer func() { err = errors.Join(err, g.stream.Sync(context.WithoutCancel(ctx))) }()
 
 	toDevice := func() error { return g.stream.CopyInAsync(g.region.Ptr(), in) }
@@ -57,8 +57,9 @@ func (g *gpu) measureHostCopies(ctx context.Context) (err error) {
 	return nil
 }
 
-// copyBothWays returns a function that submits a copy in each direction. The second is on another
-// stream that forks from the first and joins it again, so the first stream's events enclose both.
+// copyBothWays returns a function that submits a copy in each direction. The second copy is on
+// another stream, which forks from the first stream and joins it again. Events on the first stream
+// thus enclose both.
 func (g *gpu) copyBothWays(in, out []byte) (submit, closeAll func() error, err error) {
 	second, err := g.dev.NewStream()
 	if err != nil {
@@ -82,7 +83,7 @@ func (g *gpu) copyBothWays(in, out []byte) (submit, closeAll func() error, err e
 			g.stream.Wait(join),
 		)
 	}
-	closeAll = func() error { // a submission that failed halfway is still running
+	closeAll = func() error { // a submission that failed halfway may still be running
 		ctx := context.Background()
 		return errors.Join(g.stream.Sync(ctx), second.Sync(ctx), second.Close(), fork.Close(), join.Close())
 	}

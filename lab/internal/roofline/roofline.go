@@ -1,11 +1,12 @@
 // Package roofline measures the maximum performance of a device's memory: random reads,
-// compare-and-swaps, copies, launches. Experiments measure it in the same run as a structure and
-// give each figure as a share of its limit. A share means the same on every machine, unlike a time.
+// compare-and-swaps, copies, and launches. Experiments measure these limits in the same run as a
+// structure, and report each rate as a share of its limit. Unlike a time, a share means the same on
+// every machine.
 //
-// Every random operation reads an 8-byte query and hashes it to an address in the region; a read
-// writes an 8-byte result. A batch of lookups cannot avoid these. Each limit is the best over
-// several numbers of accesses in flight. Each number is measured as the median of several runs
-// after a warm-up.
+// Every random operation reads an 8-byte query and hashes it to an address in the region. A read
+// also writes an 8-byte result. A batch of lookups needs at least these accesses. Each limit is the
+// best rate over several numbers of accesses in flight. The rate for each number is the median of
+// several runs after a warm-up.
 package roofline
 
 import (
@@ -16,21 +17,20 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Names of the limits, the keys of [Result.Limits]. Random accesses are in
-// operations per second, copies in bytes per second, launches in launches per
-// second.
+// Names of the limits, which are the keys of [Result.Limits]. Random accesses are in operations per
+// second, copies in bytes per second, and launches in launches per second.
 const (
 	Read16 = "read16" // GPU: random 16-byte reads, one thread each
 	Read32 = "read32" // GPU: random 32-byte reads, 2 threads x 16 bytes
-	// random 64-byte reads: GPU 4 threads x 16 bytes; CPU cache lines, all cores
+	// random 64-byte reads; GPU: 4 threads x 16 bytes; CPU: cache lines, all cores
 	Read64  = "read64"
 	Read128 = "read128" // GPU: random 128-byte reads, 4 threads x 2 x 16 bytes
 	CAS64   = "cas64"   // random 8-byte compare-and-swaps in cleared memory; CPU: all cores
-	CAS128  = "cas128"  // the same with 16 bytes; GPUs of compute capability 9.0 and newer
+	CAS128  = "cas128"  // CAS64 with 16 bytes; GPUs of compute capability 9.0 and newer
 
-	MappedRead32  = "mapped_read32"  // GPU: Read32 in page-locked host memory that it has mapped
-	MappedRead128 = "mapped_read128" // GPU: Read128 there
-	MappedCAS64   = "mapped_cas64"   // GPU: CAS64 there
+	MappedRead32  = "mapped_read32"  // GPU: Read32 in mapped page-locked host memory
+	MappedRead128 = "mapped_read128" // GPU: Read128 in mapped host memory
+	MappedCAS64   = "mapped_cas64"   // GPU: CAS64 in mapped host memory
 
 	Copy = "copy" // copy within the device, bytes read plus bytes written
 	Fill = "fill" // overwrite with a pattern, bytes written
@@ -38,8 +38,8 @@ const (
 	Launch     = "launch"      // GPU: empty kernels submitted one after another
 	LaunchSync = "launch_sync" // submit an empty piece of work and wait for it
 
-	HostToDevice = "host_to_device" // GPU: from page-locked host memory
-	DeviceToHost = "device_to_host" // GPU: to page-locked host memory
+	HostToDevice = "host_to_device" // GPU: copy from page-locked host memory
+	DeviceToHost = "device_to_host" // GPU: copy to page-locked host memory
 	HostBoth     = "host_both"      // GPU: both directions at once, sum of both
 
 	Read64OneCore = "read64_1core" // CPU: Read64 by one core
@@ -97,7 +97,7 @@ func Describe(limit string) string {
 	return limit
 }
 
-// Names returns the limits of a device, in the order of their display.
+// Names returns the limits of a device in display order.
 func Names(p device.Properties) []string {
 	if p.Kind == device.CPU {
 		return []string{Read64OneCore, Read64, CAS64OneCore, CAS64, CopyOneCore, Copy, Fill, LaunchSync}
@@ -109,17 +109,19 @@ func Names(p device.Properties) []string {
 	return append(names, Copy, Fill, Launch, LaunchSync, HostToDevice, DeviceToHost, HostBoth, MappedRead32, MappedRead128, MappedCAS64)
 }
 
-// Options configure [Measure]. The zero value measures everything at the default size.
+// Options configure [Measure]. The zero value measures all limits at the default size.
 type Options struct {
-	// Region is the size in bytes of the accessed memory: about that of the table to compare.
-	// Default 4 GiB on a GPU, 320 MB on a CPU. At most 40 % of the device's free memory is used.
+	// Region is the size of the accessed memory in bytes. Choose about the size of the table to
+	// compare. The default is 4 GiB on a GPU and 320 MB on a CPU. Measure uses at most 40 % of the
+	// device's free memory.
 	Region int
-	// Ops is the number of random operations per run. Default 10^8 on a GPU, 2^21 on a CPU; fewer
-	// if memory is short.
+	// Ops is the number of random operations per run. The default is 10^8 on a GPU and 2^21 on a
+	// CPU, or fewer if memory is short.
 	Ops int
-	// Runs is the number of timed runs. The median counts. Default 5.
+	// Runs is the number of timed runs. The default is 5. The median counts.
 	Runs int
-	// Only names the limits to measure; default all that the device has. Other names are ignored.
+	// Only names the limits to measure. The default is all limits of the device. Other names are
+	// ignored.
 	Only []string
 }
 
@@ -128,13 +130,13 @@ type Result struct {
 	Region int                `json:"region_bytes"` // size in use
 	Ops    int                `json:"ops_per_run"`  // random operations per run
 	Runs   int                `json:"runs"`         // runs per median
-	Limits map[string]float64 `json:"limits"`       // by name, see the constants
-	// accesses in flight per thread that gave the limit
+	Limits map[string]float64 `json:"limits"`       // limits by name
+	// accesses in flight per thread at the limit
 	Flight map[string]int `json:"best_in_flight"`
 }
 
-// Measure measures the limits of dev. Errors are the device's, among them device.ErrMemory; ctx is
-// checked between runs.
+// Measure measures the limits of dev. It returns errors of the device, such as device.ErrMemory. It
+// checks ctx between runs.
 func Measure(ctx context.Context, dev device.Device, opts *Options) (*Result, error) {
 	var o Options
 	if opts != nil {
@@ -167,10 +169,10 @@ func Measure(ctx context.Context, dev device.Device, opts *Options) (*Result, er
 }
 
 // blockOps is the maximum number of queries per block. The number of operations is a multiple of
-// it, so no kernel needs a bounds check.
+// blockOps, so kernels need no bounds checks.
 const blockOps = 256 * 8
 
-// setDefaults replaces zeros by defaults and fits sizes to the device's memory.
+// setDefaults replaces zeros by defaults, and reduces sizes to fit the device's memory.
 func (o *Options) setDefaults(dev device.Device) error {
 	region, ops := 4<<30, 100_000_000
 	if _, ok := dev.(device.Host); ok {
@@ -189,7 +191,7 @@ func (o *Options) setDefaults(dev device.Device) error {
 	if err != nil {
 		return fmt.Errorf("roofline: %w", err)
 	}
-	if mem.Free > 0 { // 0: the host does not report it
+	if mem.Free > 0 { // 0 if the host does not report it
 		o.Region = min(o.Region, int(mem.Free/10*4))
 		o.Ops = min(o.Ops, int(mem.Free/4/16)) // a query and a result per operation
 	}
@@ -208,10 +210,9 @@ type meter struct {
 
 func (m *meter) selected(limit string) bool { return slices.Contains(m.selection, limit) }
 
-// selectedAny reports whether one of the limits is wanted.
 func (m *meter) selectedAny(limits ...string) bool { return slices.ContainsFunc(limits, m.selected) }
 
-// record stores the best rate of a limit and the setting that achieved it.
+// record stores the rate of a limit, and the number in flight, if it is the best so far.
 func (m *meter) record(limit string, rate float64, flight int) {
 	if rate > m.result.Limits[limit] {
 		m.result.Limits[limit] = rate

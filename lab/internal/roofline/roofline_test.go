@@ -127,8 +127,8 @@ func TestMeasureRefuses(t *testing.T) {
 	}
 }
 
-// Random reads must depend on the region's size: a region that fits in no cache cannot be faster
-// than one that fits in the first.
+// Random reads must depend on the size of the region. A region that fits in no cache cannot be
+// faster than a region that fits in the first cache.
 func TestLargeRegionsAreSlower(t *testing.T) {
 	if testing.Short() {
 		t.Skip("allocates 256 MiB")

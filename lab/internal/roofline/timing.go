@@ -15,7 +15,7 @@ type Stopwatch struct {
 	start, end *device.Event
 }
 
-// NewStopwatch returns a stopwatch for work on s. Close it after use.
+// NewStopwatch returns a stopwatch for work on s. The caller must call Close.
 func NewStopwatch(s *device.Stream) (*Stopwatch, error) {
 	start, err := s.Device().NewEvent()
 	if err != nil {
@@ -28,7 +28,8 @@ func NewStopwatch(s *device.Stream) (*Stopwatch, error) {
 	return &Stopwatch{s, start, end}, nil
 }
 
-// Time returns the time of the work that submit puts on the stream. It waits for that work.
+// Time calls submit, waits for the work that submit has submitted to the stream, and returns the
+// time of that work.
 func (w *Stopwatch) Time(ctx context.Context, submit func() error) (time.Duration, error) {
 	if err := w.stream.Record(w.start); err != nil {
 		return 0, err
@@ -45,10 +46,10 @@ func (w *Stopwatch) Time(ctx context.Context, submit func() error) (time.Duratio
 	return w.end.Since(w.start)
 }
 
-// Close frees the stopwatch, not its stream.
+// Close frees the stopwatch, but not its stream.
 func (w *Stopwatch) Close() error { return errors.Join(w.start.Close(), w.end.Close()) }
 
-// Median returns the median result of measure over runs runs after a warm-up.
+// Median calls measure once to warm up and then runs times. It returns the median result.
 func Median(ctx context.Context, runs int, measure func() (time.Duration, error)) (time.Duration, error) {
 	times, err := Samples(ctx, runs, measure)
 	if err != nil {
@@ -57,7 +58,8 @@ func Median(ctx context.Context, runs int, measure func() (time.Duration, error)
 	return MedianOf(times), nil
 }
 
-// Samples returns the results of measure in runs runs after a warm-up.
+// Samples calls measure once to warm up and then runs times. It returns the results of the latter
+// calls.
 func Samples(ctx context.Context, runs int, measure func() (time.Duration, error)) ([]time.Duration, error) {
 	times := make([]time.Duration, 0, runs)
 	for i := range runs + 1 {
@@ -84,20 +86,20 @@ func MedianOf(times []time.Duration) time.Duration {
 // Rate returns n per time, in 1/s.
 func Rate(n int, t time.Duration) float64 { return float64(n) / t.Seconds() }
 
-// BusyTimer keeps a GPU busy for a while without touching its memory. Work submitted meanwhile
-// starts after all of it has been submitted. Its time is thus what it takes among other work,
-// without the time of submitting.
+// BusyTimer measures work that waits in the queue of a busy GPU. It first keeps the GPU busy
+// without accessing its memory, until all work has been submitted. The measured time therefore
+// excludes the time of submitting, as in a program that submits other work before.
 type BusyTimer struct {
 	watch  *Stopwatch
 	kernel device.Kernel
 	blocks int
 }
 
-// minBusy is the busy time. It exceeds the time of submitting a batch, even with a garbage
-// collection.
+// minBusy is the time for which the GPU is kept busy. It exceeds the time of submitting a batch,
+// even with a garbage collection.
 const minBusy = time.Millisecond
 
-// NewBusyTimer prepares for work on a stopwatch's stream.
+// NewBusyTimer returns a timer for work on the stream of a stopwatch.
 func NewBusyTimer(ctx context.Context, w *Stopwatch) (*BusyTimer, error) {
 	m, err := w.stream.Device().Load(&rooflineImage)
 	if err != nil {
@@ -120,7 +122,7 @@ func (a *BusyTimer) launch() error {
 	return device.Launch(a.watch.stream, a.kernel, device.Dim{X: a.blocks}, device.Dim{X: block}, &params{})
 }
 
-// Time is [Stopwatch.Time] after the busy time.
+// Time keeps the GPU busy and measures the submitted work. See [Stopwatch.Time].
 func (a *BusyTimer) Time(ctx context.Context, submit func() error) (time.Duration, error) {
 	if err := a.launch(); err != nil {
 		return 0, err

@@ -1,6 +1,7 @@
-// Package treeways changes B-trees of package btree in other ways than that package, and looks up
-// keys in them, for experiments after chapter 3 of Awad's thesis. Each variant is a few lines of
-// treeways.cu around the code of package btree. Trees have 32-bit keys and values and no versions.
+// Package treeways has kernels that change trees of package btree in other ways than that package,
+// and kernels that look up keys. Experiments after chapter 3 of Awad's thesis use them. Each
+// variant is a few lines of treeways.cu around the code of package btree. Trees have 32-bit keys
+// and values and no versions.
 package treeways
 
 import (
@@ -18,17 +19,17 @@ import (
 // A Way is a way in which tiles change a tree.
 type Way int
 
-// The ways. Each is Alone with one difference.
+// The ways. Each differs from PerTile in one respect.
 const (
-	PerTile Way = iota // like package btree, without cooperation of the tiles of a warp
+	PerTile Way = iota // like package btree, but the tiles of a warp do not cooperate
 	Restart            // a tile that finds a latch taken starts over immediately
-	Spin               // a tile that finds a latch taken polls until it is free
-	BackOff            // the same with pauses, each twice as long as the one before
+	Spin               // a tile that finds a latch taken polls until the latch is free
+	BackOff            // Spin with pauses, each twice as long as the previous one
 	Fences             // device fences instead of acquire and release
-	// the latch of a child is taken before that of the parent is released, from the root on
+	// a tile takes the latch of a child before it releases that of the parent, from the root on
 	Coupled
-	Erase   // nodes with few pairs left are not merged
-	EraseL1 // Erase, and inner nodes are read through the L1 cache
+	Erase   // does not merge nodes that have few pairs left
+	EraseL1 // Erase, but reads inner nodes through the L1 cache
 )
 
 var names = [...]string{"alone", "restart", "spin", "backoff", "fences", "coupled", "erase", "erase_l1"}
@@ -36,7 +37,7 @@ var names = [...]string{"alone", "restart", "spin", "backoff", "fences", "couple
 // String returns the name of the way.
 func (w Way) String() string { return names[w] }
 
-// Inserts are the ways to insert, Erases the ways to delete.
+// Inserts are the ways to insert. Erases are the ways to delete.
 var (
 	Inserts = []Way{PerTile, Restart, Spin, BackOff, Fences, Coupled}
 	Erases  = []Way{Erase, EraseL1}
@@ -49,7 +50,7 @@ type Kernels struct {
 	find, findL1 device.Kernel
 }
 
-// Open loads the kernels.
+// Open loads the kernels onto a device.
 func Open(dev device.Device) (*Kernels, error) {
 	k := &Kernels{dev: dev}
 	entries := []gpu.Entry{{Name: "find", To: &k.find}, {Name: "find_l1", To: &k.findL1}}
@@ -84,8 +85,8 @@ func (k *Kernels) Erase(ctx context.Context, s *device.Stream, m *btree.Map[uint
 	})
 }
 
-// Find submits a lookup of keys, with inner nodes through the L1 cache or not. The tree must not
-// change meanwhile.
+// Find submits a lookup of keys. throughL1 makes it read inner nodes through the L1 cache. The tree
+// must not change during the lookup.
 func (k *Kernels) Find(ctx context.Context, s *device.Stream, m *btree.Map[uint32, uint32], throughL1 bool, keys, vals device.Slice[uint32], found device.Slice[bool]) error {
 	kernel := k.find
 	if throughL1 {

@@ -25,8 +25,8 @@ func keysOf(n int, seed uint64) []uint32 {
 	return keys
 }
 
-// run inserts keys by one way and deletes half of them by another, under the schedule of a seed,
-// and returns the error found then. A negative erase means no deletions.
+// run inserts keys by one way and deletes half of them by another, under the schedule of a seed. It
+// returns the first error. A negative erase means no deletions.
 func run(t *testing.T, insert, erase Way, n int, seed uint64, rewrite func(file, ptx string) string) (err error) {
 	t.Helper()
 	opts := sim.Options{Scheduler: sim.Random, Seed: seed, Races: true, Rewrite: rewrite, Budget: 1 << 22}
@@ -174,7 +174,7 @@ var mutants = []struct {
 	{"fences are left out", Fences, `fence\.sc\.gpu;`, ""},
 }
 
-// The schedules detect each of them.
+// The schedules detect each mutant.
 func TestMutantsAreFound(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {

@@ -1,5 +1,5 @@
-// Command chart draws the chart of the README from committed results: weft and the maps that Go
-// programs use on a CPU, and weft and the best tables of others on a GPU.
+// Command chart draws the chart of the README from committed results. It shows weft and the maps
+// that Go programs use on a CPU, and weft and the best other tables on a GPU.
 //
 //	GOWORK=off go run ./peers/chart >../docs/rates.svg
 package main
@@ -22,18 +22,18 @@ func main() {
 	command.Main("chart", func(_ []string, stdout, _ io.Writer) error { return draw(stdout, ".") })
 }
 
-// Paths of the results, from the folder of this module.
+// Paths of the results, relative to the folder of this module.
 const (
 	cpuResults  = "results/2026-11-20-xeon-2cores/peers.json"
 	gpuResults  = "results/2026-11-24-h200/horton-side-by-side.json"
-	gpuOthers   = "NOTES.md" // Other people's tables
+	gpuOthers   = "NOTES.md" // section "Other people's tables"
 	load        = 0.8
 	cpuKeys     = 10_000_000
 	cpuCores    = 2
 	gpuKeyWidth = 32
 )
 
-// operations are the compared operations, in the order of the rates of a bar.
+// operations are the compared operations, in the order of the rates in bars.
 var operations = [3]string{"insert", "hit", "miss"}
 
 // bars holds the rates of one table.
@@ -64,7 +64,7 @@ func draw(out io.Writer, root string) error {
 	return err
 }
 
-// onCPU reads the results of peers/maps, with all cores.
+// onCPU reads the results of peers/maps on all cores.
 func onCPU(name string) (tables []bars, err error) {
 	var report struct {
 		Rows []struct {
@@ -168,11 +168,10 @@ func read(name string, to any) error {
 const (
 	width, rowHeight  = 560, 26
 	nameWidth, column = 190, 123
-	longest           = 78 // of a bar
+	longest           = 78 // length of the longest bar
 )
 
-// svg draws panels one below the other, with a row for each table and a column of bars for each
-// operation.
+// svg draws panels one below the other. A table is a row, and an operation is a column of bars.
 func svg(panels []panel) string {
 	var body strings.Builder
 	y := 8

@@ -1,16 +1,16 @@
-// Command durable compares weft's persistent index with the stores in which Go programs keep state
-// today, pebble and bbolt, in one run on one machine: YCSB LOAD, C and A in batches. When a call
-// returns, its batch is as durable as the store makes it.
+// Command durable compares weft's persistent index with pebble and bbolt, the stores in which Go
+// programs keep state today. In one run on one machine it runs YCSB LOAD, C and A in batches. When
+// a call returns, its batch is as durable as the store promises.
 //
 //	GOWORK=off go run ./peers/durable
 //	GOWORK=off go run ./peers/durable -n 1000000 -batch 65536 -json
 //
-// Their promises differ. What gphash has acknowledged outlives the process, because its pool is a
-// mapped file. It would outlive a power failure only on persistent memory, which this is not.
-// pebble (a batch, Sync) and bbolt (a transaction) have written a batch to the disk when they
-// return, and a batch is atomic. bbolt without sync promises the same as gphash, for whole batches.
-// All are measured on a disk and in a file system in memory, where no store outlives the machine.
-// Every result is checked.
+// The promises differ. Batches that gphash has acknowledged survive the end of the process, because
+// its pool is a mapped file. They would survive a power failure only in persistent memory, which
+// this machine lacks. pebble (a batch, Sync) and bbolt (a transaction) have written a batch to the
+// disk when they return, and a batch is atomic. bbolt without sync promises the same as gphash, for
+// whole batches. All stores are measured on a disk, and in a file system in memory, where no store
+// survives a failure of the machine. Every result is checked.
 package main
 
 import (

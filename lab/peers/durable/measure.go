@@ -20,24 +20,24 @@ type Row struct {
 	N        int     `json:"n"`
 	Batch    int     `json:"batch"`
 	OpsPerS  float64 `json:"ops_per_s"`
-	// P50 and P99 are the times of a batch, in seconds.
+	// P50 and P99 are percentiles of the time of a batch, in seconds.
 	P50 float64 `json:"p50_s"`
 	P99 float64 `json:"p99_s"`
-	// Speedup is the rate relative to that of gphash in the same place.
+	// Speedup is the rate over the rate of gphash in the same place.
 	Speedup float64 `json:"speedup"`
 }
 
-// Place is a location of stores.
+// Place is a folder in which stores are measured.
 type Place struct {
 	Name, Dir string
-	Volatile  bool // its contents do not outlive the machine
+	Volatile  bool // contents do not survive a failure of the machine
 }
 
-// workloads are LOAD, C and A, in this order on one store.
+// workloads are YCSB LOAD, C and A. They run in this order on one store.
 var workloads = []workload.Mix{workload.Mixes[5], workload.Mixes[2], workload.Mixes[0]}
 
-// measure measures all stores, run by run, so that each run has all of them under the same
-// conditions. It returns the rows of the median runs.
+// measure measures all stores in each run, so that conditions are the same for all. It returns the
+// rows of the median runs.
 func measure(ctx context.Context, stores []StoreKind, at Place, n, batch, runs int, seed uint64) ([]Row, error) {
 	all := make([][]Row, len(workloads)*len(stores))
 	for range runs {
@@ -60,7 +60,6 @@ func measure(ctx context.Context, stores []StoreKind, at Place, n, batch, runs i
 	return rows, nil
 }
 
-// run measures all workloads on one store.
 func (k StoreKind) run(ctx context.Context, at Place, n, batch int, seed uint64) (rows []Row, err error) {
 	dir, err := os.MkdirTemp(at.Dir, "weft-durable-")
 	if err != nil {
@@ -95,11 +94,11 @@ func (k StoreKind) run(ctx context.Context, at Place, n, batch int, seed uint64)
 	return rows, nil
 }
 
-// client runs requests on a store: the reads of a batch in one call, then its writes.
+// client runs requests on a store. It runs the reads of a batch in one call, and then the writes.
 type client struct {
 	store  Store
 	seed   uint64
-	stamps []uint64 // the present stamp of each record
+	stamps []uint64 // current stamp of each record
 	stamp  uint64
 
 	gets, puts column
@@ -145,7 +144,7 @@ func (c *client) run(ctx context.Context, mix workload.Mix, n, batch int) (times
 	return times, nil
 }
 
-// batch runs some requests and checks the results of reads.
+// batch runs requests and checks the results of reads.
 func (c *client) batch(ctx context.Context, requests []workload.Request) (took time.Duration, err error) {
 	c.gets.reset()
 	c.puts.reset()

@@ -16,17 +16,17 @@ import (
 	"github.com/weftgo/weft/gphash"
 )
 
-// keySize and valueSize are the sizes in records, in bytes.
+// keySize and valueSize are the sizes of keys and values in bytes.
 const (
 	keySize   = 8
 	valueSize = 128
 )
 
-// Store is a compared store. The keys and values of a batch are concatenated.
+// Store is a compared store. A batch is the concatenation of its keys, and of its values.
 type Store interface {
-	// Put inserts or updates records, and returns when they are as durable as promised.
+	// Put inserts or updates records. When it returns, they are as durable as the store promises.
 	Put(ctx context.Context, keys, values []byte) error
-	// Get looks up records, on all cores.
+	// Get looks up records on all cores.
 	Get(ctx context.Context, keys, values []byte, found []bool) error
 	Close() error
 }
@@ -34,11 +34,11 @@ type Store interface {
 // StoreKind is a kind of store.
 type StoreKind struct {
 	Name     string
-	Survives string // what a batch survives after Put has returned, on a disk
+	Survives string // event that a batch survives on a disk once Put has returned
 	New      func(dir string, records int) (Store, error)
 }
 
-// Stores returns the compared stores. Ratios refer to the first.
+// Stores returns the compared stores. Speedups refer to the first.
 func Stores() []StoreKind {
 	return []StoreKind{
 		{"gphash", "process", newGPHash},
@@ -103,8 +103,8 @@ func (noLogger) Infof(string, ...any)              {}
 func (noLogger) Errorf(string, ...any)             {}
 func (noLogger) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
-// newPebble opens pebble with a cache for all records, because the other stores have them in
-// memory, and with the filters that its manual advises.
+// newPebble opens pebble with a cache for all records, because the other stores keep them in
+// memory. It sets the filters that pebble's manual recommends.
 func newPebble(dir string, records int) (Store, error) {
 	cache := pebble.NewCache(int64(400*records) + 64<<20)
 	defer cache.Unref()

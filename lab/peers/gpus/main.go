@@ -1,10 +1,10 @@
-// Command gpus groups rows on each GPU of this machine at the same time and merges the groups on
-// the host, as group.Groups.MergeOn does:
+// Command gpus groups rows on all GPUs of this machine at the same time and merges the groups on
+// the host (see group.Groups.MergeOn):
 //
 //	GOWORK=off go run ./peers/gpus -rows 1000000000 -groups 1000000
 //
-// The first line is of one GPU, the others of more. Rows lie on the devices before the time is
-// taken; the time ends when the host has the result. Rates are of all rows.
+// It prints a line for one GPU, then for two, and so on. Rows are on the devices before the time
+// starts; the time ends when the host has the result. Rates count the rows of all GPUs.
 package main
 
 import (
@@ -91,7 +91,8 @@ func run(args []string, stdout, stderr io.Writer) error {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// load copies rows to a device. Row j of device i has key (a hash of j) modulo the groups.
+// load copies rows to a device. The key of row j on device i is a hash of j+i, modulo the number of
+// groups.
 func load(dev device.Device, i, rows, groups int) (*gpu, error) {
 	s, err := dev.NewStream()
 	if err != nil {
@@ -131,8 +132,8 @@ func load(dev device.Device, i, rows, groups int) (*gpu, error) {
 
 func onDevice(s device.Slice[int64]) []column.On { return []column.On{column.OfSlice(s)} }
 
-// groupOnAll groups the rows of several devices and returns the time that it took, and the part of
-// it after the first device was done with its rows.
+// groupOnAll groups the rows of several devices. It returns the total time, and the time of merging
+// after all devices have grouped their rows.
 func groupOnAll(host device.Host, all []*gpu, rows, groups int) (elapsed, merged time.Duration, err error) {
 	ctx := context.Background()
 	total, err := group.New(host, aggregates, &group.Options{Capacity: groups})

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Both implementations find the same, and a report includes that.
+// Both implementations find the same triangles, and the report shows their number.
 func TestRun(t *testing.T) {
 	var list strings.Builder
 	r := rand.New(rand.NewPCG(1, 2))

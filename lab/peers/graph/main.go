@@ -5,8 +5,9 @@
 //	GOWORK=off go run ./peers/graph soc-Epinions1.txt.gz
 //	GOWORK=off go run ./peers/graph -json soc-Epinions1.txt.gz >graph.json
 //
-// gonum's graph is a simple.UndirectedGraph to which edges are added one by one. Its triangles are
-// found by HasEdgeBetween over pairs of neighbors. Both must find the same.
+// The gonum graph is a simple.UndirectedGraph, to which edges are added one by one. Its triangles
+// are found by calls of HasEdgeBetween for pairs of neighbors. Both libraries must find the same
+// number.
 package main
 
 import (

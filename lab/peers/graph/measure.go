@@ -15,12 +15,12 @@ import (
 	"github.com/weftgo/weft/lab/internal/command"
 )
 
-// measure builds a graph of edges and counts its triangles, with both implementations in turns.
+// measure runs all operations on a graph. In each run it measures both libraries.
 func measure(ctx context.Context, dev device.Device, edges graph.Edges, runs int) (*report, error) {
 	var builds, counts, updates [2][]float64
 	r := &report{}
 	for range runs {
-		runtime.GC() // the garbage of the last run must not slow this one
+		runtime.GC() // garbage of the last run must not slow down this run
 		start := time.Now()
 		g, err := graph.Build(ctx, dev, edges, nil)
 		if err != nil {
@@ -85,7 +85,8 @@ func build(edges graph.Edges) *simple.UndirectedGraph {
 	return g
 }
 
-// triangles looks for an edge between any two larger neighbors of a vertex.
+// triangles counts triangles of gonum's graph. It looks for an edge between any two larger
+// neighbors of a vertex.
 func triangles(g *simple.UndirectedGraph) (count uint64) {
 	for nodes := g.Nodes(); nodes.Next(); {
 		u := nodes.Node().ID()
@@ -104,13 +105,13 @@ func triangles(g *simple.UndirectedGraph) (count uint64) {
 	return count
 }
 
-// batch is the number of edges per batch, batches the maximum number of batches.
+// batch is the number of edges per batch. batches is the maximum number of batches.
 const (
 	batch   = 1 << 12
 	batches = 16
 )
 
-// sampleEdges returns edges spread over the whole graph.
+// sampleEdges returns edges from all over the graph.
 func sampleEdges(g *graph.CSR) (e graph.Edges) {
 	stride := max(1, g.Arcs()/(2*batch*batches))
 	i := 0
@@ -125,8 +126,8 @@ func sampleEdges(g *graph.CSR) (e graph.Edges) {
 	return e
 }
 
-// update deletes edges from a changing graph, batch by batch, inserts them again, and returns the
-// time in milliseconds.
+// update deletes edges from a changing graph, batch by batch, and inserts them again. It returns
+// the time in milliseconds.
 func update(ctx context.Context, dev device.Device, c *graph.CSR, e graph.Edges) (ms float64, err error) {
 	g, err := graph.New(dev, nil)
 	if err != nil {
@@ -152,7 +153,7 @@ func update(ctx context.Context, dev device.Device, c *graph.CSR, e graph.Edges)
 	return ms, nil
 }
 
-// updatePeer does the same with gonum's graph, edge by edge.
+// updatePeer deletes edges from gonum's graph, one by one, and inserts them again.
 func updatePeer(g *simple.UndirectedGraph, e graph.Edges) {
 	for i, u := range e.From {
 		g.RemoveEdge(int64(u), int64(e.To[i]))

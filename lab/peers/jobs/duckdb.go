@@ -13,17 +13,18 @@ import (
 	"github.com/duckdb/duckdb-go/v2"
 )
 
-// duckDB returns an SQL engine in the process, in C++.
+// duckDB returns DuckDB, an SQL engine in C++ that runs in this process.
 func duckDB() Peer { return Peer{Name: "DuckDB", Rival: true, Load: ofDuckDB} }
 
-// Queries on the table of results of a job.
+// Queries on the table with the result of a job.
 const (
 	askGroups = "SELECT count(*), sum(n), sum(total), sum(n*n) FROM result"
 	askCount  = "SELECT any_value(n), 0, 0, 0 FROM result"
 	askPairs  = "SELECT count(*), sum(a), sum(b), sum(a*b) % 18446744073709551616 FROM result"
 )
 
-// statements create a table of results, and query it.
+// statements holds, for each job, the statement that computes the result and the query that checks
+// it.
 var statements = map[string][2]string{
 	"group":    {"SELECT key, count(*) AS n, sum(val) AS total FROM l GROUP BY key", askGroups},
 	"words":    {"SELECT a, b, count(*) AS n, sum(val) AS total FROM l GROUP BY a, b", askGroups},
@@ -41,7 +42,7 @@ func ofDuckDB(j Job) (w Work, err error) {
 	w = Work{
 		Run: func() error { _, err := db.Exec("CREATE TABLE result AS " + do[0]); return err },
 		Result: func() (r Result, err error) {
-			var a, b, c string // of 128 bits
+			var a, b, c string // 128-bit numbers
 			row := db.QueryRow("SELECT x.c0, x.c1::UHUGEINT::VARCHAR, x.c2::UHUGEINT::VARCHAR, " +
 				"x.c3::UHUGEINT::VARCHAR FROM (" + do[1] + ") AS x(c0, c1, c2, c3)")
 			err = row.Scan(&r.Rows, &a, &b, &c)
@@ -87,7 +88,6 @@ func fillPairs(at *duckdb.Connector, db *sql.DB, name string, keys, vals []int64
 	})
 }
 
-// fill makes a table of n rows.
 func fill(at *duckdb.Connector, db *sql.DB, name, columns string, n int,
 	set func(i int, row []driver.Value)) error {
 	if _, err := db.Exec("CREATE TABLE " + name + " (" + columns + ")"); err != nil {

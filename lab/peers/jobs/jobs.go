@@ -11,13 +11,13 @@ import (
 // Job is a job on rows.
 type Job struct {
 	Name string
-	// Does is group, words, distinct, dedup or join. words is a group of two columns of strings.
+	// Does is group, words, distinct, dedup or join. words groups by two columns of strings.
 	Does string
 	// Batches is the number of calls in which weft receives the rows of a group.
 	Batches int
 	Rows    int
 	Keys    int // number of distinct keys that rows draw from
-	// draw makes the columns, which are the same each time.
+	// draw makes the columns. Every call makes the same columns.
 	draw   func() Columns
 	number int // index among all jobs
 	Columns
@@ -25,18 +25,18 @@ type Job struct {
 
 // Columns holds the rows of a job.
 type Columns struct {
-	// Left and Values are the columns to group, and to count distinct keys in; Left and Right those
-	// to join.
+	// Left and Values are the columns to group. Left is also the column in which to count distinct
+	// keys. Left and Right are the columns to join.
 	Left, Values, Right []int64
-	// Texts are two columns to group, or one to dedup.
+	// Texts are two columns to group by, or one column to dedup.
 	Texts []*text
 }
 
-// batches is the number of batches of a group in batches, and of calls with few rows that add up to
-// all rows.
+// batches is the number of batches in which a group in batches receives its rows. A group of few
+// rows has 1/batches of all rows.
 const batches = 20
 
-// Jobs returns all jobs of n rows, without their columns.
+// Jobs returns all jobs on n rows, without their columns.
 func Jobs(n int, sizes []int, seed uint64) (jobs []Job) {
 	group := func(name string, n, keys int, keep func([]int64) []int64) {
 		jobs = append(jobs, Job{Name: name, Does: "group", Batches: 1, Rows: n, Keys: keys,
@@ -56,7 +56,7 @@ func Jobs(n int, sizes []int, seed uint64) (jobs []Job) {
 		group("group in batches", n, keys, scatter)
 		jobs[len(jobs)-1].Batches = batches
 	}
-	const seconds = 1000 // distinct strings of the second column
+	const seconds = 1000 // distinct strings in the second column
 	for _, firsts := range []int{100, 1000} {
 		jobs = append(jobs, Job{Name: "group of two strings", Does: "words", Rows: n / 4,
 			Keys: firsts * seconds, draw: func() Columns {
@@ -70,7 +70,7 @@ func Jobs(n int, sizes []int, seed uint64) (jobs []Job) {
 	}
 	group("distinct", n, slices.Max(sizes), scatter)
 	jobs[len(jobs)-1].Does = "distinct"
-	keys := n / 5 // 10 M rows and 5 M rows of 4 M keys: 12.5 M pairs
+	keys := n / 5 // 10 M rows and 5 M rows with 4 M keys give 12.5 M pairs
 	lines := n / 5
 	jobs = append(jobs, Job{Name: "dedup", Does: "dedup", Rows: lines, Keys: lines / 2,
 		draw: func() Columns {
@@ -86,7 +86,7 @@ func Jobs(n int, sizes []int, seed uint64) (jobs []Job) {
 	return jobs
 }
 
-// draw makes n random numbers below limit.
+// draw returns n random numbers below limit.
 func draw(n, limit int, seed uint64) []int64 {
 	rng := rand.New(rand.NewPCG(seed, uint64(limit)))
 	c := make([]int64, n)
@@ -96,7 +96,6 @@ func draw(n, limit int, seed uint64) []int64 {
 	return c
 }
 
-// numbered returns the numbers of n rows.
 func numbered(n int) []int64 {
 	c := make([]int64, n)
 	for i := range c {
@@ -105,8 +104,8 @@ func numbered(n int) []int64 {
 	return c
 }
 
-// drawZipf makes n numbers from 1 to limit, k with a probability proportional to 1/k. It draws them
-// with one proportional to log(1+1/k), and rejects a share of those.
+// drawZipf returns n random numbers from 1 to limit. The probability of k is proportional to 1/k.
+// It draws k with a probability proportional to log(1+1/k), and rejects a share of the draws.
 func drawZipf(n, limit int, seed uint64) []int64 {
 	rng := rand.New(rand.NewPCG(seed, uint64(limit)))
 	c := make([]int64, 0, n)
@@ -119,7 +118,7 @@ func drawZipf(n, limit int, seed uint64) []int64 {
 	return c
 }
 
-// scatter maps small numbers to distinct ones that are far apart.
+// scatter maps small numbers to distinct numbers that are far apart.
 func scatter(c []int64) []int64 {
 	for i := range c {
 		c[i] = int64(mix(uint64(c[i])))
@@ -134,7 +133,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>33
 }
 
-// text is a column of strings: string i is data from offsets[i] to offsets[i+1].
+// text is a column of strings. String i is data[offsets[i]:offsets[i+1]].
 type text struct {
 	data    []byte
 	offsets []int64
@@ -143,7 +142,7 @@ type text struct {
 func (t *text) len() int        { return len(t.offsets) - 1 }
 func (t *text) at(i int) []byte { return t.data[t.offsets[i]:t.offsets[i+1]] }
 
-// drawTexts makes n strings of numbers below limit.
+// drawTexts returns n strings, which add makes from random numbers below limit.
 func drawTexts(n, limit int, seed uint64, add func(data []byte, k uint64) []byte) *text {
 	t := &text{offsets: []int64{0}}
 	for _, k := range draw(n, limit, seed) {
@@ -158,7 +157,7 @@ func line(data []byte, k uint64) []byte {
 	return fmt.Appendf(data, "GET /api/v1/items/%d?session=%016x HTTP/1.1", k, mix(k))
 }
 
-// word appends a string of two to five bytes for k below a thousand.
+// word appends a string of two to five bytes. k must be below 1000.
 func word(data []byte, k uint64) []byte {
 	return strconv.AppendUint(append(data, 'w'), k*(k+1), 36)
 }

@@ -157,7 +157,8 @@ func once(p Peer, j Job) (Result, error) {
 	return m.Result, err
 }
 
-// Columns are the same each time, and rows in batches are those of the group with as many keys.
+// Every draw returns the same columns. A group in batches has the rows of the group with the same
+// number of keys.
 func TestDraws(t *testing.T) {
 	of := make(map[string]Columns)
 	for _, j := range Jobs(20_000, []int{100, 1000}, 7) {

@@ -1,32 +1,32 @@
-// Command jobs compares weft's packages for rows of columns with what a Go program would do without
-// them: a Go map, or one for each part of the keys on all cores, DuckDB, and Polars.
+// Command jobs compares weft's packages for columns with other ways to do the same work. These are
+// one Go map, a Go map per part of the keys on all cores, DuckDB, and Polars.
 //
 //	GOWORK=off go run ./peers/jobs
 //	GOWORK=off go run ./peers/jobs -rows 1000000 -job group -runs 20 -cores 1,2 -json
 //	GOWORK=off CGO_ENABLED=1 go run -tags duckdb ./peers/jobs
 //
-// Each peer does each job in a process of its own, one after another. The process makes the rows
-// from the seed and loads them into the peer; DuckDB and Polars have their own tables. It then does
-// the job -runs times. Nothing runs in it before the first run. All peers use all cores, or as many
-// as -cores says, and leave their result in memory. The results of all runs and peers are compared.
+// Each peer does each job in its own process, one after another. The process makes the rows from
+// the seed and loads them into the peer; DuckDB and Polars have their own tables. It then does the
+// job -runs times, without a warm-up. All peers use all cores, or as many as -cores says, and leave
+// their result in memory. The results of all runs and peers are compared.
 //
 // The jobs:
 //
-//   - group is SELECT key, COUNT(*), SUM(value) GROUP BY key of int64 columns: of keys 0, 1, 2 …,
-//     of any numbers, uniform or Zipf-distributed, and of two columns of short strings. A group of
-//     few rows has a twentieth of the rows. A group in batches adds a twentieth of the rows at a
-//     time to weft's group.Groups. Other peers receive all rows at once, as in the group of as many
-//     keys with the same rows.
+//   - group is SELECT key, COUNT(*), SUM(value) GROUP BY key of int64 columns. Keys are 0, 1, 2 and
+//     so on, any numbers (uniform or Zipf-distributed), or two columns of short strings. A group of
+//     few rows has a twentieth of the rows. In a group in batches, weft's group.Groups receives a
+//     twentieth of the rows at a time. Other peers receive all rows at once, as in the group with
+//     the same rows and number of keys.
 //   - distinct is COUNT(DISTINCT key).
-//   - dedup is COUNT(DISTINCT line) of lines of about 60 bytes, a fifth as many.
-//   - join returns the numbers of the rows of two tables with equal keys.
+//   - dedup is COUNT(DISTINCT line) of lines of about 60 bytes. It has a fifth of the rows.
+//   - join returns the row numbers of two tables in rows with equal keys.
 //
-// The peak is the maximum resident memory of the process while it ran the job, less the memory
+// The peak is the maximum resident memory of the process while it runs the job, less the memory
 // after loading the rows. GOGC and GOMEMLIMIT affect it for peers in Go.
 //
-// A peer that is absent is a line with the reason. Polars, with each of its two engines, needs node
-// and its package nodejs-polars where node finds it. npm leaves out the library itself if node is
-// older than the package requires; name it then, as nodejs-polars-linux-x64-gnu:
+// A line shows why a peer is absent. Polars, which is measured with both of its engines, needs node
+// and its package nodejs-polars where node finds it. If node is older than the package requires,
+// npm omits the library itself; then name the library, too, as nodejs-polars-linux-x64-gnu:
 //
 //	npm install --prefix DIR nodejs-polars && NODE_PATH=DIR/node_modules go run ./peers/jobs
 package main
@@ -101,8 +101,8 @@ func run(args []string, stdout, stderr io.Writer) error {
 	return errors.Join(err, table(stdout, all))
 }
 
-// compareAll compares peers at jobs with each number of cores, in processes with flags. On an error
-// it returns the rows so far.
+// compareAll compares peers at jobs with each number of cores. Each process gets the flags. After
+// an error, compareAll returns the rows so far.
 func compareAll(jobs []Job, peers []Peer, widths []int, flags []string) (rows []Row, err error) {
 	for _, cores := range widths {
 		for _, j := range jobs {

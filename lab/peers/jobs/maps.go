@@ -21,7 +21,7 @@ func Peers() []Peer {
 	}
 }
 
-// total is the result of a group.
+// total is the result for one group.
 type total struct {
 	count uint64
 	sum   int64
@@ -34,7 +34,7 @@ func (r *Result) add(t total) {
 	r.C += t.count * t.count
 }
 
-// pair is the numbers of two rows with equal keys.
+// pair is the numbers of two rows that have equal keys.
 type pair struct{ left, right uint32 }
 
 func (r *Result) addPair(p pair) {
@@ -44,7 +44,8 @@ func (r *Result) addPair(p pair) {
 	r.C += uint64(p.left) * uint64(p.right)
 }
 
-// memory makes a peer of a function that returns the results of parts of the keys.
+// memory returns the Work of a function that computes a result in Go memory. The function returns
+// one slice per part of the keys.
 func memory[T any](job func() [][]T, addTo func(*Result, T)) Work {
 	var parts [][]T
 	return Work{
@@ -62,11 +63,11 @@ func memory[T any](job func() [][]T, addTo func(*Result, T)) Work {
 	}
 }
 
-// entry is a row of a part: its key, and its value or number.
+// entry is a row of a part: its key, and its value or row number.
 type entry struct{ key, val int64 }
 
-// split distributes rows to parts by hash on all cores: each core counts and writes a range of the
-// rows. vals are the row numbers if nil.
+// split distributes rows to parts by hash. Each core counts and writes a range of the rows. If vals
+// is nil, entries have row numbers.
 func split(keys, vals []int64, parts int) [][]entry {
 	n, cores := len(keys), cores()
 	shift := 64 - bits.Len(uint(parts-1))
@@ -107,7 +108,6 @@ func split(keys, vals []int64, parts int) [][]entry {
 	return out
 }
 
-// byPart runs body for each part, on all cores.
 func byPart[T any](parts int, body func(part int) []T) [][]T {
 	out, next := make([][]T, parts), make(chan int, parts)
 	for p := range parts {
@@ -126,7 +126,6 @@ func byPart[T any](parts int, body func(part int) []T) [][]T {
 	return out
 }
 
-// whole returns rows that are not split, as a single part.
 func whole(keys, vals []int64) [][]entry {
 	rows := make([]entry, len(keys))
 	for i, k := range keys {
@@ -138,7 +137,8 @@ func whole(keys, vals []int64) [][]entry {
 	return [][]entry{rows}
 }
 
-// ofMaps uses Go maps: one for all keys, on one core, or one for each part of them.
+// ofMaps returns the Load function of a peer that uses Go maps. With one part it uses a single map
+// on one core, otherwise a map per part on all cores.
 func ofMaps(parts int) func(j Job) (Work, error) {
 	return func(j Job) (Work, error) {
 		if j.Does == "join" {
@@ -158,8 +158,8 @@ func ofMaps(parts int) func(j Job) (Work, error) {
 	}
 }
 
-// totals holds the totals of groups. A map has their indexes: a map to totals themselves would need
-// two lookups per row, or a pointer each.
+// totals holds the totals of groups. Maps contain indices into it: a map of totals would need two
+// lookups per row, or a pointer per group.
 type totals []total
 
 func (t *totals) create() (id uint32) {
@@ -172,7 +172,7 @@ func (t totals) add(id uint32, val int64) {
 	x.count, x.sum = x.count+1, x.sum+val
 }
 
-// groupColumns groups by a plain loop.
+// groupColumns groups all rows by a plain loop.
 func groupColumns(j Job) (t totals) {
 	switch j.Does {
 	case "distinct":
@@ -206,7 +206,6 @@ func groupColumns(j Job) (t totals) {
 	return t
 }
 
-// groupRows does the same with the rows of a part.
 func groupRows(rows []entry, j Job) (t totals) {
 	switch j.Does {
 	case "distinct":
@@ -240,8 +239,8 @@ func groupRows(rows []entry, j Job) (t totals) {
 	return t
 }
 
-// ofWords returns the group number of a row. The map copies words: a program that reads a file has
-// them only until it reads on.
+// ofWords returns the index of a row's group. The map contains copies of the words, because a
+// program that reads a file overwrites its buffer later.
 func (t *totals) ofWords(ids map[[2]string]uint32, words []*text, row int) uint32 {
 	a, b := words[0].at(row), words[1].at(row)
 	id, ok := ids[[2]string{string(a), string(b)}] // does not allocate
@@ -278,7 +277,7 @@ func hashes(texts []*text) []int64 {
 	return out
 }
 
-// joinMaps stores the numbers of the right rows of each key in a list.
+// joinMaps joins rows. A map holds a list of right rows per key.
 func joinMaps(j Job, parts int) [][]pair {
 	left, right := whole(j.Left, nil), whole(j.Right, nil)
 	if parts > 1 {

@@ -13,7 +13,8 @@ import (
 	"github.com/weftgo/weft/lab/internal/command"
 )
 
-// Result is what all peers must agree on, in any order of their results.
+// Result summarizes the result of a job. It does not depend on order, and must be equal for all
+// peers.
 type Result struct {
 	Rows    int // number of groups, keys or pairs
 	A, B, C uint64
@@ -22,22 +23,23 @@ type Result struct {
 // Peer is an implementation of jobs.
 type Peer struct {
 	Name string
-	// Rival marks the peers among which the best is compared with weft.
+	// Rival marks the peers that compete with weft. The best of them is compared with weft.
 	Rival bool
-	// Skip returns why the peer is absent, or "". Nil: it never is.
+	// Skip returns the reason why the peer is absent, or "". A nil Skip means that the peer is
+	// never absent.
 	Skip func() string
-	// Load loads columns into the peer, and returns the work that does the job with them.
+	// Load loads the columns of a job into the peer.
 	Load func(j Job) (Work, error)
 }
 
-// Work is a loaded job of a peer.
+// Work is a job that a peer has loaded.
 type Work struct {
-	// Run does the job, the timed part, and leaves its result in memory.
+	// Run does the job and leaves its result in memory. It is the timed part.
 	Run func() error
-	// Result returns that result, and drops it.
+	// Result returns the result of Run and frees it.
 	Result func() (Result, error)
 	Close  func() error
-	PID    int // of the process with the tables; 0: this one
+	PID    int // process that holds the tables; 0: this process
 }
 
 // Measured is the output of a process that did a job.
@@ -55,25 +57,25 @@ type Row struct {
 	Cores   int    `json:"cores"`
 	Peer    string `json:"peer"`
 	Skipped string `json:"skipped,omitempty"`
-	// The milliseconds of all runs in order, of the first, the median and the maximum.
+	// Milliseconds of all runs in order, and of the first, the median and the slowest run.
 	TimesMS  []float64 `json:"times_ms,omitempty"`
 	FirstMS  float64   `json:"first_ms,omitempty"`
 	MedianMS float64   `json:"median_ms,omitempty"`
 	MaxMS    float64   `json:"max_ms,omitempty"`
 	Peak     int64     `json:"peak_bytes,omitempty"` // in addition to the loaded rows
-	// In weft's row: the fastest first run and the smallest median of its rivals, relative to
-	// weft's.
+	// First and Median are set in weft's row. They compare the fastest first run and the smallest
+	// median of rivals with weft's.
 	First  float64 `json:"best_rival_first,omitempty"`
 	Median float64 `json:"best_rival_median,omitempty"`
 }
 
-// Compare runs a job with peers, each in a process that it starts, and compares their results.
+// Compare does a job with each peer, by calls of process, and compares the results.
 func Compare(j Job, peers []Peer, cores int,
 	process func(Peer) (Measured, error)) (rows []Row, err error) {
 	var want *Result
 	var of string
 	var ours *Row
-	var first, median []float64 // of rivals
+	var first, median []float64 // times of rivals
 	rows = make([]Row, len(peers))
 	for i, p := range peers {
 		r := &rows[i]
@@ -109,7 +111,6 @@ func Compare(j Job, peers []Peer, cores int,
 	return rows, nil
 }
 
-// measure does a job in this process and prints its measurements.
 func measure(out io.Writer, j Job, peer string, runs int) error {
 	peers := Peers()
 	i := slices.IndexFunc(peers, func(p Peer) bool { return p.Name == peer })
@@ -134,7 +135,7 @@ func (w *Work) measure(runs int) (m Measured, err error) {
 	if pid == 0 {
 		pid = os.Getpid()
 	}
-	debug.FreeOSMemory() // the first run must not find memory left over from loading
+	debug.FreeOSMemory() // the first run must not reuse memory that loading has freed
 	if err := command.ResetPeak(pid); err != nil {
 		return m, err
 	}

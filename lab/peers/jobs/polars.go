@@ -16,8 +16,8 @@ import (
 //go:embed polars.js
 var polarsScript string
 
-// polars returns a table library in Rust, in a process of node. It has two engines, and each is
-// faster at some jobs.
+// polars returns Polars, a table library in Rust, with one of its two engines. Each engine is
+// faster at some jobs. It runs in a process of node.
 func polars(name, engine string) Peer {
 	load := func(j Job) (Work, error) { return ofPolars(j, engine) }
 	return Peer{Name: name, Rival: true, Load: load, Skip: func() string {
@@ -31,7 +31,8 @@ func polars(name, engine string) Peer {
 	}}
 }
 
-// ofPolars starts a process of node that reads columns from files and then runs the requested jobs.
+// ofPolars starts a process of node, which reads columns from files and then runs the job on
+// request.
 func ofPolars(j Job, engine string) (w Work, err error) {
 	dir, err := os.MkdirTemp("", "jobs")
 	if err != nil {
@@ -77,13 +78,13 @@ func ofPolars(j Job, engine string) (w Work, err error) {
 		},
 		Close: func() error { return errors.Join(stdin.Close(), cmd.Wait()) },
 	}
-	if err = ask(""); err != nil { // it has loaded
+	if err = ask(""); err != nil { // the answer means that it has loaded the columns
 		err = errors.Join(err, w.Close())
 	}
 	return w, err
 }
 
-// writeColumns writes the columns of a job to files with names that begin with that of a table.
+// writeColumns writes the columns of a job to files. A file name begins with the name of the table.
 func writeColumns(dir string, j Job) (names []string, err error) {
 	write := func(name string, data func(io.Writer) error) {
 		f, ferr := os.Create(filepath.Join(dir, name))

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// ofWeft runs weft's package for each job.
+// ofWeft loads a job into the package of weft that does it.
 func ofWeft(j Job) (w Work, err error) {
 	dev, err := cpu.Open(nil)
 	if err != nil {
@@ -125,7 +125,7 @@ func weftDistinct(dev *cpu.Device, j Job) Work {
 }
 
 func weftJoin(dev *cpu.Device, j Job) Work {
-	var all []join.Pairs // copies: join uses the memory of a batch again
+	var all []join.Pairs // copies, because join reuses the memory of a batch
 	return Work{
 		Run: func() error {
 			ctx := context.Background()

@@ -14,7 +14,7 @@ import (
 
 func init() { peers["duckdb"] = runDuckDB }
 
-// runDuckDB runs a task in DuckDB, an SQL engine in the process.
+// runDuckDB runs a task in DuckDB, an SQL engine that runs in this process.
 func runDuckDB(t task) (r result, err error) {
 	at, err := duckdb.NewConnector("", nil)
 	if err != nil {

@@ -1,14 +1,14 @@
-// Command larger runs jobs with state that exceeds a memory limit, with weft and with DuckDB, each
-// in a process of its own, one after another:
+// Command larger runs jobs that need more memory than a limit allows. It runs weft and DuckDB, each
+// in its own process, one after another:
 //
 //	GOWORK=off CGO_ENABLED=1 go run -tags duckdb ./peers/larger
 //	GOWORK=off go run ./peers/larger -job join -rows 100000000 -keys 20000000 -memory 512000000
 //
-// Both peers compute rows on the fly: row i has a value and a key from a multiplicative hash of i.
-// group is SELECT key, COUNT(*), SUM(value) GROUP BY key, distinct is SELECT DISTINCT key, and join
-// is an inner join with a table that has each key once. Results are counted and added up as they
-// arrive, and compared. Memory is the high-water mark of the process, less that of the same process
-// with one row.
+// Both peers compute rows on the fly: row i has a value, and a key from a multiplicative hash of i.
+// Job group is SELECT key, COUNT(*), SUM(value) GROUP BY key. Job distinct is SELECT DISTINCT key.
+// Job join is an inner join with a table that has each key once. Results are counted and added up
+// as they arrive, and compared. The peak is the maximum resident memory of the process, less that
+// of a process that runs the same job on one row.
 package main
 
 import (
@@ -39,13 +39,13 @@ type task struct {
 
 // result is the output of a process.
 type result struct {
-	Rows, Sum int64 // of the result
+	Rows, Sum int64 // number of result rows, and the sum over them
 	Seconds   float64
 	Peak      int64 // bytes
 	Spilled   int64 // bytes
 }
 
-// peers run a task. Peers that are not built in are absent.
+// peers run a task. DuckDB is absent unless it is built in.
 var peers = map[string]func(task) (result, error){"weft": runWeft}
 
 func run(args []string, stdout, stderr io.Writer) error {
@@ -92,7 +92,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	return w.Flush()
 }
 
-// measure runs a task in one process, and one row in another.
+// measure runs a task in one process and, for comparison, one row in another.
 func measure(w io.Writer, t task, peer string) error {
 	one := t
 	one.Rows, one.Keys = 1, 1
@@ -118,7 +118,7 @@ func spawn(t task, peer string) (r result, err error) {
 		"-peer", peer, "-rows", n(t.Rows), "-keys", n(t.Keys), "-memory", n(t.Memory)}, nil, &r)
 }
 
-// finish sets the resource usage of the process.
+// finish sets the time and the peak memory of the process.
 func (r *result) finish(start time.Time) (err error) {
 	r.Seconds = time.Since(start).Seconds()
 	r.Peak, err = command.Memory(os.Getpid(), "VmHWM")

@@ -17,7 +17,7 @@ import (
 // batchRows is the number of rows that are made at a time.
 const batchRows = 1 << 16
 
-// multiplier is that of the hash of a row's number, modulo 2^32.
+// multiplier is the factor of the hash of row numbers, modulo 2^32.
 const multiplier = 2654435761
 
 // index returns the index of the key of row i.
@@ -32,7 +32,8 @@ func (t *task) index(i int64) int64 {
 	return x % t.Keys
 }
 
-// batches passes rows lo to n-1 as columns of keys and values, which f must not retain.
+// batches makes n rows and passes them to f in batches, as columns of keys and values. f must not
+// retain the columns.
 func batches(dev device.Host, n int64, key func(i int64) int64,
 	f func(keys, values []column.Column) error) error {
 	keys, values := make([]int64, batchRows), make([]int64, batchRows)

@@ -1,6 +1,6 @@
 // Command maps compares weft's CPU engine with the maps that Go programs use today, in one run on
-// one machine: Go's builtin map, 256 locked shards of it, sync.Map, xsync and swiss. It prints a
-// table with times and the speedup over the builtin map, or JSON.
+// one machine. They are Go's builtin map, 256 locked shards of it, sync.Map, xsync and swiss. It
+// prints a table with times and the speedup over the builtin map, or JSON.
 //
 //	GOWORK=off go run ./peers/maps -n 1000000,10000000
 //	GOWORK=off go run ./peers/maps -json >peers.json

@@ -15,24 +15,22 @@ type Row struct {
 	Peer  string `json:"peer"`
 	N     int    `json:"n"`
 	Cores int    `json:"cores"`
-	// InsertNS, HitNS and MissNS are wall nanoseconds per operation, all cores together. InsertNS
-	// is one core's if the peer has one writer.
+	// InsertNS, HitNS and MissNS are wall nanoseconds per operation, with all cores together. If
+	// the peer has OneWriter, InsertNS is the time on one core.
 	InsertNS float64 `json:"insert_ns"`
 	HitNS    float64 `json:"hit_ns"`
 	MissNS   float64 `json:"miss_ns"`
-	// BytesPerEntry counts memory on the heap and outside of it.
+	// BytesPerEntry includes memory on the heap and outside of it.
 	BytesPerEntry float64 `json:"bytes_per_entry"`
-	// GCMS is the time of a garbage collection with the map alive, in addition to one without it,
-	// in milliseconds.
+	// GCMS is the time that the map adds to a garbage collection, in milliseconds.
 	GCMS float64 `json:"gc_ms"`
-	// Speedups are the builtin map's time divided by this one's, for the same n and cores; above 1
-	// is faster.
+	// Speedups are the builtin map's time divided by this peer's time, for the same n and cores.
 	InsertSpeedup float64 `json:"insert_speedup"`
 	HitSpeedup    float64 `json:"hit_speedup"`
 	MissSpeedup   float64 `json:"miss_speedup"`
 }
 
-// batch holds the keys of all peers.
+// batch holds the keys that all peers use.
 type batch struct {
 	keys, vals, hits, misses, out []uint64
 	found                         []bool
@@ -50,7 +48,7 @@ func newBatch(n int, seed uint64) *batch {
 	return b
 }
 
-// Measure measures one peer: the median of runs, each with a fresh map.
+// Measure measures one peer. It returns the median of several runs, each with a new map.
 func Measure(p Peer, b *batch, cores, runs int) (Row, error) {
 	n := len(b.keys)
 	var insert, hit, miss, bytes, gc []float64
@@ -83,7 +81,7 @@ func Measure(p Peer, b *batch, cores, runs int) (Row, error) {
 	}, nil
 }
 
-// run times inserting, hits and misses in nanoseconds per operation and checks the results.
+// run times inserting, hits and misses in nanoseconds per operation, and checks the results.
 func (p Peer) run(m Map, b *batch, cores int) (times [3]float64, err error) {
 	n := len(b.keys)
 	perOp := func(start time.Time) float64 { return float64(time.Since(start).Nanoseconds()) / float64(n) }
@@ -115,7 +113,7 @@ func (p Peer) run(m Map, b *batch, cores int) (times [3]float64, err error) {
 	return times, nil
 }
 
-// collect returns the live heap in bytes and the time of a collection without garbage.
+// collect returns the live heap in bytes, and the time of a collection without garbage.
 func collect() (live uint64, took time.Duration) {
 	runtime.GC() // collects the garbage of earlier work
 	start := time.Now()

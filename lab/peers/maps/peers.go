@@ -13,13 +13,13 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Map is a compared map: uint64 to uint64, in batches.
+// Map is a compared map from uint64 to uint64. Its methods take batches.
 type Map interface {
 	// Put inserts pairs. It may be called concurrently unless the peer has OneWriter.
 	Put(keys, vals []uint64) error
-	// Get looks up keys into vals and found. It may be called concurrently.
+	// Get looks up keys and writes vals and found. It may be called concurrently.
 	Get(keys, vals []uint64, found []bool) (hits int, err error)
-	// OffHeap returns the size in bytes of memory outside of the garbage-collected heap.
+	// OffHeap returns the number of bytes outside of the garbage-collected heap.
 	OffHeap() (int, error)
 	Close() error
 }
@@ -27,16 +27,16 @@ type Map interface {
 // Peer is a kind of map.
 type Peer struct {
 	Name string
-	// New makes a map with capacity for n pairs, to be used by a number of cores.
+	// New makes a map with capacity for n pairs that runs on the given number of cores.
 	New func(n, cores int) (Map, error)
-	// Batched means that the map spreads a batch over the cores itself. Others are called by one
-	// goroutine per core, with a part of the batch each.
+	// Batched means that the map distributes a batch to the cores itself. Other maps are called by
+	// one goroutine per core, each with a part of the batch.
 	Batched bool
-	// OneWriter means that Put must not be called from several goroutines.
+	// OneWriter means that only one goroutine may call Put.
 	OneWriter bool
 }
 
-// Peers returns the compared maps. Ratios refer to the first.
+// Peers returns the compared maps. Speedups refer to the first.
 func Peers() []Peer {
 	return []Peer{
 		{Name: "builtin map", New: func(n, _ int) (Map, error) { return builtin(make(map[uint64]uint64, n)), nil }, OneWriter: true},
@@ -50,13 +50,13 @@ func Peers() []Peer {
 	}
 }
 
-// onHeap is embedded by maps with all of their memory on the garbage-collected heap.
+// onHeap implements the methods of maps that have all memory on the garbage-collected heap.
 type onHeap struct{}
 
 func (onHeap) OffHeap() (int, error) { return 0, nil }
 func (onHeap) Close() error          { return nil }
 
-// lookUp fills vals and found by lookups of one key each.
+// lookUp fills vals and found by a call of get per key.
 func lookUp(keys, vals []uint64, found []bool, get func(uint64) (uint64, bool)) (hits int) {
 	for i, k := range keys {
 		vals[i], found[i] = get(k)
@@ -76,8 +76,8 @@ func (m builtin) Put(keys, vals []uint64) error {
 	return nil
 }
 
-// Get is written out: a call per key would be a fifth of the time of a lookup, and all others are
-// compared with this map.
+// Get does not use lookUp. A call per key would take a fifth of the time of a lookup, and all other
+// maps are compared with this one.
 func (m builtin) Get(keys, vals []uint64, found []bool) (hits int, err error) {
 	for i, k := range keys {
 		v, ok := m[k]
@@ -221,7 +221,7 @@ func (s swissMap) Get(keys, vals []uint64, found []bool) (int, error) {
 func (swissMap) OffHeap() (int, error) { return 0, nil }
 func (s swissMap) Close() error        { s.m.Close(); return nil }
 
-// put and get spread a batch over the cores as the peer requires.
+// put and get distribute a batch to the cores as the peer requires.
 func (p Peer) put(m Map, cores int, keys, vals []uint64) error {
 	if p.Batched || p.OneWriter {
 		cores = 1
@@ -258,5 +258,4 @@ func spread(parts, n int, body func(lo, hi int) error) error {
 	return errors.Join(errs...)
 }
 
-// allCores returns the number of cores to use.
 func allCores() int { return runtime.GOMAXPROCS(0) }

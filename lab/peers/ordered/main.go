@@ -1,11 +1,11 @@
 // Command ordered compares weft's ordered maps `ordered` and `btree` on a CPU with the B-trees that
-// Go programs use today, in one run on one core: tidwall/btree and google/btree. It prints
-// nanoseconds of CPU time per operation and weft's speedup, or JSON.
+// Go programs use today, tidwall/btree and google/btree. It measures all maps in one run on one
+// core. It prints nanoseconds of CPU time per operation and weft's speedup, or JSON.
 //
 //	GOWORK=off go run ./peers/ordered -n 10000000
 //	GOWORK=off go run ./peers/ordered -json >ordered.json
 //
-// Keys and values are uint64. All results are checked against each other.
+// Keys and values are uint64. The results of all maps are compared.
 package main
 
 import (
@@ -26,7 +26,7 @@ type report struct {
 	Rows []row `json:"rows"`
 }
 
-// row is the result of one operation: the median of the runs in nanoseconds per operation, by map.
+// row is the result of one operation: by map, the median of the runs in nanoseconds per operation.
 type row struct {
 	Operation string             `json:"operation"`
 	NS        map[string]float64 `json:"ns"`

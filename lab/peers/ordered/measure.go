@@ -10,11 +10,11 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// mixedBatch is the number of operations of a mixed batch: half lookups, and a quarter each
-// insertions of new keys and deletions.
+// mixedBatch is the number of operations in a mixed batch. Half are lookups, a quarter inserts new
+// keys, and a quarter deletes.
 const mixedBatch = 1 << 20
 
-// scanLength is the number of pairs of a range.
+// scanLength is the number of pairs per range.
 const scanLength = 32
 
 // data is the input of all maps.
@@ -38,12 +38,12 @@ func newData(n int, seed uint64) *data {
 	return d
 }
 
-// operation is a measured series of count operations. All maps must agree on its result.
+// operation is a measured series of count operations. All maps must return the same answer.
 type operation struct {
 	name  string
 	count func(*data) int
 	run   func(tree, *data) (answer uint64, err error)
-	empty bool // it begins with an empty map
+	empty bool // begins with an empty map
 }
 
 var operations = []operation{
@@ -101,8 +101,8 @@ func measure(n, runs int, seed uint64) (rows []row, err error) {
 	return rows, nil
 }
 
-// cpuTime returns the CPU time of the process, on one core. Other processes of the machine affect
-// it only through cache and bandwidth.
+// cpuTime returns the CPU time of the process, which runs on one core. Other processes affect it
+// only through caches and memory bandwidth.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -111,7 +111,7 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// another closes a map, if it is open, and makes an empty one.
+// another closes a map, unless it is nil, and opens an empty one.
 func another(t tree, m peer) (tree, error) {
 	if t != nil {
 		if err := t.close(); err != nil {

@@ -14,15 +14,15 @@ import (
 	"github.com/weftgo/weft/ordered"
 )
 
-// tree is an ordered map from uint64 to uint64. Methods return a sum over their results.
+// tree is an ordered map from uint64 to uint64. Its methods return a sum over their results.
 type tree interface {
 	// load inserts pairs into an empty map.
 	load(keys, vals []uint64, sorted bool) (uint64, error)
 	get(keys []uint64) (uint64, error)
-	// scan reads the pairs from each key on, scanLength of each.
+	// scan reads scanLength pairs from each key on.
 	scan(from []uint64) (uint64, error)
-	// mixed runs mixedBatch operations. Of each four, two look up keys of there, one inserts a key
-	// of fresh, and one deletes.
+	// mixed runs mixedBatch operations. Of each four, two look up keys of present, one inserts a
+	// key of fresh, and one deletes a key of present.
 	mixed(present, fresh []uint64) (uint64, error)
 	close() error
 }
@@ -36,7 +36,7 @@ type peer struct {
 // ours is the number of weft's maps.
 const ours = 2
 
-// maps are the compared maps, weft's first.
+// maps are the compared maps. weft's come first.
 var maps = []peer{
 	{"weft ordered", openOrdered},
 	{"weft btree", openBTree},
@@ -44,7 +44,7 @@ var maps = []peer{
 	{"google/btree", func() (tree, error) { return googleTree{google.NewG(64, lessPair)}, nil }},
 }
 
-// step returns operation i of a mixed batch: its kind and key.
+// step returns the kind and the key of operation i of a mixed batch.
 func step(i int, there, fresh []uint64) (weft.OpKind, uint64) {
 	switch i % 4 {
 	case 1:
