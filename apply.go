@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// apply runs a mixed batch from host memory in chunks, so that the memory of its columns does not
-// grow with the batch. After ErrFull it runs the other chunks.
+// apply runs a mixed batch from host memory in chunks, so that its columns need no more memory for
+// a larger batch. After ErrFull in one chunk, it runs the other chunks.
 func apply[K Key, V Value](ctx context.Context, t *core.Table, ops []Op[K, V], res []Result[V]) error {
 	if res != nil && len(res) != len(ops) {
 		panic(fmt.Sprintf("%s: Apply: %d operations, but %d results", t.Name, len(ops), len(res)))
@@ -55,8 +55,8 @@ func apply[K Key, V Value](ctx context.Context, t *core.Table, ops []Op[K, V], r
 	return nil
 }
 
-// columns holds the columns of a chunk of a mixed batch from host memory. The values found have
-// their own column, because an operation that overflows at first needs its value again.
+// columns holds the columns of one chunk of a mixed batch from host memory. Values found go to the
+// column out, because an operation that overflows at first needs its own value again.
 type columns[K Key, V Value] struct {
 	keys      []K
 	vals, out []V
@@ -72,7 +72,7 @@ func newColumns[K Key, V Value](n int, results bool) *columns[K, V] {
 	return c
 }
 
-// batch fills the columns.
+// batch fills the columns with ops and returns them as a batch.
 func (c *columns[K, V]) batch(ops []Op[K, V]) *batch.Batch {
 	n := len(ops)
 	for i, o := range ops {
@@ -82,7 +82,7 @@ func (c *columns[K, V]) batch(ops []Op[K, V]) *batch.Batch {
 		batch.Keys: batch.Input(c.keys[:n]), batch.Vals: batch.Input(c.vals[:n]), batch.Kinds: batch.Input(c.kinds[:n]),
 	}}
 	if c.ok != nil {
-		clear(c.out) // an operation that overflows leaves zero
+		clear(c.out) // an operation that overflows returns zero
 		clear(c.ok)
 		b.Columns[batch.Out], b.Columns[batch.OK] = batch.Output(c.out[:n]), batch.Output(c.ok[:n])
 	}

@@ -16,31 +16,32 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Batcher gathers the calls of many goroutines with one key each into batches of a map. On a GPU a
-// call of one key takes about as long as a call of a thousand. Each call has its own context,
-// result and error.
+// Batcher gathers one-key calls of many goroutines into batches on one map. It saves time on a GPU,
+// where a call with one key takes about as long as a call with a thousand. Each call has its own
+// context, result and error.
 //
-// A batch begins as soon as the batch before it has ended, with the calls that have come meanwhile.
-// So a call takes at most as long as two batches, and a lone call does not wait. Lookups and
-// changes have separate batches, which run concurrently where the map permits. Calls begin in the
-// order of their arrival. A call that starts after another has returned sees its effect; calls that
-// overlap happen in some order.
+// A batch begins as soon as the previous batch has ended, with the calls that have arrived
+// meanwhile. So a call takes at most as long as two batches, and a single call does not wait.
+// Lookups and changes form separate batches, which run concurrently if the map permits it. Calls
+// begin in the order of their arrival. A call that starts after another call has returned sees the
+// effect of that call. Calls that overlap happen in any order.
 //
-// On a CPU a call of one key costs less than handing it to another goroutine. So there calls pass
-// through to the map, unless the options say otherwise.
+// On a CPU, a direct call of the map costs less than a handover to another goroutine. So on a CPU
+// calls pass through to the map, unless the options say otherwise.
 //
-// If a context ends while its call waits, the call is withdrawn and nothing has been done. Once its
-// batch has begun, a change waits for its outcome, and a lookup returns at once.
+// If a context ends while its call waits, the call is withdrawn and has no effect. Once the batch
+// has begun, a change waits for its result, but a lookup returns at once.
 type Batcher[K Key, V Value] struct {
 	m       Batched[K, V]
 	table   *core.Table
-	lookups *coalesce.Queue[call[K, V]] // nil: calls pass through
+	lookups *coalesce.Queue[call[K, V]] // nil if calls pass through
 	changes *coalesce.Queue[call[K, V]]
-	singles sync.Pool // of *single, for calls that pass through
+	singles sync.Pool // *single, for calls that pass through
 	closed  atomic.Bool
 }
 
-// Batched is the interface of what a [Batcher] wraps: the maps and ordered maps of all packages.
+// Batched is the interface that a [Batcher] requires: the maps and ordered maps of all packages
+// implement it.
 type Batched[K Key, V Value] interface {
 	Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error)
 	Put(ctx context.Context, keys []K, vals []V) (inserted int, err error)
@@ -51,30 +52,30 @@ type Batched[K Key, V Value] interface {
 	base() *core.Table
 }
 
-// BatcherOptions controls how calls gather. The zero value suits most programs.
+// BatcherOptions controls how a [Batcher] gathers calls. The zero value suits most programs.
 type BatcherOptions struct {
-	// MaxBatch is the maximum number of calls of one batch. 0: 65536.
+	// MaxBatch is the maximum number of calls per batch. 0 means 65536.
 	MaxBatch int
-	// Delay is how long the first call of a batch waits for others, unless the batch fills earlier.
-	// It trades latency for larger batches. 0: a batch begins when the one before has ended, and
-	// goroutines that are ready to run have made their calls.
+	// Delay is the time that the first call of a batch waits for other calls, unless the batch
+	// fills earlier. A longer delay makes batches larger and calls slower. With 0, a batch begins
+	// when the previous batch has ended and the runnable goroutines have made their calls.
 	Delay time.Duration
-	// MaxWaiting is the maximum number of unanswered calls, of lookups and of changes each. Calls
-	// beyond it wait in their order, and hold no more memory than their goroutine. 0: four times
-	// MaxBatch.
+	// MaxWaiting is the maximum number of unanswered calls, separately for lookups and for changes.
+	// Further calls wait in order of arrival and take no memory except their goroutine's. 0 means
+	// four times MaxBatch.
 	MaxWaiting int
-	// Coalesce selects whether calls are gathered at all.
+	// Coalesce selects whether the Batcher gathers calls at all.
 	Coalesce Coalesce
 }
 
 // Coalesce selects when a [Batcher] gathers calls.
 type Coalesce int
 
-// When calls are gathered.
+// The conditions under which calls are gathered.
 const (
-	CoalesceAuto   Coalesce = iota // on devices with slow calls: on all but a CPU
-	CoalesceAlways                 // on a CPU, too
-	CoalesceNever                  // calls pass through
+	CoalesceAuto   Coalesce = iota // on devices with slow calls, which are all except CPUs
+	CoalesceAlways                 // also on a CPU
+	CoalesceNever                  // never; calls pass through
 )
 
 var coalesces = enum.Names[Coalesce]{Type: "weft.Coalesce", Names: []string{"Auto", "Always", "Never"}, Err: op.ErrOptions}
@@ -85,11 +86,12 @@ func (c Coalesce) String() string { return coalesces.String(c) }
 // MarshalText returns the name of the choice, or [ErrOptions] if c is not a known one.
 func (c Coalesce) MarshalText() ([]byte, error) { return coalesces.Text(c) }
 
-// UnmarshalText reads a name, in upper or lower case, so flag.TextVar takes a Coalesce.
+// UnmarshalText sets c to the choice with the given name, in upper or lower case. So flag.TextVar
+// accepts a Coalesce.
 func (c *Coalesce) UnmarshalText(text []byte) error { return coalesces.Read(c, text) }
 
-// NewBatcher returns a Batcher of a map. The map must outlive it and may be used directly as well.
-// nil options are the zero value.
+// NewBatcher returns a Batcher for a map. The map must stay open longer than the Batcher and may be
+// used directly as well. nil options are the zero value.
 func NewBatcher[K Key, V Value](m Batched[K, V], opts *BatcherOptions) (*Batcher[K, V], error) {
 	b := &Batcher[K, V]{m: m, table: m.base()}
 	var o BatcherOptions
@@ -117,19 +119,19 @@ func NewBatcher[K Key, V Value](m Batched[K, V], opts *BatcherOptions) (*Batcher
 	return b, nil
 }
 
-// Get looks a key up. val is zero where it is absent.
+// Get looks a key up. val is zero if the key is absent.
 func (b *Batcher[K, V]) Get(ctx context.Context, key K) (val V, found bool, err error) {
 	r, err := b.Apply(ctx, Op[K, V]{Kind: OpGet, Key: key})
 	return r.Value, r.OK, err
 }
 
-// Put inserts a pair or replaces the value, and reports whether the key was new.
+// Put inserts a pair or replaces the key's value, and reports whether the key was new.
 func (b *Batcher[K, V]) Put(ctx context.Context, key K, val V) (inserted bool, err error) {
 	r, err := b.Apply(ctx, Op[K, V]{OpPut, key, val})
 	return r.OK, err
 }
 
-// GetOrPut looks a key up, and inserts it with val if it is absent, as sync.Map's LoadOrStore does.
+// GetOrPut looks a key up, and inserts it with val if it is absent, like LoadOrStore of sync.Map.
 func (b *Batcher[K, V]) GetOrPut(ctx context.Context, key K, val V) (actual V, loaded bool, err error) {
 	r, err := b.Apply(ctx, Op[K, V]{OpPutNew, key, val})
 	switch {
@@ -147,17 +149,17 @@ func (b *Batcher[K, V]) Delete(ctx context.Context, key K) (deleted bool, err er
 	return r.OK, err
 }
 
-// Reduce inserts a pair or combines its value with the stored one, as [Map.Reduce] does, and
-// reports whether the key was new.
+// Reduce inserts a pair or combines its value with the stored value, and reports whether the key
+// was new. See [Map.Reduce].
 func (b *Batcher[K, V]) Reduce(ctx context.Context, key K, val V, kind Reduction) (inserted bool, err error) {
 	r, err := b.Apply(ctx, Op[K, V]{OpKind(kind), key, val})
 	return r.OK, err
 }
 
-// Apply runs one operation of any kind that the map has.
+// Apply runs one operation of any kind that the map supports.
 //
 // If a batch fails, only the calls that it has not done return the error. In maps of fixed size,
-// those that overflowed return [ErrFull].
+// calls that overflowed return [ErrFull].
 func (b *Batcher[K, V]) Apply(ctx context.Context, o Op[K, V]) (Result[V], error) {
 	if b.closed.Load() {
 		return Result[V]{}, b.wrap(ErrClosed)
@@ -180,7 +182,7 @@ func (b *Batcher[K, V]) Apply(ctx context.Context, o Op[K, V]) (Result[V], error
 }
 
 // Close runs the waiting calls and frees the Batcher's memory; later calls return [ErrClosed]. The
-// map stays open. Idempotent.
+// map stays open. A second Close does nothing.
 func (b *Batcher[K, V]) Close() error {
 	b.closed.Store(true)
 	if b.lookups != nil {
@@ -194,7 +196,6 @@ func (b *Batcher[K, V]) wrap(err error) error {
 	return fmt.Errorf("%s: Batcher: %w", b.table.Name, err)
 }
 
-// single holds the columns of a batch of one.
 type single[K Key, V Value] struct {
 	keys [1]K
 	vals [1]V
@@ -202,7 +203,6 @@ type single[K Key, V Value] struct {
 	res  [1]Result[V]
 }
 
-// runDirect runs one operation on the map directly.
 func (b *Batcher[K, V]) runDirect(ctx context.Context, o Op[K, V]) (r Result[V], err error) {
 	s := b.singles.Get().(*single[K, V])
 	defer b.singles.Put(s)
@@ -231,14 +231,13 @@ func (b *Batcher[K, V]) runDirect(ctx context.Context, o Op[K, V]) (r Result[V],
 	return r, err
 }
 
-// call is an operation in a batch, with its result.
 type call[K Key, V Value] struct {
 	op  Op[K, V]
 	res Result[V]
 	err error
 }
 
-// setErrors sets the error of the batch in the calls that it has not done.
+// setErrors sets the error of a batch in the calls that the batch has not done.
 func setErrors[K Key, V Value](calls []*call[K, V], err error) {
 	if err == nil {
 		return
@@ -255,7 +254,7 @@ func setErrors[K Key, V Value](calls []*call[K, V], err error) {
 	}
 }
 
-// lookups runs batches of OpGet. Each batch reuses the columns.
+// lookups runs batches of OpGet. All batches reuse its columns.
 type lookups[K Key, V Value] struct {
 	m     Batched[K, V]
 	keys  []K
@@ -278,7 +277,7 @@ func (l *lookups[K, V]) run(calls []*call[K, V]) {
 	setErrors(calls, err)
 }
 
-// changes runs batches of other operations.
+// changes runs batches of the other operations. All batches reuse its slices.
 type changes[K Key, V Value] struct {
 	m   Batched[K, V]
 	ops []Op[K, V]

@@ -66,7 +66,7 @@ func newBatcher[K weft.Key, V weft.Value](t testing.TB, m weft.Batched[K, V], op
 	return b
 }
 
-// Calls form batches of any size.
+// A Batcher must work if MaxBatch is the largest int.
 func TestBatcherOfAnySize(t *testing.T) {
 	m := newLinear(t, devicetest.OpenCPU(t, 1), nil)
 	b := newBatcher[uint64, int64](t, m, &weft.BatcherOptions{MaxBatch: math.MaxInt, Coalesce: weft.CoalesceAlways})
@@ -91,8 +91,9 @@ func newLinear(t testing.TB, dev device.Device, opts *linear.Options) *linear.Ma
 	return m
 }
 
-// Each goroutine changes its own keys and one common key. Each sees what a Go map would hold, and
-// every operation of the common key counts. Runs passed through, gathered, and on a simulated GPU.
+// Each goroutine changes its own keys and one common key. Each call must return what a Go map would
+// return, and all changes of the common key must take effect. Calls are passed through, gathered,
+// and gathered on a simulated GPU.
 func TestBatcher(t *testing.T) {
 	for name, test := range map[string]struct {
 		dev        func(testing.TB) device.Device
@@ -122,7 +123,7 @@ func TestBatcher(t *testing.T) {
 	}
 }
 
-// useBatcher runs rounds of calls with keys from base on, and compares each with a Go map.
+// useBatcher makes calls with keys from base on and compares each result with a Go map.
 func useBatcher(t *testing.T, b *weft.Batcher[uint64, int64], base uint64, rounds int) {
 	ctx, model := t.Context(), map[uint64]int64{}
 	for i := range rounds {
@@ -167,12 +168,12 @@ func useBatcher(t *testing.T, b *weft.Batcher[uint64, int64], base uint64, round
 	}
 }
 
-// gathers returns a Batcher that gathers n calls to a batch on a CPU.
+// gathers returns a Batcher that gathers n calls per batch, also on a CPU.
 func gathers(t *testing.T, m weft.Batched[uint64, int64], n int) *weft.Batcher[uint64, int64] {
 	return newBatcher(t, m, &weft.BatcherOptions{Coalesce: weft.CoalesceAlways, MaxBatch: n, Delay: time.Hour})
 }
 
-// A call with an invalid kind fails alone, before it joins a batch.
+// A call with an invalid kind must fail before it joins a batch, so that it alone fails.
 func TestBatcherKinds(t *testing.T) {
 	m := newLinear(t, devicetest.Open(t), nil)
 	b := gathers(t, m, 1)
@@ -186,7 +187,7 @@ func TestBatcherKinds(t *testing.T) {
 	}
 }
 
-// Operations that only ordered maps have work both passed through and gathered.
+// Operations that only ordered maps have must work both passed through and gathered.
 func TestBatcherOfOrderedMaps(t *testing.T) {
 	m, err := ordered.New[uint64, int64](devicetest.Open(t), nil)
 	if err != nil {
@@ -207,7 +208,7 @@ func TestBatcherOfOrderedMaps(t *testing.T) {
 	}
 }
 
-// If the map overflows, exactly the calls with absent keys fail.
+// If the map overflows, exactly the calls with absent keys must fail.
 func TestBatcherFull(t *testing.T) {
 	m := newLinear(t, devicetest.Open(t), &linear.Options{Capacity: 16, Fixed: true, MaxLoad: 1})
 	b := gathers(t, m, 64)
@@ -231,8 +232,8 @@ func TestBatcherFull(t *testing.T) {
 	}
 }
 
-// If the map rejects a batch, each of its calls fails and the Batcher continues. A closed Batcher
-// rejects calls and leaves the map open.
+// If the map rejects a batch, each of its calls must fail, and later calls must still run. A closed
+// Batcher must reject calls and leave the map open.
 func TestBatcherErrors(t *testing.T) {
 	for _, how := range []weft.Coalesce{weft.CoalesceAlways, weft.CoalesceNever} {
 		m := newLinear(t, devicetest.Open(t), nil)
@@ -277,12 +278,12 @@ func TestBatcherOptions(t *testing.T) {
 	}
 }
 
-// BenchmarkBatcher runs 64 goroutines with one key each, on the device of WEFT_DEVICE. It compares
-// calls of the map, calls of a Batcher (gathered or passed through by default), and sync.Map. p99
-// is the time of one call in 64 goroutines.
+// BenchmarkBatcher measures one-key calls of 64 goroutines, on the device that WEFT_DEVICE selects.
+// It compares direct calls of the map, calls of a Batcher with default options, and sync.Map. p99
+// is the 99th percentile of the time per call.
 func BenchmarkBatcher(b *testing.B) {
 	const keys = 1 << 16
-	// so that no put checks the capacity
+	// large enough that no Put checks the capacity
 	m := newLinear(b, devicetest.Open(b), &linear.Options{Capacity: 2 * keys})
 	front := newBatcher(b, m, nil)
 	var peer sync.Map
@@ -324,7 +325,6 @@ func BenchmarkBatcher(b *testing.B) {
 	}
 }
 
-// manyCallers divides b.N calls among 64 goroutines.
 func manyCallers(b *testing.B, keys uint64, caller func() func(key uint64) error) {
 	const goroutines = 64
 	took := make([][]time.Duration, goroutines)

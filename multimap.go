@@ -10,19 +10,18 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// MultiMap is a map from K to V in which a key may have several pairs. The pairs of a key are in
-// the order of the batches that added them. The pairs of one key in one batch are in batch order on
-// a CPU and in any order on a GPU. Packages of structures make it; see the package documentation
-// for what all methods have in common.
+// MultiMap is a map from K to V in which a key may have several pairs. The pairs of a key keep the
+// order of the batches that added them. Pairs of a key that one batch added are in batch order on a
+// CPU, and in any order on a GPU. The package comment states the rules that all methods share.
 type MultiMap[K Key, V Value] struct{ pairs[K, V] }
 
-// NewMultiMap returns the MultiMap of a table. Only packages of structures call it.
+// NewMultiMap returns the MultiMap of a table. Only packages that implement structures call it.
 func NewMultiMap[K Key, V Value](t *core.Table) *MultiMap[K, V] {
 	return &MultiMap[K, V]{pairs[K, V]{table[K]{t}}}
 }
 
-// CopyTo makes a multimap with the same options and pairs on a device, which must outlive it. See
-// [MultiMap.Load] about the order of the pairs.
+// CopyTo makes a multimap on dev with the same options and pairs. dev must stay open longer than
+// the copy. See [MultiMap.Load] for the order of the pairs.
 func (m *MultiMap[K, V]) CopyTo(ctx context.Context, dev device.Device) (*MultiMap[K, V], error) {
 	t, err := m.core.CopyTo(ctx, nil, dev)
 	if err != nil {
@@ -31,10 +30,10 @@ func (m *MultiMap[K, V]) CopyTo(ctx context.Context, dev device.Device) (*MultiM
 	return NewMultiMap[K, V](t), nil
 }
 
-// Rows holds results of variable size, row by row. The values of row i are
+// Rows holds zero or more values for each row of a batch. The values of row i are
 // Vals[Offsets[i]:Offsets[i+1]]. The zero Rows is empty.
 type Rows[V Value] struct {
-	Offsets []uint64 // one more than rows
+	Offsets []uint64 // one more than the number of rows
 	Vals    []V
 }
 
@@ -44,14 +43,14 @@ func (r *Rows[V]) Len() int { return max(0, len(r.Offsets)-1) }
 // Row returns the values of row i.
 func (r *Rows[V]) Row(i int) []V { return r.Vals[r.Offsets[i]:r.Offsets[i+1]] }
 
-// Reset drops all rows and keeps the memory.
+// Reset drops all rows and keeps the allocated memory.
 func (r *Rows[V]) Reset() { r.Offsets, r.Vals = r.Offsets[:0], r.Vals[:0] }
 
 // GetAll looks up all values of each key, in order, and appends them to rows, one row per key. It
-// reads the pairs twice, to count and to copy. If the values take more memory than
-// Options.ResultLimit, it returns device.ErrMemory instead. It may find some of the pairs that a
-// concurrent call deletes, but only values that the key has had. On an error rows is unchanged.
-// SEARCHALL in the SlabHash paper.
+// reads the pairs twice, first to count and then to copy them. If the values would take more memory
+// than Options.ResultLimit, GetAll returns device.ErrMemory. It may miss or find pairs that a
+// concurrent call deletes, but returns only values that the key has had. After an error, rows is
+// unchanged. SEARCHALL in the SlabHash paper.
 func (m *MultiMap[K, V]) GetAll(ctx context.Context, keys []K, rows *Rows[V]) error {
 	at, first := max(0, len(rows.Offsets)-1), len(rows.Vals)
 	offsets := slices.Grow(rows.Offsets[:at], len(keys)+1)[:at+len(keys)+1]
@@ -68,10 +67,10 @@ func (m *MultiMap[K, V]) GetAll(ctx context.Context, keys []K, rows *Rows[V]) er
 	return err
 }
 
-// GetAllOn is GetAll for a batch on the device. counts receives the number of values of each key.
-// offsets is one longer than keys. It receives the place in vals where the values of each key
-// begin, and last the total number. vals receives as many values as fit. A change submitted to
-// another stream meanwhile may leave gaps in vals.
+// GetAllOn looks up all values of keys that lie in device memory. counts receives the number of
+// values of each key. offsets is one longer than keys. It receives the index in vals at which the
+// values of each key begin, and last the total number. vals receives as many values as fit. If
+// another stream changes the map meanwhile, vals may have gaps.
 func (m *MultiMap[K, V]) GetAllOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error {
 	return m.core.ExpandOn(s, "GetAllOn", nil, m.batch(op.Get, keys.Len(), batch.Columns{
 		batch.Keys: batch.InputOn(keys), batch.Counts: batch.OutputOn(counts), batch.Offsets: batch.OffsetsOn(offsets),
@@ -86,15 +85,15 @@ func (m *MultiMap[K, V]) Count(ctx context.Context, keys []K, counts []uint32) (
 	}))
 }
 
-// CountOn counts the pairs of each key of a batch on the device. It returns no total.
+// CountOn counts the pairs of each key that lies in device memory. It computes no total.
 func (m *MultiMap[K, V]) CountOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32]) error {
 	return m.core.GetOn(s, "CountOn", nil, m.batch(op.Get, keys.Len(), batch.Columns{
 		batch.Keys: batch.InputOn(keys), batch.Counts: batch.OutputOn(counts),
 	}))
 }
 
-// DeleteAll removes all pairs of the keys and counts them. removed, if not nil,
-// receives the number of pairs removed per key. DELETEALL in the SlabHash paper.
+// DeleteAll removes all pairs of the keys and counts the pairs removed. removed, if not nil,
+// receives the number of pairs removed for each key. DELETEALL in the SlabHash paper.
 func (m *MultiMap[K, V]) DeleteAll(ctx context.Context, keys []K, removed []uint32) (n int, err error) {
 	delta, err := m.core.Change(ctx, "DeleteAll", m.batch(op.DeleteAll, len(keys), batch.Columns{
 		batch.Keys: batch.Input(keys), batch.Counts: batch.Optional(removed),
@@ -102,7 +101,8 @@ func (m *MultiMap[K, V]) DeleteAll(ctx context.Context, keys []K, removed []uint
 	return -delta, err
 }
 
-// DeleteAllOn is DeleteAll for a batch on the device. removed may be empty.
+// DeleteAllOn removes all pairs of keys that lie in device memory. removed may be empty. See
+// [MultiMap.DeleteAll].
 func (m *MultiMap[K, V]) DeleteAllOn(s *device.Stream, keys device.Slice[K], removed device.Slice[uint32], n ...device.Slice[uint64]) error {
 	return m.core.ChangeOn(s, "DeleteAllOn", m.batch(op.DeleteAll, keys.Len(), batch.Columns{
 		batch.Keys: batch.InputOn(keys), batch.Counts: batch.OptionalOn(removed),

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Concurrent calls, on one table and on several, may share one counter.
+// Concurrent calls must be able to share one counter, on the same table and on different tables.
 func TestCountersMayBeShared(t *testing.T) {
 	must := func(err error) {
 		if err != nil {
@@ -23,7 +23,7 @@ func TestCountersMayBeShared(t *testing.T) {
 	const calls, workers = 200, 4
 	keys, err := device.Make[uint64](dev, calls)
 	must(err)
-	var n uint64 // where the race detector observes it
+	var n uint64 // in Go memory, so that the race detector checks accesses to it
 	count, err := device.Wrap[uint64](dev, device.Buffer{
 		Ptr: device.Ptr(uintptr(unsafe.Pointer(&n))), Size: 8, Host: device.Bytes(unsafe.Slice(&n, 1)),
 	}, 1)

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// oneKey returns calls of one key each, to a map on a device.
+// oneKey returns functions that make calls with one key on a map.
 func oneKey(t testing.TB, dev device.Device) (get, put func()) {
 	m, err := linear.New[uint64, uint64](dev, &linear.Options{Capacity: 1000})
 	if err != nil {
@@ -35,7 +35,7 @@ func oneKey(t testing.TB, dev device.Device) (get, put func()) {
 	return get, put
 }
 
-// A call of one key allocates for its batch, its lease and the engine, not for each of the steps.
+// A call with one key must allocate only for its batch, its lease and the engine, not in each step.
 func TestOneKeyAllocations(t *testing.T) {
 	dev, err := cpu.Open(nil)
 	if err != nil {
@@ -50,7 +50,7 @@ func TestOneKeyAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkOneKey measures the fixed cost of a call, on the device of WEFT_DEVICE.
+// BenchmarkOneKey measures the fixed cost of a call, on the device that WEFT_DEVICE selects.
 func BenchmarkOneKey(b *testing.B) {
 	get, put := oneKey(b, devicetest.Open(b))
 	b.Run("Get", func(b *testing.B) {

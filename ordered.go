@@ -14,40 +14,41 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// OrderedMap is a [Map] with keys in the order of their type, signed or unsigned. It finds pairs by
-// ranges of keys, by neighbors and by rank. Packages of structures make it; see the package
-// documentation for what all methods have in common.
+// OrderedMap is a [Map] with keys in the order of their type, signed or unsigned. It also finds
+// pairs by key range, by neighboring key and by rank. The package comment states the rules that all
+// methods share.
 //
-// Both bounds belong to a range, so that ranges may begin with the smallest key and end with the
+// A range includes both of its bounds, so that it may begin with the smallest key and end with the
 // largest. If hi is smaller than lo, the range is empty.
 type OrderedMap[K Key, V Value] struct {
 	mapping[K, V]
 	seeker[K, V]
 }
 
-// NewOrderedMap returns the OrderedMap of a table. Only packages of structures call it.
+// NewOrderedMap returns the OrderedMap of a table. Only packages that implement structures call it.
 func NewOrderedMap[K Key, V Value](t *core.Table) *OrderedMap[K, V] {
 	return &OrderedMap[K, V]{mapping[K, V]{pairs[K, V]{table[K]{t}}}, seeker[K, V]{tab: t}}
 }
 
-// Build is Put for pairs that are likely to be most of what the map will hold. A structure takes
-// them whole, and rebuilds itself if that is faster. They may be sorted or not.
+// Build puts pairs that are likely to be most of the map's content, sorted or not. A structure may
+// process them as one batch, and rebuilds itself if that is faster. See [OrderedMap.Put] for the
+// results.
 func (m *OrderedMap[K, V]) Build(ctx context.Context, keys []K, vals []V) (inserted int, err error) {
 	b := m.batch(op.Put, len(keys), batch.Columns{batch.Keys: batch.Input(keys), batch.Vals: batch.Input(vals)})
 	b.Bulk = true
 	return m.core.Change(ctx, "Build", b)
 }
 
-// BuildOn is Build for a batch on the device.
+// BuildOn builds the map from pairs that lie in device memory. See [OrderedMap.Build].
 func (m *OrderedMap[K, V]) BuildOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], inserted ...device.Slice[uint64]) error {
 	b := m.batch(op.Put, keys.Len(), batch.Columns{batch.Keys: batch.InputOn(keys), batch.Vals: batch.InputOn(vals)})
 	b.Bulk = true
 	return m.core.ChangeOn(s, "BuildOn", b, inserted...)
 }
 
-// DeleteRange removes all pairs of the ranges from lo[i] to hi[i] and counts them. removed, if not
-// nil, receives the number of pairs removed per range. A pair of several ranges counts for the
-// first of them.
+// DeleteRange removes all pairs inside the ranges from lo[i] to hi[i] and counts them. removed, if
+// not nil, receives the number of pairs removed for each range. A pair inside several ranges counts
+// for the first of them.
 func (m *OrderedMap[K, V]) DeleteRange(ctx context.Context, lo, hi []K, removed []uint32) (n int, err error) {
 	delta, err := m.core.Change(ctx, "DeleteRange", m.batch(op.DeleteRange, len(lo), batch.Columns{
 		batch.Keys: batch.Input(lo), batch.Keys2: batch.Input(hi), batch.Counts: batch.Optional(removed),
@@ -55,33 +56,34 @@ func (m *OrderedMap[K, V]) DeleteRange(ctx context.Context, lo, hi []K, removed 
 	return -delta, err
 }
 
-// DeleteRangeOn is DeleteRange for a batch on the device. removed may be empty.
+// DeleteRangeOn removes all pairs inside ranges that lie in device memory. removed may be empty.
+// See [OrderedMap.DeleteRange].
 func (m *OrderedMap[K, V]) DeleteRangeOn(s *device.Stream, lo, hi device.Slice[K], removed device.Slice[uint32], n ...device.Slice[uint64]) error {
 	return m.core.ChangeOn(s, "DeleteRangeOn", m.batch(op.DeleteRange, lo.Len(), batch.Columns{
 		batch.Keys: batch.InputOn(lo), batch.Keys2: batch.InputOn(hi), batch.Counts: batch.OptionalOn(removed),
 	}), n...)
 }
 
-// CopyTo makes a map with the same options and pairs on a device, which must
-// outlive it.
+// CopyTo makes a map on dev with the same options and pairs. dev must stay open longer than the
+// copy.
 func (m *OrderedMap[K, V]) CopyTo(ctx context.Context, dev device.Device) (*OrderedMap[K, V], error) {
 	return m.copyTo(ctx, dev)
 }
 
-// All iterates over the pairs in ascending order of their keys, as they are when it begins. An
-// iteration that meets an error ends early; [OrderedMap.Pages] reports the error.
+// All iterates over the pairs in ascending order of their keys. It sees the map as it is when the
+// iteration begins. An iteration ends early after an error; [OrderedMap.Pages] reports the error.
 func (m *OrderedMap[K, V]) All() iter.Seq2[K, V] { return m.all() }
 
-// Pages iterates as All does, in columns of a few hundred thousand pairs. An error, or the end of
-// ctx, comes with the last, empty page.
+// Pages iterates like All, in pages of a few hundred thousand pairs. If an error occurs or ctx
+// ends, the last page is empty and comes with the error.
 func (m *OrderedMap[K, V]) Pages(ctx context.Context) iter.Seq2[Page[K, V], error] {
 	return m.pages(ctx)
 }
 
-// Snapshot returns the map as it is now. The snapshot sees every call that has returned and every
-// batch submitted before, and nothing later. It stays valid through any number of changes and holds
-// memory of the map until it is closed; nothing waits for it. If the snapshot leaves a change no
-// memory, the change returns device.ErrMemory and the map is unchanged.
+// Snapshot returns a snapshot of the map. The snapshot sees every call that has returned and every
+// batch submitted before it, and no later change. It stays valid through any number of changes. It
+// holds memory of the map until it is closed, but no call waits for it. If snapshots leave too
+// little memory for a change, the change returns device.ErrMemory and the map stays unchanged.
 func (m *OrderedMap[K, V]) Snapshot(ctx context.Context) (*Snapshot[K, V], error) {
 	at, err := m.core.Snapshot(ctx, "Snapshot")
 	if err != nil {
@@ -90,55 +92,55 @@ func (m *OrderedMap[K, V]) Snapshot(ctx context.Context) (*Snapshot[K, V], error
 	return &Snapshot[K, V]{seeker[K, V]{m.core, at}}, nil
 }
 
-// Snapshot is an [OrderedMap] as it was at one moment. Its methods may be called from many
-// goroutines, also while the map changes. Once the snapshot or the map is closed, they return
-// [ErrClosed].
+// Snapshot is an [OrderedMap] as it was at one moment. Many goroutines may call its methods, also
+// while the map changes. After the snapshot or the map is closed, the methods return [ErrClosed].
 type Snapshot[K Key, V Value] struct{ seeker[K, V] }
 
-// Core returns the snapshot of the table. Only packages of structures call it.
+// Core returns the table's snapshot. Only packages that implement structures call it.
 func (s *Snapshot[K, V]) Core() *core.Snapshot { return s.snapshot }
 
 // Len returns the number of pairs, also after Close.
 func (s *Snapshot[K, V]) Len() int { return s.snapshot.Len() }
 
-// Close releases what the snapshot holds once calls on it have ended. Idempotent.
+// Close releases the memory that the snapshot holds, once calls on the snapshot have ended. A
+// second Close does nothing.
 func (s *Snapshot[K, V]) Close() error { return s.snapshot.Close() }
 
-// Get is [OrderedMap.Get].
+// Get looks keys up in the snapshot. See [OrderedMap.Get].
 func (s *Snapshot[K, V]) Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error) {
 	return s.tab.Get(ctx, "Get", s.snapshot, &batch.Batch{N: len(keys), Columns: batch.Columns{
 		batch.Keys: batch.Input(keys), batch.Vals: batch.Output(vals), batch.OK: batch.Optional(found),
 	}})
 }
 
-// GetOn is Get for a batch on the device. found may be empty.
+// GetOn looks up keys that lie in device memory. found may be empty.
 func (s *Snapshot[K, V]) GetOn(stream *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits ...device.Slice[uint64]) error {
 	return s.tab.GetOn(stream, "GetOn", s.snapshot, &batch.Batch{N: keys.Len(), Columns: batch.Columns{
 		batch.Keys: batch.InputOn(keys), batch.Vals: batch.OutputOn(vals), batch.OK: batch.OptionalOn(found),
 	}}, hits...)
 }
 
-// Contains is [OrderedMap.Contains].
+// Contains counts the keys that are present in the snapshot. See [OrderedMap.Contains].
 func (s *Snapshot[K, V]) Contains(ctx context.Context, keys []K, found []bool) (hits int, err error) {
 	return s.tab.Get(ctx, "Contains", s.snapshot, &batch.Batch{N: len(keys), Columns: batch.Columns{
 		batch.Keys: batch.Input(keys), batch.OK: batch.Optional(found),
 	}})
 }
 
-// ContainsOn is Contains for a batch on the device. found may be empty.
+// ContainsOn looks for keys that lie in device memory. found may be empty.
 func (s *Snapshot[K, V]) ContainsOn(stream *device.Stream, keys device.Slice[K], found device.Slice[bool], hits ...device.Slice[uint64]) error {
 	return s.tab.GetOn(stream, "ContainsOn", s.snapshot, &batch.Batch{N: keys.Len(), Columns: batch.Columns{
 		batch.Keys: batch.InputOn(keys), batch.OK: batch.OptionalOn(found),
 	}}, hits...)
 }
 
-// Save is [OrderedMap.Save].
+// Save writes the pairs of the snapshot to w. See [OrderedMap.Save].
 func (s *Snapshot[K, V]) Save(ctx context.Context, w io.Writer) (n int, err error) {
 	return s.tab.Save(ctx, s.snapshot, w)
 }
 
-// CopyTo makes a map with the same options and the pairs of the snapshot on a device,
-// which must outlive it.
+// CopyTo makes a map on dev with the options of the map and the pairs of the snapshot. dev must
+// stay open longer than the copy.
 func (s *Snapshot[K, V]) CopyTo(ctx context.Context, dev device.Device) (*OrderedMap[K, V], error) {
 	return s.copyTo(ctx, dev)
 }
@@ -146,16 +148,16 @@ func (s *Snapshot[K, V]) CopyTo(ctx context.Context, dev device.Device) (*Ordere
 // All iterates over the pairs in ascending order of their keys.
 func (s *Snapshot[K, V]) All() iter.Seq2[K, V] { return s.all() }
 
-// Pages iterates as All does, in columns of a few hundred thousand pairs. An error, or the end of
-// ctx, comes with the last, empty page.
+// Pages iterates like All, in pages of a few hundred thousand pairs. If an error occurs or ctx
+// ends, the last page is empty and comes with the error.
 func (s *Snapshot[K, V]) Pages(ctx context.Context) iter.Seq2[Page[K, V], error] {
 	return s.pages(ctx)
 }
 
-// PairRows holds the pairs of ranges, range by range. Those of range i are
-// Keys[Offsets[i]:Offsets[i+1]] and Vals[Offsets[i]:Offsets[i+1]]. The zero PairRows is empty.
+// PairRows holds the pairs that a lookup found inside ranges, range by range. The pairs of range i
+// are Keys[Offsets[i]:Offsets[i+1]] and Vals[Offsets[i]:Offsets[i+1]]. The zero PairRows is empty.
 type PairRows[K Key, V Value] struct {
-	Offsets []uint64 // one more than ranges
+	Offsets []uint64 // one more than the number of ranges
 	Keys    []K
 	Vals    []V
 }
@@ -169,11 +171,11 @@ func (r *PairRows[K, V]) Row(i int) ([]K, []V) {
 	return r.Keys[lo:hi], r.Vals[lo:hi]
 }
 
-// Reset drops all rows and keeps the memory.
+// Reset drops all rows and keeps the allocated memory.
 func (r *PairRows[K, V]) Reset() { r.Offsets, r.Keys, r.Vals = r.Offsets[:0], r.Keys[:0], r.Vals[:0] }
 
-// Next returns the start of the remaining part of range i, up to hi, after a Range with the same
-// limit. more is false if the range has no further pairs.
+// Next returns the start of the part of range i that a call of Range with the same limit did not
+// return. hi is the end of the range. more is false if the range has no further pairs.
 func (r *PairRows[K, V]) Next(i, limit int, hi K) (lo K, more bool) {
 	keys, _ := r.Row(i)
 	if limit <= 0 || len(keys) < limit || keys[len(keys)-1] == hi {
@@ -182,7 +184,8 @@ func (r *PairRows[K, V]) Next(i, limit int, hi K) (lo K, more bool) {
 	return keys[len(keys)-1] + 1, true
 }
 
-// NextBackward is Next for RangeBackward of a range down to lo: the rest of the range ends at hi.
+// NextBackward returns the end of the part of range i that RangeBackward with the same limit did
+// not return. lo is the start of the range. more is false if the range has no further pairs.
 func (r *PairRows[K, V]) NextBackward(i, limit int, lo K) (hi K, more bool) {
 	keys, _ := r.Row(i)
 	if limit <= 0 || len(keys) < limit || keys[len(keys)-1] == lo {
@@ -191,10 +194,10 @@ func (r *PairRows[K, V]) NextBackward(i, limit int, lo K) (hi K, more bool) {
 	return keys[len(keys)-1] - 1, true
 }
 
-// seeker holds the methods that an ordered map and its snapshots share: lookups by key order.
+// seeker holds the lookups by key order, which an ordered map and its snapshots share.
 type seeker[K Key, V Value] struct {
 	tab      *core.Table
-	snapshot *core.Snapshot // nil: the current map
+	snapshot *core.Snapshot // nil for the current map
 }
 
 func (m *seeker[K, V]) rangeBatch(lo, hi batch.Column, n, limit int, backward bool) *batch.Batch {
@@ -203,17 +206,17 @@ func (m *seeker[K, V]) rangeBatch(lo, hi batch.Column, n, limit int, backward bo
 	}}
 }
 
-// Range finds the pairs of each range from lo[i] to hi[i], in ascending order of their keys, and
-// appends them to rows, one row per range. It finds at most limit pairs of a range, or all if limit
-// is 0. [PairRows.Next] returns where to continue. Range counts the pairs and then copies them. If
-// they take more memory than Options.ResultLimit, it returns device.ErrMemory instead. On an error
-// rows is unchanged.
+// Range finds the pairs inside each range from lo[i] to hi[i], in ascending order of their keys. It
+// appends them to rows, one row per range, with at most limit pairs per range, or all if limit is
+// 0. [PairRows.Next] returns where to continue. Range first counts and then copies the pairs. If
+// they would take more memory than Options.ResultLimit, it returns device.ErrMemory. After an
+// error, rows is unchanged.
 func (m *seeker[K, V]) Range(ctx context.Context, lo, hi []K, limit int, rows *PairRows[K, V]) error {
 	return m.expand(ctx, "Range", m.rangeBatch(batch.Input(lo), batch.Input(hi), len(lo), limit, false), rows)
 }
 
-// RangeBackward is Range from the end of each range: the last pair comes first. With a limit it
-// finds the last pairs of a range.
+// RangeBackward finds the pairs inside each range in descending order of their keys. With a limit
+// it finds the last pairs of each range. See [OrderedMap.Range].
 func (m *seeker[K, V]) RangeBackward(ctx context.Context, lo, hi []K, limit int, rows *PairRows[K, V]) error {
 	return m.expand(ctx, "RangeBackward", m.rangeBatch(batch.Input(lo), batch.Input(hi), len(lo), limit, true), rows)
 }
@@ -237,15 +240,15 @@ func (m *seeker[K, V]) expand(ctx context.Context, method string, b *batch.Batch
 	return err
 }
 
-// RangeOn is Range for a batch on the device. counts receives the number of pairs of each range, at
-// most limit. offsets is one longer than lo. It receives the place in keys and vals where the pairs
-// of each range begin, and last the total number. keys and vals, of one length, receive as many
-// pairs as fit.
+// RangeOn finds the pairs inside ranges that lie in device memory. counts receives the number of
+// pairs in each range, at most limit. offsets is one longer than lo. It receives the index in keys
+// and vals at which the pairs of each range begin, and last the total number. keys and vals have
+// the same length and receive as many pairs as fit.
 func (m *seeker[K, V]) RangeOn(s *device.Stream, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], offsets device.Slice[uint64], keys device.Slice[K], vals device.Slice[V]) error {
 	return m.expandOn(s, "RangeOn", m.rangeBatch(batch.InputOn(lo), batch.InputOn(hi), lo.Len(), limit, false), counts, offsets, keys, vals)
 }
 
-// RangeBackwardOn is RangeBackward for a batch on the device.
+// RangeBackwardOn finds pairs like RangeOn, in descending order of their keys.
 func (m *seeker[K, V]) RangeBackwardOn(s *device.Stream, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], offsets device.Slice[uint64], keys device.Slice[K], vals device.Slice[V]) error {
 	return m.expandOn(s, "RangeBackwardOn", m.rangeBatch(batch.InputOn(lo), batch.InputOn(hi), lo.Len(), limit, true), counts, offsets, keys, vals)
 }
@@ -262,8 +265,8 @@ func (m *seeker[K, V]) expandOn(s *device.Stream, method string, b *batch.Batch,
 	return m.tab.ExpandOn(s, method, m.snapshot, b)
 }
 
-// checkLimit validates the limit of a batch and caps it at the largest count of a range, so that
-// engines may add the limit to the rank of a pair.
+// checkLimit validates the limit of a batch and caps it at math.MaxUint32, the largest count of a
+// range. So engines can add the limit to the rank of a pair without overflow.
 func (m *seeker[K, V]) checkLimit(method string, b *batch.Batch) error {
 	if b.Limit < 0 {
 		return fmt.Errorf("%s: %s: %w: limit %d", m.tab.Name, method, device.ErrInvalid, b.Limit)
@@ -272,15 +275,16 @@ func (m *seeker[K, V]) checkLimit(method string, b *batch.Batch) error {
 	return nil
 }
 
-// RangeFirst finds the first pairs of each range, at most limit, and counts the ranges that have
-// any. keys and vals are limit times as long as lo. The pairs of range i begin at i*limit, and
-// counts[i] receives their number; the rest of their limit places is undefined. RangeFirst takes
-// one search per range, where [OrderedMap.Range] takes two.
+// RangeFirst finds the first pairs of each range, at most limit, and counts the nonempty ranges.
+// keys and vals are limit times as long as lo. The pairs of range i begin at index i*limit, and
+// counts[i] receives their number; the rest of the limit elements is undefined. RangeFirst takes
+// one search per range; [OrderedMap.Range] takes two.
 func (m *seeker[K, V]) RangeFirst(ctx context.Context, lo, hi []K, limit int, counts []uint32, keys []K, vals []V) (hits int, err error) {
 	return m.rangeLimited(ctx, "RangeFirst", false, lo, hi, limit, counts, keys, vals)
 }
 
-// RangeLast is RangeFirst from the end of each range: the last pair comes first.
+// RangeLast finds the last pairs of each range, at most limit, in descending order of their keys.
+// See [OrderedMap.RangeFirst].
 func (m *seeker[K, V]) RangeLast(ctx context.Context, lo, hi []K, limit int, counts []uint32, keys []K, vals []V) (hits int, err error) {
 	return m.rangeLimited(ctx, "RangeLast", true, lo, hi, limit, counts, keys, vals)
 }
@@ -294,12 +298,13 @@ func (m *seeker[K, V]) rangeLimited(ctx context.Context, method string, backward
 	return m.tab.Get(ctx, method, m.snapshot, b)
 }
 
-// RangeFirstOn is RangeFirst for a batch on the device.
+// RangeFirstOn finds the first pairs of ranges that lie in device memory. See
+// [OrderedMap.RangeFirst].
 func (m *seeker[K, V]) RangeFirstOn(s *device.Stream, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], keys device.Slice[K], vals device.Slice[V], hits ...device.Slice[uint64]) error {
 	return m.rangeLimitedOn(s, "RangeFirstOn", false, lo, hi, limit, counts, keys, vals, hits)
 }
 
-// RangeLastOn is RangeLast for a batch on the device.
+// RangeLastOn finds the last pairs of ranges that lie in device memory. See [OrderedMap.RangeLast].
 func (m *seeker[K, V]) RangeLastOn(s *device.Stream, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], keys device.Slice[K], vals device.Slice[V], hits ...device.Slice[uint64]) error {
 	return m.rangeLimitedOn(s, "RangeLastOn", true, lo, hi, limit, counts, keys, vals, hits)
 }
@@ -313,16 +318,16 @@ func (m *seeker[K, V]) rangeLimitedOn(s *device.Stream, method string, backward 
 	return m.tab.GetOn(s, method, m.snapshot, b, hits...)
 }
 
-// addFixedColumns adds the columns with limit elements per row to a batch.
 func (m *seeker[K, V]) addFixedColumns(method string, b *batch.Batch, keys, vals batch.Column) error {
 	if b.Limit < 1 {
 		return fmt.Errorf("%s: %s: %w: limit %d", m.tab.Name, method, device.ErrInvalid, b.Limit)
 	}
 	if b.N == 0 {
-		b.Limit = 1 // no row is that long
+		b.Limit = 1 // the check below then passes only for empty columns
 	}
 	for _, c := range []batch.Column{keys, vals} {
-		if c.Rows()/b.Limit != b.N || c.Rows()%b.Limit != 0 { // the product may overflow an int
+		// division, because the product may overflow an int
+		if c.Rows()/b.Limit != b.N || c.Rows()%b.Limit != 0 {
 			panic(fmt.Sprintf("%s: %s: %d ranges of %d pairs, but room for %d", m.tab.Name, method, b.N, b.Limit, c.Rows()))
 		}
 	}
@@ -330,7 +335,7 @@ func (m *seeker[K, V]) addFixedColumns(method string, b *batch.Batch, keys, vals
 	return nil
 }
 
-// Count counts the pairs of each range from lo[i] to hi[i] and returns the total. counts may be
+// Count counts the pairs inside each range from lo[i] to hi[i] and returns the total. counts may be
 // nil.
 func (m *seeker[K, V]) Count(ctx context.Context, lo, hi []K, counts []uint32) (total int, err error) {
 	b := m.rangeBatch(batch.Input(lo), batch.Input(hi), len(lo), 0, false)
@@ -338,14 +343,14 @@ func (m *seeker[K, V]) Count(ctx context.Context, lo, hi []K, counts []uint32) (
 	return m.tab.Count(ctx, "Count", m.snapshot, b)
 }
 
-// CountOn is Count for a batch on the device.
+// CountOn counts the pairs inside ranges that lie in device memory.
 func (m *seeker[K, V]) CountOn(s *device.Stream, lo, hi device.Slice[K], counts device.Slice[uint32]) error {
 	b := m.rangeBatch(batch.InputOn(lo), batch.InputOn(hi), lo.Len(), 0, false)
 	b.Columns[batch.Counts] = batch.OutputOn(counts)
 	return m.tab.GetOn(s, "CountOn", m.snapshot, b)
 }
 
-// Rank counts the keys that are smaller than each of keys.
+// Rank sets ranks[i] to the number of keys in the map that are smaller than keys[i].
 func (m *seeker[K, V]) Rank(ctx context.Context, keys []K, ranks []uint64) error {
 	_, err := m.tab.Get(ctx, "Rank", m.snapshot, &batch.Batch{N: len(keys), Kind: op.Rank, Columns: batch.Columns{
 		batch.Keys: batch.Input(keys), batch.Ranks: batch.Output(ranks),
@@ -353,50 +358,54 @@ func (m *seeker[K, V]) Rank(ctx context.Context, keys []K, ranks []uint64) error
 	return err
 }
 
-// RankOn is Rank for a batch on the device.
+// RankOn computes the ranks of keys that lie in device memory. See [OrderedMap.Rank].
 func (m *seeker[K, V]) RankOn(s *device.Stream, keys device.Slice[K], ranks device.Slice[uint64]) error {
 	return m.tab.GetOn(s, "RankOn", m.snapshot, &batch.Batch{N: keys.Len(), Kind: op.Rank, Columns: batch.Columns{
 		batch.Keys: batch.InputOn(keys), batch.Ranks: batch.OutputOn(ranks),
 	}})
 }
 
-// Select finds the pair of each rank, which is the number of smaller keys, and counts those found.
-// keys[i] and vals[i] are zero if the map has no such rank. vals and found may be nil.
+// Select finds the pair with each rank, which is the number of smaller keys, and counts the pairs
+// found. keys[i] and vals[i] are zero if no pair has rank ranks[i]. vals and found may be nil.
 func (m *seeker[K, V]) Select(ctx context.Context, ranks []uint64, keys []K, vals []V, found []bool) (hits int, err error) {
 	b := m.outputBatch(op.Select, len(ranks), batch.Output(keys), batch.Optional(vals), batch.Optional(found))
 	b.Columns[batch.Ranks] = batch.Input(ranks)
 	return m.tab.Get(ctx, "Select", m.snapshot, b)
 }
 
-// SelectOn is Select for a batch on the device. vals and found may be empty.
+// SelectOn finds the pairs with ranks that lie in device memory. vals and found may be empty. See
+// [OrderedMap.Select].
 func (m *seeker[K, V]) SelectOn(s *device.Stream, ranks device.Slice[uint64], keys device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits ...device.Slice[uint64]) error {
 	b := m.outputBatch(op.Select, ranks.Len(), batch.OutputOn(keys), batch.OptionalOn(vals), batch.OptionalOn(found))
 	b.Columns[batch.Ranks] = batch.InputOn(ranks)
 	return m.tab.GetOn(s, "SelectOn", m.snapshot, b, hits...)
 }
 
-// Successor finds for each of keys the pair with the smallest larger key, and counts those found.
-// next[i] and vals[i] are zero where the map has none. vals and found may be nil.
+// Successor finds the pair with the smallest key larger than keys[i], for each i, and counts the
+// pairs found. next[i] and vals[i] are zero if no larger key exists. vals and found may be nil.
 func (m *seeker[K, V]) Successor(ctx context.Context, keys, next []K, vals []V, found []bool) (hits int, err error) {
 	return m.neighbors(ctx, "Successor", op.Successor, keys, next, vals, found)
 }
 
-// SuccessorOn is Successor for a batch on the device. vals and found may be empty.
+// SuccessorOn finds the successors of keys that lie in device memory. vals and found may be empty.
+// See [OrderedMap.Successor].
 func (m *seeker[K, V]) SuccessorOn(s *device.Stream, keys, next device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits ...device.Slice[uint64]) error {
 	return m.neighborsOn(s, "SuccessorOn", op.Successor, keys, next, vals, found, hits)
 }
 
-// Predecessor finds for each of keys the pair with the largest smaller key, as Successor does.
+// Predecessor finds the pair with the largest key smaller than keys[i], for each i, and counts the
+// pairs found. previous[i] and vals[i] are zero if no smaller key exists. vals and found may be
+// nil.
 func (m *seeker[K, V]) Predecessor(ctx context.Context, keys, previous []K, vals []V, found []bool) (hits int, err error) {
 	return m.neighbors(ctx, "Predecessor", op.Predecessor, keys, previous, vals, found)
 }
 
-// PredecessorOn is Predecessor for a batch on the device. vals and found may be empty.
+// PredecessorOn finds the predecessors of keys that lie in device memory. vals and found may be
+// empty. See [OrderedMap.Predecessor].
 func (m *seeker[K, V]) PredecessorOn(s *device.Stream, keys, previous device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits ...device.Slice[uint64]) error {
 	return m.neighborsOn(s, "PredecessorOn", op.Predecessor, keys, previous, vals, found, hits)
 }
 
-// neighbors finds the neighbors of keys on one side.
 func (m *seeker[K, V]) neighbors(ctx context.Context, method string, kind op.Kind, keys, next []K, vals []V, found []bool) (hits int, err error) {
 	b := m.outputBatch(kind, len(keys), batch.Output(next), batch.Optional(vals), batch.Optional(found))
 	b.Columns[batch.Keys] = batch.Input(keys)
@@ -413,14 +422,14 @@ func (m *seeker[K, V]) outputBatch(kind op.Kind, n int, keys, vals, found batch.
 	return &batch.Batch{N: n, Kind: kind, Columns: batch.Columns{batch.OutKeys: keys, batch.Vals: vals, batch.OK: found}}
 }
 
-// Min finds the pair with the smallest key; ok is false if the map is empty. On a device, use
-// [OrderedMap.RangeFirstOn] of all keys with limit 1.
+// Min finds the pair with the smallest key. ok is false if the map is empty. To find it on the
+// device, call [OrderedMap.RangeFirstOn] with the range of all keys and limit 1.
 func (m *seeker[K, V]) Min(ctx context.Context) (key K, val V, ok bool, err error) {
 	return m.endPair(ctx, "Min", false)
 }
 
-// Max finds the pair with the largest key; ok is false if the map is empty. On a device, use
-// [OrderedMap.RangeLastOn] of all keys with limit 1.
+// Max finds the pair with the largest key. ok is false if the map is empty. To find it on the
+// device, call [OrderedMap.RangeLastOn] with the range of all keys and limit 1.
 func (m *seeker[K, V]) Max(ctx context.Context) (key K, val V, ok bool, err error) {
 	return m.endPair(ctx, "Max", true)
 }
@@ -437,7 +446,6 @@ func (m *seeker[K, V]) endPair(ctx context.Context, method string, backward bool
 	return keys[0], vals[0], true, nil
 }
 
-// bounds returns the smallest and the largest key of a type.
 func bounds[K Key]() (lo, hi K) {
 	if lo = ^lo; lo > 0 {
 		return 0, lo
@@ -448,12 +456,12 @@ func bounds[K Key]() (lo, hi K) {
 	return ^hi, hi
 }
 
-// rangePage is the number of pairs that Between finds at a time.
+// rangePage is the maximum number of pairs that Between finds in one lookup.
 const rangePage = 1 << 16
 
-// Between iterates over the pairs of the range from lo to hi, in ascending order, as they are when
-// it begins, in columns of a few ten thousand pairs. An error, or the end of ctx, comes with the
-// last, empty page.
+// Between iterates over the pairs inside the range from lo to hi in ascending order, in pages of a
+// few ten thousand pairs. It sees the map as it is when the iteration begins. If an error occurs or
+// ctx ends, the last page is empty and comes with the error.
 func (m *seeker[K, V]) Between(ctx context.Context, lo, hi K) iter.Seq2[Page[K, V], error] {
 	return func(yield func(Page[K, V], error) bool) {
 		ended := false
@@ -481,7 +489,7 @@ func (m *seeker[K, V]) between(ctx context.Context, lo, hi K, yield func(Page[K,
 	}
 	s := seeker[K, V]{m.tab, at}
 	var rows PairRows[K, V]
-	page := rangePage // at most as many as ResultLimit allows
+	page := rangePage // reduced to the pairs that ResultLimit allows
 	if m.tab.ResultLimit > 0 {
 		page = min(page, max(1, m.tab.ResultLimit/(m.tab.Widths.Key+m.tab.Widths.Val)))
 	}
@@ -498,8 +506,8 @@ func (m *seeker[K, V]) between(ctx context.Context, lo, hi K, yield func(Page[K,
 	return nil
 }
 
-// Backward iterates over the pairs in descending order of their keys, as they are when it
-// begins. An iteration that meets an error ends early.
+// Backward iterates over the pairs in descending order of their keys. It sees the map as it is when
+// the iteration begins. An iteration ends early after an error.
 func (m *seeker[K, V]) Backward() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		_ = m.tab.PagesBackward(context.Background(), "Backward", m.snapshot, func(p *core.Page) bool {

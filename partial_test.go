@@ -14,8 +14,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// A map of fixed size overflows. Its pairs move to a larger map, where the failed operations run
-// again, and then the operations that were not tried.
+// A map of fixed size overflows. The program copies its pairs to a larger map and runs there the
+// operations that failed or were not tried.
 func ExamplePartialError() {
 	ctx := context.Background()
 	check := func(err error) {
@@ -62,7 +62,7 @@ func ExamplePartialError() {
 	// true 4000
 }
 
-// Rows of a mixed batch, which runs in chunks, are indexes into the whole batch.
+// A mixed batch runs in chunks, but the rows in its error must be indexes into the whole batch.
 func TestPartialErrorOfChunks(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	m, err := linear.New[uint64, uint64](dev, &linear.Options{Capacity: 1000, Fixed: true})

@@ -17,7 +17,7 @@ func TestOpKindNames(t *testing.T) {
 	}
 }
 
-// Kernels and stored batches refer to operations by number.
+// The numbers of operations must not change, because kernels and stored batches contain them.
 func TestOpKindNumbers(t *testing.T) {
 	for want, kind := range []OpKind{OpGet, OpPut, OpPutNew, OpDelete, OpDeleteAll, OpSum, OpMin, OpMax, OpAnd, OpOr} {
 		if int(kind) != want {
@@ -30,7 +30,6 @@ func TestOpKindNumbers(t *testing.T) {
 	}
 }
 
-// Wrapped errors stay distinct.
 func TestErrorsAreDistinct(t *testing.T) {
 	all := []error{ErrClosed, ErrFull, ErrOptions, ErrFormat, ErrCorrupt}
 	for i, a := range all {

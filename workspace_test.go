@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// With almost no memory, batches take longer and have the same results.
+// With almost no workspace, batches may be slower but must have the same results.
 func TestSetWorkspaceLimit(t *testing.T) {
 	s, err := sim.Open(nil)
 	if err != nil {

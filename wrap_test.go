@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Batches may lie in memory that the caller allocated and frees.
+// Batches must work in memory that the caller allocated and frees.
 func TestBatchesInMemoryOfOthers(t *testing.T) {
 	for _, kind := range []string{"cpu", "sim"} {
 		t.Run(kind, func(t *testing.T) {
@@ -65,5 +65,5 @@ func batchesInMemoryOfOthers(t *testing.T, dev device.Device) {
 		t.Errorf("got %d, %t", out, hits)
 	}
 	must(errors.Join(m.Close(), keys.Free(), vals.Free(), found.Free()))
-	must(dev.Free(theirs)) // once, by its allocator
+	must(dev.Free(theirs)) // only here, by the caller that allocated it
 }

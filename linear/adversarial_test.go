@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Keys made to collide under one seed slow that table down and break nothing. Under another seed
+// Keys that collide under one seed may slow a table down, but must not break it. Under another seed
 // they are ordinary keys.
 func TestCollidingKeys(t *testing.T) {
 	dev := devicetest.Open(t)
@@ -32,8 +32,8 @@ func TestCollidingKeys(t *testing.T) {
 	}
 }
 
-// A path has an end: keys that crowd beyond it are dropped though the table has free slots, and the
-// call reports it. The keys that got in stay.
+// If keys crowd beyond the end of a path, they must be dropped and reported, although the table has
+// free slots. Keys inserted before must stay.
 func TestCrowdedBeyondAPath(t *testing.T) {
 	dev := devicetest.Open(t)
 	const (
@@ -46,7 +46,7 @@ func TestCrowdedBeyondAPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Fill the path directly: inserting a crowd of this size takes quadratic time.
+	// Fill the path directly, because inserting that many crowded keys takes quadratic time.
 	im, err := m.table.image()
 	if err != nil {
 		t.Fatal(err)

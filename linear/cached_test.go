@@ -14,8 +14,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Batches on tables in cache run in few blocks that stride over them. Warps gather the operations
-// that one round leaves undecided.
+// If a table fits in the cache, few blocks process a batch with a stride, and warps gather the
+// operations that one round leaves undecided.
 func TestCachedStrides(t *testing.T) {
 	conformance.SkipRaced(t, "interprets kernels")
 	if testing.Short() {
@@ -29,7 +29,7 @@ func TestCachedStrides(t *testing.T) {
 			t.Parallel()
 			dev := devicetest.OpenSim(t, &opts)
 			for _, scheme := range []linear.Tombstones{linear.Keep, linear.Reuse} {
-				if opts.Arch == 90 { // TestSameKernels
+				if opts.Arch == 90 { // see TestSameKernels
 					cachedStrides[uint32, uint32](t, dev, scheme)
 				}
 				cachedStrides[uint64, uint64](t, dev, scheme)
@@ -38,8 +38,8 @@ func TestCachedStrides(t *testing.T) {
 	}
 }
 
-// cachedStrides compares a nearly full table with a model, operation by operation. Keys occur
-// several times in a batch; some look like sentinels.
+// cachedStrides compares a nearly full table with a model, operation by operation. Keys repeat
+// within a batch, and some look like sentinels.
 func cachedStrides[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, scheme linear.Tombstones) {
 	const ops, keys = 2500, 1500
 	dev = devicetest.Small(dev)
@@ -115,7 +115,8 @@ func cachedStrides[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, sche
 	}
 }
 
-// Lanes that read sectors for each other, and leave operations to their warp, lose none.
+// Mutants must be detected in which lanes lose operations that they read for each other or leave to
+// their warp.
 func TestCachedMutantsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// A map of each pair of widths, and of signed and floating types, passes the suite of maps. The
-// other deletion scheme does not depend on types, so it runs with one per slot width.
+// The suite of maps must pass for each pair of widths, and for signed and float types. The other
+// deletion scheme does not depend on types, so it runs with one type per slot width.
 func TestConformance(t *testing.T) {
 	dev := devicetest.Open(t)
 	full := conformance.ScaleOf(dev)
@@ -49,7 +49,7 @@ func setSuite[K weft.Key](t *testing.T, dev device.Device, size conformance.Scal
 	conformance.Set(t, dev, size, conformance.SetOf(linear.NewSet[K], opts), skip...)
 }
 
-// All threads of a block change one key together as if they were one.
+// The threads of a block that change the same key must combine their operations.
 func TestHotKeys(t *testing.T) {
 	conformance.HotKeys(t, conformance.MapOf(linear.New[uint32, uint32], nil), conformance.MapOf(linear.New[uint64, uint64], nil))
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// deferredWork is the work charged for a search beyond the first lines, which lasts longer the
-// fuller the table is.
+// deferredWork is the work counted for a search beyond the first lines of a path. Such searches get
+// longer as the table fills.
 const deferredWork = 64
 
-// cpuEngine runs on the cores of the host. K and V are the types of a batch's columns as unsigned
-// integers, SK and SV those of a slot.
+// cpuEngine implements engine on the cores of the host. K and V are the types of a batch's columns
+// as unsigned integers, SK and SV the types of a slot.
 //
-// Lookups read without locks. Changes need no atomic operations either. Each core owns a part of
-// the lines and runs, in batch order, the operations with paths that begin in its part. An
-// operation with a path that leaves the part is deferred and runs alone at the end. All operations
-// on one key have one path, so they share a core and are deferred together, and the batch's order
-// is kept.
+// Lookups read without locks. Changes need no atomic operations either. Each core owns a range of
+// lines and runs, in batch order, the operations with paths that begin in its range. An operation
+// with a path that leaves the range is deferred and runs at the end, on a single core. All
+// operations on one key have the same path. So they run on the same core or are deferred together,
+// and keep their order.
 type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct{ cpu.Engine }
 
 func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host, g geometry, fixed bool) (engine, *core.Leases, error) {
@@ -64,8 +64,8 @@ func (e *cpuEngine[K, SK, V, SV]) Lookup(ctx context.Context, s *device.Stream, 
 }
 
 // getRange looks up keys on one core, in groups. While it searches one group, it prefetches the
-// first cache lines of the paths of the next. Searches that go beyond their first cache line are
-// deferred to the end of the group.
+// first cache lines of the next group's paths. Searches beyond the first cache line run at the end
+// of their group.
 func getRange[K, SK cpu.Key, V any, SV cpu.Val](w *cpu.Watch, t cpuTable[SK, SV], keys []K, to cpu.Answers[V]) (ran, hits int) {
 	var homes [2][cpu.Group]uint32
 	prefetchHomes(t, keys[:min(cpu.Group, len(keys))], &homes[0])
@@ -97,7 +97,6 @@ func getRange[K, SK cpu.Key, V any, SV cpu.Val](w *cpu.Watch, t cpuTable[SK, SV]
 	return len(keys), hits
 }
 
-// prefetchHomes computes where the paths of a group begin, and prefetches it.
 func prefetchHomes[K, SK cpu.Key, SV cpu.Val](t cpuTable[SK, SV], keys []K, homes *[cpu.Group]uint32) {
 	for i, k := range keys {
 		homes[i] = home(t.geometry, SK(k))

@@ -13,12 +13,12 @@ func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, 
 	return e.Engine.Change(ctx, s, b, cpu.PieceOps, func(part *batch.Batch) cpu.Loops { return e.changer(part) })
 }
 
-// longSearch is a number of sectors. Once a change of a table has searched more, no more pieces of
-// a batch run on all cores, which cannot be stopped. With longSearch sectors per operation, a piece
-// takes tens of milliseconds.
+// longSearch is a search length in sectors. After a change has searched farther, pieces of a batch
+// no longer run on all cores, because parallel pieces cannot stop. With longSearch sectors per
+// operation, a piece takes tens of milliseconds.
 const longSearch = 1 << 10
 
-// changer runs the changes of one piece of a batch, or a share of them.
+// changer runs the changes of one piece of a batch, or of one share.
 type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	cpu.Changes[K, V]
 	gen   *generation
@@ -34,7 +34,8 @@ func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) *changer[K, SK, V, SV]
 // Quick implements [cpu.Loops].
 func (c *changer[K, SK, V, SV]) Quick() bool { return !c.gen.long.Load() }
 
-// Locate implements [cpu.Loops]. It stores the lines in which the paths of operations begin.
+// Locate implements [cpu.Loops]. It stores the index of the line in which each operation's path
+// begins.
 func (c *changer[K, SK, V, SV]) Locate(lo, hi int, lines []uint32) {
 	for i, k := range c.Keys[lo:hi] {
 		lines[i] = home(c.table.geometry, SK(k)) / lineSectors
@@ -43,7 +44,7 @@ func (c *changer[K, SK, V, SV]) Locate(lo, hi int, lines []uint32) {
 
 // Run implements [cpu.Loops].
 func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
-	c := *piece // with a result of its own
+	c := *piece // copy with its own result
 	c.part = s
 	if c.Reducing {
 		ran = c.combine(w, s.Ops)
@@ -53,8 +54,8 @@ func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r c
 	return ran, c.Result
 }
 
-// combine runs operations that combine values, most of them with a value that is present. For those
-// it looks only for the key, in the first lines of its path.
+// combine runs operations that combine values, most of them on keys that are present. For such
+// operations, looking for the key in the first lines of its path suffices.
 func (c *changer[K, SK, V, SV]) combine(w *cpu.Watch, ops []uint32) (ran int) {
 	var homes [2][cpu.Group]uint32
 	c.prefetchHomes(ops[:min(cpu.Group, len(ops))], &homes[0])
@@ -76,7 +77,7 @@ func (c *changer[K, SK, V, SV]) combine(w *cpu.Watch, ops []uint32) (ran int) {
 	return len(ops)
 }
 
-// prefetchHomes computes where the paths of operations begin, and prefetches it.
+// prefetchHomes computes the home sectors of operations and prefetches them.
 func (c *changer[K, SK, V, SV]) prefetchHomes(ops []uint32, homes *[cpu.Group]uint32) {
 	for j, i := range ops {
 		homes[j] = home(c.table.geometry, SK(c.Keys[i]))
@@ -84,8 +85,8 @@ func (c *changer[K, SK, V, SV]) prefetchHomes(ops []uint32, homes *[cpu.Group]ui
 	c.table.prefetch(homes[:len(ops)])
 }
 
-// runOp runs one operation and returns the number of sectors that its search read beyond the first
-// ones.
+// runOp runs one operation. It returns the number of sectors that its search read beyond the first
+// cache line.
 func (c *changer[K, SK, V, SV]) runOp(i, home uint32) (read int) {
 	kind := c.Kind(i)
 	key := cpu.Stored(SK(c.Keys[i]), lastSentinel)

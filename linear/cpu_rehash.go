@@ -28,20 +28,20 @@ func (e *cpuEngine[K, SK, V, SV]) keepTable() *core.Lease { return e.Leases.Keep
 
 func (e *cpuEngine[K, SK, V, SV]) revert(to *core.Lease) error { return e.Leases.Revert(to) }
 
-// rehashBudget bounds the cost of a rehash. Keys with randomly spread homes find a slot within a
-// few lines, keys that crowd only within thousands. Then a rehash gives up early, because most
-// callers can do without it.
+// rehashBudget limits the cost of a rehash. Keys with randomly spread homes find a slot within a
+// few lines, but keys that crowd only within thousands. In that case the rehash is aborted early,
+// because most callers can continue without it.
 type rehashBudget struct {
 	ctx       context.Context
-	remaining atomic.Int64 // sectors that may still be read
+	remaining atomic.Int64 // number of sectors that may still be read
 }
 
-// sectorsPerCheck is the number of sectors that a core reads between two checks of the context:
-// about a millisecond's work.
+// sectorsPerCheck is the number of sectors that a core reads between two checks of the context.
+// Reading them takes about a millisecond.
 const sectorsPerCheck = 1 << 16
 
-// newRehashBudget allows for 8 lines per key. A thorough one allows for 16, and for colliding keys
-// that fill a path.
+// newRehashBudget returns a budget of 8 lines per key. A thorough rehash gets 16, and in addition
+// the cost of colliding keys that fill a whole path.
 func newRehashBudget(ctx context.Context, keys uint64, slotBytes int, thorough bool) *rehashBudget {
 	e := &rehashBudget{ctx: ctx}
 	sectors := 8*lineSectors*int64(keys) + sectorsPerCheck
@@ -52,12 +52,12 @@ func newRehashBudget(ctx context.Context, keys uint64, slotBytes int, thorough b
 	return e
 }
 
-// spend deducts sectors that were read and reports whether to go on.
+// spend deducts sectors that were read. It reports whether the rehash may continue.
 func (e *rehashBudget) spend(sectors int64) bool {
 	return e.remaining.Add(-sectors) >= 0 && e.ctx.Err() == nil
 }
 
-// failure returns the reason to give up, or nil.
+// failure returns the reason to abort the rehash, or nil.
 func (e *rehashBudget) failure(to *generation, deferred int64) error {
 	if err := e.ctx.Err(); err != nil {
 		return err
@@ -68,9 +68,9 @@ func (e *rehashBudget) failure(to *generation, deferred int64) error {
 	return nil
 }
 
-// move copies the live pairs of one generation to an empty other. Home sectors are in hash order in
-// a table of any size, so a range of old lines goes to a range of new lines. The cores work
-// independently, except for pairs that lie across a border.
+// move copies the live pairs of one generation to another, empty one. Home sectors are in hash
+// order in a table of any size, so a range of old lines goes to a range of new lines. The cores
+// work independently, except for pairs that cross the border of a range.
 func (e *cpuEngine[K, SK, V, SV]) move(from, to *generation, budget *rehashBudget) error {
 	shares := min(cpu.SharesPerCore*e.Device.Properties().Units, int(from.lines))
 	movers := make([]mover[SK, SV], shares)
@@ -110,18 +110,19 @@ func (e *cpuEngine[K, SK, V, SV]) move(from, to *generation, budget *rehashBudge
 	return budget.failure(to, int64(len(last.deferred)))
 }
 
-// mover inserts pairs into a range of new lines.
+// mover inserts pairs into one range of new lines.
 type mover[K cpu.Key, V cpu.Val] struct {
 	dst      cpuTable[K, V]
 	part     cpu.Share
 	budget   *rehashBudget
-	read     int64 // sectors, not yet deducted from the budget
+	read     int64 // sectors read but not yet deducted from the budget
 	moved    int64
-	long     bool             // a path goes beyond longSearch
-	deferred []cpu.Slot[K, V] // pairs that need lines of another mover
+	long     bool             // some path is longer than longSearch
+	deferred []cpu.Slot[K, V] // pairs that need lines of other movers
 }
 
-// put inserts a pair, or defers it. It reports whether to go on.
+// put inserts a pair, or defers it if it does not fit in the range. It reports whether the rehash
+// may continue.
 func (m *mover[K, V]) put(home uint32, s *cpu.Slot[K, V]) bool {
 	read, ok := m.dst.tryInsert(m.part, home, s)
 	m.long = m.long || read > longSearch

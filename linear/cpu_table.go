@@ -7,39 +7,36 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// cpuTable reads and writes a generation from Go. All pointer arithmetic is in sector, line,
-// prefetch, match and matchFirstLines.
+// cpuTable reads and writes a generation in Go. Only sector, line, prefetch, match and
+// matchFirstLines use pointer arithmetic.
 type cpuTable[K cpu.Key, V cpu.Val] struct {
 	geometry
 	base      unsafe.Pointer
-	pathLines uint32 // path(), computed once
+	pathLines uint32 // maxPathLines(), computed once
 }
 
 func tableOf[K cpu.Key, V cpu.Val](g *generation) cpuTable[K, V] {
 	return cpuTable[K, V]{g.geometry, unsafe.Pointer(unsafe.SliceData(g.Buf.Host)), g.maxPathLines()}
 }
 
-// sector returns the slots of a sector, by its index in the table.
 func (t *cpuTable[K, V]) sector(i uint32) []cpu.Slot[K, V] {
 	return unsafe.Slice((*cpu.Slot[K, V])(unsafe.Add(t.base, uintptr(i)*sectorBytes)), t.perSector())
 }
 
-// line returns the slots of a line.
 func (t *cpuTable[K, V]) line(i uint32) []cpu.Slot[K, V] {
 	return unsafe.Slice((*cpu.Slot[K, V])(unsafe.Add(t.base, uintptr(i)*lineBytes)), lineSectors*t.perSector())
 }
 
-// perSector returns the number of slots in a sector, a constant of each instantiation.
 func (t *cpuTable[K, V]) perSector() int {
 	var s cpu.Slot[K, V]
 	return sectorBytes / int(unsafe.Sizeof(s))
 }
 
-// prefetch prefetches sectors by their indices.
 func (t *cpuTable[K, V]) prefetch(sectors []uint32) { cpu.Prefetch(t.base, sectors, sectorShift) }
 
-// pathSector returns sector number o of the path that begins at home: the home sector, the rest of
-// its line by exclusive or, and so on line by line around the table (layout.cuh, Path).
+// pathSector returns the index of sector number o on the path that begins at home. The path visits
+// the home sector, then the other sectors of that line by exclusive or, and then line by line
+// around the table (layout.cuh, Path).
 func (t *cpuTable[K, V]) pathSector(home, o uint32) uint32 {
 	line := home/lineSectors + o/lineSectors
 	if line >= t.lines && home/lineSectors != t.lines {
@@ -48,10 +45,9 @@ func (t *cpuTable[K, V]) pathSector(home, o uint32) uint32 {
 	return line*lineSectors + (home%lineSectors ^ o%lineSectors)
 }
 
-// isExtra reports whether a path is that of keys which look like sentinels.
+// isExtra reports whether a path lies in the extra line, which holds keys that look like sentinels.
 func (t *cpuTable[K, V]) isExtra(home uint32) bool { return home/lineSectors == t.lines }
 
-// pathLength returns the number of sectors on a path.
 func (t *cpuTable[K, V]) pathLength(home uint32) uint32 {
 	if t.isExtra(home) {
 		return lineSectors
@@ -59,13 +55,13 @@ func (t *cpuTable[K, V]) pathLength(home uint32) uint32 {
 	return t.pathLines * lineSectors
 }
 
-// nearSectors is the number of sectors at the start of a path that share a cache line.
+// nearSectors is the number of sectors at the start of a path that share one cache line.
 const nearSectors = 2
 
 const nearBytes = nearSectors * sectorBytes
 
-// findInFirstLine looks for a stored key in the first cache line of its path. It returns the live
-// slot, or nil. decided reports whether the search is decided.
+// findInFirstLine looks for a stored key in the first cache line of its path. It returns the key's
+// live slot or nil. decided is false if the search must continue after that line.
 func (t *cpuTable[K, V]) findInFirstLine(key K, home uint32) (s *cpu.Slot[K, V], decided bool) {
 	for o := range uint32(nearSectors) {
 		slots := t.sector(home ^ o)
@@ -82,9 +78,9 @@ func (t *cpuTable[K, V]) findInFirstLine(key K, home uint32) (s *cpu.Slot[K, V],
 	return nil, false
 }
 
-// match returns the index of the slot that holds a key, in the first cache line of its path. It
-// returns the number of slots if none does. It takes the same steps whatever it finds, because one
-// mispredicted jump costs as much as the whole line.
+// match returns the index of the slot that holds a key in one cache line, or the number of slots if
+// none holds it. It takes the same steps in all cases, because one mispredicted jump costs as much
+// as the whole line.
 //
 //go:noinline
 func match[K cpu.Key, V cpu.Val](line unsafe.Pointer, key K) (at int) {
@@ -109,12 +105,11 @@ func match[K cpu.Key, V cpu.Val](line unsafe.Pointer, key K) (at int) {
 	return at
 }
 
-// matchLines is the number of cache lines of a path that matchFirstLines reads before the search of
-// the whole path begins.
+// matchLines is the number of cache lines that matchFirstLines reads.
 const matchLines = 4
 
 // matchFirstLines returns the slot of a stored key if it lies in the first cache lines of its path
-// and in a share, or nil.
+// and within a share. Otherwise it returns nil.
 func (t *cpuTable[K, V]) matchFirstLines(part cpu.Share, home uint32, key K) *cpu.Slot[K, V] {
 	for o := uint32(0); o < min(matchLines*nearSectors, t.pathLength(home)); o += nearSectors {
 		sector := t.pathSector(home, o)
@@ -126,15 +121,15 @@ func (t *cpuTable[K, V]) matchFirstLines(part cpu.Share, home uint32, key K) *cp
 			return &unsafe.Slice((*cpu.Slot[K, V])(line), nearSectors*t.perSector())[at]
 		}
 		if match[K, V](line, cpu.Sentinel[K](cpu.Empty)) < nearSectors*t.perSector() {
-			return nil // the path ends here
+			return nil // the path ends in this line
 		}
 	}
 	return nil
 }
 
 // firstLineSlot returns the slot of a stored key in the first cache line of its path, or the empty
-// slot where the path ends there. It returns nil if the line has neither, or if a dead slot comes
-// first and the choice is not that simple.
+// slot at which the path ends. It returns nil if the line has neither, or if a dead slot comes
+// first, because the choice of a slot then needs a full search.
 func (t *cpuTable[K, V]) firstLineSlot(key K, home uint32) *cpu.Slot[K, V] {
 	for o := range uint32(nearSectors) {
 		slots := t.sector(home ^ o)
@@ -150,7 +145,7 @@ func (t *cpuTable[K, V]) firstLineSlot(key K, home uint32) *cpu.Slot[K, V] {
 	return nil
 }
 
-// findInRest continues where findInFirstLine ended.
+// findInRest continues the search of findInFirstLine after the first cache line.
 func (t *cpuTable[K, V]) findInRest(key K, home uint32) *cpu.Slot[K, V] {
 	for o := uint32(nearSectors); o < t.pathLength(home); o++ {
 		slots := t.sector(t.pathSector(home, o))
@@ -167,18 +162,17 @@ func (t *cpuTable[K, V]) findInRest(key K, home uint32) *cpu.Slot[K, V] {
 	return nil
 }
 
-// searchResult is the result of a search for a slot on a path.
 type searchResult[K cpu.Key, V cpu.Val] struct {
-	live        *cpu.Slot[K, V] // the key's slot, if it is there
-	tombstone   *cpu.Slot[K, V] // the dead slot that remembers the key
+	live        *cpu.Slot[K, V] // the key's slot, if present
+	tombstone   *cpu.Slot[K, V] // the dead slot that holds the key
 	dead        *cpu.Slot[K, V] // the first dead slot
 	free        *cpu.Slot[K, V] // the first empty slot
 	leavesShare bool            // the path leaves the share before it ends
-	read        int             // sectors before the last one
+	read        int             // sectors read before the last one
 }
 
-// insertSlot returns the slot for an absent key: a dead one, if it may be taken, or an empty one.
-// It returns nil if neither was found.
+// insertSlot returns the slot for an absent key: a dead slot if it may be taken, otherwise the
+// empty slot. It returns nil if neither was found.
 func (s *searchResult[K, V]) insertSlot(reuse bool) *cpu.Slot[K, V] {
 	switch {
 	case reuse && s.dead != nil:
@@ -189,7 +183,7 @@ func (s *searchResult[K, V]) insertSlot(reuse bool) *cpu.Slot[K, V] {
 	return s.free
 }
 
-// search walks a path to its end within a share.
+// search walks a path up to its end, or until the path leaves the share.
 func (t *cpuTable[K, V]) search(part cpu.Share, home uint32, key K) (s searchResult[K, V]) {
 	for o := range t.pathLength(home) {
 		sector := t.pathSector(home, o)
@@ -220,9 +214,8 @@ func (t *cpuTable[K, V]) search(part cpu.Share, home uint32, key K) (s searchRes
 	return s
 }
 
-// tryInsert puts a pair with a key that is absent from the table into the first empty slot of its
-// path, and returns how many sectors it has read. It reports false if the path leaves the share or
-// has no empty slot.
+// tryInsert stores a pair with an absent key in the first empty slot of its path, and returns how
+// many sectors it has read. ok is false if the path leaves the share or has no empty slot.
 func (t *cpuTable[K, V]) tryInsert(part cpu.Share, home uint32, pair *cpu.Slot[K, V]) (read uint32, ok bool) {
 	for o := range t.pathLength(home) {
 		sector := t.pathSector(home, o)
@@ -240,7 +233,6 @@ func (t *cpuTable[K, V]) tryInsert(part cpu.Share, home uint32, pair *cpu.Slot[K
 	return t.pathLength(home), false
 }
 
-// live iterates over the live slots of lines [lo,hi).
 func (t *cpuTable[K, V]) live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
 	return func(yield func(*cpu.Slot[K, V]) bool) {
 		for i := lo * lineSectors; i < hi*lineSectors; i++ {
@@ -254,7 +246,8 @@ func (t *cpuTable[K, V]) live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
 	}
 }
 
-// probeLengths adds up the number of slots before each key of lines [lo,hi) on its path.
+// probeLengths considers each key in lines [lo,hi) and the number of slots before it on its path.
+// It returns the sum and the maximum of these numbers.
 func (t *cpuTable[K, V]) probeLengths(lo, hi uint32) (sum uint64, longest uint32) {
 	per := uint32(t.perSector())
 	for i := lo * lineSectors; i < hi*lineSectors; i++ {

@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// A growing set takes all keys of a mixed batch, though they crowd beyond the longest path, and
-// though a dead slot elsewhere makes it drop dead slots first.
+// A growing set must take all keys of a mixed batch, although they crowd beyond the longest path. A
+// dead slot elsewhere makes the set drop dead slots first.
 func TestCrowdedSetWithDeadSlotGrows(t *testing.T) {
 	conformance.SkipRaced(t, "a crowd takes time in the square of a path")
 	dev := devicetest.OpenCPU(t, 2)

@@ -9,22 +9,22 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// engine is what the policy requires of an engine beyond core.Engine. cpuEngine and gpuEngine
-// implement it.
+// engine adds to core.Engine the methods that the policy calls. cpuEngine and gpuEngine implement
+// it.
 type engine interface {
 	core.Engine
-	// geometry describes the table in use.
+	// geometry describes the current table.
 	geometry() geometry
-	// rehash moves the live pairs to a table of lines lines. It returns weft.ErrFull if the pairs
-	// crowd there, so that some find no slot or all take long; thorough makes it give up later. On
-	// an error the old table is unchanged.
+	// rehash moves the live pairs to a table with the given number of lines. It returns
+	// weft.ErrFull if pairs crowd there, so that some find no slot or all searches get long. With
+	// thorough, it accepts more crowding. After an error the old table is unchanged.
 	rehash(ctx context.Context, lines uint32, thorough bool) error
-	// rehashInPlace drops the dead slots within the table's memory; a GPU leaves those of the extra
-	// line. It reports false if iterations read that memory, or if no slot is empty. When ctx ends,
-	// it stops between lines; then the table is as good as before, and no slot has become dead.
+	// rehashInPlace drops dead slots within the table's memory; a GPU does not drop those of the
+	// extra line. It returns false if iterations read that memory, or if no slot is empty. If ctx
+	// ends, it stops between lines. The table is then valid, and no slot has become dead.
 	rehashInPlace(ctx context.Context) (bool, error)
-	// keepTable keeps the table in use. revert returns to it, if it has been replaced since, and
-	// ends that use.
+	// keepTable returns a lease on the current table. revert makes that table current again if it
+	// has been replaced, and ends the lease.
 	keepTable() *core.Lease
 	revert(to *core.Lease) error
 	// probeLengths returns the sum and the maximum, over all keys, of the number of slots before a
@@ -32,7 +32,8 @@ type engine interface {
 	probeLengths(ctx context.Context) (sum uint64, longest uint32, err error)
 }
 
-// newEngine chooses the engine: Go code on a device that is the host, kernels on any other.
+// newEngine returns an engine of Go code if the device is the host, and an engine of kernels for
+// other devices.
 func newEngine(dev device.Device, w batch.Widths, g geometry, fixed bool) (engine, *core.Leases, error) {
 	host, ok := dev.(device.Host)
 	if !ok {

@@ -18,8 +18,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// One history of batches has one list of results on every device and machine. WEFT_DEVICE adds a
-// GPU.
+// The same history of batches must have the same results on every device and machine. WEFT_DEVICE
+// adds a GPU.
 func TestEqualResults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -44,7 +44,7 @@ func TestEqualResults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if name != "WEFT_DEVICE" { // that one closes itself
+			if name != "WEFT_DEVICE" { // devicetest closes that device
 				defer dev.Close()
 			}
 			for _, scheme := range []linear.Tombstones{linear.Keep, linear.Reuse} {
@@ -64,7 +64,6 @@ func TestEqualResults(t *testing.T) {
 	}
 }
 
-// results runs a history and returns the digest of its results.
 func results[K weft.Key, V weft.Value](t *testing.T, dev device.Device, opts *linear.Options) string {
 	t.Helper()
 	m, err := linear.New[K, V](dev, opts)
@@ -77,7 +76,7 @@ func results[K weft.Key, V weft.Value](t *testing.T, dev device.Device, opts *li
 	const n = 300
 	for batch := range 18 {
 		keys, vals, ok := make([]K, n), make([]V, n), make([]bool, n)
-		for i := range keys { // duplicates, and keys that look like sentinels
+		for i := range keys { // with duplicates and keys that look like sentinels
 			keys[i], vals[i] = K(rng.IntN(200+60*batch))-3, V(1000*batch+i)
 		}
 		var count int
@@ -91,7 +90,7 @@ func results[K weft.Key, V weft.Value](t *testing.T, dev device.Device, opts *li
 			count, err = m.Delete(t.Context(), keys[:n/2], ok[:n/2])
 		case 4:
 			count, err = m.Get(t.Context(), keys, vals, ok)
-		default: // concurrent, so each key occurs once
+		default: // each key occurs once, because the operations are concurrent
 			ops, res := mixed(keys, vals), make([]weft.Result[V], n)
 			err = m.Apply(t.Context(), ops, res[:len(ops)])
 			for i, r := range res {
@@ -116,7 +115,7 @@ func results[K weft.Key, V weft.Value](t *testing.T, dev device.Device, opts *li
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// mixed makes operations of all kinds on different keys.
+// mixed returns operations of all kinds on distinct keys.
 func mixed[K weft.Key, V weft.Value](keys []K, vals []V) (ops []weft.Op[K, V]) {
 	seen := map[K]bool{}
 	for i, k := range keys {

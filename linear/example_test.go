@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// A map lives on a device: "auto" selects the GPU, if present; this example uses the CPU.
+// This example uses the CPU; "auto" selects the GPU if one is present.
 func Example() {
 	ctx := context.Background()
 	dev, _, err := auto.Open("cpu")
@@ -44,7 +44,6 @@ func Example() {
 	// 3 pairs
 }
 
-// open opens the device and makes a map on it, for the examples below.
 func open[K weft.Key, V weft.Value](opts *linear.Options) (*cpu.Device, *linear.Map[K, V], func()) {
 	dev, err := cpu.Open(nil)
 	if err != nil {
@@ -60,7 +59,7 @@ func open[K weft.Key, V weft.Value](opts *linear.Options) (*cpu.Device, *linear.
 	}
 }
 
-// Distinct ids of a stream of batches.
+// This example removes duplicates from a stream of batches.
 func ExampleSet() {
 	dev, err := cpu.Open(nil)
 	if err != nil {
@@ -112,8 +111,8 @@ func ExampleMap_Apply() {
 	// Delete 4 false
 }
 
-// A cache of costly computations: if two goroutines bring values for a key, both continue with the
-// same one.
+// This example caches costly results: if two goroutines put a value for the same key, both continue
+// with the first value.
 func ExampleMap_GetOrPut() {
 	ctx := context.Background()
 	_, m, done := open[uint32, float64](nil)
@@ -130,7 +129,7 @@ func ExampleMap_GetOrPut() {
 	// Output: 1 [0.5 20 20] [true false true]
 }
 
-// The columns of a table as dense numbers of their distinct values, batch by batch.
+// This example encodes columns of a table as dense ids of their distinct values, batch by batch.
 func ExampleMap_Assign() {
 	_, m, done := open[int64, int32](nil)
 	defer done()
@@ -147,8 +146,8 @@ func ExampleMap_Assign() {
 	// [42 -7 5] are [2 1 3] with 2 new ones
 }
 
-// Batches that already lie on the device are not copied. Methods return when the work is submitted;
-// Sync waits for it.
+// Batches in device memory are not copied. Methods return when the work is submitted, and Sync
+// waits for it.
 func ExampleMap_PutOn() {
 	ctx := context.Background()
 	dev, m, done := open[uint64, uint64](nil)
@@ -186,7 +185,7 @@ func ExampleMap_PutOn() {
 	// Output: [30 10 40] 3
 }
 
-// A fixed table takes what fits and reports the rest.
+// A fixed table takes the keys that fit and reports the rest.
 func ExampleOptions_fixed() {
 	_, m, done := open[uint64, uint64](&linear.Options{Capacity: 4, MaxLoad: 1, Fixed: true})
 	defer done()

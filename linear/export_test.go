@@ -14,20 +14,20 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// MaxTiledKeys is the size of the largest lookup that gives each key a tile.
+// SpreadKeys is the maximum size of a lookup that assigns a tile to each key.
 const SpreadKeys = gpu.MaxTiledKeys
 
-// Images holds the kernels, MixedImages those of mixed batches and reductions.
+// Images holds the kernels, and MixedImages the kernels of mixed batches and reductions.
 var Images, MixedImages = conformance.Images(linearImages), conformance.Images(linearMixedImages)
 
-// Small pages, so that small tables have several.
+// Reduce the pages, so that small tables have several.
 func init() { core.PageBytes = 1 << 12 }
 
-// CheckInvariants reads all of a map's memory and reports violations of the layout; see
-// image.check. Conformance calls it after each test.
+// CheckInvariants returns the first violation of the layout in the map's memory; see image.check.
+// The suites call it after each test.
 func (m *Map[K, V]) CheckInvariants() error { return m.table.checkInvariants() }
 
-// CheckInvariants is that of Map.
+// CheckInvariants returns the first violation of the layout in the set's memory.
 func (s *Set[K]) CheckInvariants() error { return s.table.checkInvariants() }
 
 // Memory returns a copy of the map's memory on any device.
@@ -36,10 +36,10 @@ func (m *Map[K, V]) Memory() ([]byte, error) {
 	return image.Mem, err
 }
 
-// SmallLaunches makes a rehash in place take as many launches as possible.
+// SmallLaunches makes a rehash in place use as many launches as possible.
 func (m *Map[K, V]) SmallLaunches() { smallLaunches(m.policy.engine) }
 
-// SmallLaunches is that of Map.
+// SmallLaunches makes a rehash in place use as many launches as possible.
 func (s *Set[K]) SmallLaunches() { smallLaunches(s.policy.engine) }
 
 func smallLaunches(e engine) {
@@ -54,7 +54,7 @@ func (t *table) checkInvariants() error {
 	})
 }
 
-// image copies the memory in use to the host.
+// image copies the current generation to host memory.
 func (t *table) image() (image, error) {
 	p, m, err := conformance.ReadMemory(t.core)
 	if err != nil {
@@ -63,7 +63,7 @@ func (t *table) image() (image, error) {
 	return image{p.(*generation).geometry, m}, nil
 }
 
-// restore replaces the memory in use and recounts.
+// restore replaces the content of the current generation by im and counts the slots again.
 func (t *table) restore(im image) error {
 	ctx := context.Background()
 	lease, err := t.core.Leases.Read(ctx, nil)
@@ -87,7 +87,7 @@ func copyIn(dev device.Device, to device.Buffer, from []byte) error {
 	return errors.Join(s.CopyIn(to.Ptr, from), s.Sync(context.Background()), s.Close())
 }
 
-// image is the memory of a table, read only by the description in layout.go.
+// image is a copy of a table's memory. Its methods share no code with the engines.
 type image struct {
 	geometry
 	conformance.Memory
@@ -95,10 +95,9 @@ type image struct {
 
 func (im image) slots() int { return int(im.lines+1) * lineBytes / im.Slot }
 
-// slot returns the key and the value of a slot.
 func (im *image) slot(i int) (key, val uint64) { return im.In(im.Mem, i) }
 
-// put writes a slot of a pair of 64-bit halves.
+// put stores a pair of 64-bit numbers in slot i.
 func (im image) put(i int, key, val uint64) {
 	b := im.Mem[i*im.Slot:]
 	binary.LittleEndian.PutUint64(b[8:], key)
@@ -111,7 +110,6 @@ func (im image) setCounters(live, used uint64) {
 	binary.LittleEndian.PutUint64(last[8:], used)
 }
 
-// home returns the sector where the path of a key begins.
 func (im image) home(extra bool, key uint64) uint32 {
 	switch {
 	case extra:
@@ -137,7 +135,6 @@ func (im image) path(extra bool, key uint64) func(yield func(int) bool) {
 	}
 }
 
-// pathSectors returns the length of a path.
 func (im image) pathSectors(extra bool) uint32 {
 	if extra {
 		return lineSectors
@@ -145,7 +142,7 @@ func (im image) pathSectors(extra bool) uint32 {
 	return min(im.lines, maxPath) * lineSectors
 }
 
-// sector returns the sector at a step of the path that begins at home.
+// sector returns the index of sector number step on the path that begins at home.
 func (im image) sector(extra bool, home, step uint32) uint32 {
 	line, x := home/lineSectors, step%lineSectors
 	if !extra {
@@ -154,15 +151,14 @@ func (im image) sector(extra bool, home, step uint32) uint32 {
 	return line*lineSectors + (home%lineSectors ^ x)
 }
 
-// check reports the first violation:
+// check returns an error unless all of these conditions hold:
 //
-//   - no slot is pending while nothing runs,
-//   - a search for each key finds it, in one slot only,
-//   - the extra line holds only the stored forms of sentinels,
-//   - no bits beyond the widths of keys and values are set,
-//   - the counters equal the number of live and of used slots,
-//   - if deletion keeps slots for their keys, a dead slot's key is on its path and in no other
-//     slot.
+//   - No slot is pending.
+//   - A search for each key finds it, in one slot only.
+//   - The extra line holds only the stored forms of sentinels.
+//   - No bits beyond the widths of keys and values are set.
+//   - The counters equal the numbers of live and of used slots.
+//   - If keep is set, a dead slot lies on the path of its key, and no other slot holds that key.
 func (im image) check(keep bool) error {
 	var live, used uint64
 	empty, dead, pending := im.Sentinel(cpu.Empty), im.Sentinel(cpu.Dead), im.Sentinel(cpu.Pending)
@@ -197,9 +193,9 @@ func (im image) check(keep bool) error {
 	return im.CheckCounters(live, used)
 }
 
-// checkUnique follows the path of a key to its end: slot is on it, and no other slot before the
-// first empty one is the key's. If a key has two slots, the check of the later one fails, and so
-// does that of a slot beyond an empty one.
+// checkUnique walks the path of a key. The given slot must be on the path, and no earlier slot may
+// hold the key. If a key has two slots, the check of the later slot fails. The check of a slot
+// after an empty slot fails, too.
 func (im *image) checkUnique(extra bool, key uint64, slot int) error {
 	seen, home, per := false, im.home(extra, key), sectorBytes/im.Slot
 	empty, dead, pairs := im.Sentinel(cpu.Empty), im.Sentinel(cpu.Dead), im.Val != 0
@@ -210,7 +206,7 @@ func (im *image) checkUnique(extra bool, key uint64, slot int) error {
 			case i == slot:
 				seen = true
 				if k == key {
-					return nil // later slots fail their own check
+					return nil // the checks of later slots would fail
 				}
 			case k == empty:
 				if seen {

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// fixedOn makes maps of fixed size on a device.
+// fixedOn returns a maker of maps with a fixed size on dev.
 func fixedOn(dev device.Device, opts linear.Options) conformance.FixedMaker {
 	return func(t testing.TB, c conformance.FixedCase) conformance.AnyMap[uint64, uint64] {
 		t.Helper()
@@ -23,17 +23,17 @@ func fixedOn(dev device.Device, opts linear.Options) conformance.FixedMaker {
 	}
 }
 
-// Every map of fixed size takes the keys that Capacity promises.
+// Every map of fixed size must take Capacity keys.
 func TestFixedTakesCapacity(t *testing.T) {
 	conformance.SkipRaced(t, "is about room")
 	open := fixedOn(devicetest.OpenCPU(t, 2), linear.Options{})
 	conformance.FixedHoldsCapacity(t, open, []float64{.5, .9, .97, 1}, 1, 2, 3, 7, 16, 40, 100, 1000, 10_000, 100_000)
-	if !testing.Short() { // with the least spare capacity, and by default
+	if !testing.Short() { // the largest load, and the default load
 		conformance.FixedHoldsCapacity(t, open, []float64{1}, 1_000_000)
 	}
 }
 
-// A full map is detected: refusing keys takes no search that grows with the map.
+// A full map must reject keys in a time that does not grow with the map.
 func TestFixedRefusesQuickly(t *testing.T) {
 	conformance.SkipRaced(t, "is about time")
 	conformance.FixedRefusesQuickly(t, fixedOn(devicetest.OpenCPU(t, 2), linear.Options{}), 400, 1000, 100_000)
@@ -44,7 +44,7 @@ func TestFixedMeetsDeadline(t *testing.T) {
 	conformance.FixedMeetsDeadline(t, fixedOn(devicetest.OpenCPU(t, 2), linear.Options{}), 1<<18, 1)
 }
 
-// A map that has become almost empty shrinks.
+// A map that has become almost empty must shrink.
 func TestShrinks(t *testing.T) {
 	m := conformance.Open(t, linear.New[uint64, uint64], devicetest.OpenCPU(t, 2), nil)
 	conformance.Shrinks(t, m, func() int { return conformance.StatsOf(t, m).Bytes })

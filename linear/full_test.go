@@ -16,8 +16,8 @@ import (
 
 var schemes = map[string]linear.Tombstones{"keep": linear.Keep, "reuse": linear.Reuse}
 
-// A fixed map takes Capacity keys, then all its slots; a table that is not small keeps one in 16
-// free. Keys beyond them return ErrFull, keys within them are present.
+// A fixed map must take Capacity keys, and then fill all its slots; a table that is not small keeps
+// one slot in 16 free. Further keys must return ErrFull.
 func TestFixedMapTakesItsSlots(t *testing.T) {
 	dev := devicetest.Open(t)
 	if _, host := dev.(device.Host); !host {
@@ -56,7 +56,8 @@ func TestFixedMapTakesItsSlots(t *testing.T) {
 	}
 }
 
-// In a full table, updates work, absent keys are found absent, and each delete frees one slot.
+// testFullTable checks a full table: updates must work, absent keys must not be found, and each
+// delete must free one slot.
 func testFullTable(t *testing.T, m *linear.Map[uint64, uint64], present []uint64) {
 	doubled := make([]uint64, len(present))
 	for i, k := range present {
@@ -99,7 +100,7 @@ func testFullTable(t *testing.T, m *linear.Map[uint64, uint64], present []uint64
 	conformance.WantPairs(t, m, present)
 }
 
-// Sync reports once that batches on the device overflowed.
+// Sync must report exactly once that batches in device memory overflowed.
 func TestSyncReportsFull(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
@@ -109,11 +110,11 @@ func TestSyncReportsFull(t *testing.T) {
 	}
 }
 
-// An operation that fails has no answer and uses up no id.
+// An operation that fails must have no answer and use no id.
 func TestAnswersWhenFull(t *testing.T) {
 	devices := map[string]device.Device{"": devicetest.Open(t)}
 	for _, arch := range []int{80, 90} {
-		if !testing.Short() { // it interprets kernels
+		if !testing.Short() { // interprets kernels
 			devices[fmt.Sprintf("sm_%d", arch)] = devicetest.OpenSim(t, &sim.Options{Arch: arch})
 		}
 	}
@@ -127,7 +128,7 @@ func TestAnswersWhenFull(t *testing.T) {
 	}
 }
 
-// The smallest table: one line.
+// The smallest table has one line.
 func TestFixedMapOfOneKey(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := conformance.Open(t, linear.New[uint32, uint32], dev, &linear.Options{Capacity: 1, Fixed: true})
@@ -136,15 +137,15 @@ func TestFixedMapOfOneKey(t *testing.T) {
 	if slots := conformance.StatsOf(t, m).Slots; n != slots || !errors.Is(err, weft.ErrFull) {
 		t.Fatalf("Put of 100 keys in %d slots: %d, %v", slots, n, err)
 	}
-	// Keys that look like sentinels have a line of their own.
+	// Keys that look like sentinels are stored in an extra line.
 	odd := []uint32{^uint32(0), ^uint32(1), ^uint32(2)}
 	if n, err := m.Put(t.Context(), odd, odd); n != 3 || err != nil {
 		t.Fatalf("Put of the three largest keys: %d, %v", n, err)
 	}
 }
 
-// A value that is dropped at first, and stored once the dead slots are dropped, is that of its
-// operation.
+// If an insertion overflows at first and succeeds after dead slots are dropped, the stored value
+// must be its own.
 func TestApplyOnFullMap(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
@@ -159,7 +160,7 @@ func TestApplyOnFullMap(t *testing.T) {
 	var ops []weft.Op[uint64, uint64]
 	for i, k := range fresh {
 		ops = append(ops,
-			// A Put or a PutNew.
+			// alternately Put and PutNew
 			weft.Op[uint64, uint64]{Kind: weft.OpPut + weft.OpKind(i%2), Key: k, Value: k},
 			weft.Op[uint64, uint64]{Kind: weft.OpGet, Key: keys[32+i]})
 	}
@@ -179,7 +180,7 @@ func TestApplyOnFullMap(t *testing.T) {
 	conformance.WantPairs(t, m, append(fresh, keys[32:]...))
 }
 
-// The same for a batch on the device, with outputs in place of the values.
+// The same must hold for a batch in device memory, where outputs overwrite values.
 func TestApplyOnDeviceOnFullMap(t *testing.T) {
 	for _, within := range []bool{false, true} {
 		t.Run(fmt.Sprintf("device, within %v", within), func(t *testing.T) { applyOnFullMap(t, devicetest.Open(t), within) })
@@ -202,9 +203,9 @@ func applyOnFullMap(t *testing.T, dev device.Device, within bool) {
 	fresh := conformance.Sequence[uint64](1000, 32)
 	kinds := make([]weft.OpKind, len(fresh))
 	for i := range kinds {
-		kinds[i] = weft.OpPut + weft.OpKind(i%2) // or PutNew
+		kinds[i] = weft.OpPut + weft.OpKind(i%2) // alternately Put and PutNew
 	}
-	if within { // the batch itself frees the slots
+	if within { // the batch itself frees slots
 		fresh = append(fresh, keys[:32]...)
 		kinds = append(kinds, slices.Repeat([]weft.OpKind{weft.OpDelete}, 32)...)
 	}
@@ -215,8 +216,8 @@ func applyOnFullMap(t *testing.T, dev device.Device, within bool) {
 	conformance.WantPairs(t, m, append(fresh[:32:32], keys[32:]...))
 }
 
-// ErrFull reports that some operations found no slot. All others have run, also later ones in a
-// batch of many pieces.
+// Despite ErrFull, all operations that find a slot must have run, also in later pieces of the
+// batch.
 func TestErrFullEndsNothing(t *testing.T) {
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind != device.CPU && dev.Properties().Kind != device.CUDA {
@@ -243,7 +244,7 @@ func TestErrFullEndsNothing(t *testing.T) {
 	}
 }
 
-// Lookups and deletes in a mixed batch never grow a table.
+// Lookups and deletes in a mixed batch must not grow a table.
 func TestLookupsMakeNothingGrow(t *testing.T) {
 	for _, dev := range []device.Device{devicetest.Open(t), devicetest.OpenSim(t, nil)} {
 		m := conformance.Open(t, linear.New[uint32, uint32], dev, nil)
@@ -251,7 +252,7 @@ func TestLookupsMakeNothingGrow(t *testing.T) {
 	}
 }
 
-// Whenever a context ends, a call finishes what it has begun.
+// Whenever the context ends, a call must finish the work that it has begun.
 func TestCancelledAtAnyLook(t *testing.T) {
 	for _, dev := range []device.Device{devicetest.OpenCPU(t, 2), devicetest.OpenSim(t, nil)} {
 		conformance.InterruptMaintenance(t, dev, conformance.MapOf(linear.New[uint32, uint32], &linear.Options{Seed: 1}))

@@ -13,8 +13,9 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Blocks gather rows of few keys before the table sees them: by atomics, and floats by
-// compare-and-swap. They also unite what mixed batches combine.
+// If rows have few distinct keys, blocks must gather them before they access the table, with
+// atomics or, for floats, with compare-and-swap. They must also combine equal keys of mixed
+// batches.
 func TestReduceGathers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -25,7 +26,7 @@ func TestReduceGathers(t *testing.T) {
 			t.Parallel()
 			dev := devicetest.OpenSim(t, &sim.Options{Arch: arch})
 			conformance.GatherFewKeys(t, dev, conformance.MapOf(linear.New[uint32, uint64], nil))
-			if arch == 90 { // TestSameKernels
+			if arch == 90 { // see TestSameKernels
 				conformance.GatherFewKeys(t, dev, conformance.MapOf(linear.New[uint32, int32], nil))
 				conformance.GatherFewKeys(t, dev, conformance.MapOf(linear.New[uint32, float32], nil))
 				conformance.GatherTwice(t, dev, conformance.MapOf(linear.New[uint32, int32], nil))
@@ -37,8 +38,8 @@ func TestReduceGathers(t *testing.T) {
 	}
 }
 
-// No values are lost where rows are gathered and operations united. All structures share these
-// headers.
+// Mutants must be detected that lose values when rows are gathered or operations combined. All
+// structures share these headers.
 func TestReduceMutantsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -9,7 +9,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Batches looked up in several chunks: keys inserted with one chunk are present in the next.
+// If a batch is looked up in several chunks, keys inserted with one chunk must be present in the
+// next.
 func TestGetOrPutAndAssignInChunks(t *testing.T) {
 	conformance.SkipRaced(t, "chunks follow each other")
 	const n, different = 2*core.ChunkOps + 1000, core.ChunkOps * 3 / 2

@@ -16,30 +16,28 @@ import (
 
 // Tuning of the launches.
 const (
-	// From these loads on, kernels read whole lines instead of sectors (tuning.cuh). Below, most
-	// keys lie in their home sector and a wider read costs more than it saves. A sector has two
-	// slots of 16 bytes, or four or more of 8 bytes and less.
+	// Kernels read whole lines instead of sectors if the load exceeds these limits (tuning.cuh). At
+	// lower loads most keys lie in their home sector, so that a wider read costs more than it
+	// saves. A sector has two slots of 16 bytes, or at least four smaller slots.
 	wideGet16, wideGet8 = 0.55, 0.7
 	wideChange          = 0.5
 
 	narrowLanes, wideLanes = 2, 4 // tuning.cuh
 	warpThreads            = 32
 
-	// Blocks per multiprocessor that stride over a batch (tuning.cuh).
+	// Blocks per multiprocessor that process a batch with a stride (tuning.cuh).
 	getCachedBlocks, changeCachedBlocks = 4, 4
 )
 
-// gpuEngine runs the kernels of linear.cu.
 type gpuEngine struct {
 	gpu.Engine
 	kernel kernels
 
-	// borders holds the borders of the segments: the memory that a rehash in place of a fixed table
-	// needs.
+	// borders holds the borders of the segments. A rehash in place needs this memory.
 	borders device.Slice[uint32]
 }
 
-// kernels holds the entry points for one pair of widths: what the structure adds to its engine.
+// kernels holds the kernels for one pair of widths. It implements [gpu.Structure].
 type kernels struct {
 	engine *gpu.Engine
 	widths batch.Widths
@@ -48,11 +46,11 @@ type kernels struct {
 	change, changeWide, changeCached device.Kernel
 	rehash, borders, inPlace         device.Kernel
 	export, probe                    device.Kernel
-	mixed                            [2]gpu.MixedKernels // by sectors, by lines
+	mixed                            [2]gpu.MixedKernels // reading sectors, reading lines
 
-	// wideGet and wideChange are the loads from which on whole lines are read.
+	// wideGet and wideChange are the loads above which kernels read whole lines.
 	wideGet, wideChange float64
-	// segments is the number of segments per launch of a rehash in place.
+	// segments is the number of segments per launch in a rehash in place.
 	segments uint32
 }
 
@@ -112,18 +110,18 @@ func slots(p core.Parts, w batch.Widths) int {
 	return int(p.(*generation).lines) * lineBytes / w.Slot
 }
 
-// loadFactor returns the share of slots in use, or more if changes have been submitted since the
-// last count.
+// loadFactor returns the fraction of slots in use, or an upper bound if changes have been submitted
+// since the last count.
 func (k *kernels) loadFactor(p core.Parts) float64 {
 	return float64(k.engine.Used()) / float64(slots(p, k.widths))
 }
 
-// cached reports whether a table fits in the L2 cache, so that lanes try alone first.
+// cached reports whether a table fits in the L2 cache. If so, each lane first works alone.
 func (k *kernels) cached(p core.Parts) bool {
 	return p.(*generation).Memory().Bytes() <= k.engine.Dev.Properties().L2
 }
 
-// Lookup implements [gpu.Structure], as do the methods that follow.
+// Lookup implements [gpu.Structure].
 func (k *kernels) Lookup(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	kernel, lanes := k.get, narrowLanes
 	if k.loadFactor(p) > k.wideGet {
@@ -136,17 +134,18 @@ func (k *kernels) Lookup(s *device.Stream, p core.Parts, b *batch.Batch, hits de
 	return device.Launch(s, kernel, grid, gpu.Block, &getParams{table: refOf(p), lookup: lookup})
 }
 
-// Change launches a change.
+// Change implements [gpu.Structure].
 func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
 	params := changeParams{table: refOf(p), changes: c.Args}
 	limit := k.wideChange
 	if c.Combines() && !c.Reduces() {
-		// Most operations of most mixed batches are lookups, and are not new pairs.
+		// In most mixed batches, most operations are lookups or find their key.
 		limit = k.wideGet
 	}
 	cached, wide := k.cached(p), k.loadFactor(p) > limit
 	if cached {
-		wide = true // for mixed batches: operations that lanes do not finish lie far from home
+		// for mixed batches, because operations that lanes cannot finish alone lie far from home
+		wide = true
 		params.changes.Flags |= gpu.Cached
 	}
 	change, grid := k.change, gpu.Grid(c.N)
@@ -161,7 +160,6 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 		func(k device.Kernel, grid device.Dim) error { return device.Launch(s, k, grid, gpu.Block, &params) })
 }
 
-// loadMixed loads the kernels of batches that mix operations or combine values.
 func (k *kernels) loadMixed(dev device.Device, wide bool) (_ *gpu.MixedKernels, err error) {
 	if k.mixed[1].Change == nil {
 		err = gpu.Load(dev, linearMixedImages[gpu.Variant(k.widths)],
@@ -173,13 +171,13 @@ func (k *kernels) loadMixed(dev device.Device, wide bool) (_ *gpu.MixedKernels, 
 	return &k.mixed[0], err
 }
 
-// Winners launches the kernel that resolves duplicates.
+// ResolveWinners implements [gpu.Structure].
 func (k *kernels) ResolveWinners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
 	return device.Launch(s, k.engine.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
 		&winnersParams{table: refOf(p), winners: *w})
 }
 
-// Export launches copying the live pairs of lines [lo,hi).
+// Export implements [gpu.Structure].
 func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
 	slots := int(hi-lo) * lineBytes / k.widths.Slot
 	return device.Launch(s, k.export, gpu.Wave(s.Device(), slots), gpu.Block, &exportParams{

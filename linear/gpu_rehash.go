@@ -10,10 +10,10 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Lengths of launches that work on whole tables. The context is checked between two of them. A
-// launch takes some 20 ms at most.
+// Maximum work per launch that processes a whole table. The context is checked between launches. A
+// launch takes at most some 20 ms.
 const (
-	rehashBytes     = 1 << 30 // of the old table
+	rehashBytes     = 1 << 30 // bytes of the old table
 	inPlaceSegments = 1 << 19
 )
 
@@ -31,8 +31,8 @@ func (e *gpuEngine) rehash(ctx context.Context, lines uint32, _ bool) error {
 	return err
 }
 
-// move copies the live pairs of one generation to an empty other. It gives up when one finds no
-// slot: others that crowd there would search a whole path each.
+// move copies the live pairs of one generation to another, empty one. It stops after a launch in
+// which a pair found no slot, because other pairs that crowd there would search a whole path each.
 func (e *gpuEngine) move(ctx context.Context, s *device.Stream, from, to *generation, dropped device.Ptr) error {
 	p := rehashParams{from: refOf(from), to: refOf(to), lost: dropped}
 	for lines := from.lines + 1; p.lo < lines; p.lo = p.hi {
@@ -60,8 +60,8 @@ func (e *gpuEngine) revert(to *core.Lease) error {
 	return e.RunSync(context.Background(), func(*device.Stream) error { return e.Leases.Revert(to) })
 }
 
-// rehashInPlace uses two kernels. The first finds the borders before anything changes, since a line
-// between two of them may get empty slots.
+// rehashInPlace uses two kernels. The first finds all borders before anything changes, since a line
+// between two borders may get empty slots.
 func (e *gpuEngine) rehashInPlace(ctx context.Context) (done bool, err error) {
 	g := e.Parts().(*generation)
 	if err := e.reserveBorders(g.geometry); err != nil {
@@ -71,7 +71,7 @@ func (e *gpuEngine) rehashInPlace(ctx context.Context) (done bool, err error) {
 		table: refOf(g), borders: e.borders.Ptr(), found: e.Word(gpu.WordResult), segments: uint32(g.segments()),
 	}
 	err = e.RunExclusive(ctx, func(s *device.Stream) error {
-		if e.Leases.Held() { // from here on no iteration can begin
+		if e.Leases.Held() { // no iteration can begin until f returns
 			return nil
 		}
 		if err := e.SetWord(s, gpu.WordResult, 0); err != nil {
@@ -91,8 +91,8 @@ func (e *gpuEngine) rehashInPlace(ctx context.Context) (done bool, err error) {
 	return done, err
 }
 
-// reserveBorders allocates memory for the borders of a table. New calls it for a fixed table, which
-// never grows.
+// reserveBorders allocates memory for the borders of a table. For a fixed table, which never grows,
+// newGPUEngine calls it once.
 func (e *gpuEngine) reserveBorders(g geometry) (err error) {
 	if e.borders.Len() >= g.segments() {
 		return nil
@@ -103,8 +103,9 @@ func (e *gpuEngine) reserveBorders(g geometry) (err error) {
 	return err
 }
 
-// launchSegments launches a kernel for all segments, a warp for each, some at a time. It checks the
-// context after each launch ends. The caller waits for the last one.
+// launchSegments launches a kernel for all segments, with one warp per segment, in several
+// launches. It waits for each launch except the last and checks the context between them. The
+// caller waits for the last launch.
 func (e *gpuEngine) launchSegments(ctx context.Context, k device.Kernel, p inPlaceParams) error {
 	for ; p.lo < p.segments; p.lo = p.hi {
 		if p.lo > 0 {

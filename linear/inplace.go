@@ -9,26 +9,28 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Rehash in place. A border is a line with an empty slot. No path crosses it, since it would have
-// ended there. So the lines after one border, up to and including the next, hold all pairs with
-// homes there, and such a run is rehashed by itself. In each run, one line after the other is
-// copied and emptied, and its live pairs go to the first empty slots of their paths.
+// Rehash in place. A border is a line with an empty slot. No path crosses a border, since it would
+// have ended there. So the lines after one border, up to and including the next border, hold all
+// pairs with homes in these lines. Such a run of lines is rehashed separately. In each run, one
+// line after the other is copied and emptied, and its live pairs go to the first empty slots of
+// their paths.
 //
-// Each pair then lies in its line or in an earlier one. Let x be the line and h the line of a
-// pair's home. Assume that no line from h to x has an empty slot when the pair is moved. Let g be
-// the first line of the longest stretch of such lines that ends with x. Every pair in g to x now
-// has its home there: from before g, it would have crossed a line with an empty slot, or the
-// border. It also lay there before, since pairs have come only from lines up to x. But the pair
-// being moved lay there too. So these lines held more pairs than they have slots, a contradiction.
-// Hence every pair finds a slot, on no longer a path than before, and stays within the run. Later
-// lines are not in the way, and the pairs of one line may move in any order, or all at once.
+// Each pair then lies in its line or in an earlier line. Proof: let x be the line and h the line of
+// the pair's home. Assume that no line from h to x has an empty slot when the pair is moved.
+// Consider the longest stretch of lines without an empty slot that ends with x, and let g be its
+// first line. Every pair in g to x now has its home there: from a home before g, its path would
+// have crossed a line with an empty slot, or the border. The pair also lay there before, since only
+// pairs from lines up to x have moved. But the pair being moved lay there, too. So these lines held
+// more pairs than they have slots, a contradiction. Hence every pair finds a slot, on a path that
+// is no longer than before, and stays within the run. Later lines do not matter, and the pairs of
+// one line may move in any order, or all at once.
 //
-// At the end of a run no empty slot precedes a pair on its path. The slots that the pair passed
-// were taken, and only the line being rehashed loses any. Runs with only live or empty slots stay
-// as they are, and so do the lines before the first dead slot of a run. Extra memory is one line
-// per core; on a GPU it is a word per segment, 1/512 of the table.
+// At the end of a run no empty slot precedes a pair on its path. The slots before the pair were
+// taken, and only the line being rehashed loses pairs. Runs without dead slots stay as they are,
+// and so do the lines before the first dead slot of a run. The extra memory is one line per core.
+// On a GPU it is one word per segment, 1/512 of the table.
 
-// rehashInPlace deals out the runs to the cores.
+// rehashInPlace implements engine. The cores share the runs.
 func (e *cpuEngine[K, SK, V, SV]) rehashInPlace(ctx context.Context) (bool, error) {
 	if e.Leases.Held() {
 		return false, nil
@@ -52,7 +54,7 @@ func (e *cpuEngine[K, SK, V, SV]) rehashInPlace(ctx context.Context) (bool, erro
 	return ctx.Err() == nil, ctx.Err()
 }
 
-// borders returns the first border of each of parts parts of the table.
+// borders divides the table into parts and returns the first border in each part.
 func (t *cpuTable[K, V]) borders(parts int) []uint32 {
 	var found []uint32
 	part := (t.lines-1)/uint32(parts) + 1
@@ -60,25 +62,26 @@ func (t *cpuTable[K, V]) borders(parts int) []uint32 {
 		slots := t.line(line)
 		if _, border := countDead(slots); border {
 			found = append(found, line)
-			line += part - 1 - line%part // to the end of its part
+			line += part - 1 - line%part // skip the rest of the part
 		}
 	}
 	return found
 }
 
-// linesPerCheck is the number of lines rehashed in place between two checks of the context: a
-// fraction of a millisecond's work.
+// linesPerCheck is the number of lines rehashed in place between two checks of the context. They
+// take a fraction of a millisecond.
 const linesPerCheck = 1 << 11
 
-// rehashInPlace rehashes the n lines after a border, the last of them a border too, and returns the
-// number of dead slots dropped. When ctx ends, it stops at a border. It finds slots by bit masks,
-// since a core mispredicts most of these jumps. In a table of 2 million pairs with 0.05 dead slots
-// it takes a third of the time that it takes with searches.
+// rehashInPlace rehashes the n lines after a border and returns the number of dead slots dropped.
+// The last of these lines is a border, too. If ctx ends, it stops at a border. It finds slots with
+// bit masks, since a core mispredicts most jumps of a search. For a table of 2 million pairs with
+// 0.05 dead slots, it takes a third of the time that searches take.
 func (t *cpuTable[K, V]) rehashInPlace(ctx context.Context, border, n uint32) (dropped uint64) {
 	var newLine [lineBytes / 4]cpu.Slot[K, V]
 	per := t.perSector()
 	line, nextCheck := border, linesPerCheck
-	// Since the last border: whether a slot has become empty, and the last line with such a slot.
+	// dirty: the run has had a dead slot. lastHole: the last line of the run that got an empty
+	// slot.
 	dirty, lastHole := false, 0
 	for at := 1; at <= int(n); at++ {
 		if line++; line == t.lines {
@@ -112,7 +115,7 @@ func (t *cpuTable[K, V]) rehashInPlace(ctx context.Context, border, n uint32) (d
 		if !border {
 			continue
 		}
-		// No later line has pairs with homes here or before.
+		// No later line holds pairs with homes up to this line.
 		if dirty, lastHole = false, 0; at >= nextCheck {
 			if nextCheck += linesPerCheck; ctx.Err() != nil {
 				break
@@ -122,7 +125,7 @@ func (t *cpuTable[K, V]) rehashInPlace(ctx context.Context, border, n uint32) (d
 	return dropped
 }
 
-// countDead counts the dead slots of a line and reports whether it is a border.
+// countDead counts the dead slots of a line. border reports whether the line has an empty slot.
 func countDead[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (dead uint32, border bool) {
 	var empty uint32
 	for i := range slots {
@@ -139,7 +142,6 @@ func countDead[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (dead uint32, borde
 	return dead, empty != 0
 }
 
-// liveMask returns a bit mask of the live slots of a line.
 func liveMask[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (live uint32) {
 	for i := range slots {
 		var l uint32
@@ -151,8 +153,9 @@ func liveMask[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (live uint32) {
 	return live
 }
 
-// firstFree returns the first slot on a path among those of a line with their bit set in free. The
-// path begins in the given sector of this line or in an earlier line; a sector has per slots.
+// firstFree returns the index of the slot that comes first on a path, among the slots of a line
+// that are set in free. The path begins in the given sector of this line or of an earlier line. A
+// sector has per slots.
 func firstFree(free, sector, per uint32) uint32 {
 	var onPath uint32
 	for o := range uint32(lineSectors) {
@@ -162,8 +165,8 @@ func firstFree(free, sector, per uint32) uint32 {
 	return (i/per^sector)*per + i%per
 }
 
-// tryInsertBefore puts a pair into the first empty slot in the first lines lines of its path. It
-// reports false if they have none.
+// tryInsertBefore stores a pair in the first empty slot within the first lines of its path. It
+// returns false if none is empty.
 func (t *cpuTable[K, V]) tryInsertBefore(lines, home uint32, pair *cpu.Slot[K, V]) bool {
 	for o := range lines * lineSectors {
 		slots := t.sector(t.pathSector(home, o))
@@ -177,8 +180,8 @@ func (t *cpuTable[K, V]) tryInsertBefore(lines, home uint32, pair *cpu.Slot[K, V
 	return false
 }
 
-// cleanExtra drops the dead slots of the extra line, where all paths are the same, and returns
-// their number.
+// cleanExtra drops the dead slots of the extra line and returns their number. All paths in that
+// line are equal, so it moves the pairs together.
 func (t *cpuTable[K, V]) cleanExtra() (dropped uint64) {
 	var newLine [lineBytes / 4]cpu.Slot[K, V]
 	wipeLine(&newLine[0])
@@ -193,7 +196,6 @@ func (t *cpuTable[K, V]) cleanExtra() (dropped uint64) {
 	return uint64(dead)
 }
 
-// wipeLine empties the line that begins with first.
 func wipeLine[K cpu.Key, V cpu.Val](first *cpu.Slot[K, V]) {
 	words := (*[lineBytes / 8]uint64)(unsafe.Pointer(first))
 	for i := range words {

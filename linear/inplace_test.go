@@ -20,7 +20,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// tableWithTombstones makes a table of a few lines and fills and empties it at random. In some
+// tableWithTombstones makes a table of a few lines, and inserts and deletes random keys. In some
 // tables keys crowd at the end, so that their paths wrap around.
 func tableWithTombstones[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, seed uint64) *modelTest[K, V] {
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -48,7 +48,7 @@ func tableWithTombstones[K, V uint32 | uint64](t testing.TB, dev device.Device, 
 	return s
 }
 
-// changeKeys runs a batch on different keys, then applies it to the model.
+// changeKeys runs a batch on distinct keys on the table and on the model.
 func (s *modelTest[K, V]) changeKeys(kind weft.OpKind, keys []K) {
 	s.Helper()
 	vals := make([]V, len(keys))
@@ -74,7 +74,7 @@ func (s *modelTest[K, V]) changeKeys(kind weft.OpKind, keys []K) {
 	}
 }
 
-// holds compares the table with its model: by lookups, by export and by its memory.
+// holds compares the table with its model: by lookups, by exports and by its memory.
 func (s *modelTest[K, V]) holds() {
 	s.Helper()
 	keys := slices.Collect(maps.Keys(s.model))
@@ -90,7 +90,6 @@ func (s *modelTest[K, V]) holds() {
 	}
 }
 
-// homeLine returns the line where the path of a key begins.
 func (im image) homeLine(key uint64) uint32 {
 	for i := range im.path(false, key) {
 		return uint32(i * im.Slot / lineBytes)
@@ -98,7 +97,7 @@ func (im image) homeLine(key uint64) uint32 {
 	return 0
 }
 
-// distances returns how many lines each key lies after its home.
+// distances returns the number of lines from each key's home line to the key.
 func (im image) distances() map[uint64]uint32 {
 	d := map[uint64]uint32{}
 	for i := range int(im.lines) * lineBytes / im.Slot {
@@ -109,8 +108,8 @@ func (im image) distances() map[uint64]uint32 {
 	return d
 }
 
-// For any table, a rehash in place keeps all pairs, drops all dead slots (on a GPU except those of
-// the extra line), keeps the layout valid, and makes no path longer.
+// A rehash in place must keep all pairs and drop all dead slots (on a GPU except in the extra
+// line). The layout must be valid afterward, and no path may get longer.
 func TestRehashInPlace(t *testing.T) {
 	dev := devicetest.Open(t)
 	seeds := uint64(20)
@@ -148,7 +147,7 @@ func rehashInPlace[K, V uint32 | uint64](t *testing.T, dev device.Device, set bo
 	}
 }
 
-// The cores work independently, so their number makes no difference.
+// The number of cores must not affect the result, because the cores work independently.
 func TestRehashInPlaceOnAnyCores(t *testing.T) {
 	for seed := range uint64(50) {
 		var first []byte
@@ -168,7 +167,6 @@ func TestRehashInPlaceOnAnyCores(t *testing.T) {
 	}
 }
 
-// limitedContext is a context that ends after a number of checks.
 type limitedContext struct {
 	context.Context
 	looks atomic.Int32
@@ -187,7 +185,7 @@ func (e *limitedContext) Err() error {
 	return nil
 }
 
-// A cancelled rehash in place leaves the table as good as before, and the counters right.
+// A cancelled rehash in place must leave a valid table and correct counters.
 func TestRehashInPlaceCancelled(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	m, err := New[uint64, uint64](dev, &Options{Capacity: 100_000, Fixed: true, MaxLoad: .9})
@@ -228,8 +226,8 @@ func TestRehashInPlaceCancelled(t *testing.T) {
 	}
 }
 
-// An iteration keeps the memory that it reads: a fixed table is not rehashed in place before it
-// ends, and each key is seen once.
+// A fixed table must not be rehashed in place while an iteration reads it, and the iteration must
+// see each key once.
 func TestIterationPutsOffRehashInPlace(t *testing.T) {
 	dev := devicetest.Open(t)
 	m, err := New[uint64, uint64](dev, &Options{Capacity: 400, Fixed: true, Seed: 4})
@@ -277,7 +275,7 @@ func TestIterationPutsOffRehashInPlace(t *testing.T) {
 	}
 }
 
-// So does an iteration that begins after the rehash has been decided on.
+// The same must hold for an iteration that begins after the decision to rehash.
 func TestIterationBeginsBesideRehashInPlace(t *testing.T) {
 	s, err := sim.Open(nil)
 	if err != nil {
@@ -290,7 +288,7 @@ func TestIterationBeginsBesideRehashInPlace(t *testing.T) {
 	}
 	defer m.Close()
 	e := m.policy.engine.(*gpuEngine)
-	if err := e.borders.Free(); err != nil { // the rehash allocates them again
+	if err := e.borders.Free(); err != nil { // so that the rehash allocates them again
 		t.Fatal(err)
 	}
 	e.borders = device.Slice[uint32]{}
@@ -307,7 +305,7 @@ func TestIterationBeginsBesideRehashInPlace(t *testing.T) {
 	}
 }
 
-// allocates is a device that calls before ahead of each allocation.
+// allocates is a device that calls before prior to each allocation.
 type allocates struct {
 	device.Device
 	before func()

@@ -16,8 +16,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// modelTest is an engine of kernels next to a model of it. The keys of a set have values that are
-// never read.
+// modelTest is an engine of kernels together with a model. The keys of a set have values in the
+// model, which are not compared.
 type modelTest[K, V uint32 | uint64] struct {
 	testing.TB
 	engine engine
@@ -29,9 +29,9 @@ type modelTest[K, V uint32 | uint64] struct {
 	model  map[K]V
 }
 
-// KernelsAgainstModel runs every operation of an engine on small tables: in host memory and on the
-// device, in the launches for low and for high load, with columns left out, and with overflow. It
-// compares all results with a Go map. A set has bare keys.
+// KernelsAgainstModel runs every operation of an engine on small tables and compares all results
+// with a Go map. It uses host and device memory, the launches for low and for high load, batches
+// without optional columns, and batches that overflow.
 func KernelsAgainstModel[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, opts Options) {
 	s := newModelTest[K, V](t, dev, set, opts, 3)
 	defer s.close()
@@ -40,7 +40,7 @@ func KernelsAgainstModel[K, V uint32 | uint64](t testing.TB, dev device.Device, 
 		s.change(weft.OpPutNew, 40, 40)
 		s.mixed(60)
 		s.change(weft.OpDelete, 60, 60)
-		s.change(weft.OpPut, 270, 270) // more than the table holds
+		s.change(weft.OpPut, 270, 270) // more keys than the table holds
 		s.change(weft.OpDelete, 60, 60)
 		s.change(weft.OpPutNew, 270, 270)
 		s.rehash(1) // too small
@@ -53,14 +53,14 @@ func KernelsAgainstModel[K, V uint32 | uint64](t testing.TB, dev device.Device, 
 		s.check(false)
 		s.overlap(120)
 		for _, kind := range []weft.OpKind{weft.OpPut, weft.OpDelete, weft.OpPutNew} {
-			s.change(kind, 380, 60) // more than a block of them are duplicates
+			s.change(kind, 380, 60) // more duplicates than a block has threads
 		}
 		s.rehash(5)
 	}
 }
 
-// LargeTable is the same for a table with more lines than a path may have, and for lookups of more
-// keys than get a tile each.
+// LargeTable tests a table with more lines than a path, and lookups with more keys than can have a
+// tile each.
 func LargeTable[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool) {
 	s := newModelTest[K, V](t, dev, set, Options{}, maxPath+100)
 	defer s.close()
@@ -68,7 +68,7 @@ func LargeTable[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool)
 	s.change(weft.OpDelete, 40, 60)
 	s.change(weft.OpPutNew, 40, 60)
 	s.rehash(3)
-	for range 4 { // two ways, by sectors or by lines
+	for range 4 { // by sectors and by lines
 		keys, vals := s.draw(gpu.MaxTiledKeys+300, gpu.MaxTiledKeys+300)
 		for i, found := range s.lookUp(keys, vals) {
 			if v, there := s.model[keys[i]]; found != there || !set && vals[i] != v {
@@ -94,7 +94,7 @@ func newModelTest[K, V uint32 | uint64](t testing.TB, dev device.Device, set boo
 		t.Fatal(err)
 	}
 	p := &policy{opts: opts, widths: w, engine: e}
-	t.Cleanup(func() { // after close, also of a test that failed
+	t.Cleanup(func() { // runs after close, even if the test has failed
 		if _, err := leases.Close(); err != nil {
 			t.Error(err)
 		}
@@ -109,12 +109,12 @@ func (s *modelTest[K, V]) close() {
 	}
 }
 
-// draw makes up operations on `different` keys, some of them like sentinels.
+// draw returns a batch of n operations on `different` distinct keys. Some keys look like sentinels.
 func (s *modelTest[K, V]) draw(n, different int) (keys []K, vals []V) {
 	order := s.rng.Perm(different)
 	for i := range n {
 		k := s.rng.IntN(different)
-		if n == different { // each once
+		if n == different { // each key once
 			k = order[i]
 		}
 		keys, vals = append(keys, K(k-4)), append(vals, V(s.rng.Uint64()))
@@ -122,8 +122,8 @@ func (s *modelTest[K, V]) draw(n, different int) (keys []K, vals []V) {
 	return keys, vals
 }
 
-// change runs a batch of one kind. It has fewer keys than operations only where the engine promises
-// the outcome of batch order.
+// change runs a batch of one kind. The batch repeats keys only if the engine guarantees batch
+// order.
 func (s *modelTest[K, V]) change(kind weft.OpKind, n, different int) {
 	s.Helper()
 	if s.policy.widths.Val == 0 && kind == weft.OpPut {
@@ -136,7 +136,7 @@ func (s *modelTest[K, V]) change(kind weft.OpKind, n, different int) {
 	s.run(&batch.Batch{Kind: op.Kind(kind), Flags: s.policy.Flags(op.Kind(kind))}, nil, keys, vals)
 }
 
-// mixed runs a batch of all kinds with each key in one operation, so that its order does not
+// mixed runs a batch with all kinds of operations. Each key occurs once, so that the order does not
 // matter. Sets skip it.
 func (s *modelTest[K, V]) mixed(n int) {
 	if s.policy.widths.Val == 0 {
@@ -154,8 +154,8 @@ func (s *modelTest[K, V]) kinds(n int) []weft.OpKind {
 	return kinds
 }
 
-// overlap runs lookups on another stream during a change; they may see part of it. The simulator
-// checks that these unordered accesses are legal. The table must have free slots.
+// overlap runs lookups on another stream during a change. The lookups may see part of the change,
+// and the simulator checks that the unordered accesses are legal. The table must have free slots.
 func (s *modelTest[K, V]) overlap(n int) {
 	s.Helper()
 	keys, vals := s.draw(n, n)
@@ -192,7 +192,7 @@ func (s *modelTest[K, V]) overlap(n int) {
 	s.check(false)
 }
 
-// run runs a batch on the engine and on the model and compares the outcome.
+// run runs a batch on the engine and on the model and compares the results.
 func (s *modelTest[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals []V) {
 	s.Helper()
 	out, ok := make([]V, len(keys)), make([]bool, len(keys))
@@ -238,7 +238,6 @@ func (s *modelTest[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, val
 	s.check(len(full) > 0)
 }
 
-// apply runs an operation on the model.
 func (s *modelTest[K, V]) apply(kind weft.OpKind, k K, v V) (out V, ok bool) {
 	have, there := s.model[k]
 	switch kind {
@@ -257,8 +256,8 @@ func (s *modelTest[K, V]) apply(kind weft.OpKind, k K, v V) (out V, ok bool) {
 	return 0, there
 }
 
-// execute runs a batch from host memory or from the device. dropped is the number of operations
-// that found no slot. failed lists them, for batches from host memory only.
+// execute runs a batch in host or device memory. dropped is the number of operations that found no
+// slot. failed lists them for batches in host memory only.
 func (s *modelTest[K, V]) execute(b *batch.Batch) (failed []uint32, dropped int) {
 	s.Helper()
 	if s.rng.IntN(2) == 0 {
@@ -272,7 +271,7 @@ func (s *modelTest[K, V]) execute(b *batch.Batch) (failed []uint32, dropped int)
 		_, _, err := s.engine.Change(context.Background(), s.stream, b)
 		return err
 	})
-	if _, err := s.engine.ReadCounters(context.Background()); err != nil { // waits
+	if _, err := s.engine.ReadCounters(context.Background()); err != nil { // waits for the batch
 		s.Fatal(err)
 	}
 	dropped, err := s.engine.ReadDropped(context.Background())
@@ -282,13 +281,12 @@ func (s *modelTest[K, V]) execute(b *batch.Batch) (failed []uint32, dropped int)
 	return nil, dropped
 }
 
-// wide sets the load from which on whole lines are read.
 func (s *modelTest[K, V]) wide(load float64) {
 	k := &s.engine.(*gpuEngine).kernel
 	k.wideGet, k.wideChange = load, load
 }
 
-// onDevice moves a batch to the device, and its outputs back.
+// onDevice copies a batch to the device for the duration of do, and then copies its outputs back.
 func (s *modelTest[K, V]) onDevice(b *batch.Batch, do func() error) {
 	s.Helper()
 	var err error
@@ -318,7 +316,7 @@ func (s *modelTest[K, V]) onDevice(b *batch.Batch, do func() error) {
 	}
 }
 
-// lookUp looks keys up, from host memory or on the device.
+// lookUp looks keys up, in host or device memory.
 func (s *modelTest[K, V]) lookUp(keys []K, vals []V) (found []bool) {
 	s.Helper()
 	found = make([]bool, len(keys))
@@ -349,8 +347,8 @@ func (s *modelTest[K, V]) lookUp(keys []K, vals []V) (found []bool) {
 	return found
 }
 
-// check compares lookups, iteration and the statistics with the model. If an operation found no
-// slot, the table must be full.
+// check compares lookups, an iteration and the statistics with the model. full means that an
+// operation found no slot; then the table must be full.
 func (s *modelTest[K, V]) check(full bool) {
 	s.Helper()
 	keys, _ := s.draw(140, 140)
@@ -391,7 +389,6 @@ func (s *modelTest[K, V]) check(full bool) {
 	}
 }
 
-// image returns the memory in use.
 func (s *modelTest[K, V]) image() image {
 	s.Helper()
 	t := &table{core.New(core.Config{Device: s.dev, Widths: s.policy.widths, Engine: s.engine, Leases: s.leases}), s.policy}
@@ -402,7 +399,6 @@ func (s *modelTest[K, V]) image() image {
 	return im
 }
 
-// sentinels returns the number of keys that live in the extra line.
 func (s *modelTest[K, V]) sentinels() (n int) {
 	bits := conformance.Slots{Widths: s.policy.widths}.KeyBits()
 	for k := range s.model {
@@ -413,7 +409,7 @@ func (s *modelTest[K, V]) sentinels() (n int) {
 	return n
 }
 
-// content compares exports with the model, a few lines at a time or all at once.
+// content compares exports with the model, for a few lines at a time and for all lines.
 func (s *modelTest[K, V]) content() {
 	s.Helper()
 	lease := s.leases.Current()
@@ -443,8 +439,8 @@ func (s *modelTest[K, V]) content() {
 	}
 }
 
-// rehash moves to another number of lines. If they are too few, it checks for the error and for an
-// unchanged table.
+// rehash rehashes to a number of lines. If these are too few, it requires an error and an unchanged
+// table.
 func (s *modelTest[K, V]) rehash(lines uint32) {
 	s.Helper()
 	before := s.engine.geometry()
@@ -460,7 +456,7 @@ func (s *modelTest[K, V]) rehash(lines uint32) {
 	s.check(false)
 }
 
-// rehashInPlace drops all dead slots, unless no slot is empty.
+// rehashInPlace requires a rehash in place to drop all dead slots, unless no slot is empty.
 func (s *modelTest[K, V]) rehashInPlace() {
 	s.Helper()
 	before, err := s.engine.ReadCounters(context.Background())
@@ -477,8 +473,8 @@ func (s *modelTest[K, V]) rehashInPlace() {
 	}
 }
 
-// nDead returns how many dead slots a rehash in place may leave: on a GPU those of the extra
-// line.
+// nDead returns the maximum number of dead slots after a rehash in place. On a GPU, dead slots of
+// the extra line stay.
 func (s *modelTest[K, V]) nDead() uint64 {
 	if _, ok := s.engine.(*gpuEngine); ok {
 		return lastSentinel + 1

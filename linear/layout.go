@@ -9,43 +9,47 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// The memory is that of [core.Lines], the same on every device (twin: layout.cuh). A sector is the
-// least that a GPU fetches. A slot holds a key and its value in one word, so that one
-// compare-and-swap publishes both: 8 bytes for 32-bit keys with 32-bit values, 16 bytes for pairs
-// with a 64-bit part, and just the key in a set.
+// The memory is a [core.Lines], with the same layout on every device. Twin: layout.cuh. A sector is
+// the smallest unit that a GPU fetches. A slot holds a key and its value in one word, so that one
+// compare-and-swap publishes both. It has 8 bytes for 32-bit keys with 32-bit values, 16 bytes for
+// pairs with a 64-bit part, and in a set the size of the key.
 const (
 	lineBytes   = core.LineBytes
 	sectorShift = 5
 	sectorBytes = 1 << sectorShift
 	lineSectors = lineBytes / sectorBytes
 
-	// maxLines keeps the index of a sector below 1<<32 in the kernels' 32-bit arithmetic: 128 GiB.
+	// maxLines is the maximum number of lines, 128 GiB. It keeps sector indexes below 1<<32,
+	// because kernels compute them with 32 bits.
 	maxLines = 1<<30 - 2
 
-	// maxPath bounds every search, in lines. In a table as full as maxKeys allows, fewer than one
-	// path in 10¹⁴ is longer: at a load a, a path exceeds n slots with probability exp(-n(a-1-ln
-	// a)). An operation with a path that long reports that the table is full.
+	// maxPath is the maximum length of a path in lines. In a table as full as maxKeys permits,
+	// fewer than one path in 10¹⁴ would be longer: at load a, a path exceeds n slots with
+	// probability exp(-n(a-1-ln a)). If an operation finds no slot on a path of that length, it
+	// reports a full table.
 	maxPath = 4096
 
-	// smallLines is the size up to which a table may be full to the last slot, since a search of
-	// all of it is short.
+	// smallLines is the maximum size of a table that may be full to the last slot. A search of such
+	// a table is short.
 	smallLines = 32
 )
 
-// freeDivisor returns n such that one slot in n stays free beyond a small table: 16 for slots of 16
-// bytes, 32 for smaller ones. A path of maxPath lines has more of the smaller ones.
+// freeDivisor returns n if one slot in n must stay free beyond a small table. n is 16 for slots of
+// 16 bytes and 32 for smaller slots, because a path of maxPath lines has more of the smaller slots.
 func freeDivisor(perLine int) int { return min(2*perLine, 32) }
 
-// maxKeys returns the capacity of a table with perLine slots in each line.
+// maxKeys returns the maximum number of keys in a table with perLine slots per line.
 func maxKeys(lines uint32, perLine int) int { return usableSlots(lines, perLine, freeDivisor(perLine)) }
 
-// maxUsed returns the number of live and dead slots that a table of fixed size may have. Half of
-// what maxKeys leaves free is for dead slots, so that many accumulate before a rehash drops them.
+// maxUsed returns the maximum number of live and dead slots in a table of fixed size. Of the slots
+// that maxKeys leaves free, half may be dead, so that many dead slots accumulate before a rehash
+// must drop them.
 func maxUsed(lines uint32, perLine int) int {
 	return usableSlots(lines, perLine, 2*freeDivisor(perLine))
 }
 
-// usableSlots returns the number of slots less one in divisor of those beyond a small table.
+// usableSlots returns the number of slots that may be used. Beyond the first smallLines lines, one
+// slot in divisor must stay free.
 func usableSlots(lines uint32, perLine, divisor int) int {
 	n := int(lines) * perLine
 	if lines <= smallLines {
@@ -54,44 +58,41 @@ func usableSlots(lines uint32, perLine, divisor int) int {
 	return n - (int(lines-smallLines)*perLine+divisor-1)/divisor
 }
 
-// lastSentinel is the last sentinel. The table has none beyond those of all structures.
+// lastSentinel is the last sentinel. This structure defines no sentinels of its own.
 const lastSentinel = cpu.Pending
 
-// isSentinel reports whether a key is stored as ^key (0, 1 or 2), in the extra line.
+// isSentinel reports whether a key looks like a sentinel. Such a key is stored as ^key (0, 1 or 2)
+// in the extra line.
 func isSentinel[K cpu.Key](key K) bool { return cpu.IsSentinel(key, lastSentinel) }
 
-// geometry is the part of a table's description that all devices share.
+// geometry is the part of a table's description that is the same on all devices.
 type geometry struct {
 	seed  uint64
 	lines uint32
 }
 
-// bytes returns the size of the table's memory.
 func (g geometry) bytes() int { return core.LinesBytes(g.lines) }
 
-// segmentLines is the number of lines that a warp rehashes in place at a time. It goes on to the
-// next border if the last of them is none (twin: kSegment).
+// segmentLines is the number of lines in a segment. In a rehash in place, a warp rehashes one
+// segment at a time and continues to the first border at or after the segment's end. Twin:
+// kSegment.
 const segmentLines = 16
 
-// segments returns the number of segments.
 func (g geometry) segments() int { return (int(g.lines) + segmentLines - 1) / segmentLines }
 
-// maxPathLines returns the length of the longest search, in lines.
 func (g geometry) maxPathLines() uint32 { return min(g.lines, maxPath) }
 
-// home returns the sector where the search for a key begins.
+// home returns the index of the sector in which the path of a key begins.
 func home[K cpu.Key](g geometry, key K) uint32 {
 	return hash.Home(key, ^K(lastSentinel), g.seed, g.lines*lineSectors)
 }
 
-// generation is the memory of a table between two rehashes.
 type generation struct {
 	geometry
 	core.Lines
-	long atomic.Bool // a path is or was longer than longSearch; set by a CPU
+	long atomic.Bool // some path is or was longer than longSearch; CPU only
 }
 
-// allocate allocates a table with undefined contents.
 func allocate(dev device.Device, g geometry) (*generation, error) {
 	lines, err := core.NewLines(dev, g.lines)
 	if err != nil {

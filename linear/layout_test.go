@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// The constants of the kernels equal those of Go.
+// The constants of the kernels must equal those of Go.
 func TestConstantsAreTwins(t *testing.T) {
 	conformance.CompareConstants(t, map[string]map[string]int{
 		"../kernels/include/weft/linear_table.cuh": {
@@ -34,8 +34,8 @@ func TestConstantsAreTwins(t *testing.T) {
 	})
 }
 
-// Every path visits each of its sectors exactly once, line by line from its home, each line whole
-// before the next.
+// Every path must visit each of its sectors exactly once, line by line from its home, and all
+// sectors of a line before the next line.
 func TestPathsVisitEverySectorOnce(t *testing.T) {
 	for _, lines := range []uint32{1, 2, 3, 4, 5, 7, 64, 100, maxPath - 1, maxPath, maxPath + 1, 3 * maxPath} {
 		table := cpuTable[uint64, uint64]{geometry: geometry{lines: lines}}
@@ -47,7 +47,7 @@ func TestPathsVisitEverySectorOnce(t *testing.T) {
 			}
 			checkPath(t, &table, home)
 		}
-		// The extra line is a path of its own.
+		// The extra line has its own path.
 		for x := range uint32(lineSectors) {
 			home := lines*lineSectors + x
 			if table.pathLength(home) != lineSectors {
@@ -82,7 +82,7 @@ func checkPath(t *testing.T, table *cpuTable[uint64, uint64], home uint32) {
 	}
 }
 
-// The test's own description of the layout agrees with the engine's.
+// The description of the layout in the tests must agree with the engine's.
 func TestImagePathIsTheEnginesPath(t *testing.T) {
 	for _, lines := range []uint32{1, 2, 3, 7, 1000} {
 		g := geometry{seed: 99, lines: lines}
@@ -104,7 +104,7 @@ func TestImagePathIsTheEnginesPath(t *testing.T) {
 	}
 }
 
-// The hash and the home sector, computed with integers of any size.
+// The hash and the home sector must equal those computed with big integers.
 func TestHomeByLongArithmetic(t *testing.T) {
 	for _, g := range []geometry{{0, 1}, {1, 3}, {0xfedcba9876543210, 1000}, {1 << 63, maxLines}} {
 		for i := range uint64(200) {
@@ -120,7 +120,7 @@ func TestHomeByLongArithmetic(t *testing.T) {
 	}
 }
 
-// Keys that look like sentinels have homes and stored forms apart from all others.
+// Keys that look like sentinels must have other homes and stored forms than all other keys.
 func TestSentinelsAreKeysToo(t *testing.T) {
 	g := geometry{seed: 5, lines: 10}
 	for i := range uint32(6) {
@@ -138,7 +138,7 @@ func TestSentinelsAreKeysToo(t *testing.T) {
 	}
 }
 
-// linesFor returns the fewest lines within the load.
+// linesFor must return the smallest number of lines within the load.
 func TestLinesFor(t *testing.T) {
 	for _, slotBytes := range []int{4, 8, 16} {
 		per := lineBytes / slotBytes

@@ -7,20 +7,21 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Map is a hash map from K to V: a [weft.Map] with the methods that only this structure has.
+// Map is a hash map from K to V. It adds to [weft.Map] the methods that only this structure has.
 type Map[K weft.Key, V weft.Value] struct {
 	*weft.Map[K, V]
 	table
 }
 
-// Set is a hash set: a [Map] without values, in slots of half the size.
+// Set is a hash set. Its slots hold only keys, so they are half as large as in a [Map] or smaller.
 type Set[K weft.Key] struct {
 	*weft.Set[K]
 	table
 }
 
-// New makes an empty map on a device, which must outlive it. It returns [weft.ErrOptions],
-// [device.ErrMemory], or an error of loading kernels.
+// New makes an empty map on dev, which must stay open longer than the map. It returns
+// [weft.ErrOptions], [device.ErrMemory], or an error of loading kernels. nil options are the
+// defaults.
 func New[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*Map[K, V], error) {
 	t, err := newTable(dev, core.Map, batch.MapWidths[K, V](), core.MapTypes[K, V](), opts)
 	if err != nil {
@@ -29,9 +30,9 @@ func New[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*Map[K, V]
 	return &Map[K, V]{weft.NewMap[K, V](t.core), t}, nil
 }
 
-// NewSet makes an empty set on a device, which must outlive it. Sets reuse the slots of deleted
-// keys whatever Options.Tombstones says, since a slot cannot remember a key; on a GPU, mixed
-// batches do not. Errors are those of [New].
+// NewSet makes an empty set on dev, which must stay open longer than the set. Inserts into a set
+// reuse the slots of deleted keys with any Options.Tombstones, since a dead slot of a set does not
+// hold its key. On a GPU, mixed batches reuse none. For errors see [New].
 func NewSet[K weft.Key](dev device.Device, opts *Options) (*Set[K], error) {
 	t, err := newTable(dev, core.Set, batch.SetWidths[K](), core.SetTypes[K](), opts)
 	if err != nil {
@@ -40,7 +41,6 @@ func NewSet[K weft.Key](dev device.Device, opts *Options) (*Set[K], error) {
 	return &Set[K]{weft.NewSet[K](t.core), t}, nil
 }
 
-// table is the common part of a map and a set.
 type table struct {
 	core   *core.Table
 	policy *policy

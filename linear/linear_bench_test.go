@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Batches of all keys at once, by widths, number of keys, load and operation:
+// BenchmarkMap measures batches with all keys, by widths, number of keys, load and operation:
 //
 //	go test ./linear -run '^$' -bench 'Map/uint64,uint64/n=1000000'
 func BenchmarkMap(b *testing.B) {

@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// A large batch is shared out among the cores of a CPU. Operations that find no slot in one share
-// must be reported like any others.
+// The cores of a CPU divide a large batch. An operation that finds no slot in its share must be
+// reported like any other.
 func TestNoRoomInALargeBatch(t *testing.T) {
 	dev := devicetest.Open(t)
 	large := 1 << 14
@@ -41,12 +41,12 @@ func TestNoRoomInALargeBatch(t *testing.T) {
 	}
 }
 
-// A growing table takes every key, even if its paths are crowded beyond their bound.
+// A growing table must take every key, even if paths are crowded beyond their end.
 func TestCrowdedTableGrows(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	n := 1 << 19
 	if conformance.Raced {
-		n = 1 << 17 // still twice what a path holds
+		n = 1 << 17 // still twice the keys that fit on a path
 	}
 	m, err := linear.New[uint32, uint32](dev, &linear.Options{Capacity: n, MaxLoad: 1, Seed: 7})
 	if err != nil {
@@ -65,7 +65,7 @@ func TestCrowdedTableGrows(t *testing.T) {
 	}
 }
 
-// Capacity keys fit without a rehash, whatever the rounding.
+// Capacity keys must fit without a rehash, regardless of rounding.
 func TestCapacityIsEnough(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, capacity := range []int{1, 2, 252, 476, 504, 924, 952, 1000} {
@@ -92,7 +92,7 @@ func TestCapacityIsEnough(t *testing.T) {
 	}
 }
 
-// Clear keeps the memory for later batches.
+// Clear must keep the memory for later batches.
 func TestClearKeepsTheMemory(t *testing.T) {
 	m, err := linear.New[uint64, uint64](devicetest.Open(t), nil)
 	if err != nil {

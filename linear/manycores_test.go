@@ -7,11 +7,11 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// small is the size from which batches are shared out among the cores, roughly.
+// small is roughly the batch size from which the cores divide a batch.
 const small = 1 << 11
 
-// If a batch has fewer full shares of work than cores, some cores get nothing: not even their share
-// of the batch before.
+// If a batch has fewer shares than cores, some cores must get no share, and must not reuse their
+// share of the previous batch.
 func TestBatchesForManyCores(t *testing.T) {
 	for _, workers := range []int{1, 3, 48, 64, 100, 500} {
 		m, err := New[uint64, uint64](devicetest.OpenCPU(t, workers), nil)

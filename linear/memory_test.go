@@ -11,12 +11,12 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Whatever device operation fails while a table is made, nothing leaks.
+// If any device operation fails during New, nothing may leak.
 func TestNewFailsCleanly(t *testing.T) {
 	conformance.NewFails(t, linear.New[uint64, uint32], devicetest.Open(t), nil)
 }
 
-// Whatever device operation fails once, no stored pair is lost.
+// If any device operation fails once, no stored pair may be lost.
 func TestEveryOperationFailsOnce(t *testing.T) {
 	dev := devicetest.Open(t)
 	for name, scheme := range schemes {
@@ -26,7 +26,7 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 	}
 }
 
-// A map that cannot grow uses its remaining capacity, and grows when it can.
+// A map that cannot grow must use its remaining capacity, and grow when memory is available.
 func TestNoMemoryToGrow(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Capacity: 100})
@@ -37,8 +37,7 @@ func TestNoMemoryToGrow(t *testing.T) {
 	})
 }
 
-// A fixed map that cannot drop its dead slots for lack of memory reports that it is full, and is
-// unchanged.
+// If a fixed map has no memory to drop its dead slots, it must report ErrFull and stay unchanged.
 func TestNoMemoryToDropTombstones(t *testing.T) {
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); !ok {
@@ -63,13 +62,13 @@ func TestNoMemoryToDropTombstones(t *testing.T) {
 	conformance.WantPairs(t, m, keys[32:])
 }
 
-// An iteration keeps the table it began with. The table is freed with the last iteration, and Close
-// in the middle ends them.
+// An iteration must keep the generation with which it began. The generation must be freed with its
+// last iteration, and Close must end iterations.
 func TestIterationHoldsItsTable(t *testing.T) {
 	dev := devicetest.Open(t)
 	before := devicetest.Live(dev).Bytes
 	m := conformance.Open(t, linear.New[uint64, uint64], dev, nil)
-	keys := conformance.Sequence[uint64](1, 600_000) // more than a page
+	keys := conformance.Sequence[uint64](1, 600_000) // more than one page
 	if _, err := m.Put(t.Context(), keys[:100], keys[:100]); err != nil {
 		t.Fatal(err)
 	}

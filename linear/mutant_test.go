@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// mutation is a way to break the protocol of the CPU engine.
+// mutation is a fault in the protocol of the CPU engine.
 type mutation string
 
 const (
@@ -30,8 +30,8 @@ const (
 	goesTooFar      mutation = "an insert goes one slot too far"
 )
 
-// mutant is the CPU engine for pairs of 32 bits with its own changes, one operation at a time,
-// which can be broken.
+// mutant is a CPU engine for 32-bit pairs with its own Change, which runs one operation at a time
+// and may have a fault.
 type mutant struct {
 	*mutantBase
 	kind mutation
@@ -56,7 +56,7 @@ func (m *mutant) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	})
 }
 
-// mutantPiece runs a piece on one core.
+// mutantPiece runs a piece of a batch on one core.
 type mutantPiece struct {
 	*mutantChanger
 	m *mutant
@@ -87,7 +87,7 @@ func (m *mutant) home(g geometry, key uint32) uint32 {
 	return home(g, key)
 }
 
-// one is changer.one with a search for every operation, and a fault.
+// one runs an operation like changer.runOp, but always with a full search, and with the fault.
 func (m *mutant) one(c *mutantChanger, i uint32) {
 	kind := c.Kind(i)
 	key, h := cpu.Stored(c.Keys[i], lastSentinel), m.home(c.table.geometry, c.Keys[i])
@@ -120,7 +120,7 @@ func (m *mutant) one(c *mutantChanger, i uint32) {
 	c.WriteOutcome(i, o)
 }
 
-// after returns the slot after s in its sector, if that is empty too.
+// after returns the slot after s in the same sector if that slot is empty, otherwise nil.
 func (m *mutant) after(c *mutantChanger, s *cpu.Slot[uint32, uint32]) *cpu.Slot[uint32, uint32] {
 	if s == nil {
 		return nil
@@ -166,15 +166,15 @@ func (m *mutant) rehash(ctx context.Context, lines uint32, thorough bool) error 
 	return err
 }
 
-// unchecked hides a map's method of checking itself.
+// unchecked hides the method CheckInvariants of a map.
 type unchecked struct {
 	conformance.AnyMap[uint32, uint32]
 }
 
 func (m unchecked) Check(ctx context.Context) error { return m.Sync(ctx) }
 
-// The suite notices what breaks the protocol: by answers alone, and by a check of the memory that
-// is left. An engine of the same code without a fault passes.
+// The suite must detect each fault, by results alone and by a check of the memory. It must pass for
+// the same engine without a fault.
 func TestMutantsAreNoticed(t *testing.T) {
 	conformance.SkipRaced(t, "is about tests")
 	dev := devicetest.OpenCPU(t, 2)

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// A mutant breaks the protocol of the kernels: their PTX with one pattern replaced wherever it
+// mutant breaks the protocol of the kernels. It replaces a pattern in the PTX wherever the pattern
 // occurs.
 type mutant struct {
 	name    string
@@ -62,7 +62,7 @@ var mutants = []mutant{
 		"st.relaxed.gpu.global.u32"},
 }
 
-// reduceMutants lose combined values.
+// reduceMutants are mutants that lose combined values.
 var reduceMutants = []mutant{
 	{"a sum is stored without compare and swap", mode{arch: 90}, "32,32", cas64,
 		"ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
@@ -72,9 +72,9 @@ var reduceMutants = []mutant{
 		"ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
 }
 
-// The default number of schedules of dst finds every mutant. None drops a fence, because these
-// kernels have none: all their accesses to the table are relaxed. A slot is one word, so nothing
-// needs an order; linear.cu explains why.
+// Programs of dst must detect every mutant within the default number of schedules. No mutant
+// removes a fence, because the kernels have none: all accesses to the table are relaxed. Since a
+// slot is one word, no order is needed; linear.cu explains why.
 func TestMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -111,8 +111,8 @@ func find[K weft.Key, V weft.Value](t *testing.T, cfg dst.Config[K, V], rewrite 
 	t.Logf("found by program %d: %v", tried.Programs, f.Err)
 }
 
-// Tests of kernels find what no program of dst does: what is written, counted and listed on
-// overflow or without a column, and what is measured.
+// Kernel tests must detect mutants that programs of dst cannot detect. Such mutants concern outputs
+// and counts after overflow, batches without optional columns, and statistics.
 func TestMutantsFailKernelTests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

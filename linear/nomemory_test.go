@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// A lookup without memory for its batch reports it and does no harm: nothing waits for the counter
-// that it has begun to zero.
+// If a lookup has no memory for its batch, it must return the error and cause no race: no later
+// work waits for the counter that it has begun to zero.
 func TestGetWithoutMemory(t *testing.T) {
 	for seed := range uint64(5) {
 		dev, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: seed, Races: true, Memory: 1 << 20})

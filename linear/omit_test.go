@@ -13,8 +13,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Each call by which the host orders streams, or waits for them, is needed: without it, programs
-// fail.
+// Each call with which the host orders streams, or waits for them, must be necessary: if it is
+// omitted, some program must fail.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -28,8 +28,7 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	dst.Omit(t, "../internal/gpu", notCovered, updateFullMap, cleanAtPace, dst.IterateAfterChanges(open), ordered.Try(), unordered.Try())
 }
 
-// notCovered lists the calls of the engine that programs on maps do not make, or that they cannot
-// miss.
+// notCovered lists calls of the engine that programs on maps do not make, or that they do not need.
 var notCovered = map[string]string{
 	"e.Stream.Wait(e.LastChange()) in (*Engine).submitPart":                "only parts of a change in a growing table report",
 	"e.Stream.Sync(context.WithoutCancel(ctx)) in (*Engine).Rearrange":     "only tables that reclaim, of package horton, move pairs in place",
@@ -39,7 +38,8 @@ var notCovered = map[string]string{
 	"s.Sync(context.Background()) in (*Queue).submit":                      "only where an event cannot be recorded: TestSimulatedFailures of package experiment",
 	"s.Sync(context.Background()) in (*Engine).expandLarge":                "a map's answers are of one size",
 	"s.CopyOut(ctx, device.Bytes(now[:]), found) in (*Engine).expandLarge": "a map's answers are of one size",
-	// Engines that take a batch as a whole: TestOmissionsAreNoticed of package lsm.
+	// These calls run only in engines that take whole batches; see TestOmissionsAreNoticed in
+	// package lsm.
 	"q.LastChange().Sync(context.Background()) in (*Work).Free":                                    wholeBatches,
 	"q.Stream.CopyOut(context.WithoutCancel(ctx), c.Host, w.Buf.Ptr+ptrs[r]) in (*Queue).RunWhole": wholeBatches,
 	"s.Wait(q.Visible) in (*Queue).seek":                                                           wholeBatches,
@@ -50,7 +50,7 @@ var notCovered = map[string]string{
 
 const wholeBatches = "TestOmissionsAreNoticed of package lsm"
 
-// onMap opens a map on a device, and a stream with a batch of keys.
+// onMap opens a map on a device and calls f with the map, a stream, and a batch of keys.
 func onMap(dev device.Device, o *linear.Options, f func(m *linear.Map[uint32, uint32], s *device.Stream, keys device.Slice[uint32]) error) error {
 	m, err := linear.New[uint32, uint32](dev, o)
 	if err != nil {
@@ -69,12 +69,12 @@ func onMap(dev device.Device, o *linear.Options, f func(m *linear.Map[uint32, ui
 	return errors.Join(f(m, s, keys), m.Sync(context.Background()), keys.Free())
 }
 
-// paced is a context that waits, at each check, until all launches so far have run. Its end is
-// noticed after one more launch.
+// paced is a context that waits, at each check, until all launches so far have run. Its end takes
+// effect after one more launch.
 type paced struct {
 	context.Context
 	dev *sim.Device
-	ran int // launches
+	ran int // number of launches that have run
 	err error
 }
 
@@ -90,7 +90,7 @@ func (p *paced) Err() error {
 	return nil
 }
 
-// A rehash in place runs its launches one by one and checks its context between them. Later lookups
+// cleanAtPace runs a rehash in place, which checks its context between launches. Later lookups must
 // find all keys.
 func cleanAtPace(wrap func(device.Device) device.Device) error {
 	ctx := &paced{Context: context.Background()}
@@ -129,7 +129,7 @@ func cleanAtPace(wrap func(device.Device) device.Device) error {
 	})
 }
 
-// A map does not grow for updates.
+// updateFullMap requires that updates do not grow a map.
 func updateFullMap(wrap func(device.Device) device.Device) error {
 	dev, err := sim.Open(nil)
 	if err != nil {

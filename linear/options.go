@@ -9,52 +9,54 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Options configure a [Map] or a [Set]. The zero value and nil select the defaults.
+// Options configures a [Map] or a [Set]. nil and the zero value select the defaults.
 type Options struct {
-	// Capacity is the number of keys that fit without growing. The default is 0: the table starts
-	// at one line and grows. A fixed table requires it.
+	// Capacity is the number of keys that the table holds without growing. With the default 0, the
+	// table starts with one line and grows. A fixed table requires a Capacity.
 	Capacity int
 
-	// MaxLoad is the share of slots in use, live or dead, at which the table grows. For a fixed
-	// table, it is the share of slots that Capacity keys fill. The default is 0.8. Up to there a
-	// lookup that finds its key takes about one memory access. At 0.9 a search for an absent key
-	// reads three to six lines, at 0.97 dozens. Beyond 32 lines, or 4 KiB, a table leaves one slot
-	// in 32 free whatever MaxLoad says, and one in 16 if slots have 16 bytes.
+	// MaxLoad is the fraction of slots in use, live or dead, at which the table grows. In a fixed
+	// table, it is the fraction of slots that Capacity keys fill. The default is 0.8. Up to that
+	// load, a lookup that finds its key takes about one memory access. A search for an absent key
+	// reads three to six lines at load 0.9, and dozens at 0.97. A table of more than 32 lines (4
+	// KiB) always leaves one slot in 32 free, or one in 16 if slots have 16 bytes.
 	MaxLoad float64
 
-	// Fixed tables never grow or shrink. They take Capacity keys, and more until only the slots
-	// that MaxLoad may not use are left. Keys beyond that are dropped, and the call returns
-	// weft.ErrFull. Refusing a key costs as much as looking it up: 17 to 33 lines on average, 4096
-	// at most. Where keys come and go, tombstones are dropped within the table's memory before they
-	// make searches long. An iteration under way postpones that.
+	// Fixed makes a table that never grows or shrinks. It takes at least Capacity keys, until only
+	// the slots that must stay free are left. Further keys are dropped, and the call returns
+	// weft.ErrFull. Rejecting a key costs as much as looking it up: 17 to 33 lines on average, and
+	// at most 4096. If keys come and go, the table drops tombstones within its own memory before
+	// they make searches long. A running iteration postpones that.
 	Fixed bool
 
-	// Tombstones is the deletion scheme. The default is Keep.
+	// Tombstones selects what happens to the slots of deleted keys. The default is Keep.
 	Tombstones Tombstones
 
-	// Unordered drops the promise that duplicates within a batch have the outcome of batch order;
-	// any one of them wins. It saves a GPU the search for duplicates. The CPU keeps the order
-	// either way.
+	// Unordered makes any one of several duplicates within a batch win, instead of the one that
+	// batch order determines. It saves a GPU the search for duplicates. A CPU keeps the order in
+	// any case.
 	Unordered bool
 
-	// Seed keys the hash. The default 0 selects a random seed, so that colliding keys cannot be
-	// prepared. Two tables of one seed, size and history are equal byte for byte on a CPU.
+	// Seed seeds the hash. The default 0 selects a random seed, so that an attacker cannot prepare
+	// colliding keys. On a CPU, two tables with the same seed, size and history are equal byte for
+	// byte.
 	Seed uint64
 
-	// Logger receives growth, shrinking and rehashes at debug level. The default is silent.
+	// Logger receives debug messages about growth, shrinking and rehashes. By default nothing is
+	// logged.
 	Logger *slog.Logger
 }
 
-// Tombstones is the scheme for slots of deleted keys.
+// Tombstones is a scheme for the slots of deleted keys.
 type Tombstones int
 
 const (
-	// Keep reserves the slot for its key, as in the article's main design. The key may return to
-	// it, other keys never take it, and inserts, deletes and lookups may run together in any way.
-	// The next rehash drops the dead slots of keys that do not return.
+	// Keep reserves the slot of a deleted key for that key, as in the article's main design. Other
+	// keys never take the slot, so inserts, deletes and lookups may run together without
+	// restriction. The next rehash drops the dead slots of keys that have not returned.
 	Keep Tombstones = iota
-	// Reuse gives the slot to any new key, as in the article's second design. It is best when
-	// different keys come and go. Batches of inserts reuse slots, mixed batches do not.
+	// Reuse makes the slot available to any new key, as in the article's second design. It is best
+	// if different keys come and go. Batches of inserts reuse slots; mixed batches do not.
 	Reuse
 )
 
@@ -63,23 +65,24 @@ var tombstones = enum.Names[Tombstones]{Type: "linear.Tombstones", Names: []stri
 // String returns the name of the scheme.
 func (t Tombstones) String() string { return tombstones.String(t) }
 
-// MarshalText returns String as bytes, or weft.ErrOptions for an unknown value.
+// MarshalText returns the name of the scheme, or weft.ErrOptions for an unknown value.
 func (t Tombstones) MarshalText() ([]byte, error) { return tombstones.Text(t) }
 
-// UnmarshalText parses a name in upper or lower case, so flag.TextVar accepts it.
+// UnmarshalText sets t to the scheme with the given name, in upper or lower case. So flag.TextVar
+// accepts it.
 func (t *Tombstones) UnmarshalText(text []byte) error { return tombstones.Read(t, text) }
 
 const (
 	defaultMaxLoad = 0.8
 	minMaxLoad     = 0.001
-	// shrinkShare is a share of the load limit: a table shrinks when deletes leave fewer keys. It
-	// is far enough from one half that keys that come and go a few at a time do not make the table
-	// grow and shrink in turns. A table that is emptied and filled in turns should be cleared
-	// instead, or given a Capacity.
+	// shrinkShare is a fraction of the load limit. A table shrinks when deletes leave fewer keys.
+	// It is so far below one half that a table does not alternately grow and shrink when a few keys
+	// come and go. A table that is emptied and filled repeatedly should be cleared instead, or have
+	// a Capacity.
 	shrinkShare = 1.0 / 8
 )
 
-// check fills in defaults and rejects invalid options.
+// check returns the options with defaults filled in, or an error if they are invalid.
 func (o *Options) check() (Options, error) {
 	var c Options
 	if o != nil {
@@ -89,7 +92,7 @@ func (o *Options) check() (Options, error) {
 		c.MaxLoad = defaultMaxLoad
 	}
 	switch {
-	case !(c.MaxLoad >= minMaxLoad && c.MaxLoad <= 1): // also NaN
+	case !(c.MaxLoad >= minMaxLoad && c.MaxLoad <= 1): // also rejects NaN
 		return c, core.Invalid("MaxLoad %v is not in [%v, 1]", c.MaxLoad, minMaxLoad)
 	case c.Tombstones != Keep && c.Tombstones != Reuse:
 		return c, core.Invalid("no such scheme of tombstones: %d", c.Tombstones)
@@ -97,8 +100,8 @@ func (o *Options) check() (Options, error) {
 	return c, core.Defaults(c.Capacity, c.Fixed, &c.Seed, &c.Logger)
 }
 
-// linesFor returns the number of lines in which n keys stay within a load. ok is false if no table
-// is that large.
+// linesFor returns the number of lines that hold n keys within a load. ok is false if that exceeds
+// the largest table.
 func linesFor(n uint64, load float64, slotBytes int) (lines uint32, ok bool) {
 	perLine := float64(lineBytes / slotBytes)
 	exact := math.Ceil(float64(n) / load / perLine)
@@ -115,7 +118,7 @@ func linesFor(n uint64, load float64, slotBytes int) (lines uint32, ok bool) {
 	return lines, true
 }
 
-// keysAt returns the number of keys that a table of lines holds up to a load.
+// keysAt returns the number of keys that a table with the given lines holds up to a load.
 func keysAt(lines uint32, load float64, slotBytes int) int {
 	perLine := lineBytes / slotBytes
 	return min(core.MaxUsed(int(lines)*perLine, load), maxKeys(lines, perLine))

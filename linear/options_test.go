@@ -47,7 +47,7 @@ func TestOptionsAtTheirLimits(t *testing.T) {
 	}
 }
 
-// The caller's options are unchanged. The seed differs: by default it is random.
+// New must not change the caller's options. Default seeds must differ, because they are random.
 func TestDefaults(t *testing.T) {
 	dev := devicetest.Open(t)
 	opts := linear.Options{}
@@ -80,7 +80,7 @@ func TestLoggerIsTold(t *testing.T) {
 	}, "from_lines=1 ")
 }
 
-// Compact drops dead slots, and shrinks what may shrink.
+// Compact must drop dead slots, and shrink a table that may shrink.
 func TestCompact(t *testing.T) {
 	dev := devicetest.Open(t)
 	for name, test := range map[string]struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Keys may be inserted and deleted in the order of All.
+// Inserting and deleting keys in the order of All must not be slow.
 func TestIterationOrder(t *testing.T) {
 	dev := devicetest.Open(t)
 	for name, scheme := range schemes {

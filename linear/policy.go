@@ -13,20 +13,20 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// policy decides when a table grows, shrinks and drops dead slots. A failed rehash does not fail a
-// call that has done its work.
+// policy decides when a table grows, shrinks and drops dead slots. If a rehash fails after a call
+// has done its work, the call still succeeds.
 type policy struct {
 	opts   Options
 	widths batch.Widths
 	engine engine
-	// minLines is the number of lines that Capacity requires.
+	// minLines is the number of lines that the option Capacity requires.
 	minLines uint32
 
-	// failedShrink is the number of keys at which shrinking failed. It is tried again when half of
-	// them are left.
+	// failedShrink is the number of keys at which shrinking failed. Shrinking is tried again when
+	// half of these keys are left.
 	failedShrink uint64
-	// failedGrowth holds the size and the counters at which doubling did not help operations that
-	// had found no slot.
+	// failedGrowth holds the size and the counters before a doubling that did not help operations
+	// which had found no slot.
 	failedGrowth struct {
 		core.Counters
 		lines uint32
@@ -38,7 +38,7 @@ func (p *policy) Flags(kind op.Kind) (f batch.Flags) {
 	if !p.opts.Unordered && !kind.Reduces() {
 		f |= batch.Order
 	}
-	// Sets cannot remember a dead key, see KeyOnly in slot.cuh.
+	// A dead slot of a set does not hold its key; see KeyOnly in slot.cuh.
 	if kind != op.Delete && (p.opts.Tombstones == Reuse || p.widths.Val == 0) {
 		f |= batch.Reuse
 	}
@@ -55,31 +55,29 @@ func (p *policy) slots() int {
 	return int(p.engine.geometry().lines) * lineBytes / p.widths.Slot
 }
 
-// remaining returns how many more slots may be used.
 func (p *policy) remaining(used uint64) int { return p.remainingAt(p.opts.MaxLoad, used) }
 
 func (p *policy) remainingAt(load float64, used uint64) int {
 	return keysAt(p.engine.geometry().lines, load, p.widths.Slot) - int(used)
 }
 
-// full reports whether the table has fixed size and takes no more keys.
 func (p *policy) full(now core.Counters) bool {
 	return p.opts.Fixed && now.Live >= uint64(maxKeys(p.engine.geometry().lines, p.perLine()))
 }
 
 func (p *policy) perLine() int { return lineBytes / p.widths.Slot }
 
-// overflowLoad is the share of slots in use above which an operation may find none on its path.
+// overflowLoad is the fraction of used slots above which an operation may find no slot on its path.
 const overflowLoad = 0.95
 
-// mayOverflow reports whether some of n operations of a batch may find no slot. They run again if
-// the table can make space; otherwise the caller learns which failed.
+// mayOverflow reports whether some of n operations of a batch may find no slot. Such operations run
+// again if the table can make space; otherwise the caller learns which failed.
 func (p *policy) mayOverflow(now core.Counters, n int) bool {
 	return float64(now.Used)+float64(n) > overflowLoad*float64(p.slots())
 }
 
-// Prepare implements [core.Policy]. It grows the table, if necessary, so that the whole batch fits,
-// or at least a chunk.
+// Prepare implements [core.Policy]. If necessary, it grows the table so that the whole batch fits,
+// or at least one chunk.
 func (p *policy) Prepare(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	switch {
 	case s != nil && !now.Exact && p.mayOverflow(now, b.N):
@@ -92,18 +90,18 @@ func (p *policy) Prepare(ctx context.Context, now core.Counters, s *device.Strea
 	return n, s != nil && (p.mayOverflow(now, n) || p.skipsTombstones(b)), err
 }
 
-// skipsTombstones reports whether a batch may find no slot for a key though the table has plenty.
-// Mixed batches reuse no dead slot of a set, since the slot does not remember its key. Where keys
-// that look like sentinels come and go, the extra line fills.
+// skipsTombstones reports whether a batch may find no slot for a key although the table has many.
+// Mixed batches do not reuse dead slots of a set, since such slots do not hold their keys. So the
+// extra line may fill if keys that look like sentinels come and go.
 func (p *policy) skipsTombstones(b *batch.Batch) bool {
 	return p.widths.Val == 0 && b.Columns[batch.Kinds].Given()
 }
 
-// minChunk is the space, in operations, below which a chunk's keys are looked up before the chunk
-// runs. The lookup counts the new keys and takes half as long as the changes themselves.
+// minChunk is the minimum number of free slots at which a chunk runs without a lookup of its keys.
+// The lookup counts the new keys and takes half as long as the changes.
 const minChunk = core.ChunkOps / 8
 
-// ensureCapacity grows the table, if necessary, and returns how many operations of a batch to run.
+// ensureCapacity grows the table if necessary, and returns how many operations of a batch to run.
 func (p *policy) ensureCapacity(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, err error) {
 	chunk, remaining := min(b.N, core.ChunkOps), p.remaining(now.Used)
 	if remaining >= chunk || s == nil && remaining >= min(chunk, minChunk) {
@@ -127,16 +125,16 @@ func (p *policy) ensureCapacity(ctx context.Context, now core.Counters, s *devic
 	if err = p.grow(ctx, now, uint64(expected), uint64(required)); err == nil {
 		return max(chunk, min(b.N, p.remaining(now.Live))), nil
 	}
-	// No memory to grow, or keys that crowd in any size: use the space left for as many operations
-	// as are likely to bring that many new keys.
+	// The table cannot grow, because memory is short or keys crowd at any size. Run as many
+	// operations as are likely to fill the remaining slots with new keys.
 	if remaining > 0 && cannotGrow(err) {
 		return max(1, int(float64(chunk)*float64(remaining)/float64(required))), nil
 	}
 	return 0, err
 }
 
-// Reserve implements [core.Reserver]. A table of fixed size drops dead slots that would be in the
-// way.
+// Reserve implements [core.Reserver]. In a table of fixed size, it drops dead slots if they may
+// take needed space.
 func (p *policy) Reserve(ctx context.Context, now core.Counters, n int) (ok bool, err error) {
 	switch remaining := p.remaining(now.Used); {
 	case p.opts.Fixed && (now.Dead == 0 || n <= p.remainingAt(overflowLoad, now.Used)), !p.opts.Fixed && n <= remaining:
@@ -150,8 +148,8 @@ func (p *policy) Reserve(ctx context.Context, now core.Counters, n int) (ok bool
 	return true, p.grow(ctx, now, uint64(n), uint64(n))
 }
 
-// grow rehashes for the new keys that are expected. Without memory for those, it rehashes for the
-// keys of a chunk.
+// grow rehashes to a size for the expected number of new keys. If memory does not suffice, it
+// rehashes to a size for the required number.
 func (p *policy) grow(ctx context.Context, now core.Counters, expected, required uint64) (err error) {
 	for _, fresh := range []uint64{expected, required} {
 		lines, ok := linesFor(now.Live+fresh, p.opts.MaxLoad, p.widths.Slot)
@@ -170,9 +168,9 @@ func cannotGrow(err error) bool {
 	return errors.Is(err, device.ErrMemory) || errors.Is(err, op.ErrFull)
 }
 
-// growthSize returns the size to grow to when lines are needed. It at least doubles, so that growth
-// costs each key a constant number of moves, unless dropping dead slots alone makes half the table
-// free.
+// growthSize returns the number of lines to grow to if lines are needed. It at least doubles the
+// table, so that growth costs each key a constant number of moves. If dropping dead slots makes
+// half the table free, the size stays.
 func (p *policy) growthSize(lines uint32) uint32 {
 	current := p.engine.geometry().lines
 	switch {
@@ -184,15 +182,15 @@ func (p *policy) growthSize(lines uint32) uint32 {
 	return max(lines, p.minLines)
 }
 
-// Retry implements [core.Policy]. A fixed table drops its dead slots; a growing one, too crowded in
-// one place, doubles. If that helps no operation, a growing table is restored.
+// Retry implements [core.Policy]. A fixed table drops its dead slots. A growing table is too
+// crowded in one region, so it doubles. If doubling helps no operation, the old table is restored.
 func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (remaining []uint32, retry bool, err error) {
 	all := core.AllRows(failed.N)
 	if p.rehashUseless(now) {
 		return all, false, nil
 	}
 	lines := p.engine.geometry().lines
-	// other operations may have freed slots
+	// Other operations may have freed slots.
 	if p.opts.Fixed && now.Used < uint64(maxUsed(lines, p.perLine())) {
 		if remaining, err = core.Rerun(ctx, p.engine, failed); len(remaining) < failed.N || err != nil {
 			return remaining, len(remaining) > 0, err
@@ -200,8 +198,8 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	}
 	before, err := p.makeSpace(ctx, p.skipsTombstones(failed) && now.Dead > 0)
 	if err != nil {
-		// The operations count as not run. A fixed table is full in any case, and so is one with
-		// keys that crowd.
+		// The operations count as overflowed. Without memory, a fixed table is full in any case,
+		// and so is a table in which keys crowd.
 		if errors.Is(err, op.ErrFull) || p.opts.Fixed && errors.Is(err, device.ErrMemory) {
 			err = nil
 		}
@@ -209,7 +207,7 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	}
 	remaining, err = core.Rerun(ctx, p.engine, failed)
 	switch {
-	case before == nil: // a growing table without dead slots doubles next
+	case before == nil: // next, a growing table without dead slots doubles
 		return remaining, !p.opts.Fixed, err
 	case len(remaining) == failed.N && err == nil:
 		p.failedGrowth.Counters, p.failedGrowth.lines = now, lines
@@ -218,9 +216,9 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	return remaining, false, errors.Join(err, before.End())
 }
 
-// makeSpace makes space for operations that found none. If the old table can be restored, it
-// returns a lease of it. With dead, all dead slots must go; a rehash in place would leave those of
-// the extra line.
+// makeSpace makes space for operations that found no slot. If the old table can be restored, it
+// returns a lease on it. With dead, all dead slots must go. A rehash in place does not suffice for
+// that, because on a GPU it leaves the extra line as it is.
 func (p *policy) makeSpace(ctx context.Context, dead bool) (before *core.Lease, err error) {
 	lines := p.engine.geometry().lines
 	if p.opts.Fixed && !dead {
@@ -240,8 +238,8 @@ func (p *policy) makeSpace(ctx context.Context, dead bool) (before *core.Lease, 
 	return before, nil
 }
 
-// rehashUseless reports whether a rehash cannot help. A fixed table has no dead slots or is at
-// capacity, or doubling failed when the table was much the same.
+// rehashUseless reports whether a rehash cannot help. In a fixed table that is so without dead
+// slots, or at capacity. Another table must have failed to double in much the same state.
 func (p *policy) rehashUseless(now core.Counters) bool {
 	if p.opts.Fixed {
 		return now.Dead == 0 || p.full(now)
@@ -250,7 +248,7 @@ func (p *policy) rehashUseless(now core.Counters) bool {
 	return p.engine.geometry().lines == s.lines && now.Used <= s.Used+s.Used/8 && now.Dead <= s.Dead+s.Used/8
 }
 
-// resize rehashes to a number of lines. thorough makes it give up later when keys crowd.
+// resize rehashes to a number of lines. With thorough, it accepts more crowding before it aborts.
 func (p *policy) resize(ctx context.Context, lines uint32, thorough bool) error {
 	old, start := p.engine.geometry().lines, time.Now()
 	if err := p.engine.rehash(ctx, lines, thorough); err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// probeLengths walks an image: for each key it counts the slots before it on its path.
+// probeLengths counts the slots before each key on its path. It returns the sum and the maximum.
 func (im image) probeLengths() (sum uint64, longest int) {
-	for i := range im.slots() - lineBytes/im.Slot { // not the extra line
+	for i := range im.slots() - lineBytes/im.Slot { // without the extra line
 		key, _ := im.slot(i)
 		if key >= im.Sentinel(cpu.Pending) {
 			continue
@@ -31,21 +31,20 @@ func (im image) probeLengths() (sum uint64, longest int) {
 	return sum, longest
 }
 
-// distinctKeys returns n distinct keys in random order.
 func distinctKeys(n int) []uint32 {
 	keys := make([]uint32, n)
 	rng := rand.New(rand.NewPCG(4, 2))
 	at := rng.Uint32()
 	for i := range keys {
-		at += 0x9e3779b1 // odd: a walk through all 32-bit numbers
+		at += 0x9e3779b1 // odd, so that the sequence visits all 32-bit numbers
 		keys[i] = at
 	}
 	rng.Shuffle(n, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	return keys
 }
 
-// Stats measures the probe lengths of a walk along the paths, after inserts and deletes, on every
-// device.
+// Stats must return the same probe lengths as a walk along the paths, after inserts and deletes, on
+// every device.
 func TestStatsByWalking(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, load := range []float64{.3, .7, .97, 1} {
@@ -81,9 +80,9 @@ func TestStatsByWalking(t *testing.T) {
 	}
 }
 
-// simulate fills a table of sectors with keys of random homes by the rule of the path. It returns
-// the mean and the largest number of slots before a key. A sector is just the number of keys that
-// it holds.
+// simulate fills a table of sectors with keys at random homes by the rule of the path. It returns
+// the mean and the maximum number of slots before a key. The simulation stores only the number of
+// keys in each sector.
 func simulate(lines, n, perSector int) (mean float64, longest int) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	held := make([]int, lines*4)
@@ -106,15 +105,15 @@ func simulate(lines, n, perSector int) (mean float64, longest int) {
 	return float64(sum) / float64(n), longest
 }
 
-// Probe lengths equal those of a simulation with random homes: the hash spreads keys as well as
-// chance does.
+// Probe lengths must equal those of a simulation with random homes, because the hash should spread
+// keys as well as chance does.
 //
-// The article measured, in 2^27 slots of 8 bytes, a mean of 0.48 and at most 60 at load 0.5, and
-// 10.2 and at most 6474 at load 0.97. Its searches begin at any slot; Knuth's mean for that is
-// (1/(1-load) - 1) / 2, so 0.5 and 16.2. Searches here begin at the first slot of a sector of four.
-// The first key of a sector has none before it and the fourth has three, which raises the mean at
-// low loads to 1.1, though most keys lie in the sector that is read first. At high loads the
-// difference is small: 18.
+// The article measured in 2^27 slots of 8 bytes. At load 0.5 it found a mean of 0.48 and a maximum
+// of 60, at load 0.97 a mean of 10.2 and a maximum of 6474. Its searches begin at any slot. Knuth's
+// formula for that case, (1/(1-load) - 1) / 2, gives means of 0.5 and 16.2. In this package
+// searches begin at the first slot of a sector of four. The first key of a sector has no slot
+// before it and the fourth has three. This raises the mean at load 0.5 to 1.1, though most keys lie
+// in the sector that is read first. At load 0.97 the difference is small: the mean is 18.
 func TestProbeLengthsByLoad(t *testing.T) {
 	conformance.SkipRaced(t, "is about the hash")
 	dev := devicetest.Open(t)

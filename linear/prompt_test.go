@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// timed is a context that records the longest time between two checks, and ends after some time.
+// timed is a context that ends after some time and records the longest time between two checks.
 type timed struct {
 	context.Context
 	last, longest, ends atomic.Int64 // nanoseconds
@@ -28,7 +28,7 @@ func (c *timed) Err() error {
 	return nil
 }
 
-// A call checks its context all the time, also where keys that were made to collide fill a path.
+// A call must check its context often, even if colliding keys fill a path.
 func TestCrowdIsCancelled(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 4)
 	const n, seed = 33_000, 7
@@ -55,7 +55,7 @@ func TestCrowdIsCancelled(t *testing.T) {
 		}
 		longest := time.Duration(ctx.longest.Load())
 		t.Logf("%s: longest time between looks %v", call.name, longest)
-		if longest > 200*time.Millisecond { // 5 on an idle machine
+		if longest > 200*time.Millisecond { // 5 ms on an idle machine
 			t.Errorf("%s did not look at its context for %v", call.name, longest)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 //go:embed testdata/survivors.txt
 var survivors string
 
-// Few random changes of the kernels go unnoticed.
+// The tests must detect almost all random changes of the kernels.
 func TestRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: linear.Images, Number: 1, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		"linear_32_32": mapTrials[uint32, uint32],
@@ -24,8 +24,8 @@ func TestRandomMutants(t *testing.T) {
 	}})
 }
 
-// modes returns the modes in which a kernel may behave differently. Lookups and kernels over whole
-// tables do the same in all, and batches without order resolve no duplicates.
+// modes returns the modes in which a kernel may behave differently. Lookups and kernels that
+// process whole tables are the same in all modes. Batches without order resolve no duplicates.
 func modes(m *mutate.Mutant) []mode {
 	all := []mode{{arch: m.Arch}, {m.Arch, linear.Reuse, false}, {m.Arch, linear.Keep, true}, {m.Arch, linear.Reuse, true}}
 	switch name, _, _ := strings.Cut(m.Kernel, "_"); name {

@@ -12,12 +12,12 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// reduceRows is the number of rows of the table that is grouped.
+// reduceRows is the number of rows to group.
 const reduceRows = 20_000_000
 
-// Sums of groups of int64 keys, in one batch and in smaller ones, into a map made for that many
-// groups. The peer is what one writes by hand: rows split among 64 Go maps by a hash, summed by all
-// cores, and merged. ns/op is for all rows.
+// BenchmarkGroupBy sums groups of int64 keys, in one batch and in smaller batches, into a map with
+// capacity for the groups. The peer is what a Go programmer would write: a hash splits the rows
+// among 64 Go maps, all cores sum, and the maps are merged. ns/op is the time for all rows.
 func BenchmarkGroupBy(b *testing.B) {
 	for _, groups := range []int{1000, 1_000_000, 8_600_000} {
 		rng := rand.New(rand.NewPCG(1, uint64(groups)))
@@ -65,7 +65,7 @@ func groupBy(b *testing.B, keys, vals []int64, groups, size int) {
 	}
 }
 
-// groupByGo splits rows among 64 maps, sums them on all cores, and returns the number of groups.
+// groupByGo sums rows in 64 Go maps on all cores. It returns the number of groups.
 func groupByGo(keys, vals []int64, groups int) int {
 	const parts = 64
 	type row struct{ key, val int64 }

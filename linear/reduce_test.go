@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// grouped returns a batch of `rows` rows of some groups, each with the value 1.
+// grouped returns a batch with the given number of rows in some groups. Each value is 1.
 func grouped(rows, groups int) (keys, vals []int64) {
 	keys, vals = make([]int64, rows), make([]int64, rows)
 	for i := range keys {
@@ -32,8 +32,8 @@ func openWorkers(t *testing.T, workers int, opts *linear.Options) *linear.Map[in
 	return conformance.Open(t, linear.New[int64, int64], dev, opts)
 }
 
-// Rows that overflow are counted one by one, though those of a key were combined before they
-// reached the table. All others are present.
+// Rows that overflow must be counted individually, although rows with equal keys are combined
+// before they reach the table. All other rows must be present.
 func TestReduceOfFewGroupsThatDoNotFit(t *testing.T) {
 	for _, workers := range []int{1, 4} {
 		m := openWorkers(t, workers, &linear.Options{Capacity: 40, Fixed: true, MaxLoad: 1})
@@ -53,7 +53,6 @@ func TestReduceOfFewGroupsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// failingDevice is a device that runs out of memory at some point.
 type failingDevice struct {
 	*cpu.Device
 	spent bool
@@ -66,8 +65,8 @@ func (d *failingDevice) Alloc(size int) (device.Buffer, error) {
 	return d.Device.Alloc(size)
 }
 
-// Without memory to grow, the table holds the first rows of the batch, as many as the error
-// reports, without those that failed.
+// Without memory to grow, the table must hold exactly the first Done rows of the batch, except
+// those that failed.
 func TestReduceWithoutMemory(t *testing.T) {
 	host, err := cpu.Open(&cpu.Options{Workers: 2})
 	if err != nil {
@@ -79,7 +78,7 @@ func TestReduceWithoutMemory(t *testing.T) {
 	dev.spent = true
 	rows := 1 << 19
 	if conformance.Raced {
-		rows = 1 << 16 // each dropped row searches all of a path
+		rows = 1 << 16 // each dropped row searches a whole path
 	}
 	keys, vals := grouped(rows, 20_011)
 	n, err := m.Reduce(t.Context(), keys, vals, weft.Sum)
@@ -96,12 +95,12 @@ func TestReduceWithoutMemory(t *testing.T) {
 	}
 }
 
-// A batch for a full table of fixed size, or for one that fills up, stops soon: no piece of it
-// searches all of the table for each row.
+// In a full table of fixed size, or one that fills up, a cancelled batch must stop soon: no piece
+// may search the whole table for each row.
 func TestReduceIntoFullTableStops(t *testing.T) {
 	slots := 1 << 18
 	if conformance.Raced {
-		slots = 1 << 15 // as many as a path has
+		slots = 1 << 15 // the number of slots on a path
 	}
 	rows, keys := make([]int64, 2*slots), make([]int64, slots)
 	for i := range rows {
@@ -126,7 +125,7 @@ func TestReduceIntoFullTableStops(t *testing.T) {
 	}
 }
 
-// unlessFull drops an error that reports only that the table was full.
+// unlessFull returns nil if the error reports only that the table is full.
 func unlessFull(err error) error {
 	if errors.Is(err, weft.ErrFull) && !errors.Is(err, context.Canceled) {
 		return nil
@@ -134,7 +133,6 @@ func unlessFull(err error) error {
 	return err
 }
 
-// countingContext is a context that ends after a number of checks.
 type countingContext struct {
 	context.Context
 	left atomic.Int64
@@ -147,8 +145,8 @@ func (c *countingContext) Err() error {
 	return nil
 }
 
-// A call that is stopped has applied the first rows of the batch, and no others, though it combines
-// rows from all over it.
+// A cancelled call must have applied the first Done rows of the batch and no others, although it
+// combines rows from the whole batch.
 func TestReduceStops(t *testing.T) {
 	t.Run("few groups", func(t *testing.T) { reduceStops(t, 1009, 24) })
 	t.Run("many groups", func(t *testing.T) { reduceStops(t, 900_007, 8) })
@@ -192,8 +190,8 @@ func reduceStops(t *testing.T, groups int, calls int64) {
 	}
 }
 
-// The decision to look up a batch before the table grows depends only on the table's seed and
-// history, too.
+// Whether a batch is looked up before the table grows must depend only on the table's seed and
+// history.
 func TestGrowthFollowsFromHistory(t *testing.T) {
 	const n = 100_000
 	slots := map[int]int{}
@@ -206,7 +204,7 @@ func TestGrowthFollowsFromHistory(t *testing.T) {
 		if _, err := m.Put(t.Context(), keys, keys); err != nil {
 			t.Fatal(err)
 		}
-		for i := range 17 { // a few among many rows: a sample may contain one or not
+		for i := range 17 { // so few that a sample may contain one or none
 			keys[i*1000] = -int64(i) - 1
 		}
 		if _, err := m.Put(t.Context(), keys[:17_000], keys[:17_000]); err != nil {

@@ -9,36 +9,37 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-// Ref is a map or a set as users' kernels see it: the twin of weft::linear::Ref in
-// kernels/include/weft/linear.cuh. Kernels take it by value in their parameters. [Map.View] and
-// [Map.Update] make it. Only those headers use its fields.
+// Ref is the parameter through which users' kernels access a map or a set. Kernels take it by
+// value. [Map.View] and [Map.Update] make it. Twin: weft::linear::Ref in
+// kernels/include/weft/linear.cuh. Only code in those headers uses the fields.
 type Ref struct {
 	_     structs.HostLayout
 	Table tableRef
 	Terms gpu.Terms
 }
 
-// Reducing returns a Ref for launches that neither put nor erase; put and erase do nothing there.
-// Inserted keys stay, so one atomic combines a value instead of a compare-and-swap of key and
-// value. Launches of an Update may use one Ref and then the other, but not both concurrently.
+// Reducing returns a Ref for launches that neither put nor erase. In such launches put and erase
+// have no effect. Since inserted keys stay, one atomic operation combines a value, instead of a
+// compare-and-swap of key and value. Launches of one Update may use either Ref, but not both
+// concurrently.
 func (r Ref) Reducing() Ref {
 	r.Terms = r.Terms.ReduceTerms()
 	return r
 }
 
-// View calls submit with a Ref from which kernels read, to be launched on a stream. The memory
-// stays valid until the kernels end, not just until View returns. The Ref is valid only for what
-// submit submits.
+// View calls submit with a Ref for kernels that read the table. submit launches them on s. The
+// memory stays valid until these kernels end, even after View returns. The Ref must not be used in
+// other launches.
 //
-// The kernels see what a lookup submitted to the stream sees: the changes submitted there before,
-// and those that events or waits order before. They may run concurrently with later changes.
+// The kernels see the same changes as a lookup submitted to s: changes submitted to s before, and
+// changes that events or waits order before. Later changes may run concurrently.
 //
-// submit launches kernels and returns. It must not call a method of this table, which may wait for
-// its end. It may nest Views and Updates of other tables, if the program nests them in the same
-// order everywhere.
+// submit launches kernels and returns. It must not call methods of this table, because they may
+// wait until View has ended. It may nest Views and Updates of other tables, if the whole program
+// nests them in the same order.
 //
-// A change through that Ref is refused, and Sync reports it as weft.ErrFull. On a CPU, View returns
-// device.ErrNoKernels. View returns the error of submit.
+// A change through this Ref is rejected, and Sync reports it as weft.ErrFull. On a CPU, View
+// returns device.ErrNoKernels. Otherwise View returns the error of submit.
 func (t *table) View(ctx context.Context, s *device.Stream, submit func(Ref) error) error {
 	return t.core.View(ctx, s, func(p core.Parts) error {
 		k := t.kernels()
@@ -46,15 +47,15 @@ func (t *table) View(ctx context.Context, s *device.Stream, submit func(Ref) err
 	})
 }
 
-// Update calls submit with a Ref for kernels to be launched on a stream. They may insert up to
-// maxInserts absent keys, and put, combine and erase others without limit. The table has capacity
-// for maxInserts keys before submit is called. Insertions beyond that do nothing, and Sync reports
-// them as weft.ErrFull.
+// Update calls submit with a Ref for kernels that change the table. submit launches them on s. The
+// kernels may insert up to maxInserts absent keys, and put, combine and erase other keys without
+// limit. The table has capacity for maxInserts keys before submit is called. Further insertions do
+// nothing, and Sync reports them as weft.ErrFull.
 //
-// Update is ordered as one change of the stream: after those called or submitted before it, before
-// later ones, on any stream. The kernels order themselves within it. Their changes are counted when
-// they end, also if submit returns an error, which Update returns. As in View, submit must not call
-// a method of this table. That includes Sync, Check and Stats, which wait for its end.
+// All launches of an Update count as one change: it runs after all earlier changes and before later
+// changes, on any stream. The kernels must synchronize among themselves. Their changes are counted
+// when they end, even if submit returns an error, which Update returns. submit must not call
+// methods of this table, including Sync, Check and Stats, because they wait until Update has ended.
 //
 // On a CPU, Update returns device.ErrNoKernels.
 func (t *table) Update(ctx context.Context, s *device.Stream, maxInserts int, submit func(Ref) error) error {
@@ -64,11 +65,11 @@ func (t *table) Update(ctx context.Context, s *device.Stream, maxInserts int, su
 	})
 }
 
-// kernels returns the kernels of the engine. The core has checked that it runs on a GPU.
+// kernels returns the kernels of the engine. The core has checked that the engine runs on a GPU.
 func (t *table) kernels() *kernels { return &t.policy.engine.(*gpuEngine).kernel }
 
-// ref returns a Ref to a generation. It adds to terms how the tiles of a kernel read the table:
-// from the cache, or in whole lines.
+// ref returns a Ref to a generation. It also sets in terms whether tiles work in the cache and read
+// whole lines.
 func (k *kernels) ref(p core.Parts, terms gpu.Terms) Ref {
 	share, cached := k.loadFactor(p), k.cached(p)
 	if cached {

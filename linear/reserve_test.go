@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Reserve makes space for n more keys, and no call that inserts them makes the table grow.
+// After Reserve(n), insertions of n new keys must not grow the table.
 func TestReserve(t *testing.T) {
 	m, err := linear.New[uint64, uint32](devicetest.Open(t), nil)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// A table of fixed size reports which rows overflowed, and the rest of a batch can run again.
+// A table of fixed size must report which rows overflowed, so that the rest of a batch can run
+// again.
 func TestRowsWithoutRoom(t *testing.T) {
 	devices := map[string]device.Device{"": devicetest.Open(t)}
 	if !testing.Short() {

@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// workload runs inserts, updates and deletes of keys that meet, some of them like sentinels.
+// workload inserts, updates and deletes keys that crowd or look like sentinels.
 func workload[K, V ~uint32 | ~uint64](t testing.TB, m *Map[K, V]) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(6, 6))
@@ -31,7 +31,7 @@ func workload[K, V ~uint32 | ~uint64](t testing.TB, m *Map[K, V]) {
 	}
 }
 
-// A table written on one device is read, and written, on another: its memory is copied unchanged.
+// A table written on one device must work on another after its memory is copied unchanged.
 func TestTablesMoveBetweenDevices(t *testing.T) {
 	dev, other := devicetest.Open(t), devicetest.OpenCPU(t, 1)
 	for name, scheme := range map[string]Tombstones{"keep": Keep, "reuse": Reuse} {
@@ -58,7 +58,7 @@ func tableMoves[K, V ~uint32 | ~uint64](t *testing.T, dev, other device.Device, 
 		})
 		return m
 	}
-	// There, to the other device, and back.
+	// Copy to the other device and back.
 	first := open(dev)
 	workload(t, first)
 	for _, to := range []device.Device{other, dev} {
@@ -71,7 +71,7 @@ func tableMoves[K, V ~uint32 | ~uint64](t *testing.T, dev, other device.Device, 
 			t.Fatal(err)
 		}
 		samePairs(t, first, second)
-		// Both behave alike from here: dead slots are kept for the same keys.
+		// From here on both must behave alike, because dead slots hold the same keys.
 		workload(t, first)
 		workload(t, second)
 		samePairs(t, first, second)
@@ -82,7 +82,7 @@ func tableMoves[K, V ~uint32 | ~uint64](t *testing.T, dev, other device.Device, 
 	}
 }
 
-// samePairs compares two maps through their methods.
+// samePairs requires two maps to have the same pairs.
 func samePairs[K, V ~uint32 | ~uint64](t testing.TB, a, b *Map[K, V]) {
 	t.Helper()
 	if a.Len() != b.Len() {
@@ -101,7 +101,7 @@ func samePairs[K, V ~uint32 | ~uint64](t testing.TB, a, b *Map[K, V]) {
 	}
 }
 
-// On CPUs, one seed and history makes tables that are equal byte for byte.
+// On CPUs, the same seed and history must make tables that are equal byte for byte.
 func TestOneHistoryOneTable(t *testing.T) {
 	for name, test := range map[string]struct {
 		workers []int
@@ -151,7 +151,8 @@ func history(t *testing.T, dev device.Device, batch int) []byte {
 	return mem
 }
 
-// Any history leaves a table that satisfies the rules of its layout and holds what a Go map holds.
+// After any history, a table must satisfy the rules of its layout and hold the same pairs as a Go
+// map.
 func TestInvariantsAfterAnything(t *testing.T) {
 	dev := devicetest.Open(t)
 	rapid.Check(t, func(rt *rapid.T) {

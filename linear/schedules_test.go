@@ -18,7 +18,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// A mode selects kernels of maps and sets that differ.
+// mode selects a variant of the kernels of maps and sets.
 type mode struct {
 	arch      int
 	scheme    linear.Tombstones
@@ -37,9 +37,9 @@ func (m mode) options(s dst.Shape) *linear.Options {
 	return &linear.Options{Capacity: s.Capacity, Fixed: s.Fixed, Tombstones: m.scheme, Unordered: m.unordered, Seed: 1}
 }
 
-// troubles are shapes of programs for linear tables: those of all structures, and full tables of a
-// few lines, so that many paths wrap. Many keys are deleted from them and come back in batches of
-// one kind.
+// troubles are shapes of programs for linear tables. They include the default shapes and full
+// tables with few lines, so that many paths wrap around. In these tables many keys are deleted, and
+// batches of one kind insert them again.
 var troubles = append(slices.Clip(dst.Shapes),
 	dst.Shape{Name: "refill", Capacity: 120, Fixed: true, Keys: 180, Hot: 120, Batches: 7,
 		Kinds: []weft.OpKind{weft.OpPutNew, weft.OpPutNew, weft.OpDelete, weft.OpPutNew, weft.OpDelete, weft.OpPutNew, weft.OpPutNew}},
@@ -48,10 +48,10 @@ var troubles = append(slices.Clip(dst.Shapes),
 	dst.Shape{Name: "two blocks", Capacity: 60, Fixed: true, Keys: 30, Hot: 40, Cold: 260, Batches: 2},
 )
 
-// A key that takes the slot of another, deleted key leaves its own dead slot, which remembers it,
-// farther on its path. While the earlier slot changes, that dead slot must not be taken for the
-// key's absence. (Without a compare-and-swap of 128 bits, a slot that changes shows no key for a
-// moment.)
+// A key may take the slot of another, deleted key, although a dead slot farther on its path holds
+// the key itself. While the earlier slot is changing, a search that sees the dead slot must not
+// conclude that the key is absent. (Without a 128-bit compare-and-swap, a slot that is changing
+// shows no key for a moment.)
 func TestTombstoneBesidePendingSlot(t *testing.T) {
 	cfg := schedules[uint64, uint64](mode{arch: 80, scheme: linear.Reuse, unordered: true})
 	cfg.Seeds, cfg.Shapes = 60, []dst.Shape{{Name: "come back", Capacity: 40, Fixed: true, Keys: 40, Hot: 60, Batches: 7,
@@ -59,7 +59,7 @@ func TestTombstoneBesidePendingSlot(t *testing.T) {
 	dst.Run(t, cfg)
 }
 
-// Under any schedule of their threads, some order of a batch's operations explains their results.
+// Under any schedule of threads, some order of a batch's operations must explain their results.
 func TestSchedules(t *testing.T) {
 	for _, arch := range []int{80, 90} {
 		for _, scheme := range []linear.Tombstones{linear.Keep, linear.Reuse} {
@@ -69,7 +69,7 @@ func TestSchedules(t *testing.T) {
 				dst.Explore(t, m, schedules[uint64, uint32](m).WithSeeds(someSeeds/2))
 				dst.Explore(t, m, schedules[uint64, uint64](m).WithSeeds(someSeeds))
 				if arch == 80 {
-					continue // TestSameKernels
+					continue // see TestSameKernels
 				}
 				dst.Explore(t, m, schedules[uint32, uint32](m).WithSeeds(someSeeds))
 				dst.Explore(t, m, setSchedules[uint32](m).WithSeeds(someSeeds))
@@ -79,12 +79,12 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// someSeeds is the number of seeds for each mode and width, half of them where slots, and so all
-// orders of memory, are those of other widths: every test has its own programs. fewSeeds is that
-// for reductions.
+// someSeeds is the number of seeds per mode and width. Half as many run if other widths have the
+// same slots, and so the same memory orders, because every test has its own programs. fewSeeds is
+// the number for reductions.
 const someSeeds, fewSeeds = 8, 5
 
-// The same with GetOrPuts instead of PutNews.
+// The same must hold with GetOrPuts instead of PutNews.
 func TestSchedulesOfGetOrPut(t *testing.T) {
 	for _, m := range []mode{{arch: 80}, {arch: 90, scheme: linear.Reuse}, {arch: 90, unordered: true}} {
 		dst.Explore(t, m, loading(schedules[uint32, uint32](m)).WithSeeds(someSeeds))
@@ -97,12 +97,12 @@ func loading[K weft.Key, V weft.Value](cfg dst.Config[K, V]) dst.Config[K, V] {
 	return cfg
 }
 
-// The kernels of the architectures differ only for slots of 16 bytes.
+// The kernels for both architectures must be equal, except for slots of 16 bytes.
 func TestSameKernels(t *testing.T) {
 	conformance.SameKernels(t, "linear_32_32", "linear_32_0", "linear_64_0", "linear_mixed_32_32")
 }
 
-// impossible reports statistics that no table has.
+// impossible reports whether no table can have these statistics.
 func impossible(s linear.Stats) bool {
 	return s.MeanProbe > float64(s.MaxProbe) || s.MaxProbe >= s.Slots
 }
@@ -132,8 +132,8 @@ func withMode[K weft.Key, V weft.Value](m mode, cfg dst.Config[K, V]) dst.Config
 	return cfg
 }
 
-// A seed stands for one run: replayed, it executes the same instructions of the same lanes in the
-// same order, growth of the table included.
+// A replayed seed must execute the same instructions of the same lanes in the same order, including
+// growth of the table.
 func TestReplay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -164,8 +164,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// A lookup of more keys than get a tile each returns the same for each key as one of few, by
-// sectors and by lines.
+// A lookup with more keys than can have a tile each must return the same results as lookups with
+// few keys, by sectors and by lines.
 func TestLargeLookupsSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -211,8 +211,8 @@ func lookUpMany[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, capacit
 	}
 }
 
-// The kernels of both architectures pass the suites on a simulated GPU under random schedules, and
-// those of one in lockstep.
+// The kernels for both architectures must pass the suites on a simulated GPU under random
+// schedules. The kernels for one architecture must also pass in lockstep.
 func TestConformanceSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -226,7 +226,7 @@ func TestConformanceSimulated(t *testing.T) {
 				size, without = 150, conformance.HostCases
 			}
 			suite[uint64, uint64](t, dev, size, &linear.Options{Tombstones: linear.Reuse, Capacity: 10, MaxLoad: .97}, without...)
-			if opts.Arch == 90 { // TestSameKernels
+			if opts.Arch == 90 { // see TestSameKernels
 				suite[uint32, uint32](t, dev, size, nil, conformance.HostCases...)
 				setSuite[uint32](t, dev, size, nil, conformance.HostCases...)
 			}
@@ -241,13 +241,12 @@ func TestConformanceSimulated(t *testing.T) {
 	}
 }
 
-// reductions runs the kernels that interpret values as more than bits.
+// reductions tests the kernels that interpret values as numbers.
 func reductions[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale) {
 	conformance.Reductions(t, dev, size, conformance.MapOf(linear.New[K, V], nil))
 }
 
-// All combined values are present, in some order, whatever is put, deleted and looked up
-// concurrently.
+// All values must be combined, in some order, whatever is put, deleted and looked up concurrently.
 func TestReduceSchedules(t *testing.T) {
 	for _, m := range []mode{{arch: 80}, {arch: 90, scheme: linear.Reuse}} {
 		dst.Explore(t, m, schedules[uint32, uint32](m).Reducing().WithSeeds(fewSeeds))

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// interjecting is a device that calls a function once, before an event is recorded: what another
-// goroutine may do at that time.
+// interjecting is a device that calls a function once, before an event is recorded. The function
+// does what another goroutine might do at that time.
 type interjecting struct {
 	device.Device
 	now func()
@@ -38,8 +38,8 @@ func (s interjectingStream) Record(e device.EventDriver) error {
 	return s.StreamDriver.Record(e)
 }
 
-// The scratch memory that resolves the duplicates of one table goes to another only after the
-// change that uses it, also while that change is being submitted.
+// The scratch memory that resolves duplicates must go to another table only after the change that
+// uses it, even while that change is being submitted.
 func TestScratchGoesOnBehindItsChange(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -63,7 +63,7 @@ func TestScratchGoesOnBehindItsChange(t *testing.T) {
 		check(sa.Sync(t.Context()))
 		check(a.PutOn(sa, keys, vals))
 		dev.now = func() { check(b.PutOn(sb, keys, vals)) }
-		check(a.PutOn(sa, keys, vals, count)) // the count is submitted apart from the change
+		check(a.PutOn(sa, keys, vals, count)) // the count is submitted separately from the change
 		for _, m := range []*linear.Map[uint32, uint32]{a, b} {
 			check(m.Sync(t.Context()))
 			if m.Len() != 32 {

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// kernelTests returns tests of the kernels for a pair of widths. TestKernelsSimulated runs them on
-// the kernels that ship, TestRandomMutants on broken ones.
+// kernelTests returns tests of the kernels for one pair of widths. TestKernelsSimulated runs them
+// on the released kernels, TestRandomMutants on broken kernels.
 func kernelTests[K, V uint32 | uint64](set bool) (tests []mutate.KernelTest) {
 	for _, o := range []linear.Options{{}, {Tombstones: linear.Reuse}, {Unordered: true}} {
 		name := fmt.Sprintf("beside a model, scheme %d, unordered %v", o.Tombstones, o.Unordered)
@@ -27,10 +27,10 @@ func kernelTests[K, V uint32 | uint64](set bool) (tests []mutate.KernelTest) {
 	}})
 }
 
-// Each kernel does what it should. The kernels of the architectures differ only for slots of 16
+// Each kernel must pass its tests. The kernels for both architectures differ only for slots of 16
 // bytes.
 func TestKernelsSimulated(t *testing.T) {
-	const first = 2 // with both schemes: the others depend only on the width of slots
+	const first = 2 // tests with both schemes; the others depend only on the slot width
 	t.Run("uint32,uint32", func(t *testing.T) { mutate.RunOnSim(t, kernelTests[uint32, uint32](false), 1, 90) })
 	t.Run("uint32,uint64", func(t *testing.T) { mutate.RunOnSim(t, kernelTests[uint32, uint64](false)[:first], 1, 80) })
 	t.Run("uint64,uint32", func(t *testing.T) { mutate.RunOnSim(t, kernelTests[uint64, uint32](false)[:first], 1, 90) })

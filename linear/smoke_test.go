@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// TestSmoke runs every operation once for every pair of widths, at low and at high load, with
-// tables that grow and tables that are rehashed in place, in cache and beyond.
+// TestSmoke runs every operation once for every pair of widths, at low and at high load. Tables
+// grow or are rehashed in place, and are smaller or larger than the cache.
 func TestSmoke(t *testing.T) { smokeAll(t, devicetest.Open(t)) }
 
 func smokeAll(t *testing.T, dev device.Device) {
@@ -35,7 +35,7 @@ func smokeAll(t *testing.T, dev device.Device) {
 
 func smoke[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, opts *linear.Options) {
 	m := conformance.Open(t, linear.New[K, V], dev, opts)
-	many := make([]K, linear.SpreadKeys+1) // lookups that get no tile each
+	many := make([]K, linear.SpreadKeys+1) // too many keys for a tile per key
 	if hits, err := m.Get(t.Context(), many, make([]V, len(many)), nil); hits != 0 || err != nil {
 		t.Errorf("Get of an empty table: %d, %v", hits, err)
 	}
@@ -47,7 +47,7 @@ func smokeSet[K ~uint32 | ~uint64](t testing.TB, dev device.Device, opts *linear
 	conformance.SmokeSet(t, dev, set)
 	most := 0
 	if opts.Fixed {
-		most = 3 // a rehash in place leaves those of the extra line
+		most = 3 // a rehash in place does not drop dead slots of the extra line
 	}
 	if s := conformance.StatsOf(t, set); s.Len != conformance.SmokeKeys/2 || s.Tombstones > most {
 		t.Errorf("Stats: %v", s)
@@ -58,7 +58,7 @@ func smokeSet[K ~uint32 | ~uint64](t testing.TB, dev device.Device, opts *linear
 	}
 }
 
-// TestSmoke launches every kernel.
+// TestSmoke must launch every kernel.
 func TestSmokeLaunchesEveryKernel(t *testing.T) {
 	conformance.LaunchesAll(t, smokeAll, linear.Images, linear.MixedImages)
 }

@@ -7,20 +7,21 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Stats describe the state of a table.
+// Stats describes the state of a table.
 type Stats struct {
-	Len        int // keys
-	Slots      int // slots of the table
-	Tombstones int // slots of deleted keys
+	Len        int // number of keys
+	Slots      int // number of slots in the table
+	Tombstones int // number of slots of deleted keys
 
-	// Load is the share of slots in use, live or dead. It decides the length of searches.
+	// Load is the fraction of slots in use, live or dead. The length of searches depends on it.
 	Load float64
-	// Bytes is the device memory of the table.
+	// Bytes is the size of the table's device memory.
 	Bytes int
 
-	// MeanProbe and MaxProbe are the number of slots before a key on its path (the article's probe
-	// length). Searches begin at the first slot of a sector and read several slots at a time. At
-	// low loads MeanProbe is therefore above the article's while the number of reads is not.
+	// MeanProbe and MaxProbe describe the number of slots before each key on its path (the
+	// article's probe length). A path begins at the first slot of a sector, and a search reads
+	// several slots at a time. So at low loads MeanProbe is larger than in the article, but the
+	// number of reads is not.
 	MeanProbe float64
 	MaxProbe  int
 }
@@ -31,7 +32,7 @@ func (s Stats) String() string {
 		s.Len, s.Tombstones, s.Slots, s.Load, s.Bytes, s.MeanProbe, s.MaxProbe)
 }
 
-// Stats measures the structure in one pass over its memory.
+// Stats computes the statistics in one pass over the table's memory.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 	err = t.core.WithWriteLock(ctx, "Stats", func(now core.Counters) error {
 		sum, longest, err := t.policy.engine.probeLengths(ctx)
@@ -51,8 +52,8 @@ func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 	return s, err
 }
 
-// Size returns the device memory of the table in bytes, after changes under way. Unlike Stats it
-// reads none of it.
+// Size returns the size of the table's device memory in bytes, after waiting for running changes.
+// Unlike Stats, it does not read that memory.
 func (t *table) Size(ctx context.Context) (bytes int, err error) {
 	err = t.core.WithWriteLock(ctx, "Size", func(core.Counters) error {
 		bytes = t.policy.engine.geometry().bytes()

@@ -10,8 +10,9 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// A key of a set that is deleted and inserted in mixed batches, over and over, takes no more slots.
-// That holds for ordinary keys and for keys that look like sentinels, in the smallest of lines.
+// If mixed batches delete and insert the same key of a set repeatedly, the set must not use more
+// and more slots. That must hold for ordinary keys and for keys that look like sentinels, even in
+// the smallest line.
 func TestMixedBatchesOfSetsTakeNoMoreRoom(t *testing.T) {
 	t.Run("device", func(t *testing.T) { toggles(t, devicetest.Open(t)) })
 	t.Run("simulated", func(t *testing.T) { toggles(t, devicetest.OpenSim(t, nil)) })
@@ -31,7 +32,7 @@ func toggle[K uint32 | uint64](t *testing.T, dev device.Device, opts *linear.Opt
 	if _, host := dev.(device.Host); host && after != before {
 		t.Errorf("%v; before: %v", after, before)
 	}
-	// On a GPU they take other slots, and a rehash drops dead ones.
+	// On a GPU insertions use other slots, and a rehash drops dead slots.
 	if after.Slots > 4*before.Slots || opts != nil && after.Slots != before.Slots {
 		t.Errorf("%v; before: %v", after, before)
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Reserve makes space for n new keys, so that the table does not grow while they are inserted. It
-// grows to the lines that they need, or to twice the present size if that is more. On
-// [device.ErrMemory] the table is unchanged. A table of fixed size drops tombstones that would be
-// in the way.
+// Reserve makes space for n new keys, so that the table does not grow while they are inserted. The
+// table grows to the lines that the keys need, or to twice the present size if that is more. After
+// [device.ErrMemory] the table is unchanged. A table of fixed size drops tombstones if they may
+// take needed space.
 func (t *table) Reserve(ctx context.Context, n int) error {
 	if n < 0 {
 		return fmt.Errorf("linear: Reserve: %w: %d keys", device.ErrInvalid, n)
@@ -22,31 +22,32 @@ func (t *table) Reserve(ctx context.Context, n int) error {
 	return t.core.Reserve(ctx, n)
 }
 
-// maxDeadShare is the share of the slots that MaxLoad leaves free which may be dead before a fixed
-// table is rehashed in place. NOTES.md has the measurement: less costs rehashes, more costs
-// searches.
+// maxDeadShare is a fraction of the slots that MaxLoad leaves free. If more of them are dead, a
+// fixed table is rehashed in place. A smaller fraction costs rehashes, a larger one costs searches;
+// NOTES.md has the measurement.
 const maxDeadShare = 3.0 / 8
 
-// maxDeadLoad caps the MaxLoad from which the share is computed: above it, next to nothing is free.
+// maxDeadLoad is the maximum MaxLoad from which inPlaceDue computes. Above it, almost no slot is
+// free.
 const maxDeadLoad = 0.875
 
 // inPlaceDue reports whether a fixed table with these live and dead slots should be rehashed in
-// place. If not, a rehash is due after n more insertions at the earliest.
+// place. If not, n is the minimum number of insertions until a rehash is due.
 func (p *policy) inPlaceDue(live, dead uint64) (due bool, n int) {
 	slots, load := float64(p.slots()), min(p.opts.MaxLoad, maxDeadLoad)
-	if float64(dead) < max(slots/128, 4) { // not worth a pass over the table
+	if float64(dead) < max(slots/128, 4) { // too few for a pass over the table
 		return false, math.MaxInt
 	}
-	// Count the slots in use and, if the table is fuller than its design load, the dead among the
-	// free.
+	// Limit the used slots or, in a table above its design load, the fraction of the free slots
+	// that are dead.
 	remaining := max(slots*(load+(1-load)*maxDeadShare)-float64(live+dead), slots-float64(live)-float64(dead)/maxDeadShare)
-	// If almost none are left, updates, which take none, still come in large batches.
+	// With almost no slots left, updates still run in large batches, because they take no slots.
 	return remaining <= 0, max(int(remaining), int(slots)/128, 1)
 }
 
 // rehashInPlaceIfDue rehashes a fixed table in place if that is due before n insertions. It returns
-// how many of them may follow before the next call. A batch on a stream waits for exact counters
-// only if the bounds say that a rehash may be due.
+// how many of these insertions may run before the next call. For a batch on a stream, it requires
+// exact counters only if a rehash may be due according to the bounds.
 func (p *policy) rehashInPlaceIfDue(ctx context.Context, now core.Counters, stream bool, n int) (int, error) {
 	if stream {
 		due, _ := p.inPlaceDue(now.Live+uint64(n), now.Dead)
@@ -56,7 +57,8 @@ func (p *policy) rehashInPlaceIfDue(ctx context.Context, now core.Counters, stre
 		case !now.Exact:
 			return 0, nil
 		}
-		// Rehash at half of the dead slots that make it due. Otherwise every batch would wait.
+		// Rehash already at half the number of dead slots. Otherwise every batch would wait for
+		// exact counters.
 		if due, _ = p.inPlaceDue(now.Live+uint64(n), 2*now.Dead); due {
 			_, err := p.rehashInPlace(ctx)
 			return n, err
@@ -72,12 +74,13 @@ func (p *policy) rehashInPlaceIfDue(ctx context.Context, now core.Counters, stre
 	}
 	now, err := p.engine.ReadCounters(context.WithoutCancel(ctx))
 	if due, limit = p.inPlaceDue(now.Live, now.Used-now.Live); due {
-		limit = n // not possible: go on with the table as it is
+		limit = n // a rehash was not possible; continue without it
 	}
 	return min(n, limit), err
 }
 
-// rehashInPlace rehashes in place. It reports false if that is not possible.
+// rehashInPlace rehashes in place, if possible, and logs it. done is false if that was not
+// possible.
 func (p *policy) rehashInPlace(ctx context.Context) (done bool, err error) {
 	if done, err = p.engine.rehashInPlace(ctx); done {
 		p.opts.Logger.Debug("linear: rehash in place", "lines", p.engine.geometry().lines)
@@ -85,8 +88,8 @@ func (p *policy) rehashInPlace(ctx context.Context) (done bool, err error) {
 	return done, err
 }
 
-// resizeUpTo rehashes to the smallest of some sizes in [lines, limit] that holds all keys. It
-// returns weft.ErrFull if none does.
+// resizeUpTo tries increasing sizes from lines to limit until a rehash succeeds. It returns
+// weft.ErrFull if keys crowd at each size.
 func (p *policy) resizeUpTo(ctx context.Context, lines, limit uint32) (err error) {
 	for {
 		if err = p.resize(ctx, lines, false); !errors.Is(err, op.ErrFull) || lines >= limit {
@@ -117,8 +120,8 @@ func (p *policy) Trim(ctx context.Context, now core.Counters, delta int) error {
 	return err
 }
 
-// Compact implements [core.Policy]. It rehashes to the size that the options require, or to the
-// next larger that holds all keys. If none does, the table is unchanged.
+// Compact implements [core.Policy]. It rehashes to the smallest size that the options and the keys
+// permit. If keys crowd at each size, the table stays unchanged.
 func (p *policy) Compact(ctx context.Context, now core.Counters) error {
 	current := p.engine.geometry().lines
 	if p.opts.Fixed {
@@ -134,7 +137,7 @@ func (p *policy) Compact(ctx context.Context, now core.Counters) error {
 		required, _ := linesFor(now.Live, p.opts.MaxLoad, p.widths.Slot)
 		lines = min(current, max(required, p.minLines))
 	}
-	limit := current // the same size drops dead slots
+	limit := current // a rehash to the same size drops dead slots
 	if now.Dead == 0 {
 		limit--
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// fixed is a fixed map or set in which other keys replace the keys.
+// fixed is a fixed map or set in which new keys replace old keys.
 type fixed struct {
 	put, drop func(keys []uint64) error
 	stats     func() Stats
@@ -55,7 +55,7 @@ func fixedSet(t testing.TB, dev device.Device, o Options) fixed {
 	}
 }
 
-// fixedMapOn returns a map that is driven only by On methods, and synchronized now and then.
+// fixedMapOn returns a map that is changed only by On methods, with occasional Syncs.
 func fixedMapOn(t testing.TB, dev device.Device, o Options) fixed {
 	m, err := New[uint64, uint64](dev, &o)
 	if err != nil {
@@ -101,9 +101,9 @@ func statistics(t testing.TB, table *table) Stats {
 	return s
 }
 
-// A fixed table with keys that are replaced, all at a time or a few, stays about as full, live and
-// dead together, as with Capacity keys. So searches stay as short, whatever the number of
-// turnovers.
+// If keys of a fixed table are replaced, all at once or a few at a time, the number of used slots
+// must stay about the same as with Capacity keys. So searches stay short, whatever the number of
+// replacements.
 func TestFixedTablesStayClean(t *testing.T) {
 	dev := devicetest.Open(t)
 	capacity, turnovers := 3000, 60
@@ -129,7 +129,7 @@ func checkUpkeep(t *testing.T, f fixed, capacity, turnovers, parts int) {
 	if err := f.put(keys); err != nil {
 		t.Fatal(err)
 	}
-	// A batch may come between the point where a rehash becomes due and the rehash.
+	// A batch may run between the time at which a rehash becomes due and the rehash.
 	most := defaultMaxLoad + (1-defaultMaxLoad)*maxDeadShare + 0.002
 	if parts > 1 {
 		most += 0.8 / float64(parts)
@@ -155,8 +155,8 @@ func checkUpkeep(t *testing.T, f fixed, capacity, turnovers, parts int) {
 	}
 }
 
-// A key that finds no slot although the table has plenty, because keys of the same home block it,
-// does not grow the table in vain. Other keys go in as before.
+// If a key finds no slot because keys with the same home block it, the table must not grow in vain.
+// Other keys must be inserted as before.
 func TestCrowdMakesNothingGrow(t *testing.T) {
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind != device.CPU && dev.Properties().Kind != device.CUDA {
@@ -176,7 +176,7 @@ func TestCrowdMakesNothingGrow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slot := 0 // by hand: inserting a crowd of this size takes quadratic time
+	slot := 0 // fill slots directly, because inserting that many crowded keys takes quadratic time
 	for i := range im.path(false, keys[0]) {
 		if im.put(i, keys[slot], keys[slot]); slot == fits-1 {
 			break
@@ -209,8 +209,8 @@ func TestCrowdMakesNothingGrow(t *testing.T) {
 	}
 }
 
-// Keys that are deleted in hash order leave a table in which the others crowd. No call fails, or
-// takes longer than a few times what it takes in random order, and in the end the table is small.
+// Keys that are deleted in hash order leave a table in which the others crowd. No call may fail, or
+// take more than a few times as long as in random order. The table must be small in the end.
 func TestDrainByHash(t *testing.T) {
 	dev := devicetest.Open(t)
 	n := 200_000
@@ -258,14 +258,14 @@ func TestDrainByHash(t *testing.T) {
 	}
 }
 
-// A rehash that does not fit is given up soon, and when its context ends. The table stays as it
-// was, and Compact does not report it.
+// If keys do not fit at a new size, the rehash must end soon, and also when its context ends. The
+// table must stay unchanged, and Compact must report no error.
 func TestRehashThatDoesNotFit(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	const seed = 5
 	n, apart := 200_000, 42
 	if conformance.Raced {
-		n, apart = 40_000, 44 // still more than a path has slots
+		n, apart = 40_000, 44 // still more keys than a path has slots
 	}
 	keys := make([]uint64, n)
 	for i := range keys { // all homes in the last sixteenth of the table
@@ -279,7 +279,7 @@ func TestRehashThatDoesNotFit(t *testing.T) {
 	if got, err := m.Put(t.Context(), keys, keys); got != n || err != nil {
 		t.Fatal(got, err)
 	}
-	m.policy.minLines = 1 // as if it had grown
+	m.policy.minLines = 1 // as if the table had grown
 	before := devicetest.Live(dev)
 	lines, _ := linesFor(uint64(n), defaultMaxLoad, 16)
 	begin := time.Now()
@@ -287,7 +287,7 @@ func TestRehashThatDoesNotFit(t *testing.T) {
 		t.Fatalf("%d keys of one sixteenth of the hash in %d lines: %v", n, lines, err)
 	}
 	limit := 2 * time.Second
-	if testing.Short() { // the race detector slows it by thirty
+	if testing.Short() { // under the race detector it takes thirty times as long
 		limit *= 30
 	}
 	if elapsed := time.Since(begin); elapsed > limit {
@@ -307,8 +307,8 @@ func TestRehashThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// Compact of a table that is to be full to the last slot may not find slots for all keys at that
-// size. Then it leaves more.
+// In a table that may be full to the last slot, Compact may find no slots for all keys at the
+// smallest size. Then it must use a larger size.
 func TestCompactAtLoadOne(t *testing.T) {
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind != device.CPU && dev.Properties().Kind != device.CUDA {
@@ -319,7 +319,7 @@ func TestCompactAtLoadOne(t *testing.T) {
 		growing, full = 50_000, 50_000
 	}
 	t.Run("growing", func(t *testing.T) { compactFull(t, dev, 0, growing) })
-	t.Run("full", func(t *testing.T) { compactFull(t, dev, full, full) }) // no size will do
+	t.Run("full", func(t *testing.T) { compactFull(t, dev, full, full) }) // no size fits
 }
 
 func compactFull(t *testing.T, dev device.Device, capacity, n int) {

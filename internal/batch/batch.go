@@ -1,6 +1,7 @@
-// Package batch defines how a structure's facade, its core and its engines pass operations on: as
-// columns of bytes, in host memory or on a device, without types. Decisions about a batch are
-// written once for all types of keys and values; engines read the columns as typed values again.
+// Package batch defines the form in which a structure's facade, its core and its engines exchange
+// operations. A batch consists of untyped columns of bytes, in host memory or on a device. So the
+// code that decides about a batch exists once for all types of keys and values. Engines convert the
+// columns back to typed values.
 package batch
 
 import (
@@ -15,18 +16,19 @@ import (
 // Batch is a set of operations in columns.
 type Batch struct {
 	N       int
-	Kind    op.Kind // of all operations, unless the batch has a column of Kinds
+	Kind    op.Kind // kind of all operations, unless the column Kinds is given
 	Flags   Flags
-	Version uint64 // the version that lookups read; 0 is the current one
-	Bulk    bool   // a change with most of what the structure is likely to hold
+	Version uint64 // version that lookups read; 0 is the current one
+	Bulk    bool   // the batch likely holds most of the structure's content
 	Ranges
 	Columns
 }
 
-// Ranges controls how a lookup finds the pairs of ranges from Keys to Keys2, both inclusive.
+// Ranges controls how a lookup finds the pairs inside the ranges from Keys to Keys2, both
+// inclusive.
 type Ranges struct {
 	Limit    int  // maximum pairs per range; 0 is no limit
-	Backward bool // descending from the last pair of a range
+	Backward bool // descending from the last pair of each range
 }
 
 // Columns holds the columns of a batch by role.
@@ -35,19 +37,19 @@ type Columns [roles]Column
 // Role is the meaning of a column.
 type Role int
 
-// The roles. Types are those of the structure's keys (K) and values (V), or as
-// said.
+// The roles. The comments name the element types; K and V are the structure's types of keys and
+// values.
 const (
 	Keys    Role = iota // K
-	Keys2               // K; a second key: the ends of ranges, the targets of edges
+	Keys2               // K; second keys: ends of ranges, targets of edges
 	Vals                // V; written by lookups, read by changes
-	Kinds               // op.Kind
-	Out                 // V; written by changes: what Get and PutNew found
+	Kinds               // op.Kind; kind of each operation
+	Out                 // V; written by changes: values found by Get and PutNew
 	OK                  // bool
-	Counts              // uint32; pairs of a key
-	Offsets             // uint64, one row more than the batch: where variable rows begin
-	OutKeys             // K; written by lookups: the keys of what ranges find
-	Ranks               // uint64; places in the order of the keys
+	Counts              // uint32; number of pairs per key
+	Offsets             // uint64, one row longer than the batch: first element of each row
+	OutKeys             // K; written by lookups: keys found inside ranges
+	Ranks               // uint64; positions in the order of the keys
 	roles
 )
 
@@ -56,33 +58,33 @@ var names = [roles]string{"keys", "second keys", "values", "kinds", "results", "
 // String returns the name of a role for messages.
 func (r Role) String() string { return names[r] }
 
-// Flags are the options of a batch; kernels use the same values (order.cuh).
+// Flags are the options of a batch. Kernels use the same values (order.cuh).
 type Flags uint32
 
 const (
-	// Reuse lets inserts reuse the slots of deleted keys: the batch deletes nothing.
+	// Reuse allows inserts to reuse the slots of deleted keys. The batch must not delete keys.
 	Reuse Flags = 1 << iota
 	// Order resolves duplicates in batch order.
 	Order
-	// Multi selects multimap semantics: Put adds a pair, no slot is reused, and of several pairs of
-	// a key the first one counts.
+	// Multi selects multimap semantics: Put adds a pair, no slot is reused, and lookups return the
+	// first pair of a key.
 	Multi
-	// Signed and Float are the type of values, for operations that combine them: unsigned integers
-	// if neither is set.
+	// Signed and Float describe the type of values for operations that combine values. Without
+	// either flag, values are unsigned integers.
 	Signed
 	Float
 
-	// Report makes a change on a stream wait and return the operations that overflowed, instead of
-	// counting them. Kernels do not use it.
+	// Report makes a change on a stream wait and return the operations that overflowed. Without
+	// Report they are only counted. Kernels do not use this flag.
 	Report Flags = 1 << 16
 )
 
-// Widths holds the sizes in bytes of a key and of a value in a batch, and of a slot of a hash
-// structure. A set has Val 0.
+// Widths holds the sizes in bytes of a key, a value, and a slot of a hash structure. In a set, Val
+// is 0.
 type Widths struct{ Key, Val, Slot int }
 
-// MapWidths returns the widths of a map. Two 32-bit halves share an 8-byte slot; everything else
-// takes 16 bytes.
+// MapWidths returns the widths of a map with keys K and values V. A 32-bit key and a 32-bit value
+// share an 8-byte slot; all other slots take 16 bytes.
 func MapWidths[K op.Key, V op.Value]() Widths {
 	w := Widths{Key: size[K](), Val: size[V](), Slot: 16}
 	if w.Key == 4 && w.Val == 4 {
@@ -91,7 +93,7 @@ func MapWidths[K op.Key, V op.Value]() Widths {
 	return w
 }
 
-// SetWidths returns the widths of a set, with slots of bare keys.
+// SetWidths returns the widths of a set. Its slots hold only keys.
 func SetWidths[K op.Key]() Widths { return Widths{Key: size[K](), Slot: size[K]()} }
 
 func size[T any]() int {
@@ -99,7 +101,7 @@ func size[T any]() int {
 	return int(unsafe.Sizeof(x))
 }
 
-// Chunk returns rows [lo,hi) of a batch.
+// Chunk returns a batch with rows [lo,hi) of b.
 func (b *Batch) Chunk(lo, hi int) *Batch {
 	part := *b
 	part.N = hi - lo
@@ -109,7 +111,8 @@ func (b *Batch) Chunk(lo, hi int) *Batch {
 	return &part
 }
 
-// Part is Chunk for callers that write none of its fields: it returns b itself for all rows.
+// Part returns a batch with rows [lo,hi) of b, or b itself for all rows. The caller must not write
+// the fields of the result.
 func (b *Batch) Part(lo, hi int) *Batch {
 	if lo == 0 && hi == b.N {
 		return b
@@ -117,31 +120,31 @@ func (b *Batch) Part(lo, hi int) *Batch {
 	return b.Chunk(lo, hi)
 }
 
-// Select returns a lookup of the content of one column of a batch.
+// Select returns a lookup batch with only column r of b.
 func (b *Batch) Select(r Role) *Batch {
 	only := &Batch{N: b.N}
 	only.Columns[r] = b.Columns[r]
 	return only
 }
 
-// Inserts reports whether a batch may need capacity.
+// Inserts reports whether some operations may insert pairs, which may need capacity.
 func (b *Batch) Inserts() bool { return b.Columns[Kinds].Given() || b.Kind.Inserts() }
 
-// Combines reports whether some operations may combine values.
+// Combines reports whether some operations may combine their values with stored values.
 func (b *Batch) Combines() bool {
 	return b.Flags&Multi == 0 && (b.Columns[Kinds].Given() || b.Kind.Reduces())
 }
 
-// Reduces reports whether all operations combine values and return nothing.
+// Reduces reports whether all operations combine values and none returns a result.
 func (b *Batch) Reduces() bool { return b.Kind.Reduces() && !b.Columns[Kinds].Given() }
 
-// Appends reports whether all operations add a pair without a search.
+// Appends reports whether all operations add a pair without a search for its key.
 func (b *Batch) Appends() bool {
 	return b.Flags&Multi != 0 && b.Kind == op.Put && !b.Columns[Kinds].Given()
 }
 
-// CountInserts counts the operations that may insert. For a mixed batch on a device that the host
-// cannot read, it waits for a copy of the kinds.
+// CountInserts counts the operations that may insert. If the batch is mixed and its device memory
+// is not addressable by the host, CountInserts waits for a copy of the kinds.
 func (b *Batch) CountInserts(ctx context.Context, s *device.Stream) (n int, err error) {
 	switch {
 	case !b.Inserts():
@@ -164,11 +167,11 @@ func (b *Batch) CountInserts(ctx context.Context, s *device.Stream) (n int, err 
 	return n, nil
 }
 
-// Ordered reports whether duplicates must be resolved.
+// Ordered reports whether operations with equal keys must take effect in batch order.
 func (b *Batch) Ordered() bool { return b.Flags&Order != 0 && !b.Columns[Kinds].Given() }
 
-// MustMatch panics unless each column has a row for each operation. The message names the package
-// and the method.
+// MustMatch panics unless each column has one row per operation. The panic message names the
+// package and the method.
 func (b *Batch) MustMatch(name, method string) {
 	for r := range b.Columns {
 		c := &b.Columns[r]
@@ -179,7 +182,7 @@ func (b *Batch) MustMatch(name, method string) {
 	}
 }
 
-// CheckDevice returns device.ErrInvalid unless a stream and all columns belong to a device.
+// CheckDevice returns device.ErrInvalid unless the stream and all columns belong to dev.
 func (b *Batch) CheckDevice(dev device.Device, s *device.Stream) error {
 	if s == nil {
 		return fmt.Errorf("%w: no stream", device.ErrInvalid)

@@ -31,7 +31,6 @@ func example(n int) *batch.Batch {
 	}
 }
 
-// rows returns the rows of a column of a batch.
 func rows[T any](b *batch.Batch, r batch.Role) []T { return batch.View[T](b.Columns[r].Host) }
 
 func TestWidths(t *testing.T) {
@@ -62,22 +61,22 @@ func TestChunk(t *testing.T) {
 			t.Error(r, keys)
 		}
 	}
-	rows[uint32](part, batch.Out)[0] = 7 // shared
+	rows[uint32](part, batch.Out)[0] = 7 // the memory is shared
 	if out := rows[uint32](b, batch.Out); out[3] != 7 {
 		t.Error(out)
 	}
-	// Absent columns stay absent, and an address moves by the width.
+	// Absent columns must stay absent, and an address must move by lo rows.
 	on := (&batch.Batch{N: 10, Columns: batch.Columns{batch.Keys: {Ptr: 1000, Width: 8}}}).Chunk(3, 7)
 	if on.Columns[batch.Keys].Ptr != 1024 || on.Columns[batch.Vals].Given() || on.Columns[batch.OK].Given() {
 		t.Errorf("%+v", on)
 	}
 }
 
-// A chunk of a column with rows of variable size holds its rows.
+// A chunk of a column with rows of variable size must hold exactly the rows of the chunk.
 func TestChunkOfVariableRows(t *testing.T) {
 	vals := []uint32{0, 1, 2, 3, 4, 5, 6, 7, 8}
 	c := batch.Output(vals)
-	c.Offsets = []uint64{100, 102, 102, 105, 109} // rows before these take 100
+	c.Offsets = []uint64{100, 102, 102, 105, 109} // the rows before these take 100 elements
 	b := &batch.Batch{N: 4, Columns: batch.Columns{batch.Vals: c}}
 	for _, want := range []struct {
 		lo, hi int
@@ -95,14 +94,14 @@ func TestChunkOfVariableRows(t *testing.T) {
 			t.Error("a chunk of a chunk has other rows")
 		}
 	}
-	// ClearFrom leaves such a column alone: its rows belong to the caller.
+	// ClearFrom must not change such a column, because its rows belong to the caller.
 	b.ClearFrom(0)
 	if vals[8] != 8 {
 		t.Error(vals)
 	}
 }
 
-// A chunk of offsets has one row more than the chunk.
+// A chunk of a column of offsets must have one more row than the chunk has operations.
 func TestChunkOfOffsets(t *testing.T) {
 	dev, _, err := auto.Open("cpu")
 	if err != nil {
@@ -123,7 +122,7 @@ func TestChunkOfOffsets(t *testing.T) {
 	part.MustMatch("package", "Chunk")
 }
 
-// ClearFrom zeroes the outputs of operations that did not run, and nothing else.
+// ClearFrom must zero the outputs of operations that did not run, and nothing else.
 func TestClearFrom(t *testing.T) {
 	for _, lo := range []int{0, 3, 10, 12} {
 		b, want := example(10), example(10)
@@ -139,7 +138,6 @@ func TestClearFrom(t *testing.T) {
 	}
 }
 
-// A column that is read and written counts as both.
 func TestDirections(t *testing.T) {
 	for name, c := range map[string]struct {
 		column batch.Column
@@ -181,7 +179,7 @@ func TestWhatABatchNeeds(t *testing.T) {
 	}
 }
 
-// Gathered and scattered rows return to their places; the rest is untouched.
+// Gathered and scattered rows must return to their original rows; all others must stay unchanged.
 func TestGatherAndScatter(t *testing.T) {
 	b := example(10)
 	at := []uint32{1, 4, 9}
@@ -220,7 +218,6 @@ func TestGatherAndScatter(t *testing.T) {
 	bare.Scatter(g, at)
 }
 
-// Fetch copies a whole batch from a device, and Store copies its outputs back.
 func TestFetchAndStore(t *testing.T) {
 	for _, where := range []string{"cpu", "sim"} {
 		dev, _, err := auto.Open(where)
@@ -363,7 +360,7 @@ func TestInsertions(t *testing.T) {
 	}
 }
 
-// Byte strings follow their rows.
+// Chunks and gathered batches must keep the byte strings of their rows.
 func TestStrings(t *testing.T) {
 	text := []byte("onetwothree")
 	spans := []batch.Span{batch.SpanOf(0, 3), batch.SpanOf(3, 3), batch.SpanOf(6, 5), 0}

@@ -7,14 +7,14 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Column is a number of rows of fixed width, in host memory or on a device: an input of a batch, an
-// output, or both. The zero Column is an absent column.
+// Column is a sequence of rows with a fixed width, in host memory or on a device. It is an input of
+// a batch, an output, or both. The zero Column is an absent column.
 //
-// An output of variable length has Offsets. Row i is the elements Offsets[i] to Offsets[i+1], of
-// Width bytes each, and the first element of all is at the beginning of Host.
+// A column with Offsets is an output with rows of variable length. Row i consists of the elements
+// Offsets[i] to Offsets[i+1], of Width bytes each. Host begins with element Offsets[0].
 //
-// A column of byte strings has Data, which holds its rows at any place: a row of Host is the [Span]
-// of a string. So code that selects rows handles both kinds alike.
+// A column with Data holds byte strings. Each row of Host is the [Span] of a string in Data. So
+// code that selects rows handles both kinds of columns alike.
 type Column struct {
 	Host    []byte
 	Ptr     device.Ptr
@@ -22,12 +22,12 @@ type Column struct {
 	Offsets []uint64
 	Data    *[]byte
 
-	dev      device.Device // where Ptr points
+	dev      device.Device // owner of the memory that Ptr addresses
 	rows     int
-	extra    int // rows beyond one per operation
+	extra    int // rows in addition to one per operation
 	dir      direction
 	optional bool
-	anyRows  bool // the number of rows is independent of the batch
+	anyRows  bool // the number of rows need not match the batch
 }
 
 type direction uint8
@@ -40,7 +40,7 @@ const (
 // Input returns a column that a batch reads.
 func Input[T device.Elem](s []T) Column { return hostColumn(s, input, false) }
 
-// Output is a column that a batch writes.
+// Output returns a column that a batch writes.
 func Output[T device.Elem](s []T) Column { return hostColumn(s, output, false) }
 
 // Optional returns a column that a batch writes, unless s is nil.
@@ -50,18 +50,18 @@ func hostColumn[T device.Elem](s []T, dir direction, optional bool) Column {
 	return Column{Host: device.Bytes(s), Width: size[T](), dir: dir, rows: len(s), optional: optional && s == nil}
 }
 
-// InputOn returns a column on a device that a batch reads.
+// InputOn returns a column in device memory that a batch reads.
 func InputOn[T device.Elem](s device.Slice[T]) Column { return deviceColumn(s, input, 0, false) }
 
-// OutputOn is a column on a device that a batch writes.
+// OutputOn returns a column in device memory that a batch writes.
 func OutputOn[T device.Elem](s device.Slice[T]) Column { return deviceColumn(s, output, 0, false) }
 
-// OptionalOn returns a column on a device that a batch writes, unless s is empty.
+// OptionalOn returns a column in device memory that a batch writes, unless s is empty.
 func OptionalOn[T device.Elem](s device.Slice[T]) Column {
 	return deviceColumn(s, output, 0, s.Len() == 0)
 }
 
-// OffsetsOn returns a column of offsets on a device, one row longer than the batch.
+// OffsetsOn returns a column of offsets in device memory, one row longer than the batch.
 func OffsetsOn(s device.Slice[uint64]) Column { return deviceColumn(s, output, 1, false) }
 
 // OffsetsIn returns a column of offsets in host memory that a batch reads, one row longer than the
@@ -72,8 +72,8 @@ func OffsetsIn(offsets []uint64) Column {
 	return c
 }
 
-// RowsOn returns a column on a device that a batch fills with rows of variable size, up to its
-// length.
+// RowsOn returns a column in device memory that a batch fills with rows of variable size, as far as
+// they fit.
 func RowsOn[T device.Elem](s device.Slice[T]) Column {
 	c := deviceColumn(s, output, 0, false)
 	c.anyRows = true
@@ -87,19 +87,19 @@ func deviceColumn[T device.Elem](s device.Slice[T], dir direction, extra int, op
 	}
 }
 
-// Span is the place of a byte string in the data of its column: the offset, and in the last 20 bits
-// the length. The zero Span is an empty string.
+// Span locates a byte string in the Data of its column. The last 20 bits are the length, the other
+// bits the offset. The zero Span is an empty string.
 type Span uint64
 
 const spanBits = 20
 
-// MaxSpan is the maximum length of a byte string in a column.
+// MaxSpan is the maximum length of a byte string in a column, in bytes.
 const MaxSpan = 1<<spanBits - 1
 
-// SpanOf returns the span of a byte string of a length up to MaxSpan.
+// SpanOf returns the span of a byte string. length must be at most MaxSpan.
 func SpanOf(offset, length uint64) Span { return Span(offset<<spanBits | length) }
 
-// Shift returns the span moved by n bytes, after n bytes were put before its data.
+// Shift returns the span of the same string after n bytes have been inserted before all data.
 func (s Span) Shift(n int) Span { return s + Span(n)<<spanBits }
 
 func (s Span) bytes(data []byte) []byte {
@@ -114,7 +114,8 @@ func Strings(data []byte, spans []Span) Column {
 	return c
 }
 
-// StringsTo returns a column of byte strings that a batch writes: it appends them to data.
+// StringsTo returns a column of byte strings that a batch writes. The batch appends the strings to
+// data.
 func StringsTo(data *[]byte, spans []Span) Column {
 	c := Output(spans)
 	c.Data = data
@@ -129,8 +130,8 @@ func (c *Column) Row(i int) []byte {
 	return c.Host[i*c.Width : (i+1)*c.Width]
 }
 
-// Extend makes row i a byte string of size bytes, which the caller writes. Only one thread at a
-// time may extend the data of a column.
+// Extend appends size bytes to the data of a column and returns them for the caller to write. Row i
+// becomes that byte string. Only one thread at a time may extend a column.
 func (c *Column) Extend(i, size int) []byte {
 	at := len(*c.Data)
 	*c.Data = slices.Grow(*c.Data, size)[:at+size]
@@ -138,19 +139,19 @@ func (c *Column) Extend(i, size int) []byte {
 	return (*c.Data)[at:]
 }
 
-// WithWidth returns a column of bytes as a column with rows of a width.
+// WithWidth returns the same bytes as a column with rows of the given width.
 func (c Column) WithWidth(width int) Column {
 	c.rows, c.Width = c.rows*c.Width/width, width
 	return c
 }
 
-// AsInput returns the column as an input of another batch.
+// AsInput returns the column as an input.
 func (c Column) AsInput() Column {
 	c.dir = input
 	return c
 }
 
-// WithPtr returns the column at another place on a device, for the duration of a launch.
+// WithPtr returns the column at another device address, for one launch.
 func (c Column) WithPtr(to device.Ptr) Column {
 	c.Host, c.Ptr = nil, to
 	return c
@@ -159,7 +160,7 @@ func (c Column) WithPtr(to device.Ptr) Column {
 // Given reports whether a batch has the column.
 func (c *Column) Given() bool { return c.Ptr != 0 || c.Host != nil }
 
-// Rows returns the number of rows that the column was made with.
+// Rows returns the number of rows with which the column was made.
 func (c *Column) Rows() int { return c.rows }
 
 // IsInput reports whether the batch reads the column.
@@ -168,7 +169,7 @@ func (c *Column) IsInput() bool { return c.dir&input != 0 }
 // IsOutput reports whether the batch writes the column.
 func (c *Column) IsOutput() bool { return c.dir&output != 0 }
 
-// Bytes returns the size of rows [lo,hi).
+// Bytes returns the size of rows [lo,hi) in bytes.
 func (c *Column) Bytes(lo, hi int) int {
 	if c.Offsets != nil {
 		return int(c.Offsets[hi]-c.Offsets[lo]) * c.Width
@@ -176,7 +177,6 @@ func (c *Column) Bytes(lo, hi int) int {
 	return (hi - lo + c.extra) * c.Width
 }
 
-// sub returns rows [lo,hi).
 func (c Column) sub(lo, hi int) Column {
 	first, size := lo*c.Width, c.Bytes(lo, hi)
 	if c.Offsets != nil {
@@ -193,7 +193,7 @@ func (c Column) sub(lo, hi int) Column {
 	return c
 }
 
-// View returns host bytes as values of a type of the right width.
+// View returns the bytes b as a slice of T. The address must be aligned for T.
 func View[T any](b []byte) []T {
 	var zero T
 	if len(b) == 0 || unsafe.Sizeof(zero) == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Gather copies the operations at the given rows of a batch in host memory to a new batch.
+// Gather returns a new batch with the operations at the given rows of b. b lies in host memory.
 func (b *Batch) Gather(at []uint32) *Batch {
 	gathered := *b
 	gathered.N = len(at)
@@ -34,7 +34,7 @@ func (b *Batch) Gather(at []uint32) *Batch {
 	return &gathered
 }
 
-// Scatter copies the outputs of a gathered batch back to the rows of its source.
+// Scatter copies the outputs of a gathered batch back to rows at of b.
 func (b *Batch) Scatter(gathered *Batch, at []uint32) {
 	for r := range b.Columns {
 		c := &b.Columns[r]
@@ -68,8 +68,8 @@ func scatter[T any](to, from []T, at []uint32) {
 	}
 }
 
-// Fetch copies a batch on a device to host memory, once the stream has finished the work submitted
-// before. It copies nothing if the host can address the device's memory.
+// Fetch returns a copy of a device batch in host memory, after the stream's earlier work has
+// finished. It copies no column that the host can address directly.
 func (b *Batch) Fetch(ctx context.Context, s *device.Stream) (*Batch, error) {
 	copied := *b
 	for r := range copied.Columns {
@@ -86,7 +86,7 @@ func (b *Batch) Fetch(ctx context.Context, s *device.Stream) (*Batch, error) {
 	return &copied, nil
 }
 
-// Store copies the outputs of a fetched batch back to the device.
+// Store copies the outputs of a fetched batch back to device memory.
 func (b *Batch) Store(s *device.Stream, fetched *Batch) (err error) {
 	for r := range b.Columns {
 		if c := &b.Columns[r]; c.Ptr != 0 && c.Host == nil && c.IsOutput() {
@@ -96,7 +96,7 @@ func (b *Batch) Store(s *device.Stream, fetched *Batch) (err error) {
 	return err
 }
 
-// ClearFrom zeroes the outputs of the operations from row lo on, in a batch in host memory.
+// ClearFrom zeroes the outputs of row lo and all later rows, in a batch in host memory.
 func (b *Batch) ClearFrom(lo int) {
 	for r := range b.Columns {
 		if c := &b.Columns[r]; c.IsOutput() && c.Host != nil && c.Offsets == nil {

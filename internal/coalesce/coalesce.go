@@ -1,8 +1,8 @@
 // Package coalesce gathers the calls of many goroutines into batches, for weft.Batcher.
 //
-// One goroutine of a queue runs batches one after another. While one runs, calls gather for the
-// next. So batches grow as the machine slows, and a lone call begins at once. A delay makes batches
-// larger, at the price of waiting.
+// Each queue has one goroutine that runs its batches one after another. While a batch runs, calls
+// gather for the next batch. So batches grow when the machine is slow, and a single call begins at
+// once. A delay makes batches larger, but calls wait longer.
 package coalesce
 
 import (
@@ -15,54 +15,54 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Options controls how calls gather.
+// Options controls how a queue gathers calls.
 type Options struct {
 	Batch int // maximum calls per batch
-	// wait of the first call of a batch; 0: until the runnable goroutines have called
+	// time that the first call of a batch waits; 0: until the runnable goroutines have called
 	Delay   time.Duration
-	Waiting int // maximum calls in the queue; others wait to enter, in order of arrival
+	Waiting int // maximum calls in the queue; further calls wait outside, in order of arrival
 }
 
-// Queue gathers calls of type C, which hold a request and its answer.
+// Queue gathers calls into batches. A value of type C holds a request and its answer.
 type Queue[C any] struct {
 	opts Options
 	run  func([]*C)
 
 	mu      sync.Mutex
-	batches []*batch[C] // not begun, oldest first; all but the last were full
-	calls   []*C        // of the batch that runs
+	batches []*batch[C] // batches not begun, oldest first; all but the last were full
+	calls   []*C        // calls of the running batch
 	inside  int         // calls in the queue that are neither answered nor withdrawn
 	outside []*place[C] // calls beyond the capacity, oldest first
 	closed  bool
-	closing chan struct{} // closed with it
-	wake    chan struct{} // signals that serve should look again
-	ended   chan struct{} // serve has returned
+	closing chan struct{} // closed by Close
+	wake    chan struct{} // signals that serve should check the batches again
+	ended   chan struct{} // closed when serve has returned
 }
 
-// place is the position of a waiting call: outside until it has a batch.
+// place is the position of a waiting call. The call waits outside the queue until it is in a batch.
 type place[C any] struct {
 	c        *C
 	batch    *batch[C]
-	at       int           // in the batch
-	admitted chan struct{} // closed when it gets a batch
+	at       int           // index in batch.calls
+	admitted chan struct{} // closed when the call has joined a batch
 }
 
 // batch is a set of calls that run together.
 type batch[C any] struct {
-	calls []*place[C] // nil: withdrawn
-	live  int         // calls not withdrawn, at least half
+	calls []*place[C] // nil if withdrawn
+	live  int         // calls not withdrawn, at least half of calls
 	begun bool
-	since time.Time     // when its first call came
-	done  chan struct{} // closed when it has run
+	since time.Time     // when the first call arrived
+	done  chan struct{} // closed when the batch has run
 }
 
 // yields is the maximum number of times that a batch without a delay lets other goroutines run
-// before it begins, as long as each time adds calls. Goroutines that have just received an answer
-// can then join.
+// before it begins. It stops earlier if a yield adds no call. Thus goroutines that have just
+// received an answer can join.
 const yields = 16
 
-// New returns a queue that calls run for each batch. run stores the answers of a batch, which lists
-// its calls in order of arrival. One batch runs at a time.
+// New returns a queue that calls run for each batch. run receives the calls in order of arrival and
+// stores their answers. One batch runs at a time.
 func New[C any](opts Options, run func([]*C)) *Queue[C] {
 	q := &Queue[C]{
 		opts: opts, run: run,
@@ -72,9 +72,9 @@ func New[C any](opts Options, run func([]*C)) *Queue[C] {
 	return q
 }
 
-// Do waits until a batch has answered a call. If the context ends, Do withdraws a call that has not
-// begun. A call that has begun continues: Do waits for its answer, unless leave is set. With leave,
-// c still gets an answer, which the caller must ignore.
+// Do waits until a batch has answered the call c. If the context ends, Do withdraws a call that has
+// not begun. For a call that has begun, Do waits for the answer, or returns at once if leave is
+// set. In that case c still gets an answer, which the caller must ignore.
 func (q *Queue[C]) Do(ctx context.Context, c *C, leave bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (q *Queue[C]) Do(ctx context.Context, c *C, leave bool) error {
 	return nil
 }
 
-// enter puts a call in a batch, after those that already wait for room.
+// enter puts a call in a batch, after the calls that already wait outside.
 func (q *Queue[C]) enter(ctx context.Context, c *C) (*place[C], error) {
 	p := &place[C]{c: c}
 	if !q.admitted(p) {
@@ -114,8 +114,8 @@ func (q *Queue[C]) enter(ctx context.Context, c *C) (*place[C], error) {
 	return p, nil
 }
 
-// admitted reports whether a call is in a batch. Otherwise the call waits outside, unless the queue
-// is closed.
+// admitted reports whether it has put the call in a batch. Otherwise the call waits outside, unless
+// the queue is closed.
 func (q *Queue[C]) admitted(p *place[C]) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -139,7 +139,7 @@ func (q *Queue[C]) join(p *place[C]) {
 		n++
 	}
 	b := q.batches[n-1]
-	if b.live == 0 { // new, or all its calls are withdrawn
+	if b.live == 0 { // b is new, or all its calls are withdrawn
 		b.since = time.Now()
 	}
 	p.batch, p.at = b, len(b.calls)
@@ -151,8 +151,8 @@ func (q *Queue[C]) join(p *place[C]) {
 	}
 }
 
-// drop removes a call from a batch. It compacts the batch, so that calls that come and go while no
-// batch begins do not accumulate memory.
+// drop removes a call from a batch. It compacts the batch, so that calls that come and go before
+// the batch begins do not accumulate memory.
 func (b *batch[C]) drop(p *place[C]) {
 	b.calls[p.at] = nil
 	b.live--
@@ -163,14 +163,14 @@ func (b *batch[C]) drop(p *place[C]) {
 	b.calls = all[:0]
 	for _, p := range all {
 		if p != nil {
-			p.at = len(b.calls) // the waiting call reads only p.batch meanwhile
+			p.at = len(b.calls) // safe, because the waiting call reads only p.batch
 			b.calls = append(b.calls, p)
 		}
 	}
 	clear(all[len(b.calls):])
 }
 
-// withdraw removes a call that has not begun, and reports whether it did.
+// withdraw removes a call that has not begun. It returns false if the call has begun.
 func (q *Queue[C]) withdraw(p *place[C]) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -188,7 +188,7 @@ func (q *Queue[C]) withdraw(p *place[C]) bool {
 	return true
 }
 
-// release makes room for n calls.
+// release removes n calls from the queue and admits calls that wait outside.
 func (q *Queue[C]) release(n int) {
 	q.inside -= n
 	for q.inside < q.opts.Waiting && len(q.outside) > 0 {
@@ -232,7 +232,8 @@ func (q *Queue[C]) serve() {
 	}
 }
 
-// next waits for a batch and its delay, and begins it. It returns nil if none will come.
+// next waits for a batch and its delay, and begins the batch. It returns nil if the queue is closed
+// and empty.
 func (q *Queue[C]) next() *batch[C] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -261,7 +262,7 @@ func (q *Queue[C]) next() *batch[C] {
 	}
 }
 
-// begin removes the oldest batch from the queue.
+// begin removes the oldest batch from the queue and returns it.
 func (q *Queue[C]) begin() *batch[C] {
 	b := q.batches[0]
 	q.batches = q.batches[1:]
@@ -269,14 +270,14 @@ func (q *Queue[C]) begin() *batch[C] {
 	return b
 }
 
-// unlocked runs wait without the lock.
+// unlocked releases the lock while wait runs.
 func (q *Queue[C]) unlocked(wait func()) {
 	q.mu.Unlock()
 	defer q.mu.Lock()
 	wait()
 }
 
-// sleep waits for d, or until a batch is full or the queue is closed.
+// sleep waits until d has passed, a batch is full, or the queue is closed.
 func (q *Queue[C]) sleep(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -286,8 +287,8 @@ func (q *Queue[C]) sleep(d time.Duration) {
 	}
 }
 
-// Close runs the calls in the queue, without delay, and rejects new ones. It returns when all have
-// been answered.
+// Close runs the calls in the queue without delay and rejects new calls. It returns when all calls
+// in the queue have been answered.
 func (q *Queue[C]) Close() {
 	q.mu.Lock()
 	if !q.closed {

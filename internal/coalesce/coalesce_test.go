@@ -14,10 +14,10 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// counted is a call with an answer of one more than its question.
+// counted is a call. Its answer must be its question plus one.
 type counted struct{ question, answer int }
 
-// served is a queue with batches of a given duration, and a record of the batches run.
+// served is a queue with batches of a given duration. It records the batches run.
 type served struct {
 	*Queue[counted]
 	took time.Duration
@@ -41,7 +41,7 @@ func serve(opts Options, took time.Duration) *served {
 	return s
 }
 
-// Calls that come and go while a batch runs leave no memory in use, though one of them stays.
+// Calls that come and go while a batch runs must not use memory, even if one of them stays.
 func TestWithdrawnCallsTakeNoMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(Options{Batch: 1000, Waiting: 10}, time.Second)
@@ -71,7 +71,7 @@ func TestWithdrawnCallsTakeNoMemory(t *testing.T) {
 	})
 }
 
-// ask makes a call in its own goroutine and waits until the call is in the queue, or waits outside.
+// ask makes a call in its own goroutine. It waits until the call is in the queue or waits outside.
 func (s *served) ask(ctx context.Context, question int, leave bool) <-chan error {
 	answered := make(chan error, 1)
 	go func() {
@@ -102,8 +102,8 @@ func wantError(t *testing.T, answered <-chan error, want error) {
 
 const ms = time.Millisecond
 
-// Without a delay a lone call begins at once. Calls that come while it runs are the next batch, in
-// their order.
+// Without a delay, a single call must begin at once. Calls that arrive while it runs must form the
+// next batch, in order of arrival.
 func TestCallsGatherWhileABatchRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(Options{Batch: 3, Waiting: 100}, 10*ms)
@@ -121,7 +121,7 @@ func TestCallsGatherWhileABatchRuns(t *testing.T) {
 	})
 }
 
-// With a delay the first call waits that long, or until the batch is full.
+// With a delay, the first call must wait until the delay has passed or the batch is full.
 func TestDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(Options{Batch: 3, Delay: 50 * ms, Waiting: 100}, 0)
@@ -146,17 +146,17 @@ func TestDelay(t *testing.T) {
 	})
 }
 
-// A context that ends withdraws calls that have not begun. Of those that have, lookups return and
-// changes wait for their answers.
+// When a context ends, calls that have not begun must be withdrawn. Of the calls that have begun,
+// lookups must return and changes must wait for their answers.
 func TestContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(Options{Batch: 10, Waiting: 3}, 100*ms)
 		ended, end := context.WithCancel(t.Context())
 		defer end()
-		change := s.ask(ended, 0, false) // begins
+		change := s.ask(ended, 0, false) // this call begins
 		queued := s.ask(ended, 1, false)
 		stays := s.ask(t.Context(), 2, false)
-		outside := s.ask(ended, 3, false) // waits for room
+		outside := s.ask(ended, 3, false) // this call waits outside
 		end()
 		synctest.Wait()
 		start := time.Now()
@@ -175,7 +175,7 @@ func TestContexts(t *testing.T) {
 		synctest.Wait()
 		wantError(t, lookup, context.Canceled)
 		time.Sleep(100 * ms)
-		for i := 6; i < 9; i++ { // withdrawn and finished calls have released their capacity
+		for i := 6; i < 9; i++ { // withdrawn and finished calls have left the queue
 			s.ask(t.Context(), i, false)
 		}
 		s.Close()
@@ -183,7 +183,7 @@ func TestContexts(t *testing.T) {
 	})
 }
 
-// The queue holds at most its capacity; other calls enter in their order as these are answered.
+// The queue must hold at most Waiting calls. Further calls must enter in order of arrival.
 func TestBoundedAndFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(Options{Batch: 2, Waiting: 2}, 10*ms)
@@ -204,7 +204,8 @@ func TestBoundedAndFair(t *testing.T) {
 	})
 }
 
-// Close runs the waiting calls at once, and rejects new calls and those that wait for room.
+// Close must run the calls in the queue at once. It must reject new calls and calls that wait
+// outside.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(Options{Batch: 10, Delay: time.Hour, Waiting: 2}, 10*ms)
@@ -224,7 +225,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// Many goroutines call and some give up: every call that is not withdrawn is answered once.
+// Many goroutines make calls, and some contexts end. Every call that is not withdrawn must be
+// answered once.
 func TestManyCallers(t *testing.T) {
 	var mu sync.Mutex
 	answered := map[int]int{}

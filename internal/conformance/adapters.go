@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Interfaces of structures as the suites take them.
+// The suites access structures through these interfaces, with keys and values as 64-bit numbers.
 type (
 	erasedPairs interface {
 		pairsLike[uint64, uint64, words, words]
@@ -43,18 +43,19 @@ type (
 	}
 )
 
-// caller calls a structure in its own types.
+// caller calls the methods of a structure. invoke converts arguments and results to the structure's
+// own types.
 type caller struct {
 	typ       types
 	structure any
 	invoke    func(c *call) (int, error)
 }
 
-// call is a method call with its arguments and results.
+// call holds the name, the arguments and the results of a method call.
 type call struct {
 	method  string
 	ctx     context.Context
-	keys    [3][]uint64 // keys or lower bounds; upper bounds; keys that are found
+	keys    [3][]uint64 // keys or lower bounds; upper bounds; keys found
 	vals    []uint64
 	flags   []bool
 	counts  []uint32
@@ -63,7 +64,7 @@ type call struct {
 	by      weft.Reduction
 	ops     []weft.Op[uint64, uint64]
 	results []weft.Result[uint64]
-	rows    *weft.PairRows[uint64, uint64] // for multimaps: without keys
+	rows    *weft.PairRows[uint64, uint64] // without keys for multimaps
 
 	hostCopies [3]hostCopy
 	valsCopy   hostCopy
@@ -74,7 +75,7 @@ type call struct {
 	onVals   words
 	onFlags  device.Slice[bool]
 	onCounts device.Slice[uint32]
-	onRanks  device.Slice[uint64] // ranks or offsets
+	onRanks  device.Slice[uint64] // ranks, or offsets of rows
 	n        []device.Slice[uint64]
 
 	err   error
@@ -82,7 +83,7 @@ type call struct {
 	pages iter.Seq2[weft.Page[uint64, uint64], error]
 }
 
-// callHost calls a method for a host batch.
+// callHost calls a method with a batch in host memory.
 func (a *caller) callHost(c *call) (int, error) {
 	for i, keys := range c.keys {
 		c.hostCopies[i] = newHostCopy(keys, a.typ.keyMask, a.typ.signBit)
@@ -93,13 +94,13 @@ func (a *caller) callHost(c *call) (int, error) {
 	return a.invoke(c)
 }
 
-// callDevice calls a method for a batch on a device.
+// callDevice calls a method with a batch in device memory.
 func (a *caller) callDevice(c *call) error {
 	_, err := a.invoke(c)
 	return err
 }
 
-// CheckInvariants implements Check.
+// CheckInvariants implements InvariantChecker.
 func (a *caller) CheckInvariants() error {
 	if c, ok := a.structure.(InvariantChecker); ok {
 		return c.CheckInvariants()
@@ -109,7 +110,7 @@ func (a *caller) CheckInvariants() error {
 
 func (a *caller) types() *types { return &a.typ }
 
-// lookupsAdapter has the lookups of maps, multimaps and snapshots.
+// lookupsAdapter adapts the lookups of maps, multimaps and snapshots.
 type lookupsAdapter struct{ caller }
 
 func (a *lookupsAdapter) Get(ctx context.Context, keys, vals []uint64, found []bool) (int, error) {
@@ -140,7 +141,7 @@ func (a *lookupsAdapter) Pages(ctx context.Context) iter.Seq2[weft.Page[uint64, 
 	return c.pages
 }
 
-// pairsAdapter adapts a map or a multimap.
+// pairsAdapter adapts the methods that maps and multimaps share.
 type pairsAdapter struct {
 	Structure
 	lookupsAdapter
@@ -296,7 +297,7 @@ func (a *setAdapter) ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], 
 	return a.callDevice(&call{method: "ApplyOn", stream: s, onKinds: kinds, onKeys: [3]words{keys}, onFlags: ok})
 }
 
-// seeksAdapter has the ordered lookups of ordered maps and snapshots.
+// seeksAdapter adapts the ordered lookups of ordered maps and snapshots.
 type seeksAdapter struct{ caller }
 
 func (a *seeksAdapter) Backward() iter.Seq2[uint64, uint64] {
@@ -325,7 +326,7 @@ func (a *seeksAdapter) callEnd(ctx context.Context, method string) (k, v uint64,
 	return c.keys[0][0], c.vals[0], c.flags[0], err
 }
 
-// saver returns the structure as a saver, or nil.
+// saver returns the structure if it has a method Save, otherwise nil.
 func (a *seeksAdapter) saver() saver {
 	s, _ := a.structure.(saver)
 	return s

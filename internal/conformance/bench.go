@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Bench measures batches of n keys at once on an empty map with capacity for them: hits, misses,
-// updates, insertions and deletions. report adds the structure's own metrics to the time per key.
+// Bench measures hits, misses, updates, insertions and deletions in batches of n keys. The empty
+// map m has capacity for n keys. report adds the structure's own metrics to the time per key.
 func Bench[K, V ~uint32 | ~uint64](b *testing.B, m AnyMap[K, V], n int, report func(b *testing.B)) {
 	keys := Sequence[K](1, 2*n)
 	rand.New(rand.NewPCG(1, 1)).Shuffle(2*n, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
@@ -19,7 +19,6 @@ func Bench[K, V ~uint32 | ~uint64](b *testing.B, m AnyMap[K, V], n int, report f
 	b.Run("delete", x.delete)
 }
 
-// bench is a map under measurement, with the keys it holds and as many absent ones.
 type bench[K, V ~uint32 | ~uint64] struct {
 	m               AnyMap[K, V]
 	present, absent []K
@@ -50,7 +49,7 @@ func (x *bench[K, V]) update(b *testing.B) {
 	x.report(b)
 }
 
-// insert fills the map. It clears the map off the clock.
+// insert measures the time to fill the map, without the time to clear it.
 func (x *bench[K, V]) insert(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
@@ -61,7 +60,7 @@ func (x *bench[K, V]) insert(b *testing.B) {
 	x.report(b)
 }
 
-// delete empties the full map. It refills the map off the clock.
+// delete measures the time to empty the full map, without the time to refill it.
 func (x *bench[K, V]) delete(b *testing.B) {
 	for b.Loop() {
 		n, err := x.m.Delete(b.Context(), x.present, nil)

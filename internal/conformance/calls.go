@@ -11,15 +11,15 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Each package compiles the functions of this file for each of its pairs of types, so they only
-// call a structure in its types.
+// Each package compiles the functions in this file for each of its pairs of types. To save compile
+// time, they do nothing except convert arguments and call a structure.
 
-// erasing returns a Maker of erased structures.
+// erasing returns a Maker that erases the types of the structures that open makes.
 func erasing[S, E Structure](open Maker[S], erase func(S) E) Maker[E] {
 	return func(t testing.TB, dev device.Device) E { return erase(open(t, dev)) }
 }
 
-// copyStructure returns a copy of a structure, if its type has CopyTo.
+// copyStructure returns a copy of a structure. ok is false if the structure has no method CopyTo.
 func copyStructure[M, E any](ctx context.Context, dev device.Device, from any, erase func(M) E) (copy E, ok bool, err error) {
 	of, ok := from.(interface {
 		CopyTo(context.Context, device.Device) (M, error)
@@ -78,7 +78,7 @@ func eraseOrderedMap[K weft.Key, V weft.Value](m AnyOrderedMap[K, V]) erasedOrde
 	}}
 }
 
-// typedLookups and typedPairs have the types of a structure.
+// typedLookups and typedPairs are interfaces with the structure's own types.
 type (
 	typedLookups[K weft.Key, V weft.Value] = lookupsLike[K, V, device.Slice[K], device.Slice[V]]
 	typedPairs[K weft.Key, V weft.Value]   = pairsLike[K, V, device.Slice[K], device.Slice[V]]
@@ -288,7 +288,7 @@ func callSeeks[K weft.Key, V weft.Value](m AnySeeker[K, V], c *call) (int, error
 	return callLookups[K, V](m, c)
 }
 
-// callRange calls Range or RangeBackward.
+// callRange calls Range or RangeBackward, which is passed as ask.
 func callRange[K weft.Key, V weft.Value](ask func(ctx context.Context, lo, hi []K, limit int, rows *weft.PairRows[K, V]) error, c *call) error {
 	rows := weft.PairRows[K, V]{Offsets: c.rows.Offsets, Keys: slices.Clone(hostColumn[K](c.hostCopies[2])), Vals: slices.Clone(hostColumn[V](c.valsCopy))}
 	err := ask(c.ctx, hostColumn[K](c.hostCopies[0]), hostColumn[K](c.hostCopies[1]), c.limit, &rows)

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// Unhash returns the key with the 64-bit hash h, by inverting the finalizer. It requires the seed.
+// Unhash returns the key with the 64-bit hash h under a seed. It inverts the finalizer of the hash.
 func Unhash(h, seed uint64) uint64 {
-	const inverse = 0x153ed04bd89cfaf5 // of the multiplier 0xe9846af9b1a615d, modulo 2^64
+	const inverse = 0x153ed04bd89cfaf5 // inverse of the multiplier 0xe9846af9b1a615d modulo 2^64
 	h ^= h>>28 ^ h>>56
 	h *= inverse
 	h ^= h >> 32
@@ -16,8 +16,8 @@ func Unhash(h, seed uint64) uint64 {
 	return h ^ seed
 }
 
-// Colliding returns n keys with the hashes 1, 2, … under a seed. In any table, all of them have the
-// first slot as home.
+// Colliding returns n keys with the hashes 1 to n under a seed. In every table, the home of each of
+// them is the first slot.
 func Colliding(n int, seed uint64) []uint64 {
 	keys := make([]uint64, n)
 	for i := range keys {
@@ -42,8 +42,9 @@ func FillAndHalve(t testing.TB, m AnyMap[uint64, uint64], keys []uint64, full fu
 	WantPairs(t, m, keys[n/2:])
 }
 
-// Homes returns the homes of a key, and of its lower half as a 32-bit key, in a table of the given
-// number of homes. It computes them with arbitrary-precision integers.
+// Homes returns the home of a 64-bit key, and the home of its lower half as a 32-bit key. homes is
+// the number of homes in the table. Homes computes with arbitrary-precision integers, independently
+// of package hash.
 func Homes(key, seed uint64, homes uint64) (wide, narrow uint64) {
 	x := new(big.Int).SetUint64(key ^ seed)
 	shiftXor(x, 32)

@@ -1,16 +1,16 @@
-// Package conformance holds the tests that every structure of a kind must pass on every device: one
-// suite each for maps, sets and multimaps. The tests of a structure call [Map], [Set] and
+// Package conformance holds the tests that all structures of a kind must pass on every device. It
+// has one suite each for maps, sets and multimaps. The tests of a structure call [Map], [Set] or
 // [MultiMap] with a constructor.
 //
-// The suites test only what package weft promises. Tests of a structure's own properties are in its
-// package. Their common parts are here: failures of the device in [NewFails] and [OperationsFail],
-// interrupted calls in [InterruptMaintenance], histories in [RandomHistory], statistics in
-// [CompactDropsDead] and [LookupsDoNotGrow], colliding keys in [Colliding], constants of kernels in
-// [Twins], smoke tests and benchmarks.
+// The suites test only what package weft promises. The package of a structure tests the structure's
+// own properties. This package has helpers for such tests: device failures in [NewFails] and
+// [OperationsFail], interrupted calls in [InterruptMaintenance], histories in [RandomHistory],
+// statistics in [CompactDropsDead] and [LookupsDoNotGrow], colliding keys in [Colliding], constants
+// of kernels in [Twins], smoke tests and benchmarks.
 //
 // Suites and smoke tests are not generic, because each package would compile them for each of its
-// pairs of types. They hold keys and values as 64-bit numbers and call structures through adapters
-// (erased.go, adapters.go). Only calls.go is compiled for each pair.
+// pairs of types. They represent keys and values as 64-bit numbers and call structures through
+// adapters (erased.go, adapters.go). Only calls.go is compiled for each pair of types.
 package conformance
 
 import (
@@ -24,13 +24,14 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Scale is the amount of work of a suite: large on a fast device, small on an interpreted one.
+// Scale is the amount of work of a suite. It is large for a fast device and small for an
+// interpreter.
 type Scale int
 
-// Rows returns the size of a suite's large batches.
+// Rows returns the number of rows in the large batches of a suite.
 func (s Scale) Rows() int { return int(s) }
 
-// Scales by kind of device.
+// Scales for the kinds of devices.
 const (
 	Fast Scale = 20_000 // a CPU or a GPU
 	Slow Scale = 600    // an interpreter
@@ -42,7 +43,7 @@ type Case[S Structure] struct {
 	test func(t testing.TB, empty S)
 }
 
-// run runs a suite except for some cases.
+// run runs all cases of a suite except those named in without.
 func run[S Structure](t *testing.T, p target[S], cases []Case[S], without ...string) {
 	for _, c := range cases {
 		if !slices.Contains(without, c.Name) {
@@ -51,9 +52,9 @@ func run[S Structure](t *testing.T, p target[S], cases []Case[S], without ...str
 	}
 }
 
-// HostCases are the cases about the host's side: contexts that end, calls inside loops, and files.
-// They make many tries. A structure runs them once on each kind of device, and skips them for other
-// widths, options and schedules of kernels.
+// HostCases are the names of cases that mostly test host code: contexts that end, calls inside
+// loops, and files. They repeat many attempts. So a structure's tests run them once per kind of
+// device, and skip them for other widths, options and kernel schedules.
 var HostCases = []string{"Cancelled", "Partial", "InsideLoops", "AssignCutShort", "LoadRefuses", "SaveFails"}
 
 func (c Case[S]) run(t testing.TB, p target[S]) {
@@ -65,7 +66,7 @@ func (c Case[S]) run(t testing.TB, p target[S]) {
 	c.test(t, s)
 }
 
-// target specifies where and how a suite makes structures.
+// target specifies the device, the scale and the constructor with which a suite runs.
 type target[S Structure] struct {
 	types
 	dev   device.Device
@@ -73,7 +74,7 @@ type target[S Structure] struct {
 	open  Maker[S]
 }
 
-// typedCases converts cases for erased structures to cases for typed ones.
+// typedCases converts cases for structures of type E to cases for structures of type S.
 func typedCases[S, E Structure](cases []Case[E], erase func(S) E) (out []Case[S]) {
 	for _, c := range cases {
 		out = append(out, Case[S]{c.Name, func(t testing.TB, s S) { c.test(t, erase(s)) }})
@@ -81,8 +82,8 @@ func typedCases[S, E Structure](cases []Case[E], erase func(S) E) (out []Case[S]
 	return out
 }
 
-// newStructure makes one more empty structure on a device. The structure is checked and closed with
-// the test.
+// newStructure makes another empty structure. At the end of the test, the structure is checked and
+// closed.
 func (p target[S]) newStructure(t testing.TB, dev device.Device) S {
 	s := p.open(t, dev)
 	t.Cleanup(func() {
@@ -94,14 +95,14 @@ func (p target[S]) newStructure(t testing.TB, dev device.Device) S {
 	return s
 }
 
-// Report runs a case as a test would, and returns whether it failed, with the log. Tests of the
-// suites use it: they pass a broken structure to a suite and require a failure.
+// Report runs a case without failing t, and returns whether the case failed and its log. The tests
+// of this package run cases on broken structures and require a failure.
 func (c Case[S]) Report(t testing.TB, dev device.Device, open Maker[S]) (failed bool, log string) {
 	return Report(t, func(t testing.TB) { c.run(t, target[S]{dev: dev, open: open}) })
 }
 
-// InvariantChecker is implemented by structures with more invariants to test than their own method
-// Check does. The suites call both after every test.
+// InvariantChecker is implemented by structures with invariants that their method Check does not
+// test. The suites call both methods after every test.
 type InvariantChecker interface{ CheckInvariants() error }
 
 func check(t testing.TB, s Structure) {
@@ -116,7 +117,6 @@ func check(t testing.TB, s Structure) {
 	}
 }
 
-// rng returns a generator with a fixed seed.
 func rng() *rand.Rand { return rand.New(rand.NewPCG(13, 17)) }
 
 func ctx() context.Context { return context.Background() }
@@ -128,7 +128,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// mustPanic fails unless f panics with a message.
+// mustPanic fails the test unless f panics with a string.
 func mustPanic(t testing.TB, desc string, f func()) {
 	t.Helper()
 	defer func() {
@@ -141,7 +141,6 @@ func mustPanic(t testing.TB, desc string, f func()) {
 	f()
 }
 
-// expired returns a context that has ended.
 func expired() context.Context {
 	c, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -11,7 +11,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// A Go map that implements the interface passes: the suites test only what the interfaces promise.
+// A Go map that implements the interface must pass, because the suites test only what the
+// interfaces promise.
 func TestReferencePasses(t *testing.T) {
 	t.Run("map uint32,float32", func(t *testing.T) { passes[uint32, float32](t) })
 	t.Run("map uint32,int32", func(t *testing.T) { passes[uint32, int32](t) })
@@ -29,7 +30,7 @@ func passes[K weft.Key, V weft.Value](t *testing.T) {
 
 func openCPU(t testing.TB) device.Device { return devicetest.OpenCPU(t, 2) }
 
-// flawsOfAll are the flaws that structures of any kind may have, with the cases that detect them.
+// flawsOfAll maps the flaws that structures of any kind may have to the cases that detect them.
 var flawsOfAll = map[flaw][]string{
 	skipsLengths:        {"Lengths"},
 	ignoresContext:      {"Cancelled"},
@@ -63,8 +64,8 @@ var flawsOfAll = map[flaw][]string{
 	onLosesStream:       {"OnTwoStreams", "OnFormsInOrder"},
 }
 
-// flawsAreNoticed requires at least the named cases to detect each flaw. A suite that cannot fail
-// proves nothing.
+// flawsAreNoticed requires each flaw to make at least the named cases fail. A suite that cannot
+// fail proves nothing.
 func flawsAreNoticed[S Structure](
 	t *testing.T, flaws map[flaw][]string,
 	cases func(dev device.Device, scale Scale, open Maker[S]) []Case[S], with func(f flaw, dev device.Device) S,
@@ -145,7 +146,6 @@ func TestFlawsOfSetsAreNoticed(t *testing.T) {
 	})
 }
 
-// failedCases runs all cases and returns the names of those that fail.
 func failedCases[S Structure](t *testing.T, dev device.Device, cases []Case[S], open Maker[S]) map[string]bool {
 	noticed := map[string]bool{}
 	for _, c := range cases {
@@ -159,7 +159,7 @@ func failedCases[S Structure](t *testing.T, dev device.Device, cases []Case[S], 
 	return noticed
 }
 
-// Structures with CheckInvariants are checked after each case.
+// The suites must call CheckInvariants after each case.
 func TestInvariantsAreAskedFor(t *testing.T) {
 	dev, broken := openCPU(t), func(_ testing.TB, dev device.Device) AnyMap[uint32, float32] {
 		return brokenInvariants{newReference[uint32, float32](none, dev)}
@@ -176,7 +176,7 @@ type brokenInvariants struct{ *reference[uint32, float32] }
 
 func (brokenInvariants) CheckInvariants() error { return errors.New("broken within") }
 
-// The bytes of a fuzz test form batches of all kinds of operations, and are read to their end.
+// The bytes of a fuzz test must form batches of all kinds, and must be read to their end.
 func TestReplayReadsEverything(t *testing.T) {
 	m, model := eraseMap(newReference[uint32, uint32](none, nil)), map[uint64]uint64{}
 	data := []byte{

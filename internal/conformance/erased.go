@@ -13,16 +13,15 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// The suites are compiled once. They hold keys and values as 64-bit numbers for any types of the
-// structure; adapters convert each batch. A value is represented by its bits. A key is represented
-// by its bits with the sign bit of signed types flipped, so that keys and their numbers have the
-// same order.
+// The suites are compiled only once. They represent keys and values of all types as 64-bit numbers,
+// and adapters convert each batch. A value is represented by its bits. A key is represented by its
+// bits, with the sign bit of signed types flipped, so that the numbers have the order of the keys.
 
-// types describes the types that a suite's numbers represent.
+// types describes the types of keys and values that a suite's numbers represent.
 type types struct {
 	keyMask, valMask uint64 // the bits of keys and values
-	signBit          uint64 // the sign bit of signed keys, or 0
-	floats, signed   bool   // values
+	signBit          uint64 // sign bit of signed keys, or 0
+	floats, signed   bool   // whether values are floats, or signed
 	val              func(n int) uint64
 	combine          func(by weft.Reduction, a, b uint64) uint64
 }
@@ -38,7 +37,7 @@ func typesOf[K weft.Key, V weft.Value]() types {
 	}
 }
 
-// wide are the types of suites for structures with a single pair of types.
+// wide describes the types of suites that test only one pair of types.
 var wide = typesOf[uint64, uint64]()
 
 func signBitOf[K weft.Key]() uint64 {
@@ -48,10 +47,10 @@ func signBitOf[K weft.Key]() uint64 {
 	return 0
 }
 
-// key returns the key with some bits.
+// key returns the number of the key with the given bits.
 func (y *types) key(bits uint64) uint64 { return bits&y.keyMask ^ y.signBit }
 
-// numbers returns numbers as keys.
+// numbers returns the given integers as keys.
 func (y *types) numbers(numbers ...int) []uint64 {
 	keys := make([]uint64, len(numbers))
 	for i, n := range numbers {
@@ -60,16 +59,15 @@ func (y *types) numbers(numbers ...int) []uint64 {
 	return keys
 }
 
-// keyAfter returns the key a number of steps after another. The smallest key follows the largest.
+// keyAfter returns the key that follows key by the given number of steps. The smallest key follows
+// the largest.
 func (y *types) keyAfter(key uint64, steps int) uint64 { return (key + uint64(steps)) & y.keyMask }
 
-// bits returns the value with some bits.
+// bits returns the number of the value with the given bits.
 func (y *types) bits(bits uint64) uint64 { return bits & y.valMask }
 
-// randomValue returns a value of random bits.
 func (y *types) randomValue(rng *rand.Rand) uint64 { return y.bits(rng.Uint64()) }
 
-// randomValues returns n random values.
 func (y *types) randomValues(n int, rng *rand.Rand) []uint64 {
 	vals := make([]uint64, n)
 	for i := range vals {
@@ -78,7 +76,7 @@ func (y *types) randomValues(n int, rng *rand.Rand) []uint64 {
 	return vals
 }
 
-// uniqueKeys returns n different keys. n must not exceed the number of keys of narrow types.
+// uniqueKeys returns n distinct random keys. The key type must have at least n keys.
 func (y *types) uniqueKeys(n int, rng *rand.Rand) []uint64 {
 	seen := make(map[uint64]bool, n)
 	keys := make([]uint64, 0, n)
@@ -91,7 +89,7 @@ func (y *types) uniqueKeys(n int, rng *rand.Rand) []uint64 {
 	return keys
 }
 
-// sequence returns n consecutive keys from first on, which may be negative.
+// sequence returns the keys first to first+n-1. first may be negative.
 func (y *types) sequence(first, n int) []uint64 {
 	keys := make([]uint64, n)
 	for i := range keys {
@@ -104,7 +102,7 @@ func (y *types) sequence(first, n int) []uint64 {
 var reservedPatterns = []uint64{
 	0, 1, 2, 3, math.MaxUint64, math.MaxUint64 - 1, math.MaxUint64 - 2, math.MaxUint64 - 3,
 	1 << 31, 1 << 32, 1 << 63, 0xdeadbeef, 0x7fffffff_7fffffff,
-	0x7ff00000_7f800001, // as a float of either width, a NaN that arithmetic would change
+	0x7ff00000_7f800001, // as a float of 32 or 64 bits, a NaN that arithmetic would change
 }
 
 func (y *types) reservedKeys() []uint64 { return mapEach(reservedPatterns, y.key) }
@@ -118,7 +116,7 @@ func mapEach(numbers []uint64, f func(uint64) uint64) []uint64 {
 	return out
 }
 
-// collidingKey maps a byte to a key from a few that collide: small ones, and some that look like
+// collidingKey maps a byte to a key such that random bytes repeat keys. Some of the keys look like
 // sentinels.
 func (y *types) collidingKey(b byte) uint64 {
 	if b >= 0xf0 {
@@ -127,12 +125,12 @@ func (y *types) collidingKey(b byte) uint64 {
 	return y.key(uint64(b))
 }
 
-// blankKeys and blankVals return the initial contents of n outputs.
+// blankKeys and blankVals return n outputs with a content that no call should leave.
 func (y *types) blankKeys(n int) []uint64 { return slices.Repeat([]uint64{blank & y.keyMask}, n) }
 func (y *types) blankVals(n int) []uint64 { return slices.Repeat([]uint64{y.bits(blank)}, n) }
 
-// keysOn and valsOn copy a column to a device, in the width of its type. The copy is freed with the
-// test.
+// keysOn and valsOn copy a column to device memory, in the width of its type. The copy is freed at
+// the end of the test.
 func (y *types) keysOn(t testing.TB, s *device.Stream, keys []uint64) words {
 	t.Helper()
 	return upload(t, s, keys, y.keyMask, y.signBit)
@@ -143,7 +141,7 @@ func (y *types) valsOn(t testing.TB, s *device.Stream, vals []uint64) words {
 	return upload(t, s, vals, y.valMask, 0)
 }
 
-// words is a column of keys or values on a device.
+// words is a column of keys or values in device memory.
 type words struct {
 	narrow  device.Slice[uint32]
 	wide    device.Slice[uint64]
@@ -162,7 +160,7 @@ func upload(t testing.TB, s *device.Stream, src []uint64, mask, signBit uint64) 
 	return words{narrow: devicetest.Upload(t, s, narrow), signBit: signBit}
 }
 
-// Sub returns the part [lo,hi).
+// Sub returns elements [lo,hi).
 func (w words) Sub(lo, hi int) words {
 	if w.narrow.Device() != nil {
 		w.narrow = w.narrow.Sub(lo, hi)
@@ -172,7 +170,7 @@ func (w words) Sub(lo, hi int) words {
 	return w
 }
 
-// CopyTo copies the first len(dst) elements to dst and waits.
+// CopyTo copies the first len(dst) elements to dst and waits for the copy.
 func (w words) CopyTo(ctx context.Context, s *device.Stream, dst []uint64) error {
 	if w.narrow.Device() == nil {
 		if err := w.wide.CopyTo(ctx, s, dst); err != nil {
@@ -193,8 +191,7 @@ func (w words) CopyTo(ctx context.Context, s *device.Stream, dst []uint64) error
 	return nil
 }
 
-// deviceColumn returns a device column in a structure's type. The layout is that of the slice in
-// words.
+// deviceColumn returns the slice in w as a slice of T, which has the same layout.
 func deviceColumn[T weft.Value](w words) device.Slice[T] {
 	if unsafe.Sizeof(T(0)) == 4 {
 		return *(*device.Slice[T])(unsafe.Pointer(&w.narrow))
@@ -202,7 +199,7 @@ func deviceColumn[T weft.Value](w words) device.Slice[T] {
 	return *(*device.Slice[T])(unsafe.Pointer(&w.wide))
 }
 
-// hostCopy is a host column in the width of its type, for one call.
+// hostCopy is a copy of a column in host memory, in the width of its type. It lasts for one call.
 type hostCopy struct {
 	of      []uint64
 	narrow  []uint32
@@ -228,8 +225,8 @@ func newHostCopy(of []uint64, mask, signBit uint64) hostCopy {
 	return l
 }
 
-// copyBack copies out what a call has changed, which includes the inputs if the call is wrong. It
-// then overwrites the copy, so that a callee that retains it is detected.
+// copyBack copies changed elements back, including inputs that a call has wrongly changed. Then it
+// overwrites the copy, so that tests detect a callee that keeps it.
 func (l hostCopy) copyBack() {
 	for i, x := range l.narrow {
 		if x := uint64(x) ^ l.signBit; x != l.of[i] {
@@ -245,7 +242,7 @@ func (l hostCopy) copyBack() {
 	clear(l.wide)
 }
 
-// hostColumn returns a column in the type of a structure.
+// hostColumn returns the copied column as a slice of T.
 func hostColumn[T weft.Value](l hostCopy) []T {
 	if l.narrow != nil {
 		return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(l.narrow))), len(l.narrow))
@@ -256,7 +253,7 @@ func hostColumn[T weft.Value](l hostCopy) []T {
 	return nil
 }
 
-// widened returns a column of a structure's type as numbers.
+// widened returns the numbers that represent a column of typed keys or values.
 func widened[T weft.Value](vals []T, signBit uint64) []uint64 {
 	out := make([]uint64, len(vals))
 	for i, v := range vals {

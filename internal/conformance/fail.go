@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// NewFails makes each device operation of a constructor fail, one at a time. The device must come
-// from [devicetest.Checked]. The constructor must return the error and leak nothing.
+// NewFails makes each device operation of a constructor fail, one at a time. The constructor must
+// return the error and leak nothing. dev must come from [devicetest.Checked].
 func NewFails[S interface{ Close() error }, O any](t testing.TB, open func(device.Device, O) (S, error), dev device.Device, opts O) {
 	t.Helper()
 	before := devicetest.Live(dev)
@@ -35,10 +35,10 @@ func NewFails[S interface{ Close() error }, O any](t testing.TB, open func(devic
 	}
 }
 
-// OperationsFail makes each operation of a device fail, one at a time, while a map grows to n keys,
-// deletes, compacts and reads. The call must return the error or do without the operation. Nothing
-// present is lost, and everything works once the failure is gone. At the end nothing is leaked, not
-// even by a call with an expired context.
+// OperationsFail makes each operation of a device fail, one at a time. Meanwhile a map grows to n
+// keys, deletes, compacts and reads. Each call must return the error or succeed without the
+// operation. No present key may be lost, and all calls must work after the failure. At the end
+// nothing may be leaked, not even by a call with an expired context.
 func OperationsFail(t testing.TB, dev device.Device, n int, open Maker[AnyMap[uint64, uint64]]) {
 	t.Helper()
 	checkCancelledLeaks(t, dev, open)
@@ -46,7 +46,7 @@ func OperationsFail(t testing.TB, dev device.Device, n int, open Maker[AnyMap[ui
 	if dev.Properties().Kind == device.CPU {
 		steps = 1 << 30 // until no operation is left to fail
 	}
-	m := open(t, dev) // allocates what structures share, at the size that a life needs
+	m := open(t, dev) // allocates the memory that structures share, at its full size
 	runLifecycle(t, m, n)
 	must(t, m.Close())
 	before := devicetest.Live(dev)
@@ -73,7 +73,7 @@ func OperationsFail(t testing.TB, dev device.Device, n int, open Maker[AnyMap[ui
 	}
 }
 
-// runLifecycle puts a map through its life. Calls may fail for lack of memory and are repeated.
+// runLifecycle makes all kinds of calls on a map. It repeats a call that fails for lack of memory.
 func runLifecycle(t testing.TB, m AnyMap[uint64, uint64], n int) {
 	t.Helper()
 	succeeded := func(err error) bool {
@@ -83,7 +83,7 @@ func runLifecycle(t testing.TB, m AnyMap[uint64, uint64], n int) {
 		}
 		return err == nil
 	}
-	retry := func(desc string, f func() error) { // until it succeeds
+	retry := func(desc string, f func() error) { // calls f until it succeeds
 		t.Helper()
 		for range 10 {
 			if succeeded(f()) {
@@ -157,8 +157,8 @@ func checkCancelledLeaks(t testing.TB, dev device.Device, open Maker[AnyMap[uint
 	must(t, m.Close())
 }
 
-// ReportsFull puts more keys on the device into a map than it has capacity for. Sync must report
-// that, once.
+// ReportsFull puts more keys from device memory into a map than it can hold. Sync must report that
+// exactly once.
 func ReportsFull(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], n int) {
 	t.Helper()
 	s := devicetest.NewStream(t, dev)
@@ -179,8 +179,8 @@ func ReportsFull(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], n in
 }
 
 // ResultsWhenFull assigns ids to more keys than a map of fixed size holds. It then submits the same
-// keys again, each of them twice. Present keys get their ids. For the others, the output is left as
-// it was, and no id is used up.
+// keys again, each of them twice. Present keys must return their ids. For the other keys, outputs
+// must stay unchanged, and no id may be used.
 func ResultsWhenFull(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], n int) {
 	t.Helper()
 	keys := Sequence[uint64](1, n)

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Flaws of maps that are full, or on a device with failing operations.
+// Flaws that only full maps or failing devices reveal.
 const (
 	leaksOnFailure     flaw = "what was allocated before a failure is not freed"
 	losesOnFailure     flaw = "a failure loses what is there"
@@ -26,7 +26,7 @@ const (
 	fullForgetsRow     flaw = "one of the rows without room is not told"
 )
 
-// failingMap is a map that allocates device memory for each Put, and may have a limit.
+// failingMap is a map that allocates device memory in each Put and may have a limit.
 type failingMap struct {
 	*reference[uint64, uint64]
 	fault  flaw
@@ -83,7 +83,7 @@ func (m *failingMap) PutOn(s *device.Stream, keys, vals device.Slice[uint64], n 
 	return m.reference.PutOn(s, keys.Sub(0, m.limit), vals.Sub(0, m.limit), n...)
 }
 
-// partialOf returns the error of a batch of n operations in which some rows did not fit.
+// partialOf returns the error of a batch with n operations in which the given rows overflowed.
 func partialOf[R int | uint64](n int, rows []R) error {
 	p := &weft.PartialError{Done: n, Failed: len(rows), Err: weft.ErrFull}
 	for _, r := range rows {
@@ -92,7 +92,8 @@ func partialOf[R int | uint64](n int, rows []R) error {
 	return p
 }
 
-// admit reports for which keys there is capacity: not for every third, nor beyond the limit.
+// admit reports for which keys the map has room. It rejects every third key, and keys beyond the
+// limit.
 func (m *failingMap) admit(keys []uint64) (fits []bool, err error) {
 	fits, failed := make([]bool, len(keys)), []int{}
 	present := maps.Clone(m.reference.pairs)
@@ -169,7 +170,7 @@ func (m *failingMap) Sync(ctx context.Context) error {
 	return m.reference.Sync(ctx)
 }
 
-// Each flaw is detected by one of the tests for failures, and a map without flaws passes all.
+// One of the tests for failures must detect each flaw, and a map without flaws must pass all.
 func TestFailuresAreNoticed(t *testing.T) {
 	tests := map[string]func(t testing.TB, dev device.Device, f flaw){
 		"NewFails": func(t testing.TB, dev device.Device, f flaw) { NewFails(t, newFailingMap, dev, f) },

@@ -12,10 +12,10 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// FixedCase is a map of fixed size.
+// FixedCase describes a map of fixed size.
 type FixedCase struct {
 	Capacity int
-	MaxLoad  float64 // 0: the default
+	MaxLoad  float64 // 0 for the default
 	Seed     uint64
 }
 
@@ -26,9 +26,9 @@ func (c FixedCase) String() string {
 // FixedMaker makes a map of fixed size. The caller closes it.
 type FixedMaker func(t testing.TB, c FixedCase) AnyMap[uint64, uint64]
 
-// FixedHoldsCapacity requires maps of fixed size to accept as many random keys as Capacity says, in
-// one batch and in many, with several seeds. Keys beyond that are accepted or refused with ErrFull,
-// and lookups agree. After deletions below Capacity, as many other keys fit.
+// FixedHoldsCapacity requires a map of fixed size to accept Capacity random keys, in one batch or
+// in several, with several seeds. Further keys must be accepted or rejected with ErrFull, and
+// lookups must agree. After deletions below Capacity, an equal number of other keys must fit.
 func FixedHoldsCapacity(t *testing.T, open FixedMaker, loads []float64, capacities ...int) {
 	for _, load := range append(loads, 0) {
 		for _, capacity := range capacities {
@@ -78,7 +78,7 @@ func fixedHoldsCapacity(t *testing.T, m AnyMap[uint64, uint64], c FixedCase) {
 	copy(want[len(base):], accepted)
 	checkFound(want)
 
-	// Delete to slightly below Capacity, then refill with the keys that were refused.
+	// Delete to slightly below Capacity, then put keys that were rejected.
 	var deleted, added []uint64
 	slack := min(c.Capacity, 1000)
 	for i, k := range keys {
@@ -99,8 +99,9 @@ func fixedHoldsCapacity(t *testing.T, m AnyMap[uint64, uint64], c FixedCase) {
 	must(t, m.Close())
 }
 
-// FixedRefusesQuickly requires a full map to refuse keys in a time that does not depend on its
-// size: at most times as long as a lookup of absent keys takes while the map holds Capacity keys.
+// FixedRefusesQuickly requires a full map to reject keys in a time that does not depend on its
+// size. The time is limited to times the duration of a lookup of absent keys in a map with Capacity
+// keys.
 func FixedRefusesQuickly(t *testing.T, open FixedMaker, times float64, capacities ...int) {
 	for _, capacity := range capacities {
 		c := FixedCase{Capacity: capacity, Seed: 1}
@@ -132,8 +133,8 @@ func FixedRefusesQuickly(t *testing.T, open FixedMaker, times float64, capacitie
 	}
 }
 
-// quickest runs f up to tries times and returns the shortest time. It stops after a time of at most
-// limit. On a busy machine many tries are late, and one that is in time proves that f can be.
+// quickest runs f up to tries times and returns the shortest time. It stops after a run that takes
+// at most limit. On a busy machine many runs are slow, and one fast run proves that f can be fast.
 func quickest(tries int, limit time.Duration, f func()) time.Duration {
 	best := time.Duration(math.MaxInt64)
 	for range tries {
@@ -146,8 +147,9 @@ func quickest(tries int, limit time.Duration, f func()) time.Duration {
 	return best
 }
 
-// FixedMeetsDeadline requires a deadline to end a batch soon, for a full map and for one that the
-// batch fills. The map must be consistent then. It tests the default load and one other.
+// FixedMeetsDeadline requires a batch to end soon after its deadline, in a full map and in a map
+// that the batch fills. Afterward the map must be consistent. It tests the default load and one
+// other load.
 func FixedMeetsDeadline(t *testing.T, open FixedMaker, capacity int, load float64) {
 	const wait, margin, tries = 50 * time.Millisecond, 100 * time.Millisecond, 10
 	for _, load := range []float64{0, load} {
@@ -164,7 +166,7 @@ func FixedMeetsDeadline(t *testing.T, open FixedMaker, capacity int, load float6
 				longest = time.Since(began) - wait
 				cancel()
 				var partial *weft.PartialError
-				// A fast machine may finish in time.
+				// On a fast machine the batch may end before the deadline.
 				if err != nil && (!errors.As(err, &partial) || partial.Done < len(keys) && !errors.Is(err, context.DeadlineExceeded)) {
 					t.Fatalf("%v: %s: %v", c, desc, err)
 				}

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// pairKind returns the kind of maps or multimaps.
+// pairKind returns the kind of a map or a multimap, without the methods that only one of them has.
 func pairKind[S erasedPairs](p target[S]) kind[S] {
 	return kind[S]{
 		target: p, values: true,
@@ -97,8 +97,8 @@ func mapKind(p target[erasedMap]) kind[erasedMap] {
 	return k
 }
 
-// reduceForm returns a form that reduces independently of the order. Sums of floats are not
-// independent.
+// reduceForm returns a form with a reduction that does not depend on the order of rows. For floats
+// it avoids Sum.
 func reduceForm(floats bool) form[erasedMap] {
 	by := weft.Sum
 	if floats {

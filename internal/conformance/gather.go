@@ -12,13 +12,13 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// gatheredRows is the number of rows for which the blocks of a device with one multiprocessor
-// process more than a window each, so that they gather. With gatheredTwiceRows rows they gather
-// twice, with ungathered rows between (gather.cuh).
+// gatheredRows is the number of rows at which blocks gather. On a device with one multiprocessor,
+// each block then processes more than one window. With gatheredTwiceRows rows, blocks gather twice,
+// with a stretch between in which they do not gather (gather.cuh).
 const gatheredRows, gatheredTwiceRows = 10_000, 90_000
 
-// GatherFewKeys reduces rows of few keys, including some that look like sentinels. Before or after
-// them come rows of as many distinct keys, for which gathering does not pay.
+// GatherFewKeys reduces rows with few distinct keys, including some that look like sentinels.
+// Before or after them come rows with distinct keys, for which gathering does not pay.
 func GatherFewKeys[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
 	p := mapTarget(devicetest.Narrow(dev), 0, open)
 	for _, by := range p.reductions() {
@@ -30,12 +30,14 @@ func GatherFewKeys[V weft.Value](t testing.TB, dev device.Device, open Maker[Any
 	}
 }
 
-// GatherTwice does so with rows for which gathering pays, then does not, and pays again.
+// GatherTwice reduces rows for which gathering first pays, then does not pay, and finally pays
+// again.
 func GatherTwice[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
 	gatherFewKeys(t, mapTarget(devicetest.Narrow(dev), 0, open), weft.Sum, gatheredTwiceRows, gatheredRows, 2*gatheredRows)
 }
 
-// gatherFewKeys reduces n rows of few keys, but rows [from,to) have distinct keys.
+// gatherFewKeys reduces n rows with few distinct keys, except that rows [from,to) have distinct
+// keys.
 func gatherFewKeys(t testing.TB, p target[erasedMap], by weft.Reduction, n, from, to int) {
 	st := devicetest.NewStream(t, p.dev)
 	rng := rand.New(rand.NewPCG(3, uint64(by)))
@@ -67,8 +69,8 @@ func gatherFewKeys(t testing.TB, p target[erasedMap], by weft.Reduction, n, from
 	must(t, m.Close())
 }
 
-// GatherWhenFull reduces rows of few keys into a map that is full for some of them. Each row is
-// either applied or reported as failed.
+// GatherWhenFull reduces rows with few distinct keys into a map that has no room for some of the
+// keys. Each row must be either applied or reported as failed.
 func GatherWhenFull(t testing.TB, dev device.Device, open Maker[AnyMap[uint32, float64]]) {
 	m := open(t, devicetest.Narrow(dev))
 	keys, vals := make([]uint32, gatheredRows), make([]float64, gatheredRows)
@@ -101,8 +103,8 @@ func GatherWhenFull(t testing.TB, dev device.Device, open Maker[AnyMap[uint32, f
 	must(t, m.Close())
 }
 
-// CombineFewKeys runs mixed batches that combine many values of few keys, alongside other
-// operations. Warps and blocks unite such values if no atomic does.
+// CombineFewKeys runs mixed batches that combine many values for a few keys, alongside other
+// operations. If no atomic instruction can combine such values, warps and blocks combine them.
 func CombineFewKeys[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
 	combineFewKeys(t, mapTarget(dev, 0, open))
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// GetOrPut does the same as a loop over a Go map, for keys that are present, repeated in a batch,
-// deleted before, or look like sentinels.
+// GetOrPut must equal a loop over a Go map, for keys that are present, repeated in a batch, deleted
+// before, or similar to sentinels.
 func (s mapSuite) getOrPut(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
 	model := map[uint64]uint64{}
-	// The number of distinct keys. Some are present before.
+	// the number of distinct keys in the pool
 	for _, different := range []int{n / 16, n, n, 3} {
 		pool := append(s.uniqueKeys(different, rng), s.reservedKeys()...)
 		keys, vals := make([]uint64, n), s.randomValues(n, rng)
@@ -44,7 +44,7 @@ func (s mapSuite) getOrPut(t testing.TB, m erasedMap) {
 			t.Fatal("GetOrPut leaves other values than a loop")
 		}
 		s.checkEqual(t, m, model)
-		vals = s.randomValues(n, rng) // all are present
+		vals = s.randomValues(n, rng) // all keys are present
 		inserted, err = m.GetOrPut(ctx(), keys, vals, nil)
 		WantCount(t, "GetOrPut of keys that are there", inserted, 0, err)
 		for i, k := range keys {
@@ -61,8 +61,8 @@ func (s mapSuite) getOrPut(t testing.TB, m erasedMap) {
 	}
 }
 
-// Goroutines call GetOrPut with different values for the same keys. Each key gets one value, which
-// all of them see, and exactly one goroutine inserts it.
+// Goroutines call GetOrPut with different values for the same keys. Each key must get one value,
+// which all goroutines see, and exactly one goroutine must insert the key.
 func (s mapSuite) getOrPutConcurrent(t testing.TB, m erasedMap) {
 	const workers = 4
 	n := min(s.scale.Rows()/4, 2000)
@@ -93,8 +93,8 @@ func (s mapSuite) getOrPutConcurrent(t testing.TB, m erasedMap) {
 	}
 }
 
-// checkAssign runs Assign and requires the ids of a loop that counts on from next. ids holds the
-// ids assigned before.
+// checkAssign runs Assign and requires the same ids as from a loop that assigns ids from next on.
+// ids holds the ids assigned before.
 func (s mapSuite) checkAssign(t testing.TB, m erasedMap, keys []uint64, ids map[uint64]uint64, next int) {
 	t.Helper()
 	want, fresh := make([]uint64, len(keys)), 0
@@ -115,7 +115,6 @@ func (s mapSuite) checkAssign(t testing.TB, m erasedMap, keys []uint64, ids map[
 	s.checkEqual(t, m, ids)
 }
 
-// drawKeys draws n keys from a pool.
 func drawKeys(pool []uint64, n int, rng *rand.Rand) []uint64 {
 	keys := make([]uint64, n)
 	for i := range keys {
@@ -124,7 +123,7 @@ func drawKeys(pool []uint64, n int, rng *rand.Rand) []uint64 {
 	return keys
 }
 
-// Assign numbers keys in the order of their arrival. Floats are not valid ids.
+// Assign must number keys in batch order, and reject float values.
 func (s mapSuite) assign(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
 	if s.floats {
@@ -149,13 +148,13 @@ func (s mapSuite) assign(t testing.TB, m erasedMap) {
 			}
 		}
 	}), ids, len(ids))
-	s.checkAssign(t, m, s.uniqueKeys(n/16, rng), ids, len(ids)) // all are distinct
+	s.checkAssign(t, m, s.uniqueKeys(n/16, rng), ids, len(ids)) // all keys are distinct
 	must(t, m.Clear(ctx()))
 	s.checkAssign(t, m, drawKeys(pool, n/16, rng), map[uint64]uint64{}, 0)
 }
 
-// Ids of keys that are deleted or overwritten are not reused. A loaded map continues the ids of the
-// map that was saved.
+// Assign must not reuse the ids of keys that have been deleted or overwritten. A loaded map must
+// continue the ids of the saved map.
 func (s mapSuite) assignGoesOn(t testing.TB, m erasedMap) {
 	if s.floats {
 		return
@@ -164,7 +163,7 @@ func (s mapSuite) assignGoesOn(t testing.TB, m erasedMap) {
 	keys := s.uniqueKeys(600, rng)
 	ids := map[uint64]uint64{}
 	s.checkAssign(t, m, keys[:100], ids, 0)
-	_, err := m.Delete(ctx(), keys[50:100], nil) // the last ones
+	_, err := m.Delete(ctx(), keys[50:100], nil) // the keys with the largest ids
 	must(t, err)
 	for _, k := range keys[50:100] {
 		delete(ids, k)
@@ -187,14 +186,14 @@ func (s mapSuite) assignGoesOn(t testing.TB, m erasedMap) {
 	s.checkAssign(t, to, keys[290:400], ids, 2010)
 
 	must(t, m.Clear(ctx()))
-	s.put(t, m, keys[:1], []uint64{s.val(-1)}, 1) // less than any id if values are signed
+	s.put(t, m, keys[:1], []uint64{s.val(-1)}, 1) // if values are signed, -1 is less than any id
 	if s.signed {
 		s.checkAssign(t, m, keys[:10], map[uint64]uint64{keys[0]: s.val(-1)}, 0)
 	}
 }
 
-// An interrupted call has numbered the keys that it reached, and the next call continues from
-// there. No id is skipped, wherever the interruption is.
+// An interrupted call must number the keys that it reached, and the next call must continue from
+// there. No id may be skipped, wherever the interruption happens.
 func (s mapSuite) assignCutShort(t testing.TB, m erasedMap) {
 	if s.floats {
 		return
@@ -233,7 +232,8 @@ func (s mapSuite) assignCutShort(t testing.TB, m erasedMap) {
 	}
 }
 
-// Ids end at the largest value of their type, and nothing is lost then.
+// Assign must use ids up to the largest value of their type, and then return ErrFull without losing
+// a key.
 func (s mapSuite) assignToTheLast(t testing.TB, m erasedMap) {
 	if s.floats {
 		return
@@ -263,8 +263,8 @@ func (s mapSuite) assignToTheLast(t testing.TB, m erasedMap) {
 	WantCount(t, "Assign of keys that have ids", n, 0, err)
 }
 
-// Goroutines assign ids to the same keys while others look them up. No goroutine sees two ids of
-// one key, and the ids are 0, 1, 2, ….
+// Goroutines assign ids to the same keys while other goroutines look them up. No goroutine may see
+// two ids for one key, and the ids must be 0, 1, 2, ….
 func (s mapSuite) assignConcurrent(t testing.TB, m erasedMap) {
 	if s.floats {
 		return

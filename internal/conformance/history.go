@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// HistoryMap is a map or a multimap that [RandomHistory] accepts.
+// HistoryMap is the interface of the maps and multimaps that [RandomHistory] tests.
 type HistoryMap interface {
 	hostPairs[uint32, uint64]
 	All() iter.Seq2[uint32, uint64]
@@ -18,9 +18,9 @@ type HistoryMap interface {
 	CheckInvariants() error
 }
 
-// RandomHistory draws a history of batches, all of one kind or mixed, each with distinct keys.
-// After any history the structure keeps the invariants of its layout and equals a model. upkeep
-// runs after each batch.
+// RandomHistory runs a random history of batches. Each batch has distinct keys and operations of
+// one kind or of several. After each batch it calls upkeep and checks the invariants of the layout.
+// At the end the structure must equal a model.
 func RandomHistory(rt *rapid.T, m HistoryMap, multi bool, upkeep func() error) {
 	model := values{}
 	for range rapid.IntRange(1, 30).Draw(rt, "steps") {
@@ -53,7 +53,7 @@ func RandomHistory(rt *rapid.T, m HistoryMap, multi bool, upkeep func() error) {
 	}
 }
 
-// HistoryOf runs RandomHistory on a map that it opens.
+// HistoryOf opens a map, runs RandomHistory on it, and closes it.
 func HistoryOf[M interface {
 	HistoryMap
 	Close() error
@@ -70,8 +70,6 @@ func HistoryOf[M interface {
 	RandomHistory(rt, m, false, func() error { return nil })
 }
 
-// drawOps draws operations on distinct keys, including some that look like reserved ones: all of
-// one kind, or mixed.
 func drawOps(rt *rapid.T) []weft.Op[uint32, uint64] {
 	n := rapid.IntRange(1, 60).Draw(rt, "n")
 	first := rapid.Uint32Range(0, 400).Draw(rt, "first") - 4
@@ -86,7 +84,8 @@ func drawOps(rt *rapid.T) []weft.Op[uint32, uint64] {
 	return ops
 }
 
-// runOps runs operations as one batch of their kind, if their kind has one, or as a mixed batch.
+// runOps runs operations of one kind as a batch of that kind, unless mixed is set. Otherwise it
+// runs a mixed batch.
 func runOps(m HistoryMap, ops []weft.Op[uint32, uint64], mixed bool) (err error) {
 	keys, vals := make([]uint32, len(ops)), make([]uint64, len(ops))
 	for i, op := range ops {
@@ -108,7 +107,7 @@ func runOps(m HistoryMap, ops []weft.Op[uint32, uint64], mixed bool) (err error)
 	return err
 }
 
-// apply applies an operation to the model of a map or a multimap.
+// apply applies an operation to the model of a map, or of a multimap if multi is set.
 func (want values) apply(op weft.Op[uint32, uint64], multi bool) {
 	key := uint64(op.Key)
 	present := len(want[key]) > 0

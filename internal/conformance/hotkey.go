@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// HotKeys runs [HotKey] on simulated GPUs and the GPU of WEFT_DEVICE, for maps with slots of 8 and
-// of 16 bytes.
+// HotKeys runs [HotKey] on simulated GPUs and on the GPU that WEFT_DEVICE selects, for maps with
+// slots of 8 and of 16 bytes.
 func HotKeys(t *testing.T, narrow Maker[AnyMap[uint32, uint32]], wide Maker[AnyMap[uint64, uint64]]) {
 	devices := map[string]func(*testing.T) device.Device{"device": func(t *testing.T) device.Device { return devicetest.Open(t) }}
 	for _, opts := range []sim.Options{{Arch: 90}, {Arch: 80, L2: 1}, {Arch: 90, L2: 1, Scheduler: sim.Random, Seed: 1, Races: true}} {
@@ -27,7 +27,7 @@ func HotKeys(t *testing.T, narrow Maker[AnyMap[uint32, uint32]], wide Maker[AnyM
 			if _, host := dev.(device.Host); host {
 				t.Skip("a CPU does operations one by one")
 			}
-			for _, key := range []uint64{7, ^uint64(0)} { // the latter looks like a sentinel
+			for _, key := range []uint64{7, ^uint64(0)} { // the second key looks like a sentinel
 				HotKey(t, dev, narrow(t, dev), uint32(key))
 				HotKey(t, dev, wide(t, dev), key)
 			}
@@ -35,9 +35,9 @@ func HotKeys(t *testing.T, narrow Maker[AnyMap[uint32, uint32]], wide Maker[AnyM
 	}
 }
 
-// HotKey runs mixed batches on one key of an empty map on a GPU, as large as a block, and closes
-// the map. The order is unspecified in general; the threads of a block run them as one, in the
-// order of the batch.
+// HotKey runs mixed batches on one key of an empty map on a GPU, and closes the map. A batch fits
+// in one block. Although the order is unspecified in general, the threads of a block must combine
+// the operations in batch order.
 func HotKey[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, m AnyMap[K, V], key K) {
 	t.Helper()
 	defer func() { must(t, m.Close()) }()
@@ -48,7 +48,7 @@ func HotKey[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, m AnyMap[K,
 		n := 2 + rng.IntN(255)
 		kinds, keys, vals, ok := make([]weft.OpKind, n), make([]K, n), make([]V, n), make([]bool, n)
 		for i := range n {
-			// The later the seed, the rarer are deletions.
+			// Later seeds make deletions rarer.
 			kinds[i] = weft.OpKind(rng.IntN(4))
 			if kinds[i] == weft.OpDelete && rng.IntN(int(seed)+1) > 0 {
 				kinds[i] = weft.OpPutNew

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Images returns the images of a structure in the order of their names.
+// Images returns the kernel images of a structure, sorted by name.
 func Images(byWidths map[string]*device.Image) (all []*device.Image) {
 	for _, pair := range slices.Sorted(maps.Keys(byWidths)) {
 		all = append(all, byWidths[pair])
@@ -18,11 +18,11 @@ func Images(byWidths map[string]*device.Image) (all []*device.Image) {
 	return all
 }
 
-// archSpecific matches what names the architecture in an image, or is tuned for it.
+// archSpecific matches the lines of an image that name the architecture or are tuned for it.
 var archSpecific = regexp.MustCompile(`(?m)^\.target .*|^\.minnctapersm .*|^\.maxntid .*|^//.*`)
 
-// SameKernels requires the images of both architectures to hold the same instructions. Tests that
-// interpret them then need only one.
+// SameKernels requires the images for both architectures to hold the same instructions. If so,
+// tests that interpret kernels need only one of them.
 func SameKernels(t *testing.T, images ...string) {
 	SkipRaced(t, "compares files")
 	for _, image := range images {

@@ -15,7 +15,7 @@ import (
 // hangTimeout is the time after which a test considers a call hung.
 const hangTimeout = 2 * time.Minute
 
-// checkReturns fails the test if a call does not return.
+// checkReturns fails the test if f does not return within hangTimeout.
 func checkReturns(t testing.TB, desc string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -30,7 +30,7 @@ func checkReturns(t testing.TB, desc string, f func()) {
 	}
 }
 
-// All yields the same pairs as the columns of Pages.
+// All must yield the same pairs as Pages.
 func (k kind[S]) pagesCase(t testing.TB, s S) {
 	r := k.batch(rng(), k.scale.Rows())
 	k.fill(t, s, r.Keys, r.Vals)
@@ -54,8 +54,8 @@ func (k kind[S]) pagesCase(t testing.TB, s S) {
 	}
 }
 
-// A cancelled iteration reports the error once, with an empty page. One that the loop ends reports
-// nothing.
+// A cancelled iteration must report the error once, with an empty page. An iteration that the loop
+// body ends must report no error.
 func (k kind[S]) pagesEnd(t testing.TB, s S) {
 	r := k.batch(rng(), k.scale.Rows())
 	k.fill(t, s, r.Keys, r.Vals)
@@ -88,13 +88,13 @@ func (k kind[S]) pagesEnd(t testing.TB, s S) {
 		must(t, err)
 		break
 	}
-	must(t, s.Clear(ctx())) // not locked
+	must(t, s.Clear(ctx())) // would wait if a lock were held
 	for range k.pages(ctx(), s) {
 		t.Error("an empty structure has a page")
 	}
 }
 
-// A loop may stop early, and leaves no lock held.
+// A loop that stops early must leave no lock held.
 func (k kind[S]) allStops(t testing.TB, s S) {
 	r := k.batch(rng(), 100)
 	k.fill(t, s, r.Keys[:50], r.Vals[:50])
@@ -110,7 +110,7 @@ func (k kind[S]) allStops(t testing.TB, s S) {
 	k.fill(t, s, r.Keys[50:], r.Vals[50:])
 }
 
-// Two concurrent iterations have separate errors.
+// Two concurrent iterations must have separate errors.
 func (k kind[S]) twoIterations(t testing.TB, s S) {
 	r := k.batch(rng(), k.scale.Rows())
 	k.fill(t, s, r.Keys, r.Vals)
@@ -147,7 +147,7 @@ func (k kind[S]) twoIterations(t testing.TB, s S) {
 	}
 }
 
-// Every method may be called from a loop over the same structure.
+// Every method must work when called from a loop over the same structure.
 func (k kind[S]) insideLoops(t testing.TB, s S) {
 	n := min(k.scale.Rows(), 300)
 	r := k.batch(rng(), n)
@@ -182,7 +182,7 @@ func (k kind[S]) insideLoops(t testing.TB, s S) {
 	k.closeInsideLoops(t, r)
 }
 
-// steps iterates over the steps of a loop.
+// steps iterates with All or Pages, and yields the number of the step.
 func (k kind[S]) steps(t testing.TB, s S, loop string) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		step := 0
@@ -200,8 +200,8 @@ func (k kind[S]) steps(t testing.TB, s S, loop string) iter.Seq[int] {
 	}
 }
 
-// closeInsideLoops closes structures from loops over them. The loops end, and those over Pages
-// return an error unless they were complete.
+// closeInsideLoops closes structures from loops over them. The loops must end. A loop over Pages
+// must report ErrClosed unless it was complete.
 func (k kind[S]) closeInsideLoops(t testing.TB, r *rows) {
 	checkReturns(t, "Close from a loop", func() {
 		s := k.open(t, k.dev)

@@ -11,19 +11,19 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// population makes a structure's number of pairs rise and fall, so that it evicts keys, grows,
-// shrinks and compacts. The first low keys are permanent. In a multimap, each of them has two
-// pairs.
+// population makes a structure's number of pairs rise and fall, so that the structure evicts keys,
+// grows, shrinks and compacts. The first nPermanent keys always stay. In a multimap, each of these
+// keys has two pairs.
 type population[S Structure] struct {
 	kind[S]
 	s          S
 	r          *rows
 	index      map[uint64]int
 	nPermanent int
-	steps      int // from the lowest level to the highest one
+	steps      int // from the lowest to the highest number of keys
 }
 
-// newPopulation fills a structure with the permanent keys.
+// newPopulation puts the permanent keys into a structure.
 func (k kind[S]) newPopulation(t testing.TB, s S) *population[S] {
 	n, steps := min(k.scale.Rows(), 1500), 16
 	if k.scale <= Slow {
@@ -40,7 +40,7 @@ func (k kind[S]) newPopulation(t testing.TB, s S) *population[S] {
 	return d
 }
 
-// levels returns the numbers of keys of one rise and fall.
+// levels returns the successive numbers of keys during one rise and fall.
 func (d *population[S]) levels() (levels []int) {
 	n := len(d.r.Keys)
 	for i := range 2*d.steps + 1 {
@@ -49,7 +49,7 @@ func (d *population[S]) levels() (levels []int) {
 	return levels
 }
 
-// resize inserts or deletes the keys between two levels.
+// resize changes the number of keys by inserting or deleting.
 func (d *population[S]) resize(t testing.TB, from, to int) {
 	t.Helper()
 	if from <= to {
@@ -60,10 +60,10 @@ func (d *population[S]) resize(t testing.TB, from, to int) {
 	WantCount(t, "keys removed", n, from-to, err)
 }
 
-// pairs returns the number of pairs of a present key.
+// pairs returns the number of pairs that key i has while it is present.
 func (d *population[S]) pairs(i int) int { return 1 + btoi(d.multi && i < d.nPermanent) }
 
-// value returns the value of pair j of a key.
+// value returns the value of pair j of key i.
 func (d *population[S]) value(i, j int) uint64 {
 	if j == 1 {
 		i += len(d.r.Keys) - d.nPermanent
@@ -71,9 +71,9 @@ func (d *population[S]) value(i, j int) uint64 {
 	return d.r.Vals[i]
 }
 
-// checkIteration checks an iteration. Each pair of the first nPermanent keys occurs once, those of
-// a key in order. The other keys below nKeys occur at most once if unique is set. No other key
-// occurs.
+// checkIteration checks the pairs that an iteration yields. Each pair of the first nPermanent keys
+// must occur once, and the pairs of a key must be in order. The other keys below nKeys may occur,
+// but at most once if unique is set. No other key may occur.
 func (d *population[S]) checkIteration(t testing.TB, all iter.Seq2[uint64, uint64], nPermanent, nKeys int, unique bool) {
 	t.Helper()
 	seen := make([]int, len(d.r.Keys))
@@ -106,15 +106,15 @@ func (d *population[S]) checkIteration(t testing.TB, all iter.Seq2[uint64, uint6
 	}
 }
 
-// iterateAlongside requires iterations to visit each unchanged pair exactly once, whatever changes
-// do to other pairs between pages. The structure moves keys, grows, shrinks and compacts meanwhile.
+// iterateAlongside requires iterations to visit each unchanged pair exactly once while other pairs
+// change between pages. Meanwhile the structure moves keys, grows, shrinks and compacts.
 func (k kind[S]) iterateAlongside(t testing.TB, s S) {
 	defer smallPages()()
-	const parts = 4 // of a change, spread over the pages
+	const parts = 4 // parts of each change, spread over the pages
 	d := k.newPopulation(t, s)
 	levels := d.levels()
 	_, ordered := any(s).(erasedSeeker)
-	interval := 1 // pages between parts
+	interval := 1 // number of pages between two parts
 	for i, to := range levels[1:] {
 		from := levels[i]
 		nPermanent, nKeys := min(from, to), max(from, to)
@@ -148,8 +148,8 @@ func (k kind[S]) iterateAlongside(t testing.TB, s S) {
 	}
 }
 
-// iterateConcurrently requires the same of iterations while a goroutine changes other pairs, and of
-// files saved meanwhile.
+// iterateConcurrently requires the same while another goroutine changes pairs. It also checks a
+// file that is saved meanwhile.
 func (k kind[S]) iterateConcurrently(t testing.TB, s S) {
 	defer smallPages()()
 	iterations := 24
@@ -183,7 +183,8 @@ func (k kind[S]) iterateConcurrently(t testing.TB, s S) {
 	wg.Wait()
 }
 
-// savedAndLoaded returns another structure, saved to a file and loaded from it.
+// savedAndLoaded saves the structure to a file and returns a new structure that has loaded the
+// file.
 func (d *population[S]) savedAndLoaded(t testing.TB) S {
 	var file bytes.Buffer
 	saved, err := d.s.Save(ctx(), &file)
@@ -194,14 +195,15 @@ func (d *population[S]) savedAndLoaded(t testing.TB) S {
 	return other
 }
 
-// smallPages makes pages of iterations small, so that changes may come between any two keys.
+// smallPages makes pages small, so that changes may happen between any two keys of an iteration.
 func smallPages() (restore func()) {
 	was := core.PageBytes
 	core.PageBytes = 1 << 8
 	return func() { core.PageBytes = was }
 }
 
-// IterateAlongside runs only the cases of iterations. The device may be simulated.
+// IterateAlongside runs only the cases about iterations alongside changes. The device may be
+// simulated.
 func IterateAlongside[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMap[K, V]]) {
 	if dev.Properties().Kind == device.Sim && testing.Short() {
 		t.Skip("interprets kernels")

@@ -14,12 +14,12 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// kind describes a structure to the cases that maps, sets and multimaps share: its methods by their
-// effect. A set counts as a map with zero values.
+// kind describes a kind of structure to the cases that maps, sets and multimaps share. Its
+// functions call the structure's methods. A set is treated as a map with zero values.
 type kind[S Structure] struct {
 	target[S]
-	values bool // has values
-	multi  bool // a key may have several pairs
+	values bool // whether pairs have values
+	multi  bool // whether a key may have several pairs
 
 	add      func(ctx context.Context, s S, keys []uint64, vals []uint64) (int, error)
 	lookup   func(ctx context.Context, s S, keys []uint64, vals []uint64, found []bool) (int, error)
@@ -28,29 +28,29 @@ type kind[S Structure] struct {
 	pages    func(ctx context.Context, s S) iter.Seq2[weft.Page[uint64, uint64], error]
 	copyTo   func(s S, ctx context.Context, dev device.Device) (_ S, ok bool, err error)
 	forms    []form[S]
-	rows     []form[S] // with results that are not one per key
-	hostOnly []form[S] // without a form for device batches
+	rows     []form[S] // methods that return any number of results per key
+	hostOnly []form[S] // methods without an On form
 }
 
-// form is a method for host batches and its equivalent for device batches. Arguments that neither
-// takes nor returns are left alone.
+// form holds the two forms of a method, for batches in host memory and in device memory. A method
+// must leave columns unchanged that it neither reads nor writes.
 type form[S Structure] struct {
 	name string
 	host func(ctx context.Context, s S, r *rows) (int, error)
 	on   func(s S, stream *device.Stream, c *columns, n ...device.Slice[uint64]) error
 
-	// changes the structure; returns a count; may go without flags
+	// changes the structure; returns a count; accepts nil flags
 	changes, counted, optional   bool
-	loads                        bool // flags report keys that were present before
-	kinds, vals, counts, offsets bool // columns that it takes in addition to keys and flags
+	loads                        bool // flags report keys that were already present
+	kinds, vals, counts, offsets bool // whether the method uses these columns
 }
 
-// adds reports whether a method adds all keys, given an Apply of Puts.
+// adds reports whether a method adds all keys, if Apply is called with Puts.
 func (f *form[S]) adds() bool {
 	return f.changes && f.name != "Delete" && f.name != "DeleteAll"
 }
 
-// rows is a host batch. Vals and OK are inputs and outputs.
+// rows is a batch in host memory. Vals and OK are both inputs and outputs.
 type rows struct {
 	Kinds  []weft.OpKind
 	Keys   []uint64
@@ -59,14 +59,14 @@ type rows struct {
 	Counts []uint32
 }
 
-// columns are rows on a device.
+// columns is a batch in device memory.
 type columns struct {
 	Kinds  device.Slice[weft.OpKind]
 	Keys   words
 	Vals   words
 	OK     device.Slice[bool]
 	Counts device.Slice[uint32]
-	// Offsets has one more element than the rows.
+	// Offsets has one more element than the other columns.
 	Offsets device.Slice[uint64]
 }
 
@@ -74,7 +74,7 @@ func (r *rows) clone() *rows {
 	return &rows{slices.Clone(r.Kinds), slices.Clone(r.Keys), slices.Clone(r.Vals), slices.Clone(r.OK), slices.Clone(r.Counts)}
 }
 
-// upload copies rows to a device. The copy is freed with the test.
+// upload copies rows to device memory. The copy is freed at the end of the test.
 func (y *types) upload(t testing.TB, s *device.Stream, r *rows) *columns {
 	return &columns{
 		devicetest.Upload(t, s, r.Kinds), y.keysOn(t, s, r.Keys), y.valsOn(t, s, r.Vals),
@@ -82,7 +82,6 @@ func (y *types) upload(t testing.TB, s *device.Stream, r *rows) *columns {
 		devicetest.Upload(t, s, make([]uint64, len(r.Keys)+1))}
 }
 
-// part returns the rows [lo,hi).
 func (c *columns) part(lo, hi int) *columns {
 	return &columns{c.Kinds.Sub(lo, hi), c.Keys.Sub(lo, hi), c.Vals.Sub(lo, hi), c.OK.Sub(lo, hi), c.Counts.Sub(lo, hi), c.Offsets.Sub(lo, hi+1)}
 }
@@ -91,7 +90,7 @@ func (r *rows) part(lo, hi int) *rows {
 	return &rows{r.Kinds[lo:hi], r.Keys[lo:hi], r.Vals[lo:hi], r.OK[lo:hi], r.Counts[lo:hi]}
 }
 
-// download copies the possible outputs back.
+// download copies the columns that may be outputs to r.
 func (c *columns) download(t testing.TB, s *device.Stream, r *rows) {
 	t.Helper()
 	must(t, c.Vals.CopyTo(ctx(), s, r.Vals))
@@ -99,8 +98,7 @@ func (c *columns) download(t testing.TB, s *device.Stream, r *rows) {
 	must(t, c.Counts.CopyTo(ctx(), s, r.Counts))
 }
 
-// batch returns n rows of distinct keys, beginning with the given ones. Their outputs are not
-// blank.
+// batch returns n rows with distinct keys, the given keys first. The outputs have random content.
 func (k kind[S]) batch(rng *rand.Rand, n int, keys ...uint64) *rows {
 	all := distinct(slices.Concat(keys, k.uniqueKeys(n, rng)))
 	r := &rows{Keys: all[:n], Kinds: make([]weft.OpKind, n), Vals: make([]uint64, n), OK: make([]bool, n), Counts: make([]uint32, n)}
@@ -114,7 +112,7 @@ func (k kind[S]) batch(rng *rand.Rand, n int, keys ...uint64) *rows {
 	return r
 }
 
-// newWithPairs returns another structure with some pairs.
+// newWithPairs returns a new structure with the given pairs.
 func (k kind[S]) newWithPairs(t testing.TB, keys []uint64, vals []uint64) S {
 	t.Helper()
 	s := k.newStructure(t, k.dev)
@@ -131,7 +129,7 @@ func (k kind[S]) fill(t testing.TB, s S, keys []uint64, vals []uint64) {
 	}
 }
 
-// content returns the pairs of a structure: the values of each key in order.
+// content returns all pairs of a structure. The values of each key are in order.
 func (k kind[S]) content(t testing.TB, s S) values {
 	t.Helper()
 	have := values{}
@@ -144,7 +142,7 @@ func (k kind[S]) content(t testing.TB, s S) values {
 	return have
 }
 
-// checkContent requires a structure to hold exactly want.
+// checkContent requires a structure to hold exactly the pairs in want.
 func (k kind[S]) checkContent(t testing.TB, s S, want values) {
 	t.Helper()
 	got := k.content(t, s)
@@ -158,7 +156,8 @@ func (k kind[S]) checkContent(t testing.TB, s S, want values) {
 	}
 }
 
-// calls returns all methods that take a context. Those with an effect add or remove the rows.
+// calls returns calls of all methods that take a context, by name. Methods that change the
+// structure add or remove the rows of r.
 func (k kind[S]) calls(t testing.TB, s S, r *rows) map[string]func(context.Context) error {
 	file, err := io.ReadAll(k.saved(t, r))
 	must(t, err)
@@ -193,7 +192,7 @@ func (k kind[S]) calls(t testing.TB, s S, r *rows) map[string]func(context.Conte
 	return calls
 }
 
-// submissions returns all methods for device batches.
+// submissions returns calls of all On methods, by name.
 func (k kind[S]) submissions(s S, stream *device.Stream, c *columns, n ...device.Slice[uint64]) map[string]func() error {
 	calls := map[string]func() error{}
 	for _, f := range slices.Concat(k.forms, k.rows) {
@@ -204,7 +203,7 @@ func (k kind[S]) submissions(s S, stream *device.Stream, c *columns, n ...device
 	return calls
 }
 
-// cases returns the tests that all kinds share.
+// cases returns the cases that all kinds share.
 func (k kind[S]) cases() []Case[S] {
 	return append(k.iterations(), []Case[S]{
 		{"Cancelled", k.cancelled},

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// The suites take structures as interfaces instead of concrete types, so that tests can pass broken
-// ones.
+// The suites access structures through interfaces instead of concrete types, so that tests can
+// substitute broken structures.
 
 // Structure has the methods that maps, sets and multimaps share.
 type Structure interface {
@@ -25,22 +25,22 @@ type Structure interface {
 	Close() error
 }
 
-// AnyMap is a map like [weft.Map].
+// AnyMap has the methods of [weft.Map] that the suites call.
 type AnyMap[K weft.Key, V weft.Value] = mapLike[K, V, device.Slice[K], device.Slice[V]]
 
-// AnyMultiMap is a multimap like [weft.MultiMap].
+// AnyMultiMap has the methods of [weft.MultiMap] that the suites call.
 type AnyMultiMap[K weft.Key, V weft.Value] = multiMapLike[K, V, device.Slice[K], device.Slice[V]]
 
-// AnySet is a set like [weft.Set].
+// AnySet has the methods of [weft.Set] that the suites call.
 type AnySet[K weft.Key] = setLike[K, device.Slice[K]]
 
-// AnyOrderedMap is a map like [weft.OrderedMap]. Its method Snapshot returns a type of its own.
+// AnyOrderedMap has the methods of [weft.OrderedMap] that the suites call, except Snapshot.
 type AnyOrderedMap[K weft.Key, V weft.Value] = orderedMapLike[K, V, device.Slice[K], device.Slice[V]]
 
 // AnySeeker has the methods that an ordered map and its snapshots share.
 type AnySeeker[K weft.Key, V weft.Value] = seekerLike[K, V, device.Slice[K], device.Slice[V]]
 
-// mapLike has the methods of a map with device columns of types KS and VS.
+// mapLike has the methods of a map. KS and VS are the types of its device columns.
 type mapLike[K weft.Key, V weft.Value, KS, VS any] interface {
 	pairsLike[K, V, KS, VS]
 	GetOrPut(ctx context.Context, keys []K, vals []V, loaded []bool) (int, error)
@@ -61,7 +61,7 @@ type pairsLike[K weft.Key, V weft.Value, KS, VS any] interface {
 	ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys KS, vals VS, ok device.Slice[bool]) error
 }
 
-// lookupsLike has the methods that snapshots share, too.
+// lookupsLike has the lookups that maps, multimaps and snapshots share.
 type lookupsLike[K weft.Key, V weft.Value, KS, VS any] interface {
 	Get(ctx context.Context, keys []K, vals []V, found []bool) (int, error)
 	GetOn(s *device.Stream, keys KS, vals VS, found device.Slice[bool], n ...device.Slice[uint64]) error
@@ -71,7 +71,7 @@ type lookupsLike[K weft.Key, V weft.Value, KS, VS any] interface {
 	Pages(ctx context.Context) iter.Seq2[weft.Page[K, V], error]
 }
 
-// hostPairs has the methods of maps and multimaps for host batches.
+// hostPairs has the methods that maps and multimaps share for batches in host memory.
 type hostPairs[K weft.Key, V weft.Value] interface {
 	Put(ctx context.Context, keys []K, vals []V) (int, error)
 	PutNew(ctx context.Context, keys []K, vals []V, ok []bool) (int, error)
@@ -81,7 +81,6 @@ type hostPairs[K weft.Key, V weft.Value] interface {
 	Apply(ctx context.Context, ops []weft.Op[K, V], res []weft.Result[V]) error
 }
 
-// multiMapLike has the methods of a multimap.
 type multiMapLike[K weft.Key, V weft.Value, KS, VS any] interface {
 	pairsLike[K, V, KS, VS]
 	hostRows[K, V]
@@ -90,14 +89,13 @@ type multiMapLike[K weft.Key, V weft.Value, KS, VS any] interface {
 	DeleteAllOn(s *device.Stream, keys KS, removed device.Slice[uint32], n ...device.Slice[uint64]) error
 }
 
-// hostRows has the methods for host batches that only multimaps have.
+// hostRows has the methods that only multimaps have, for batches in host memory.
 type hostRows[K weft.Key, V weft.Value] interface {
 	GetAll(ctx context.Context, keys []K, rows *weft.Rows[V]) error
 	Count(ctx context.Context, keys []K, counts []uint32) (int, error)
 	DeleteAll(ctx context.Context, keys []K, removed []uint32) (int, error)
 }
 
-// setLike has the methods of a set.
 type setLike[K weft.Key, KS any] interface {
 	Structure
 	Add(ctx context.Context, keys []K, added []bool) (int, error)
@@ -111,7 +109,6 @@ type setLike[K weft.Key, KS any] interface {
 	ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys KS, ok device.Slice[bool]) error
 }
 
-// orderedMapLike has the methods of an ordered map.
 type orderedMapLike[K weft.Key, V weft.Value, KS, VS any] interface {
 	mapLike[K, V, KS, VS]
 	seekerLike[K, V, KS, VS]
@@ -121,7 +118,6 @@ type orderedMapLike[K weft.Key, V weft.Value, KS, VS any] interface {
 	DeleteRangeOn(s *device.Stream, lo, hi KS, removed device.Slice[uint32], n ...device.Slice[uint64]) error
 }
 
-// seekerLike has the methods that an ordered map and its snapshots share.
 type seekerLike[K weft.Key, V weft.Value, KS, VS any] interface {
 	lookupsLike[K, V, KS, VS]
 	Len() int
@@ -160,5 +156,5 @@ var (
 	_ AnySeeker[uint64, float32]     = (*weft.Snapshot[uint64, float32])(nil)
 )
 
-// Maker makes an empty structure that grows automatically. The suite closes it.
+// Maker makes an empty structure that can grow. The suite closes it.
 type Maker[S Structure] func(t testing.TB, dev device.Device) S

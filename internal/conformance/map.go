@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Map runs the suite for maps on a device, except for some cases.
+// Map runs the suite for maps on a device, except for the cases named in without.
 func Map[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMap[K, V]], without ...string) {
 	p := mapTarget(dev, scale, open)
 	run(t, p, mapCases(p), without...)
@@ -21,7 +21,7 @@ func mapTarget[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Ma
 	return target[erasedMap]{typesOf[K, V](), dev, scale, erasing(open, eraseMap[K, V])}
 }
 
-// MapCases returns the tests of the suite for maps.
+// MapCases returns the cases of the suite for maps.
 func MapCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyMap[K, V]]) []Case[AnyMap[K, V]] {
 	return typedCases(mapCases(mapTarget(dev, scale, open)), eraseMap[K, V])
 }
@@ -68,8 +68,8 @@ func mapCases(p target[erasedMap]) []Case[erasedMap] {
 	}...)
 }
 
-// Reductions runs the cases of the suite for maps that combine values. It suffices for types that
-// kernels otherwise treat as bits.
+// Reductions runs the cases of the map suite that combine values. That suffices for value types
+// that kernels otherwise treat as bits.
 func Reductions[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMap[K, V]]) {
 	p := mapTarget(dev, scale, open)
 	run(t, p, slices.DeleteFunc(mapCases(p), func(c Case[erasedMap]) bool {
@@ -81,7 +81,6 @@ type mapSuite struct{ target[erasedMap] }
 
 func (s mapSuite) rng() *rand.Rand { return rand.New(rand.NewPCG(7, 11)) }
 
-// put inserts pairs and requires n of the keys to be new.
 func (s mapSuite) put(t testing.TB, m erasedMap, keys []uint64, vals []uint64, n int) {
 	t.Helper()
 	got, err := m.Put(ctx(), keys, vals)
@@ -91,7 +90,7 @@ func (s mapSuite) put(t testing.TB, m erasedMap, keys []uint64, vals []uint64, n
 	}
 }
 
-// checkPresent requires keys to be present with these values.
+// checkPresent requires keys to be present with the given values.
 func (s mapSuite) checkPresent(t testing.TB, m erasedMap, keys []uint64, vals []uint64) {
 	t.Helper()
 	got, found := make([]uint64, len(keys)), make([]bool, len(keys))
@@ -113,7 +112,6 @@ func (s mapSuite) checkPresent(t testing.TB, m erasedMap, keys []uint64, vals []
 	}
 }
 
-// checkAbsent requires keys to be absent.
 func (s mapSuite) checkAbsent(t testing.TB, m erasedMap, keys []uint64) {
 	t.Helper()
 	vals, found := make([]uint64, len(keys)), make([]bool, len(keys))
@@ -163,7 +161,7 @@ func (s mapSuite) roundTrip(t testing.TB, m erasedMap) {
 	s.checkAbsent(t, m, keys[n:])
 }
 
-// Batches have sizes around the widths of warps, blocks, groups and pieces.
+// Batches must work with sizes around the widths of warps, blocks, groups and pieces.
 func (s mapSuite) batchSizes(t testing.TB, m erasedMap) {
 	rng, total := s.rng(), 0
 	for _, n := range []int{0, 1, 2, 7, 31, 32, 33, 63, 64, 65, 255, 256, 257, 1000} {
@@ -194,7 +192,7 @@ func (s mapSuite) everyKeyAndValue(t testing.TB, m erasedMap) {
 			t.Fatalf("All has %d keys, want %d", len(got), len(keys))
 		}
 	}
-	for i, k := range keys { // one at a time: the others stay
+	for i, k := range keys { // one at a time, while the others stay
 		n, err := m.Delete(ctx(), []uint64{k}, nil)
 		must(t, err)
 		if n != 1 {
@@ -257,7 +255,7 @@ func (s mapSuite) delete(t testing.TB, m erasedMap) {
 	s.checkLen(t, m, n/2)
 }
 
-// Other implementations left two copies of a key here (cuCollections #606, SlabHash #27).
+// In other implementations, this left two copies of a key (cuCollections #606, SlabHash #27).
 func (s mapSuite) deleteThenInsert(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), 200
 	keys := s.uniqueKeys(n, rng)
@@ -265,7 +263,7 @@ func (s mapSuite) deleteThenInsert(t testing.TB, m erasedMap) {
 		vals := s.randomValues(n, rng)
 		s.put(t, m, keys, vals, n)
 		s.checkPresent(t, m, keys, vals)
-		// Free slots before the second half, then put it again.
+		// Free slots, then put the second half again.
 		if _, err := m.Delete(ctx(), keys[:n/2], nil); err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +280,6 @@ func (s mapSuite) deleteThenInsert(t testing.TB, m erasedMap) {
 	}
 }
 
-// checkEqual requires a map to hold exactly the pairs of a model.
 func (s mapSuite) checkEqual(t testing.TB, m erasedMap, model map[uint64]uint64) {
 	t.Helper()
 	keys := slices.Collect(maps.Keys(model))

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// withDuplicates returns a batch of n operations on about n/4 keys.
+// withDuplicates returns a batch with n operations on about n/4 distinct keys.
 func (y *types) withDuplicates(n int, rng *rand.Rand) (keys, vals []uint64) {
 	pool := y.uniqueKeys(n/4+1, rng)
 	return drawKeys(pool, n, rng), y.randomValues(n, rng)
@@ -131,7 +131,7 @@ func (s mapSuite) twoKeysAlternate(t testing.TB, m erasedMap) {
 	s.checkLen(t, m, 2)
 }
 
-// One operation per key has a single correct result.
+// A batch with one operation per key must return the single correct result.
 func (s mapSuite) apply(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
 	model := map[uint64]uint64{}
@@ -179,8 +179,8 @@ func (s mapSuite) apply(t testing.TB, m erasedMap) {
 	s.checkEqual(t, m, model)
 }
 
-// An update changes a key that is present, and no other. A map without updates refuses them and
-// runs nothing of their batch; on the device they have no effect.
+// An update must change present keys only. A map without updates must reject the batch and run none
+// of it. In device memory, such a batch must have no effect.
 func (s mapSuite) applyUpdates(t testing.TB, m erasedMap) {
 	const n = 40
 	rng := s.rng()
@@ -223,7 +223,7 @@ func (s mapSuite) applyUpdates(t testing.TB, m erasedMap) {
 	s.checkLen(t, m, n/2)
 }
 
-// The results of many operations on few keys must be consistent.
+// The results of many operations on few keys must be consistent with each other.
 func (s mapSuite) applyAnswers(t testing.TB, m erasedMap) {
 	rng := s.rng()
 	pool := s.uniqueKeys(8, rng)

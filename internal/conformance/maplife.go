@@ -28,7 +28,7 @@ func (s mapSuite) growsAndShrinks(t testing.TB, m erasedMap) {
 	s.checkPresent(t, m, keys, vals)
 }
 
-// Keys come and go; the size stays. (warpcore never reuses a slot.)
+// Keys come and go while the number of keys stays the same. (warpcore never reuses a slot.)
 func (s mapSuite) churn(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()/10
 	keys := s.uniqueKeys(20*n, rng)
@@ -57,7 +57,7 @@ func (s mapSuite) all(t testing.TB, m erasedMap) {
 	s.checkEqual(t, m, model)
 }
 
-// Unchanged pairs are seen once, although the table grows during the iteration.
+// An iteration must see each unchanged pair once, although the table grows meanwhile.
 func (s mapSuite) allWhileChanging(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
 	keys, vals := s.uniqueKeys(3*n, rng), s.randomValues(3*n, rng)
@@ -92,10 +92,10 @@ func (s mapSuite) clear(t testing.TB, m erasedMap) {
 
 func (s mapSuite) lengths(t testing.TB, m erasedMap) {
 	checkLengthPanics(t, m)
-	s.checkLen(t, m, 0) // nothing was run, and no lock is held
+	s.checkLen(t, m, 0) // nothing has run, and no lock is held
 }
 
-// checkLengthPanics requires a panic for each column with another length than the keys.
+// checkLengthPanics requires a panic for each column that does not have the length of the keys.
 func checkLengthPanics(t testing.TB, m erasedPairs) {
 	t.Helper()
 	k, v, b := make([]uint64, 3), make([]uint64, 2), make([]bool, 4)
@@ -129,7 +129,7 @@ func (s mapSuite) nilOutputs(t testing.TB, m erasedMap) {
 	}
 }
 
-// Readers alongside a writer see each key with one of its values.
+// Readers that run alongside a writer must see each key with one of its values.
 func (s mapSuite) concurrent(t testing.TB, m erasedMap) {
 	n := min(s.scale.Rows(), 5000)
 	keys := s.uniqueKeys(n, s.rng())
@@ -178,7 +178,7 @@ func (s mapSuite) againstModel(t testing.TB, m erasedMap) {
 	s.checkEqual(t, m, model)
 }
 
-// randomBatches generates bytes for [replayMap] and [replayMultiMap].
+// randomBatches passes random bytes to replay, which runs them as operations (see replayMap).
 func randomBatches(scale Scale, rng *rand.Rand, replay func(data []byte)) {
 	rounds := 60
 	if scale <= Slow {

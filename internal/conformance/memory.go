@@ -11,10 +11,10 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Slots decodes slots of some widths from bytes. It shares no code with the engines.
+// Slots decodes the slots in a table's memory. It shares no code with the engines.
 type Slots struct{ batch.Widths }
 
-// KeyBits returns the width of stored keys.
+// KeyBits returns the number of bits of a stored key.
 func (s Slots) KeyBits() int {
 	if s.Val == 0 {
 		return s.Slot * 8
@@ -22,10 +22,11 @@ func (s Slots) KeyBits() int {
 	return s.Slot * 4
 }
 
-// Sentinel returns sentinel n as a key: 0 empty, 1 dead, 2 pending, then those of a structure.
+// Sentinel returns sentinel number n as a key: 0 empty, 1 dead, 2 pending, then the structure's own
+// sentinels.
 func (s Slots) Sentinel(n uint64) uint64 { return ^n << (64 - s.KeyBits()) >> (64 - s.KeyBits()) }
 
-// In returns the key and the value in slot i of a memory.
+// In returns the key and the value in slot i of mem.
 func (s Slots) In(mem []byte, i int) (key, val uint64) {
 	b := mem[i*s.Slot:]
 	switch {
@@ -39,13 +40,13 @@ func (s Slots) In(mem []byte, i int) (key, val uint64) {
 	return binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b)
 }
 
-// Memory is the memory of a table of [core.Lines], for tests of a structure's layout.
+// Memory is a copy of a table's [core.Lines], for tests of the layout.
 type Memory struct {
 	Slots
 	Mem []byte
 }
 
-// ReadMemory copies the memory in use to the host while no change runs.
+// ReadMemory returns the current generation and a copy of its memory. No change may run meanwhile.
 func ReadMemory(t *core.Table) (parts core.Parts, m Memory, err error) {
 	lease, err := t.Leases.Read(ctx(), nil)
 	if err != nil {
@@ -61,7 +62,8 @@ func ReadMemory(t *core.Table) (parts core.Parts, m Memory, err error) {
 	return lease.Parts, m, errors.Join(err, lease.End())
 }
 
-// CheckMemory returns the error of check for the memory in use, unless the table is closed.
+// CheckMemory passes the current generation and a copy of its memory to check, and returns the
+// error of check. It returns nil if the table is closed.
 func CheckMemory(t *core.Table, check func(core.Parts, Memory) error) error {
 	parts, m, err := ReadMemory(t)
 	switch {
@@ -73,7 +75,7 @@ func CheckMemory(t *core.Table, check func(core.Parts, Memory) error) error {
 	return check(parts, m)
 }
 
-// CheckCounters requires the counters to equal the numbers of live and used slots.
+// CheckCounters returns an error unless the counters equal the numbers of live and used slots.
 func (m Memory) CheckCounters(live, used uint64) error {
 	last := m.Mem[len(m.Mem)-core.LineBytes:]
 	if l, u := binary.LittleEndian.Uint64(last), binary.LittleEndian.Uint64(last[8:]); l != live || u != used {

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// MultiMap runs the suite for multimaps on a device, except for some cases.
+// MultiMap runs the suite for multimaps on a device, except for the cases named in without.
 func MultiMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMultiMap[K, V]], without ...string) {
 	p := multiMapTarget(dev, scale, open)
 	run(t, p, multiMapCases(p), without...)
@@ -19,7 +19,7 @@ func multiMapTarget[K weft.Key, V weft.Value](dev device.Device, scale Scale, op
 	return target[erasedMultiMap]{typesOf[K, V](), dev, scale, erasing(open, eraseMultiMap[K, V])}
 }
 
-// MultiMapCases returns the tests of the suite for multimaps.
+// MultiMapCases returns the cases of the suite for multimaps.
 func MultiMapCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyMultiMap[K, V]]) []Case[AnyMultiMap[K, V]] {
 	return typedCases(multiMapCases(multiMapTarget(dev, scale, open)), eraseMultiMap[K, V])
 }
@@ -64,10 +64,9 @@ type multiSuite struct{ target[erasedMultiMap] }
 
 func (s multiSuite) rng() *rand.Rand { return mapSuite{}.rng() }
 
-// values is the model of a multimap: the values of each key in order.
+// values is the model of a multimap. It holds the values of each key in order.
 type values map[uint64][]uint64
 
-// pairs returns the number of pairs.
 func (want values) pairs() int { return pairsIn(want) }
 
 func pairsIn[K comparable, V any](all map[K][]V) (n int) {
@@ -77,7 +76,7 @@ func pairsIn[K comparable, V any](all map[K][]V) (n int) {
 	return n
 }
 
-// removeFirst removes the first pair of a key and reports whether it had one.
+// removeFirst removes the first pair of a key. It returns false if the key has no pair.
 func (want values) removeFirst(k uint64) bool {
 	if len(want[k]) == 0 {
 		return false
@@ -86,7 +85,6 @@ func (want values) removeFirst(k uint64) bool {
 	return true
 }
 
-// distinct returns the different keys of a batch in the order of their first occurrence.
 func distinct(keys []uint64) (out []uint64) {
 	seen := map[uint64]bool{}
 	for _, k := range keys {
@@ -98,13 +96,13 @@ func distinct(keys []uint64) (out []uint64) {
 	return out
 }
 
-// partition reports whether offsets cut the values into that many parts.
+// partition reports whether the offsets divide all values into the given number of parts.
 func partition(rows weft.Rows[uint64], parts int) bool {
 	o := rows.Offsets
 	return len(o) == parts+1 && o[0] == 0 && o[parts] == uint64(len(rows.Vals)) && slices.IsSorted(o)
 }
 
-// getAllOf looks up all values of some keys and checks the offsets.
+// getAllOf returns all values of some keys, after checking the offsets.
 func (s multiSuite) getAllOf(t testing.TB, m erasedMultiMap, keys []uint64) (rows weft.Rows[uint64]) {
 	t.Helper()
 	must(t, m.GetAll(ctx(), keys, &rows))
@@ -114,8 +112,8 @@ func (s multiSuite) getAllOf(t testing.TB, m erasedMultiMap, keys []uint64) (row
 	return rows
 }
 
-// put adds pairs. Pairs of one key follow its previous ones, in an order that the structure
-// chooses.
+// put adds pairs. They must follow earlier pairs with the same key; their own order is up to the
+// structure.
 func (s multiSuite) put(t testing.TB, m erasedMultiMap, want values, keys []uint64, vals []uint64) {
 	t.Helper()
 	n, err := m.Put(ctx(), keys, vals)
@@ -126,7 +124,8 @@ func (s multiSuite) put(t testing.TB, m erasedMultiMap, want values, keys []uint
 	s.checkAppended(t, m, want, keys, vals)
 }
 
-// checkAppended requires the pairs of a batch to follow the previous ones, and records their order.
+// checkAppended requires the pairs of a batch to follow earlier pairs with the same key. It records
+// their order in want.
 func (s multiSuite) checkAppended(t testing.TB, m erasedMultiMap, want values, keys []uint64, vals []uint64) {
 	t.Helper()
 	fresh := values{}
@@ -150,12 +149,12 @@ func (s multiSuite) checkAppended(t testing.TB, m erasedMultiMap, want values, k
 	}
 }
 
-// checkLookups requires every kind of lookup to return the values of keys.
+// checkLookups requires all kinds of lookups to return the values of the given keys.
 func (s multiSuite) checkLookups(t testing.TB, m erasedMultiMap, want values, keys []uint64) {
 	t.Helper()
 	all := s.getAllOf(t, m, keys)
 	counts, vals, found := make([]uint32, len(keys)), make([]uint64, len(keys)), make([]bool, len(keys))
-	for i := range keys { // outputs are not blank
+	for i := range keys { // outputs have some content
 		counts[i], vals[i], found[i] = ^uint32(0), s.bits(^uint64(0)), i%2 == 0
 	}
 	total, err := m.Count(ctx(), keys, counts)
@@ -193,7 +192,6 @@ func (s multiSuite) checkLookups(t testing.TB, m erasedMultiMap, want values, ke
 	}
 }
 
-// checkEqual requires a multimap to hold exactly the values of want.
 func (s multiSuite) checkEqual(t testing.TB, m erasedMultiMap, want values) {
 	t.Helper()
 	keys := make([]uint64, 0, len(want))
@@ -268,7 +266,7 @@ func (s multiSuite) everyKeyAndValue(t testing.TB, m erasedMultiMap) {
 		s.put(t, m, want, keys, slices.Repeat([]uint64{v}, len(keys)))
 	}
 	s.checkEqual(t, m, want)
-	for _, k := range keys { // one at a time: the others stay
+	for _, k := range keys { // one at a time, while the others stay
 		n, err := m.Delete(ctx(), []uint64{k}, nil)
 		must(t, err)
 		if n != 1 || !want.removeFirst(k) {

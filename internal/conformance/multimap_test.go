@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// A map of slices that implements the interface passes, with every pair of widths.
+// A map of slices that implements the interface must pass, with every pair of widths.
 func TestMultiReferencePasses(t *testing.T) {
 	t.Run("uint32,float32", func(t *testing.T) { multiPasses[uint32, float32](t) })
 	t.Run("uint64,uint32", func(t *testing.T) { multiPasses[uint64, uint32](t) })
@@ -23,7 +23,7 @@ func multiPasses[K weft.Key, V weft.Value](t *testing.T) {
 	})
 }
 
-// So does a multimap that reorders the pairs of one batch.
+// A multimap that reorders the pairs of a batch must pass, too.
 func TestMultiMapsMayOrderABatch(t *testing.T) {
 	MultiMap(t, openCPU(t), Slow, func(_ testing.TB, dev device.Device) AnyMultiMap[uint32, float32] {
 		return backwards{newMultiReference[uint32, float32](none, dev)}
@@ -91,7 +91,7 @@ func TestFlawsOfMultiMapsAreNoticed(t *testing.T) {
 	})
 }
 
-// The bytes of a fuzz test form batches of all kinds of operations, and are read to their end.
+// The bytes of a fuzz test must form batches of all kinds, and must be read to their end.
 func TestMultiReplayReadsEverything(t *testing.T) {
 	m, model := eraseMultiMap(newMultiReference[uint32, uint32](none, nil)), values{}
 	data := []byte{

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Values of a key are in the order of the batches.
+// The values of a key must be in the order of the batches.
 func (s multiSuite) putAppends(t testing.TB, m erasedMultiMap) {
 	rng, n, want := s.rng(), s.scale.Rows()/10, values{}
 	keys := s.uniqueKeys(n, rng)
@@ -21,7 +21,7 @@ func (s multiSuite) putAppends(t testing.TB, m erasedMultiMap) {
 	s.checkEqual(t, m, want)
 }
 
-// A pair that is already present is added again.
+// Put must add a pair again if it is already present.
 func (s multiSuite) equalPairs(t testing.TB, m erasedMultiMap) {
 	want := values{}
 	pair := s.bits(7)
@@ -62,7 +62,8 @@ func (s multiSuite) putNewOfAbsent(t testing.TB, m erasedMultiMap) {
 	s.checkLen(t, m, want.pairs())
 }
 
-// Of several PutNews of an absent key, one adds its pair and reports so.
+// If several PutNews in a batch have the same absent key, exactly one must add its pair and set its
+// flag.
 func (s multiSuite) putNewDuplicates(t testing.TB, m erasedMultiMap) {
 	rng, want := s.rng(), values{}
 	for range 3 {
@@ -89,7 +90,7 @@ func (s multiSuite) putNewDuplicates(t testing.TB, m erasedMultiMap) {
 	s.checkEqual(t, m, want)
 }
 
-// Lookups of absent keys, repeated keys, and no keys.
+// Lookups must work for absent keys, for repeated keys, and without keys.
 func (s multiSuite) getAll(t testing.TB, m erasedMultiMap) {
 	rng, want := s.rng(), values{}
 	keys := s.uniqueKeys(40, rng)
@@ -111,14 +112,14 @@ func (s multiSuite) getAll(t testing.TB, m erasedMultiMap) {
 	s.checkLookups(t, m, want, large)
 }
 
-// GetAll appends to the rows it is given, and leaves them alone on an error.
+// GetAll must append to the rows it is given. After an error it must leave them unchanged.
 func (s multiSuite) getAllInto(t testing.TB, m erasedMultiMap) {
 	rng, want := s.rng(), values{}
 	keys, vals := s.withDuplicates(min(s.scale.Rows(), 1000), rng)
 	each := append(distinct(keys), s.uniqueKeys(3, rng)...)
 	st := devicetest.NewStream(t, s.dev)
 	must(t, m.PutOn(st, s.keysOn(t, st, keys), s.valsOn(t, st, vals)))
-	onStream := s.getAllOn(t, m, st, each, len(vals)) // on the stream, without waiting first
+	onStream := s.getAllOn(t, m, st, each, len(vals)) // without waiting for the Put
 	s.checkAppended(t, m, want, keys, vals)
 	reference := s.getAllOf(t, m, each)
 	if !slices.Equal(onStream.Vals, reference.Vals) || !slices.Equal(onStream.Offsets, reference.Offsets) {
@@ -155,8 +156,8 @@ func (s multiSuite) getAllInto(t testing.TB, m erasedMultiMap) {
 	}
 }
 
-// getAllOn looks up all values on the device. The device writes up to its capacity, and the total
-// count.
+// getAllOn looks up all values on the device. The device must write the total number of values, and
+// values up to the capacity.
 func (s multiSuite) getAllOn(t testing.TB, m erasedMultiMap, st *device.Stream, keys []uint64, capacity int) weft.Rows[uint64] {
 	t.Helper()
 	counts, offsets := devicetest.Upload(t, st, make([]uint32, len(keys))), devicetest.Upload(t, st, make([]uint64, len(keys)+1))
@@ -197,7 +198,7 @@ func (s multiSuite) count(t testing.TB, m erasedMultiMap) {
 	}
 }
 
-// Delete removes the pairs of a key in their order.
+// Delete must remove the pairs of a key in their order.
 func (s multiSuite) deleteFirst(t testing.TB, m erasedMultiMap) {
 	rng, n, want := s.rng(), s.scale.Rows()/10, values{}
 	keys := s.uniqueKeys(n, rng)
@@ -224,7 +225,7 @@ func (s multiSuite) deleteFirst(t testing.TB, m erasedMultiMap) {
 	}
 }
 
-// A key that occurs n times in a batch loses n pairs, or as many as it has.
+// If a batch deletes a key n times, the key must lose n pairs, or all if it has fewer.
 func (s multiSuite) deleteDuplicates(t testing.TB, m erasedMultiMap) {
 	rng, n, want := s.rng(), s.scale.Rows(), values{}
 	keys, vals := s.withDuplicates(n, rng)
@@ -264,7 +265,7 @@ func (s multiSuite) deleteAll(t testing.TB, m erasedMultiMap) {
 	keys, vals := s.withDuplicates(n, rng)
 	s.put(t, m, want, keys, vals)
 	each := distinct(keys)
-	batch := slices.Concat(each[:len(each)/2], s.uniqueKeys(50, rng)) // plus some absent keys
+	batch := slices.Concat(each[:len(each)/2], s.uniqueKeys(50, rng)) // with some absent keys
 	removed := slices.Repeat([]uint32{^uint32(0)}, len(batch))
 	total := 0
 	for _, k := range batch {
@@ -286,7 +287,8 @@ func (s multiSuite) deleteAll(t testing.TB, m erasedMultiMap) {
 	s.checkEqual(t, m, want)
 }
 
-// The counts that all DeleteAlls of one key report add up to its number of pairs.
+// If a batch has several DeleteAlls for a key, the counts that they report must add up to the key's
+// number of pairs.
 func (s multiSuite) deleteAllDuplicates(t testing.TB, m erasedMultiMap) {
 	rng, n, want := s.rng(), s.scale.Rows(), values{}
 	keys, vals := s.withDuplicates(n, rng)
@@ -309,7 +311,7 @@ func (s multiSuite) deleteAllDuplicates(t testing.TB, m erasedMultiMap) {
 	s.checkEqual(t, m, nil)
 }
 
-// A key may have more pairs than all others together.
+// A key must be able to have more pairs than all other keys together.
 func (s multiSuite) manyPairs(t testing.TB, m erasedMultiMap) {
 	rng, want := s.rng(), values{}
 	n := min(4*s.scale.Rows(), 20_000)
@@ -347,7 +349,7 @@ func (s multiSuite) manyPairs(t testing.TB, m erasedMultiMap) {
 	s.checkEqual(t, m, want)
 }
 
-// One operation per key has a single correct result.
+// A batch with one operation per key must return the single correct result.
 func (s multiSuite) apply(t testing.TB, m erasedMultiMap) {
 	rng, n, want := s.rng(), s.scale.Rows(), values{}
 	keys := s.uniqueKeys(n, rng)
@@ -387,8 +389,8 @@ func (s multiSuite) apply(t testing.TB, m erasedMultiMap) {
 	}
 }
 
-// mixedBatch returns a batch of operations of the first kinds on few keys. Each has a distinct
-// value.
+// mixedBatch returns operations on few keys, each with a distinct value. kinds is the number of
+// kinds to draw from.
 func (s multiSuite) mixedBatch(pool []uint64, kinds, round int) []weft.Op[uint64, uint64] {
 	rng := rand.New(rand.NewPCG(7, uint64(round)))
 	ops := make([]weft.Op[uint64, uint64], 300)
@@ -399,7 +401,7 @@ func (s multiSuite) mixedBatch(pool []uint64, kinds, round int) []weft.Op[uint64
 	return ops
 }
 
-// The results of many operations on few keys must be consistent.
+// The results of many operations on few keys must be consistent with each other.
 func (s multiSuite) applyAnswers(t testing.TB, m erasedMultiMap) {
 	pool := s.uniqueKeys(8, s.rng())
 	counts, before := make([]uint32, len(pool)), make([]uint32, len(pool))
@@ -433,8 +435,8 @@ func (s multiSuite) applyAnswers(t testing.TB, m erasedMultiMap) {
 	}
 }
 
-// checkAppendedLast requires the values of a batch to follow all previous ones of their keys.
-// Values that the batch also removed are not among them.
+// checkAppendedLast requires the values that a batch added to follow all earlier values of their
+// keys. The batch may also have removed some of the added values.
 func (s multiSuite) checkAppendedLast(t testing.TB, m erasedMultiMap, keys []uint64, added values) {
 	t.Helper()
 	rows := s.getAllOf(t, m, keys)
@@ -450,8 +452,8 @@ func (s multiSuite) checkAppendedLast(t testing.TB, m erasedMultiMap, keys []uin
 	}
 }
 
-// A DeleteAll removes the pairs that are present when it runs: those from before, and those that
-// its batch adds, but never a pair of another key.
+// A DeleteAll must remove pairs that are present when it runs, from earlier batches or its own. It
+// must never remove a pair of another key.
 func (s multiSuite) applyDeleteAll(t testing.TB, m erasedMultiMap) {
 	pool := s.uniqueKeys(12, s.rng())
 	for round := range 10 {

@@ -31,7 +31,7 @@ func (s multiSuite) growsAndShrinks(t testing.TB, m erasedMultiMap) {
 	s.checkEqual(t, m, want)
 }
 
-// Keys come and go; the size stays.
+// Keys come and go while the number of keys stays the same.
 func (s multiSuite) churn(t testing.TB, m erasedMultiMap) {
 	rng, n, want := s.rng(), s.scale.Rows()/10, values{}
 	keys := s.uniqueKeys(20*n, rng)
@@ -52,7 +52,8 @@ func (s multiSuite) churn(t testing.TB, m erasedMultiMap) {
 	s.checkEqual(t, m, want)
 }
 
-// A queue: pairs are removed from the front of a key's pairs and added at the back, repeatedly.
+// Each key has a queue of pairs: its first pairs are removed and new pairs are appended,
+// repeatedly.
 func (s multiSuite) queue(t testing.TB, m erasedMultiMap) {
 	rng, want := s.rng(), values{}
 	keys := slices.Repeat(s.uniqueKeys(4, rng), 20)
@@ -82,8 +83,8 @@ func (s multiSuite) all(t testing.TB, m erasedMultiMap) {
 	s.checkEqual(t, m, want)
 }
 
-// Unchanged pairs are seen once, and those of a key in order, although the table grows during the
-// iteration.
+// An iteration must see each unchanged pair once, and the pairs of a key in order, although the
+// table grows meanwhile.
 func (s multiSuite) allWhileChanging(t testing.TB, m erasedMultiMap) {
 	rng, n, want := s.rng(), s.scale.Rows(), values{}
 	keys := s.uniqueKeys(n, rng)
@@ -133,7 +134,7 @@ func (s multiSuite) lengths(t testing.TB, m erasedMultiMap) {
 	k, n := make([]uint64, 3), make([]uint32, 2)
 	mustPanic(t, "Count", func() { m.Count(ctx(), k, n) })
 	mustPanic(t, "DeleteAll", func() { m.DeleteAll(ctx(), k, n) })
-	s.checkLen(t, m, 0) // nothing was run, and no lock is held
+	s.checkLen(t, m, 0) // nothing has run, and no lock is held
 }
 
 func (s multiSuite) nilOutputs(t testing.TB, m erasedMultiMap) {
@@ -165,7 +166,7 @@ func (s multiSuite) nilOutputs(t testing.TB, m erasedMultiMap) {
 	}
 }
 
-// Readers alongside a writer see a prefix of the values of each key, in order.
+// Readers that run alongside a writer must see a prefix of each key's values, in order.
 func (s multiSuite) concurrent(t testing.TB, m erasedMultiMap) {
 	n := min(s.scale.Rows(), 2000)
 	keys := s.uniqueKeys(n, s.rng())
@@ -181,7 +182,7 @@ func (s multiSuite) concurrent(t testing.TB, m erasedMultiMap) {
 	stop := make(chan struct{})
 	for range 2 {
 		wg.Go(func() {
-			for last := false; !last; { // once more after the writer has stopped
+			for last := false; !last; { // one more time after the writer has ended
 				select {
 				case <-stop:
 					last = true
@@ -200,7 +201,7 @@ func (s multiSuite) concurrent(t testing.TB, m erasedMultiMap) {
 	wg.Wait()
 }
 
-// checkAscendingValues requires the values of each key to be 1, 2, …, and Get to agree.
+// checkAscendingValues requires the values of each key to be 1, 2, …, and Get to return 1.
 func (s multiSuite) checkAscendingValues(t testing.TB, m erasedMultiMap, keys []uint64) bool {
 	var rows weft.Rows[uint64]
 	if err := m.GetAll(ctx(), keys, &rows); err != nil || !partition(rows, len(keys)) {
@@ -236,8 +237,8 @@ func (s multiSuite) againstModel(t testing.TB, m erasedMultiMap) {
 	s.checkEqual(t, m, want)
 }
 
-// replayMultiMap runs a batch described by bytes on a multimap and on a model, as [replayMap] does
-// for maps. The model adopts the order that a device gives the pairs of one batch.
+// replayMultiMap runs a batch that data describes on a multimap and on a model, in the format of
+// [replayMap]. The order of pairs within a batch depends on the device, and the model adopts it.
 func replayMultiMap(t testing.TB, m erasedMultiMap, want values, data []byte) (rest []byte) {
 	t.Helper()
 	if len(data) < 2 {

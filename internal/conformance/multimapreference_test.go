@@ -44,7 +44,7 @@ const (
 	iteratesBackwards      flaw = "All has the pairs of a key in reverse"
 )
 
-// multiReference is a map of slices that implements the interface of weft.
+// multiReference is a map of slices that implements the interface of a multimap.
 type multiReference[K weft.Key, V weft.Value] struct {
 	referenceBase[K, V]
 	mu     sync.Mutex
@@ -60,7 +60,7 @@ func newMultiReference[K weft.Key, V weft.Value](f flaw, dev device.Device) *mul
 	return m
 }
 
-// begin and prefix are the same as in a reference map.
+// begin and prefix do the same as those of a reference map.
 func (m *multiReference[K, V]) begin(ctx context.Context) error {
 	return m.referenceBase.begin(ctx, m.closed)
 }
@@ -69,7 +69,6 @@ func (m *multiReference[K, V]) prefix(ctx context.Context, n int) (rows int, err
 	return m.referenceBase.prefix(ctx, m.closed, n)
 }
 
-// add adds a pair.
 func (m *multiReference[K, V]) add(k K, v V) {
 	old := m.pairs[k]
 	m.change++
@@ -95,7 +94,7 @@ func (m *multiReference[K, V]) add(k K, v V) {
 	}
 }
 
-// remove removes a pair and reports whether there was one.
+// remove removes a pair. It returns false if the key has none.
 func (m *multiReference[K, V]) remove(k K) bool {
 	old := m.pairs[k]
 	m.change++
@@ -153,8 +152,8 @@ func (m *multiReference[K, V]) PutNew(ctx context.Context, keys []K, vals []V, o
 	return inserted, err
 }
 
-// forEachKey calls body for every key of a batch of lookups or deletions and adds up the results.
-// If the call is cut short, cut clears the remaining outputs.
+// forEachKey calls body for each key of a batch and adds up the results. If the call is
+// interrupted, cut clears the remaining outputs.
 func (m *multiReference[K, V]) forEachKey(ctx context.Context, keys []K, cut func(rows int), body func(i int, vals []V) int) (n int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -168,7 +167,6 @@ func (m *multiReference[K, V]) forEachKey(ctx context.Context, keys []K, cut fun
 	return n, err
 }
 
-// clearFrom clears the end of an output.
 func clearFrom[T any](s []T, rows int) { clear(s[min(rows, len(s)):]) }
 
 func (m *multiReference[K, V]) Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error) {

@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Each method for device batches has the same effect, outputs and count as its form for host
-// batches.
+// Each On method must have the same effect, outputs and count as its form for batches in host
+// memory.
 func (k kind[S]) onForms(t testing.TB, _ S) {
 	n := min(k.scale.Rows(), 2000)
 	g := rng()
@@ -45,7 +45,6 @@ func (k kind[S]) onForms(t testing.TB, _ S) {
 	}
 }
 
-// sameRows compares the outputs of two batches.
 func (k kind[S]) sameRows(t testing.TB, name string, got, want *rows) {
 	t.Helper()
 	if !slices.Equal(got.OK, want.OK) || !slices.Equal(got.Counts, want.Counts) {
@@ -58,8 +57,8 @@ func (k kind[S]) sameRows(t testing.TB, name string, got, want *rows) {
 	}
 }
 
-// withoutOptions submits a batch without the optional arguments. The outcome must equal that of a
-// second structure that gets the same batch with them.
+// withoutOptions submits a batch without the optional arguments. The effect must be the same as on
+// the structure like, which has run the batch with them.
 func (k kind[S]) withoutOptions(t testing.TB, f form[S], have, r *rows, like S) {
 	if !f.optional {
 		return
@@ -73,13 +72,13 @@ func (k kind[S]) withoutOptions(t testing.TB, f form[S], have, r *rows, like S) 
 	must(t, st.Sync(ctx()))
 	k.checkContent(t, s, k.content(t, like))
 	if f.counted {
-		must(t, f.on(s, st, on, device.Slice[uint64]{})) // an empty slice counts as none
+		must(t, f.on(s, st, on, device.Slice[uint64]{})) // an empty slice counts as no counter
 	}
 	must(t, s.Sync(ctx()))
 }
 
-// Changes run in the order of the calls, on any streams. A lookup sees what was submitted to its
-// stream before. Len is exact after Sync.
+// Changes must run in the order of the calls, on any streams. A lookup must see changes submitted
+// earlier to its stream. Len must be exact after Sync.
 func (k kind[S]) onFormsInOrder(t testing.TB, s S) {
 	n := min(k.scale.Rows(), 2000)
 	streams := []*device.Stream{devicetest.NewStream(t, k.dev), devicetest.NewStream(t, k.dev), devicetest.NewStream(t, k.dev)}
@@ -111,12 +110,11 @@ func (k kind[S]) onFormsInOrder(t testing.TB, s S) {
 	must(t, s.Sync(ctx()))
 }
 
-// form returns the form with a name.
 func (k kind[S]) form(name string) form[S] {
 	return k.forms[slices.IndexFunc(k.forms, func(f form[S]) bool { return f.name == name })]
 }
 
-// Columns on another device, or of the wrong size, are refused before anything runs.
+// On methods must reject columns on another device or of the wrong length, before anything runs.
 func (k kind[S]) onFormsRefuse(t testing.TB, s S) {
 	r := k.batch(rng(), 20)
 	st, foreign := devicetest.NewStream(t, k.dev), devicetest.NewStream(t, devicetest.OpenCPU(t, 2))
@@ -152,7 +150,8 @@ func (k kind[S]) onFormsRefuse(t testing.TB, s S) {
 	}
 }
 
-// withReplaced returns copies of c with one column that the form takes replaced by that of others.
+// withReplaced returns copies of c. In each copy, one column that the form uses is replaced by the
+// column of replacement.
 func (f form[S]) withReplaced(c, replacement *columns) map[string]*columns {
 	keys, vals, ok, kinds, counts, offsets := *c, *c, *c, *c, *c, *c
 	keys.Keys, vals.Vals, ok.OK = replacement.Keys, replacement.Vals, replacement.OK
@@ -172,9 +171,10 @@ func (f form[S]) withReplaced(c, replacement *columns) map[string]*columns {
 	return all
 }
 
-// duplicateRows returns n rows of keys that repeat and look like reserved ones. A device may order
-// the pairs of one batch of a multimap freely, so there a key has one value. Any of several deletes
-// of one key may report it.
+// duplicateRows returns n rows with keys that repeat and partly look like sentinels. In a multimap,
+// all rows of a key have the same value, because the order of pairs within a batch depends on the
+// device. Deletes in a multimap do not repeat keys, because any of several deletes may set its
+// flag.
 func (k kind[S]) duplicateRows(rng *rand.Rand, f form[S], n int) *rows {
 	r := k.batch(rng, n)
 	if k.multi && f.changes && f.name != "Put" && f.name != "PutNew" {
@@ -194,8 +194,8 @@ func (k kind[S]) duplicateRows(rng *rand.Rand, f form[S], n int) *rows {
 	return r
 }
 
-// With repeated keys, and on parts of larger columns, device forms do the same as host forms. Mixed
-// batches are excluded, because any order would be correct.
+// On methods must have the same results as their other forms, with repeated keys and on parts of
+// larger columns. Mixed batches are excluded, because their operations may run in any order.
 func (k kind[S]) onDuplicates(t testing.TB, s S) {
 	like, st := k.newStructure(t, k.dev), devicetest.NewStream(t, k.dev)
 	g, n := rng(), min(k.scale.Rows()*2/5, 20_000)
@@ -211,8 +211,8 @@ func (k kind[S]) onDuplicates(t testing.TB, s S) {
 	}
 }
 
-// compareForms runs part of the rows by a method's host form on one structure, and by its On form
-// on an equal one. All rows must come out the same.
+// compareForms runs rows [lo,hi) with a method's host form on the structure like, and with its On
+// form on the equal structure s. All rows must be the same afterward.
 func (k kind[S]) compareForms(t testing.TB, f form[S], like, s S, st *device.Stream, r *rows, lo, hi int) {
 	want, got := r.clone(), r.clone()
 	_, err := f.host(ctx(), like, want.part(lo, hi))
@@ -223,7 +223,8 @@ func (k kind[S]) compareForms(t testing.TB, f form[S], like, s S, st *device.Str
 	k.sameRows(t, f.name, got, want)
 }
 
-// Batches of sizes around those of warps and tiles, with memory on both sides that must not change.
+// On methods must work for sizes around those of warps and tiles, and leave the memory before and
+// after their columns unchanged.
 func (k kind[S]) onSizes(t testing.TB, s S) {
 	const margin = 4
 	like, st, g := k.newStructure(t, k.dev), devicetest.NewStream(t, k.dev), rng()
@@ -237,8 +238,8 @@ func (k kind[S]) onSizes(t testing.TB, s S) {
 	k.checkContent(t, s, k.content(t, like))
 }
 
-// Two streams submit batches while the structure grows. Every key arrives, and every deletion on
-// either stream takes effect.
+// Two streams submit batches while the structure grows. All insertions and deletions on both
+// streams must take effect.
 func (k kind[S]) onTwoStreams(t testing.TB, s S) {
 	const batches = 20
 	n := k.scale.Rows() / 25

@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// Sizes are the options that all structures have.
+// Sizes holds the options that all structures have.
 type Sizes struct {
 	Capacity int
 	MaxLoad  float64
 	Fixed    bool
 }
 
-// invalidSizes lists sizes that no structure can have, keyed by a part of the error message.
+// invalidSizes maps a part of the error message to sizes that no structure accepts.
 var invalidSizes = map[string]Sizes{
 	"Capacity -1":                  {Capacity: -1},
 	"Capacity 9223372036854775807": {Capacity: math.MaxInt},
@@ -27,9 +27,9 @@ var invalidSizes = map[string]Sizes{
 	"MaxLoad NaN":                  {MaxLoad: math.NaN()},
 }
 
-// RefusesOptions requires invalid options to be refused: sizes that no structure can have, and
-// cases of the structure itself, keyed by a part of the message. made returns the errors of
-// constructors, keyed by what they make.
+// RefusesOptions requires invalid options to be rejected: sizes that no structure accepts, and
+// cases. cases maps a part of the error message to options. made returns the errors of
+// constructors, by the kind of structure.
 func RefusesOptions[O any](t *testing.T, of func(Sizes) O, cases map[string]O, made func(*O) map[string]error) {
 	for want, sizes := range invalidSizes {
 		cases[want] = of(sizes)
@@ -39,8 +39,8 @@ func RefusesOptions[O any](t *testing.T, of func(Sizes) O, cases map[string]O, m
 	}
 }
 
-// LogsMessages requires a map that grows, and then loses half of its keys, to log certain messages
-// to the logger it is opened with.
+// LogsMessages requires a map to log the messages want. The map grows, and then loses half of its
+// keys. open opens it with the given logger.
 func LogsMessages(t testing.TB, open func(*slog.Logger) AnyMap[uint64, uint64], want ...string) {
 	t.Helper()
 	var log bytes.Buffer

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Keyed has the operations that structures of all kinds share on keys: insert, delete and iterate.
+// Keyed has the operations on keys that structures of all kinds share: insert, delete and iterate.
 // [MapKeys], [SetKeys] and [MultiMapKeys] return one.
 type Keyed interface {
 	Add(keys []uint64) error
@@ -25,14 +25,14 @@ type KeyedSize struct {
 	Fixed    bool
 }
 
-// IterationOrder checks that inserting or deleting keys in the iteration order of a structure with
-// the same seed costs no more than in any other order. Homes in the order of the hash make this a
-// trap: a table that is filled or emptied region by region is crowded in one region.
+// IterationOrder requires inserting or deleting keys in iteration order to cost no more than in
+// another order. The keys come from an iteration over a structure with the same seed. That is hard
+// if homes are in hash order: filling or emptying a table region by region crowds one region.
 func IterationOrder(t *testing.T, scale Scale, open func(t testing.TB, size KeyedSize) Keyed) {
 	n := scale.Rows()
 	for name, c := range map[string]struct {
 		size KeyedSize
-		keys int // number of copied keys
+		keys int // number of keys to copy
 	}{
 		"growing":               {KeyedSize{}, n},
 		"same capacity":         {KeyedSize{Capacity: n}, n},
@@ -58,18 +58,19 @@ func IterationOrder(t *testing.T, scale Scale, open func(t testing.TB, size Keye
 	}
 }
 
-// order tests the cost of an order.
 type order struct {
 	testing.TB
 	scale Scale
 	open  func(t testing.TB, size KeyedSize) Keyed
 }
 
-// maxSlowdown bounds the slowdown of the iteration order over a random order; noise is added to the
-// bound. Tables with homes in the order of the hash are hundreds of times slower, or fail.
+// maxSlowdown is the maximum slowdown of the iteration order over a random order, and noise is
+// added to the limit. A table that iterates in the order of its homes is hundreds of times slower,
+// or fails.
 const maxSlowdown, noise = 8, 50 * time.Millisecond
 
-// compare times run on a structure of n keys, with the keys in iteration order and in random order.
+// compare measures run on a structure with n keys, with the keys in iteration order and in random
+// order.
 func (o order) compare(size KeyedSize, n int, run func(s Keyed, keys []uint64) time.Duration) {
 	o.Helper()
 	rng := rand.New(rand.NewPCG(11, 12))
@@ -97,7 +98,6 @@ func (o order) compare(size KeyedSize, n int, run func(s Keyed, keys []uint64) t
 	}
 }
 
-// keys returns the keys of a structure in iteration order.
 func (o order) keys(s Keyed, n int) []uint64 {
 	o.Helper()
 	keys := make([]uint64, 0, n)
@@ -110,7 +110,8 @@ func (o order) keys(s Keyed, n int) []uint64 {
 	return keys
 }
 
-// timeBatches passes keys on, a sixty-fourth at a time, and returns the time taken.
+// timeBatches passes a sixty-fourth of the keys at a time to the function to, and returns the total
+// time.
 func (o order) timeBatches(keys []uint64, to func(keys []uint64) error) time.Duration {
 	o.Helper()
 	begin := time.Now()
@@ -123,7 +124,7 @@ func (o order) timeBatches(keys []uint64, to func(keys []uint64) error) time.Dur
 	return time.Since(begin)
 }
 
-// timeCopy inserts keys into a new structure.
+// timeCopy measures the insertion of keys into a new structure.
 func (o order) timeCopy(size KeyedSize, keys []uint64) time.Duration {
 	to := o.open(o, size)
 	elapsed := o.timeBatches(keys, to.Add)
@@ -132,15 +133,13 @@ func (o order) timeCopy(size KeyedSize, keys []uint64) time.Duration {
 	return elapsed
 }
 
-// timeDrain deletes all keys.
 func (o order) timeDrain(s Keyed, keys []uint64) time.Duration {
 	elapsed := o.timeBatches(keys, s.Delete)
 	o.keys(s, 0)
 	return elapsed
 }
 
-// timeRefill deletes half of the keys and inserts them again, then does the same with the other
-// half.
+// timeRefill measures the deletion and insertion of half of the keys, and then of the other half.
 func (o order) timeRefill(s Keyed, keys []uint64) (elapsed time.Duration) {
 	for _, half := range [][]uint64{keys[:len(keys)/2], keys[len(keys)/2:]} {
 		elapsed += o.timeBatches(half, s.Delete)
@@ -154,7 +153,7 @@ func (o order) timeRefill(s Keyed, keys []uint64) (elapsed time.Duration) {
 
 type mapKeys struct{ AnyMap[uint64, uint64] }
 
-// MapKeys returns a map as [Keyed].
+// MapKeys returns a Keyed for a map.
 func MapKeys(m AnyMap[uint64, uint64]) Keyed { return mapKeys{m} }
 
 func (m mapKeys) Keys() iter.Seq[uint64] { return firsts(m.All()) }
@@ -171,7 +170,7 @@ type multiMapKeys struct {
 	AnyMultiMap[uint64, uint64]
 }
 
-// MultiMapKeys returns a multimap with one pair per key as [Keyed].
+// MultiMapKeys returns a Keyed for a multimap with one pair per key.
 func MultiMapKeys(m AnyMultiMap[uint64, uint64]) Keyed { return multiMapKeys{m} }
 
 func (m multiMapKeys) Keys() iter.Seq[uint64] { return firsts(m.All()) }
@@ -186,7 +185,7 @@ func (m multiMapKeys) Delete(keys []uint64) error {
 
 type setKeys struct{ AnySet[uint64] }
 
-// SetKeys returns a set as [Keyed].
+// SetKeys returns a Keyed for a set.
 func SetKeys(s AnySet[uint64]) Keyed { return setKeys{s} }
 
 func (s setKeys) Keys() iter.Seq[uint64] { return s.All() }

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// OrderedMap runs the suite for ordered maps on a device, which includes that for maps, except for
-// some cases.
+// OrderedMap runs the suites for maps and for ordered maps on a device, except for the cases named
+// in without.
 func OrderedMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyOrderedMap[K, V]], without ...string) {
 	p := orderedMapTarget(dev, scale, open)
 	run(t, p, orderedMapCases(p), without...)
@@ -21,14 +21,12 @@ func orderedMapTarget[K weft.Key, V weft.Value](dev device.Device, scale Scale, 
 	return target[erasedOrderedMap]{typesOf[K, V](), dev, scale, erasing(open, eraseOrderedMap[K, V])}
 }
 
-// orderedMapCases returns the tests of the suite for ordered maps: those of maps, and those that
-// only ordered maps have.
 func orderedMapCases(p target[erasedOrderedMap]) []Case[erasedOrderedMap] {
 	maps := target[erasedMap]{p.types, p.dev, p.scale, func(t testing.TB, dev device.Device) erasedMap { return p.open(t, dev) }}
 	return append(typedCases(mapCases(maps), func(m erasedOrderedMap) erasedMap { return m }), seekCases(p)...)
 }
 
-// SeekCases returns the tests that only ordered maps have.
+// SeekCases returns the cases that only ordered maps have.
 func SeekCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyOrderedMap[K, V]]) []Case[AnyOrderedMap[K, V]] {
 	return typedCases(seekCases(orderedMapTarget(dev, scale, open)), eraseOrderedMap[K, V])
 }
@@ -67,7 +65,6 @@ func seekCases(p target[erasedOrderedMap]) []Case[erasedOrderedMap] {
 
 type orderedSuite struct{ target[erasedOrderedMap] }
 
-// orderedModel is the model of an ordered map.
 type orderedModel[K weft.Key, V weft.Value] struct {
 	pairs map[K]V
 	keys  []K // sorted
@@ -93,13 +90,12 @@ func (o *orderedModel[K, V]) clone() *orderedModel[K, V] {
 	return &orderedModel[K, V]{maps.Clone(o.pairs), slices.Clone(o.keys)}
 }
 
-// rank returns the number of smaller keys.
 func (o *orderedModel[K, V]) rank(k K) int {
 	at, _ := slices.BinarySearch(o.keys, k)
 	return at
 }
 
-// pairAt returns the pair at a rank, or zero.
+// pairAt returns the pair with the given rank. ok is false if no pair has that rank.
 func (o *orderedModel[K, V]) pairAt(place int) (k K, v V, ok bool) {
 	if place < 0 || place >= len(o.keys) {
 		return k, v, false
@@ -108,7 +104,7 @@ func (o *orderedModel[K, V]) pairAt(place int) (k K, v V, ok bool) {
 	return k, o.pairs[k], true
 }
 
-// upperBound returns the rank of the first pair with a larger key.
+// upperBound returns the number of keys that are not larger than k.
 func (o *orderedModel[K, V]) upperBound(k K) int {
 	at, found := slices.BinarySearch(o.keys, k)
 	return at + btoi(found)
@@ -121,7 +117,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// keysBetween returns the keys of a range, up to a limit.
+// keysBetween returns the keys in a range, at most limit if limit is positive.
 func (o *orderedModel[K, V]) keysBetween(lo, hi K, limit int, backward bool) []K {
 	if lo > hi {
 		return nil
@@ -136,7 +132,7 @@ func (o *orderedModel[K, V]) keysBetween(lo, hi K, limit int, backward bool) []K
 	return keys
 }
 
-// erasedModel is the model of a suite.
+// erasedModel is an orderedModel with keys and values as the suites represent them.
 type erasedModel struct {
 	types
 	orderedModel[uint64, uint64]
@@ -150,7 +146,7 @@ func (o *erasedModel) clone() *erasedModel {
 	return &erasedModel{o.types, *o.orderedModel.clone()}
 }
 
-// pairAt returns the pair at a rank, or zero.
+// pairAt returns the pair with the given rank. If none has it, k represents the zero key.
 func (o *erasedModel) pairAt(place int) (k, v uint64, ok bool) {
 	if k, v, ok = o.orderedModel.pairAt(place); !ok {
 		k = o.key(0)
@@ -158,15 +154,15 @@ func (o *erasedModel) pairAt(place int) (k, v uint64, ok bool) {
 	return k, v, ok
 }
 
-// seeks is a batch of arguments for all ordered lookups.
+// seeks holds arguments for all ordered lookups.
 type seeks struct {
 	lo, hi []uint64
 	limit  int
 	ranks  []uint64
 }
 
-// seeks returns n ranges around the keys of a model. They begin and end at keys, next to keys and
-// anywhere. Some are empty.
+// seeks returns n random ranges. Their bounds are keys of the model, keys next to these, or any
+// keys. Some ranges are empty.
 func (s orderedSuite) seeks(rng *rand.Rand, o *erasedModel, n, limit int) *seeks {
 	x := &seeks{limit: limit}
 	bound := func() uint64 {
@@ -210,7 +206,7 @@ func (s orderedSuite) seeks(rng *rand.Rand, o *erasedModel, n, limit int) *seeks
 	return x
 }
 
-// seekResults are the results of a batch of seeks by all methods.
+// seekResults holds the results that all ordered lookups return for a seeks.
 type seekResults struct {
 	up, down       weft.PairRows[uint64, uint64]
 	first, last    fixedRanges
@@ -221,7 +217,8 @@ type seekResults struct {
 	next, previous foundPairs
 }
 
-// fixedRanges holds pairs of ranges, with a fixed number of places for each range.
+// fixedRanges holds pairs found inside ranges, in arrays with the same number of elements for each
+// range.
 type fixedRanges struct {
 	counts []uint32
 	keys   []uint64
@@ -229,7 +226,7 @@ type fixedRanges struct {
 	hits   int
 }
 
-// foundPairs holds pairs, one for each lookup.
+// foundPairs holds one pair for each lookup.
 type foundPairs struct {
 	keys []uint64
 	vals []uint64
@@ -237,7 +234,7 @@ type foundPairs struct {
 	hits int
 }
 
-// blank is the initial content of outputs.
+// blank is the initial content of output elements.
 const blank = 0x5a5a5a5a5a5a5a5a
 
 func blanks[T weft.Value](n int) []T { return slices.Repeat([]T{fromBits[T](blank)}, n) }
@@ -254,10 +251,10 @@ func (y *types) newFixedRanges(n, limit int) fixedRanges {
 	return fixedRanges{counts: blanks[uint32](n), keys: y.blankKeys(n * limit), vals: y.blankVals(n * limit)}
 }
 
-// stride returns the number of places per range, where that is fixed.
+// stride returns the number of elements per range in a fixedRanges.
 func (x *seeks) stride() int { return max(1, x.limit) }
 
-// seekResults returns the results of the model.
+// seekResults returns the results that the model requires.
 func (o *erasedModel) seekResults(x *seeks) *seekResults {
 	n := len(x.lo)
 	a := &seekResults{
@@ -305,8 +302,8 @@ func (o *erasedModel) setFound(f *foundPairs, i, place int) {
 	f.hits += btoi(f.ok[i])
 }
 
-// RunCases runs some cases of the suite for ordered maps on a simulated GPU. Under the race
-// detector it runs none.
+// RunCases runs the named cases of the suite for ordered maps on a simulated GPU. Under the race
+// detector it skips the test.
 func RunCases[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyOrderedMap[K, V]], names ...string) {
 	if Raced {
 		t.Skip("the simulator has goroutines of its own")

@@ -8,8 +8,8 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// LookupsAlongsideChanges requires lookups on one stream to find all pairs from before a change
-// that runs on another stream, whether or not they see the change.
+// LookupsAlongsideChanges requires lookups on one stream to find all earlier pairs while a change
+// runs on another stream, whether or not they see the change.
 func LookupsAlongsideChanges(t *testing.T, open Maker[AnyOrderedMap[uint32, uint32]]) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -15,7 +15,7 @@ import (
 
 // Failures selects the device operations that [OrderedFails] makes fail.
 type Failures struct {
-	// [devicetest.FailAfter], [FailTwoAllocations]
+	// FailAfter is [devicetest.FailAfter] or [FailTwoAllocations].
 	FailAfter     func(dev device.Device, n int) (fired func() bool)
 	First, Stride int
 	MaxOps        int // maximum number of operations per batch
@@ -28,8 +28,9 @@ func FailTwoAllocations(dev device.Device, n int) (fired func() bool) {
 	return devicetest.FailMemoryAfter(dev, n)
 }
 
-// OrderedFailsOnDevices makes operations of devices fail as [OrderedFails] does: on a CPU wherever
-// memory runs out twice in a row and, without -short, some on a simulated GPU.
+// OrderedFailsOnDevices runs [OrderedFails] on two devices. On a CPU, two consecutive allocations
+// fail, at each point of a life. Without -short, the operations in simulated also fail on a
+// simulated GPU.
 func OrderedFailsOnDevices(t *testing.T, open Maker[AnyOrderedMap[uint32, uint32]], simulated ...Failures) {
 	SkipRaced(t, "the simulator has goroutines of its own")
 	OrderedFails(t, devicetest.OpenCPU(t, 2), Failures{FailAfter: FailTwoAllocations, Stride: 1, MaxOps: 200}, open)
@@ -43,13 +44,13 @@ func OrderedFailsOnDevices(t *testing.T, open Maker[AnyOrderedMap[uint32, uint32
 }
 
 // OrderedFails makes device operations fail, one in each life of an ordered map. A life has batches
-// of all kinds while snapshots come and go. A call that fails has done as many operations as it
-// reports, and the outputs of the others are zero. Snapshots are unchanged. After a failure other
-// than of memory, the call may have completed without knowing. A failed call succeeds when
-// repeated, and nothing leaks. open makes an empty map for each life.
+// of all kinds while snapshots are taken and closed. A call that fails must have done exactly the
+// operations that it reports, and must zero the outputs of the others. Snapshots must be unchanged.
+// Only after a failure other than lack of memory may a failed call have done everything. A failed
+// call must succeed when repeated, and nothing may leak. open makes an empty map for each life.
 func OrderedFails(t testing.TB, dev device.Device, desc Failures, open Maker[AnyOrderedMap[uint32, uint32]]) {
 	t.Helper()
-	// Allocates what structures share, at the size that a life needs.
+	// Allocate the memory that structures share, at its full size.
 	runFailingHistory(t, dev, desc, -1, open)
 	before := devicetest.Live(dev)
 	step := desc.First
@@ -63,7 +64,7 @@ func OrderedFails(t testing.TB, dev device.Device, desc Failures, open Maker[Any
 	}
 }
 
-// failingHistory is a history in which some call fails.
+// failingHistory is a history in which one device operation fails.
 type failingHistory struct {
 	history
 	step     int
@@ -71,7 +72,8 @@ type failingHistory struct {
 	compared bool // everything has been compared after the failure
 }
 
-// runFailingHistory runs a life with a failure at a step and reports whether the failure occurred.
+// runFailingHistory runs a life in which device operation number step fails. It reports whether the
+// failure occurred.
 func runFailingHistory(t testing.TB, dev device.Device, desc Failures, step int, open Maker[AnyOrderedMap[uint32, uint32]]) bool {
 	t.Helper()
 	f := &failingHistory{step: step, fired: func() bool { return false }}
@@ -117,7 +119,6 @@ func (f *failingHistory) runAll() {
 	f.retry("Sync", func() error { return m.Sync(t) })
 }
 
-// drawKeys draws n keys.
 func (f *failingHistory) drawKeys(n int) []uint64 {
 	keys := make([]uint64, n)
 	for i := range keys {
@@ -126,7 +127,8 @@ func (f *failingHistory) drawKeys(n int) []uint64 {
 	return keys
 }
 
-// retry repeats a call until it works: at the latest the third time, if two operations fail.
+// retry repeats a call until it succeeds. If two operations fail, that is the third attempt at the
+// latest.
 func (f *failingHistory) retry(desc string, do func() error) {
 	f.Helper()
 	for range 3 {
@@ -142,9 +144,9 @@ func (f *failingHistory) retry(desc string, do func() error) {
 	f.Fatalf("operation %d failed: %s fails again and again", f.step, desc)
 }
 
-// runBatch runs a batch of n operations and repeats what is left of it. one applies operation i to
-// the model and, if out is set, requires its outputs to be right. zero reports whether the outputs
-// of an operation are zero.
+// runBatch runs a batch of n operations and repeats the rest after a failure. do runs the
+// operations from lo on. one applies operation i to the model and, if out is set, checks its
+// outputs. zero reports whether the outputs of operation i are zero.
 func (f *failingHistory) runBatch(desc string, n int, do func(lo int) error, one func(i int, out bool), zero func(i int) bool) {
 	f.Helper()
 	lo := 0
@@ -170,17 +172,15 @@ func (f *failingHistory) runBatch(desc string, n int, do func(lo int) error, one
 		if lo = end; err == nil || f.equalsModel() || devicetest.IsMemoryFailure(err) {
 			return err
 		}
-		for ; lo < n; lo++ { // all operations are done, but their results did not arrive
+		for ; lo < n; lo++ { // all operations are done, but the results are unknown
 			one(lo, false)
 		}
 		return nil
 	})
 }
 
-// equalsModel reports whether the map equals the model.
 func (f *failingHistory) equalsModel() bool { return maps.Equal(maps.Collect(f.m.All()), f.want) }
 
-// applyMixed runs a batch of operations of some kinds.
 func (f *failingHistory) applyMixed(kinds ...weft.OpKind) {
 	f.Helper()
 	ops := make([]weft.Op[uint64, uint64], f.maxOps)
@@ -195,7 +195,7 @@ func (f *failingHistory) applyMixed(kinds ...weft.OpKind) {
 	}, func(i int) bool { return res[i] == weft.Result[uint64]{} })
 }
 
-// deleteHalf deletes half of the keys, and as many absent ones.
+// deleteHalf deletes half of the keys, and some absent keys.
 func (f *failingHistory) deleteHalf() {
 	f.Helper()
 	keys := f.drawKeys(f.maxOps)
@@ -214,7 +214,6 @@ func (f *failingHistory) deleteHalf() {
 	}, func(i int) bool { return !present[i] })
 }
 
-// deleteRanges deletes ranges. The last one has its bounds reversed.
 func (f *failingHistory) deleteRanges() {
 	f.Helper()
 	lo, hi := f.drawKeys(4), make([]uint64, 4)
@@ -244,7 +243,7 @@ func (f *failingHistory) takeSnapshot() {
 	})
 }
 
-// closeSnapshotAt closes a snapshot, which is closed whatever Close returns.
+// closeSnapshotAt closes a snapshot. The snapshot counts as closed even if Close returns an error.
 func (f *failingHistory) closeSnapshotAt(i int) {
 	f.Helper()
 	s := f.openSnapshots[i]
@@ -255,7 +254,6 @@ func (f *failingHistory) closeSnapshotAt(i int) {
 	f.compareAfterFailure()
 }
 
-// lookUpAll calls all lookups of the map and its snapshots. Each may fail, and must then succeed.
 func (f *failingHistory) lookUpAll() {
 	f.Helper()
 	keys := f.drawKeys(f.maxOps)
@@ -310,7 +308,7 @@ func (f *failingHistory) checkLookups(where string, m erasedSeeker, want history
 	}
 }
 
-// collect replaces a model by the contents of pages, with keys in the order of arrival.
+// collect replaces the content of a model by the pairs in pages, with the keys in order of arrival.
 func (o *erasedModel) collect(pages iter.Seq2[weft.Page[uint64, uint64], error]) error {
 	o.pairs, o.keys = map[uint64]uint64{}, nil
 	for p, err := range pages {
@@ -324,7 +322,7 @@ func (o *erasedModel) collect(pages iter.Seq2[weft.Page[uint64, uint64], error])
 	return nil
 }
 
-// compareAfterFailure compares everything, right after the failure.
+// compareAfterFailure compares everything with the model, once after the failure.
 func (f *failingHistory) compareAfterFailure() {
 	f.Helper()
 	if f.fired() && !f.compared {

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Flaws of ordered maps on devices with failing operations.
+// Flaws of ordered maps that only failing devices reveal.
 const (
 	allocatesNothing flaw = "no operation of the device is asked for"
 	leaksInChanges   flaw = "a change that fails leaves memory behind"
@@ -28,8 +28,8 @@ const (
 	failsTwice       flaw = "a range that has failed has its first rows twice the next time"
 )
 
-// failingOrderedMap is an ordered map that allocates device memory for its calls. A change that
-// gets no memory has done half of its operations.
+// failingOrderedMap is an ordered map that allocates device memory in each call. If a change gets
+// no memory, it does half of its operations.
 type failingOrderedMap struct {
 	*referenceOrdered[uint32, uint32]
 	fault         flaw
@@ -44,7 +44,7 @@ func newFailingOrderedMap(f flaw) Maker[AnyOrderedMap[uint32, uint32]] {
 	}
 }
 
-// allocate is the first step of each call.
+// allocate runs first in each call.
 func (m *failingOrderedMap) allocate() error {
 	if m.fault == allocatesNothing {
 		return nil
@@ -63,7 +63,8 @@ func (m *failingOrderedMap) allocate() error {
 	return errors.Join(m.dev.Free(a), m.dev.Free(b))
 }
 
-// change runs a change of n operations, or half of it. blank zeroes the outputs of the others.
+// change runs a change of n operations, or half of it after a failure. blank zeroes the outputs of
+// the other operations.
 func (m *failingOrderedMap) change(n int, do func(rows int) error, blank func(from int)) error {
 	if m.broken != nil {
 		return m.broken
@@ -167,7 +168,7 @@ func (m *failingOrderedMap) Range(ctx context.Context, lo, hi []uint32, limit in
 	return m.referenceOrdered.Range(ctx, lo, hi, limit, rows)
 }
 
-// Each flaw is detected with its own message, and a map without flaws passes.
+// Each flaw must be detected with its own message, and a map without flaws must pass.
 func TestOrderedFailuresAreNoticed(t *testing.T) {
 	for f, message := range map[flaw]string{
 		none:             "",

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// BuildUnsorted builds maps of many pairs with keys that ascend up to a place. There, one key is
-// equal to or smaller than the one before. Build may take ascending pairs as they come, and may
-// notice only after it has taken most of them. It tries the given places and others.
+// BuildUnsorted builds maps of many pairs with keys that ascend except at one index. There, a key
+// equals the previous key or is smaller. Build may process ascending pairs directly, and may detect
+// the exception only after most pairs. The indexes are the given places and some others.
 func BuildUnsorted(t *testing.T, open func() AnyOrderedMap[int32, uint32], places ...int) {
 	const n = 30_000
 	for _, at := range append(places, 1, 2, 300, n/2, n-1) {

@@ -11,10 +11,9 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// historyModel is the model of a map.
 type historyModel map[uint64]uint64
 
-// apply applies a mixed batch to the model, one operation after the other.
+// apply applies the operations of a mixed batch to the model in order.
 func (m historyModel) apply(y *types, ops []weft.Op[uint64, uint64]) (res []weft.Result[uint64]) {
 	for _, o := range ops {
 		v, present := m[o.Key]
@@ -47,7 +46,6 @@ func (m historyModel) apply(y *types, ops []weft.Op[uint64, uint64]) (res []weft
 	return res
 }
 
-// deleteRange removes the pairs of a range.
 func (m historyModel) deleteRange(lo, hi uint64) (n uint32) {
 	for k := range m {
 		if lo <= k && k <= hi {
@@ -59,34 +57,34 @@ func (m historyModel) deleteRange(lo, hi uint64) (n uint32) {
 }
 
 // OrderedHistory runs batches of all kinds on an ordered map and on a model. After each batch it
-// compares the results, the pairs found by key and by order, and the contents of all open
-// snapshots, and it calls Check.
+// compares the results, lookups by key and by order, and the contents of all open snapshots. It
+// also calls Check.
 type OrderedHistory[K weft.Key, V weft.Value] struct {
 	Map        AnyOrderedMap[K, V]
 	MaxOps     int           // maximum number of operations per batch
-	ExtraKinds []weft.OpKind // kinds of mixed batches beyond those that all maps have
+	ExtraKinds []weft.OpKind // further kinds for mixed batches
 
 	history history
 }
 
-// Begin begins a history with a map without pairs.
+// Begin starts a history. The map must be empty.
 func (h *OrderedHistory[K, V]) Begin(t testing.TB, seed uint64) {
 	h.history = history{types: typesOf[K, V](), m: eraseOrderedMap(h.Map), maxOps: h.MaxOps, extraKinds: h.ExtraKinds}
 	h.history.begin(t, seed)
 }
 
-// Run begins a history and runs some batches.
+// Run starts a history and runs the given number of batches.
 func (h *OrderedHistory[K, V]) Run(t testing.TB, seed uint64, rounds int) {
 	h.Begin(t, seed)
 	h.history.run(rounds)
 }
 
-// Put puts pairs.
+// Put puts pairs into the map and the model.
 func (h *OrderedHistory[K, V]) Put(keys []K, vals []V) {
 	h.history.put(widened(keys, signBitOf[K]()), widened(vals, 0))
 }
 
-// Apply runs a mixed batch.
+// Apply runs a mixed batch on the map and the model.
 func (h *OrderedHistory[K, V]) Apply(ops []weft.Op[K, V]) {
 	of := make([]weft.Op[uint64, uint64], len(ops))
 	for i, op := range ops {
@@ -95,18 +93,18 @@ func (h *OrderedHistory[K, V]) Apply(ops []weft.Op[K, V]) {
 	h.history.apply(of)
 }
 
-// DeleteRange deletes ranges.
+// DeleteRange deletes ranges from the map and the model.
 func (h *OrderedHistory[K, V]) DeleteRange(lo, hi []K) {
 	h.history.deleteRange(widened(lo, signBitOf[K]()), widened(hi, signBitOf[K]()))
 }
 
-// Seek looks up all pairs, and the given keys with their ranks. Without keys it selects some. It
-// also reads the ranges from each key to the one before it.
+// Seek looks up all pairs, and the given keys by key and by rank. Without keys it selects some. It
+// also looks up the ranges from each key to the previous key.
 func (h *OrderedHistory[K, V]) Seek(keys ...K) {
 	h.history.seek(h.history.m, h.history.want, widened(keys, signBitOf[K]())...)
 }
 
-// history is a history of erased types.
+// history implements OrderedHistory for erased types.
 type history struct {
 	types
 	m          erasedOrderedMap
@@ -117,7 +115,7 @@ type history struct {
 	want          historyModel
 	rng           *rand.Rand
 	openSnapshots []modeledSnapshot
-	nextKey       uint64 // next of the keys in ascending order
+	nextKey       uint64 // next key of an ascending sequence
 }
 
 type modeledSnapshot struct {
@@ -125,13 +123,11 @@ type modeledSnapshot struct {
 	historyModel
 }
 
-// begin begins a history with a map without pairs.
 func (h *history) begin(t testing.TB, seed uint64) {
 	h.TB, h.want, h.rng, h.openSnapshots = t, historyModel{}, rand.New(rand.NewPCG(seed, 1)), nil
 	h.nextKey = h.types.key(uint64(20 * h.maxOps))
 }
 
-// run runs some batches.
 func (h *history) run(rounds int) {
 	for round := range rounds {
 		switch h.rng.IntN(8) {
@@ -151,7 +147,8 @@ func (h *history) run(rounds int) {
 		if h.m.Len() != len(h.want) {
 			h.Fatalf("round %d: %d pairs, want %d", round, h.m.Len(), len(h.want))
 		}
-		// An iteration takes a snapshot, so some open ones have none between them.
+		// An iteration takes a snapshot. Without an iteration, two snapshots in a row have none in
+		// between.
 		if h.rng.IntN(2) == 0 {
 			h.seek(h.m, h.want)
 		}
@@ -166,7 +163,6 @@ func (h *history) run(rounds int) {
 	h.seek(h.m, h.want)
 }
 
-// put puts pairs.
 func (h *history) put(keys []uint64, vals []uint64) {
 	_, err := h.m.Put(h.Context(), keys, vals)
 	h.must(err)
@@ -175,7 +171,6 @@ func (h *history) put(keys []uint64, vals []uint64) {
 	}
 }
 
-// apply runs a mixed batch.
 func (h *history) apply(ops []weft.Op[uint64, uint64]) {
 	got := make([]weft.Result[uint64], len(ops))
 	h.must(h.m.Apply(h.Context(), ops, got))
@@ -184,7 +179,6 @@ func (h *history) apply(ops []weft.Op[uint64, uint64]) {
 	}
 }
 
-// deleteRange deletes ranges.
 func (h *history) deleteRange(lo, hi []uint64) {
 	got, removed := make([]uint32, len(lo)), make([]uint32, len(lo))
 	for i := range lo {
@@ -202,7 +196,8 @@ func (h *history) must(err error) {
 	}
 }
 
-// drawKey draws a key: anywhere, from a few, ascending, or from a dense region.
+// drawKey returns a random key of one of several kinds: any key, one of a few keys, the next key of
+// an ascending sequence, or a key from a dense region.
 func (h *history) drawKey() uint64 {
 	switch h.rng.IntN(8) {
 	case 0:
@@ -216,7 +211,7 @@ func (h *history) drawKey() uint64 {
 	return h.key(uint64(h.rng.IntN(20 * h.maxOps)))
 }
 
-// applyBatch runs one batch: of Puts, of Deletes, or mixed.
+// applyBatch runs a random batch with Apply: only Puts, only Deletes, or mixed.
 func (h *history) applyBatch(round int) {
 	ops := make([]weft.Op[uint64, uint64], 1+h.rng.IntN(h.maxOps))
 	kinds := append([]weft.OpKind{weft.OpGet, weft.OpPut, weft.OpPut, weft.OpPutNew, weft.OpDelete, weft.OpSum}, h.extraKinds...)
@@ -229,7 +224,7 @@ func (h *history) applyBatch(round int) {
 	h.apply(ops)
 }
 
-// putBatch puts pairs by a dedicated method: all of them, or only new ones.
+// putBatch puts random pairs with a dedicated method: all pairs, or only pairs with absent keys.
 func (h *history) putBatch(round int) {
 	keys, vals := make([]uint64, 1+h.rng.IntN(h.maxOps)), make([]uint64, 0, h.maxOps)
 	for i := range keys {
@@ -271,7 +266,7 @@ func (h *history) deleteRandomRanges() {
 	h.deleteRange(lo, hi)
 }
 
-// changeSnapshots takes a snapshot, or closes one, or neither.
+// changeSnapshots takes a snapshot, closes one, or does neither.
 func (h *history) changeSnapshots() {
 	switch h.rng.IntN(4) {
 	case 0, 1:
@@ -289,10 +284,9 @@ func (h *history) changeSnapshots() {
 	}
 }
 
-// maxSnapshots is the maximum number of open snapshots of a history.
 const maxSnapshots = 5
 
-// closeSnapshot compares the contents of a random open snapshot, then closes it.
+// closeSnapshot compares the contents of a random open snapshot with its model and closes it.
 func (h *history) closeSnapshot() {
 	i := h.rng.IntN(len(h.openSnapshots))
 	s := h.openSnapshots[i]
@@ -301,7 +295,7 @@ func (h *history) closeSnapshot() {
 	h.openSnapshots = slices.Delete(h.openSnapshots, i, i+1)
 }
 
-// readSnapshots reads all pairs of all open snapshots.
+// readSnapshots compares all pairs of all open snapshots with their models.
 func (h *history) readSnapshots() {
 	for i, s := range h.openSnapshots {
 		h.checkPairs(s, s.historyModel)
@@ -311,7 +305,8 @@ func (h *history) readSnapshots() {
 	}
 }
 
-// checkPairs requires the pairs in ascending order to be those of a model. It returns the keys.
+// checkPairs requires an iteration to yield exactly the pairs of a model, in ascending order. It
+// returns the keys.
 func (h *history) checkPairs(m erasedSeeker, want historyModel) (all []uint64) {
 	h.Helper()
 	all = slices.Sorted(maps.Keys(want))
@@ -342,7 +337,7 @@ func (h *history) seek(m erasedSeeker, want historyModel, keys ...uint64) {
 	h.checkRanges(m, all, keys)
 }
 
-// checkPointLookups looks up pairs by keys, and by the ranks of these keys.
+// checkPointLookups looks up keys, their ranks, and the pairs with these ranks.
 func (h *history) checkPointLookups(m erasedSeeker, want historyModel, all, keys []uint64, ranks []uint64) {
 	vals, ok, got, next := make([]uint64, len(keys)), make([]bool, len(keys)), make([]uint64, len(keys)), make([]uint64, len(keys))
 	_, err := m.Get(h.Context(), keys, vals, ok)
@@ -375,7 +370,8 @@ func (h *history) checkPointLookups(m erasedSeeker, want historyModel, all, keys
 	})
 }
 
-// checkRanges looks up ranges between adjacent keys, both ways, with and without a limit.
+// checkRanges looks up the ranges between adjacent keys, in both directions, with and without a
+// limit.
 func (h *history) checkRanges(m erasedSeeker, all, keys []uint64) {
 	lo, hi := keys[1:], keys[:len(keys)-1]
 	between := func(i int) []uint64 {
@@ -413,7 +409,7 @@ func (h *history) checkRanges(m erasedSeeker, all, keys []uint64) {
 	}
 }
 
-// checkRangeFirst does the same with a fixed number of places per range.
+// checkRangeFirst looks up ranges with RangeFirst and requires the pairs in want.
 func (h *history) checkRangeFirst(m erasedSeeker, lo, hi []uint64, limit int, want *weft.PairRows[uint64, uint64]) {
 	counts, keys, vals := make([]uint32, len(lo)), make([]uint64, len(lo)*limit), make([]uint64, len(lo)*limit)
 	_, err := m.RangeFirst(h.Context(), lo, hi, limit, counts, keys, vals)

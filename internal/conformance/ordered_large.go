@@ -12,9 +12,10 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-// LargeOrderedMap puts n pairs into an empty ordered map, which gives its index several levels. It
-// thins out the smaller half of the keys, so that ranks do not imply positions, and compacts.
-// Counts, selections and listings must be right, also for ranges that come in many pieces.
+// LargeOrderedMap puts n pairs into an empty ordered map, so that its index has several levels. It
+// deletes some of the smaller half of the keys, so that ranks differ from positions, and compacts.
+// Counts, selections and listings must be correct, also for ranges that are returned in many
+// pieces.
 func LargeOrderedMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m *weft.OrderedMap[K, V], n int) {
 	t.Helper()
 	defer staging.Configure(dev, staging.Settings{PieceBytes: 4 << 10})()
@@ -23,7 +24,7 @@ func LargeOrderedMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m 
 		keys[i], vals[i] = K(3*i+1), V(i)^0x55
 	}
 	putCounted(t, dev, m, keys, vals)
-	old := append(slices.Clone(keys[:40]), 0, K(3*n+1)) // present keys, and two absent ones
+	old := append(slices.Clone(keys[:40]), 0, K(3*n+1)) // present keys and two absent keys
 	got, loaded := make([]V, len(old)), make([]bool, len(old))
 	for i := range got {
 		got[i] = 7
@@ -50,7 +51,7 @@ func LargeOrderedMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m 
 	checkOrdered(t, m, left, leftVals)
 }
 
-// putCounted puts pairs on the device, twice. The device counts the new ones.
+// putCounted puts pairs from device memory, twice. The device must count each new key once.
 func putCounted[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m *weft.OrderedMap[K, V], keys []K, vals []V) {
 	t.Helper()
 	s := devicetest.NewStream(t, dev)
@@ -66,7 +67,6 @@ func putCounted[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m *weft
 	}
 }
 
-// checkOrdered requires a map to return these pairs from every lookup.
 func checkOrdered[K, V ~uint32 | ~uint64](t testing.TB, m *weft.OrderedMap[K, V], keys []K, vals []V) {
 	t.Helper()
 	must(t, m.Check(ctx()))
@@ -101,9 +101,10 @@ func checkOrdered[K, V ~uint32 | ~uint64](t testing.TB, m *weft.OrderedMap[K, V]
 	}
 }
 
-// LongLivedSnapshot holds a snapshot over ten thousand batches, or two hundred on a simulated GPU.
-// The snapshot and the map must read correctly. Meanwhile the device may use at most times as much
-// memory as before. After it is closed and the pairs are restored, a CPU uses no more than before.
+// LongLivedSnapshot keeps a snapshot open during ten thousand batches, or two hundred on a
+// simulated GPU. The snapshot and the map must be read correctly. The device's memory may grow at
+// most by the factor times. After the snapshot is closed and the pairs are restored, a CPU must use
+// no more memory than before.
 func LongLivedSnapshot(t testing.TB, dev device.Device, m *weft.OrderedMap[uint32, uint32], times int) {
 	t.Helper()
 	n, batches := uint32(2000), 10_000
@@ -152,7 +153,7 @@ func LongLivedSnapshot(t testing.TB, dev device.Device, m *weft.OrderedMap[uint3
 	_, err = m.Put(t.Context(), keys, keys)
 	must(t, err)
 	must(t, m.Compact(t.Context()))
-	// GPUs keep memory that batches share
+	// GPUs keep memory that batches share.
 	if now := devicetest.Live(dev).Bytes; dev.Properties().Kind == device.CPU && now > before {
 		t.Errorf("%d bytes behind the snapshot, %d before", now, before)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// snapshotOf takes a snapshot of a map.
+// snapshotOf returns a snapshot of a map. It fails the test if the map has no snapshots.
 func snapshotOf(t testing.TB, c context.Context, m erasedOrderedMap) (erasedSeeker, error) {
 	at, ok, err := m.snapshot(c)
 	if !ok {
@@ -31,7 +31,7 @@ func (s orderedSuite) takeSnapshot(t testing.TB, m erasedOrderedMap) erasedSeeke
 	return at
 }
 
-// checkOrder requires iterations to go up and down the keys of a model.
+// checkOrder requires iterations in both directions to yield the pairs of a model in order.
 func (s orderedSuite) checkOrder(t testing.TB, m erasedSeeker, o *erasedModel) {
 	t.Helper()
 	check := func(desc string, keys []uint64, vals []uint64, want []uint64) {
@@ -67,7 +67,7 @@ func (s orderedSuite) checkOrder(t testing.TB, m erasedSeeker, o *erasedModel) {
 	check("Pages", keys, vals, o.keys)
 }
 
-// Range appends to the rows it is given, and leaves them alone on an error.
+// Range must append to the rows it is given. After an error it must leave them unchanged.
 func (s orderedSuite) rangeInto(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.fillRandom(t, m, g, min(s.scale.Rows(), 1000))
@@ -103,7 +103,7 @@ func (s orderedSuite) rangeInto(t testing.TB, m erasedOrderedMap) {
 	}
 }
 
-// With a limit, each range continues where the previous one ended, and all pairs are found once.
+// If each range continues where a range with a limit ended, all pairs must be found exactly once.
 func (s orderedSuite) rangeCursor(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.fillRandom(t, m, g, 200)
@@ -130,7 +130,6 @@ func (s orderedSuite) rangeCursor(t testing.TB, m erasedOrderedMap) {
 	}
 }
 
-// fill adds more pairs to a map and its model.
 func (s orderedSuite) fill(t testing.TB, m erasedOrderedMap, o *erasedModel, keys []uint64) {
 	t.Helper()
 	vals := s.randomValues(len(keys), rng())
@@ -139,7 +138,7 @@ func (s orderedSuite) fill(t testing.TB, m erasedOrderedMap, o *erasedModel, key
 	o.put(keys, vals)
 }
 
-// Ranges on the device are written up to the capacity of the output, and no further.
+// Range methods on the device must fill their outputs up to the capacity, and write nothing beyond.
 func (s orderedSuite) rangeOnCapacity(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.fillRandom(t, m, g, 500)
@@ -166,7 +165,7 @@ func (s orderedSuite) ascending(t testing.TB, m erasedOrderedMap) {
 	o := s.fillRandom(t, m, g, s.scale.Rows())
 	s.checkOrder(t, m, o)
 	steps := 0
-	for k := range m.All() { // pairs that arrive meanwhile are not seen
+	for k := range m.All() { // pairs inserted meanwhile are not seen
 		if k != o.keys[steps] {
 			t.Fatalf("step %d is at key %#x, want %#x", steps, k, o.keys[steps])
 		}
@@ -193,11 +192,11 @@ func (s orderedSuite) backward(t testing.TB, m erasedOrderedMap) {
 			break
 		}
 	}
-	s.fill(t, m, o, s.uniqueKeys(30, g)) // not locked
+	s.fill(t, m, o, s.uniqueKeys(30, g)) // would wait if a lock were held
 	s.checkOrder(t, m, o)
 }
 
-// Between iterates over a range as it was at the start.
+// Between must iterate over a range as it was at the start.
 func (s orderedSuite) between(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.fillRandom(t, m, g, min(s.scale.Rows(), 5000))
@@ -263,14 +262,14 @@ func (s orderedSuite) deleteRange(t testing.TB, m erasedOrderedMap) {
 	}
 }
 
-// A pair in several ranges counts for the first of them.
+// A pair inside several ranges must count for the first of them.
 func (s orderedSuite) deleteRangeOverlaps(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.fillRandom(t, m, g, 400)
 	st := devicetest.NewStream(t, s.dev)
 	for round := range 3 {
 		x := s.seeks(g, o, 9, 0)
-		// Without the range of all keys.
+		// Exclude the range of all keys.
 		x.lo, x.hi = append(x.lo[:2:2], x.lo[5:]...), append(x.hi[:2:2], x.hi[5:]...)
 		x.lo, x.hi = append(x.lo, x.lo...), append(x.hi, x.hi...)
 		n := len(x.lo)
@@ -298,7 +297,7 @@ func (s orderedSuite) deleteRangeOverlaps(t testing.TB, m erasedOrderedMap) {
 	}
 }
 
-// Build takes pairs in any order. Among pairs with one key, the last one wins.
+// Build must accept pairs in any order. If several pairs have the same key, the last one must win.
 func (s orderedSuite) build(t testing.TB, _ erasedOrderedMap) {
 	g, n := rng(), s.scale.Rows()
 	shuffled, repeated := s.batch(n, 0), s.batch(n, 0)
@@ -323,7 +322,6 @@ func (s orderedSuite) build(t testing.TB, _ erasedOrderedMap) {
 	}
 }
 
-// batch returns n random pairs.
 func (s orderedSuite) batch(n int, seed int) weft.Page[uint64, uint64] {
 	g := rng()
 	for range seed {
@@ -332,7 +330,7 @@ func (s orderedSuite) batch(n int, seed int) weft.Page[uint64, uint64] {
 	return weft.Page[uint64, uint64]{Keys: s.uniqueKeys(n, g), Vals: s.randomValues(n, g)}
 }
 
-// Build of a map that holds pairs is Put.
+// Build of a nonempty map must have the same effect as Put.
 func (s orderedSuite) buildAgain(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.fillRandom(t, m, g, s.scale.Rows()/4)
@@ -354,7 +352,8 @@ func (s orderedSuite) buildAgain(t testing.TB, m erasedOrderedMap) {
 	s.checkOrder(t, m, o)
 }
 
-// A snapshot keeps the state of the map through later changes, for every way to read or save it.
+// A snapshot must keep the state of the map during later changes, for all methods that read or save
+// it.
 func (s orderedSuite) snapshot(t testing.TB, m erasedOrderedMap) {
 	g, n := rng(), s.scale.Rows()/2
 	o := s.fillRandom(t, m, g, n)
@@ -404,7 +403,6 @@ func (s orderedSuite) snapshot(t testing.TB, m erasedOrderedMap) {
 	must(t, at.Close())
 }
 
-// snapshotOn reads pairs of a snapshot on the device.
 func (s orderedSuite) snapshotOn(t testing.TB, at erasedSeeker, o *erasedModel) {
 	t.Helper()
 	st, n := devicetest.NewStream(t, s.dev), len(o.keys)
@@ -424,7 +422,7 @@ func (s orderedSuite) snapshotOn(t testing.TB, at erasedSeeker, o *erasedModel) 
 	}
 }
 
-// Several snapshots are open over many batches, and are closed in any order.
+// Several snapshots must stay valid over many batches, and may be closed in any order.
 func (s orderedSuite) snapshots(t testing.TB, m erasedOrderedMap) {
 	g, o := rng(), s.newModel()
 	type held struct {
@@ -465,7 +463,7 @@ func (s orderedSuite) snapshots(t testing.TB, m erasedOrderedMap) {
 	s.checkOrder(t, m, o)
 }
 
-// A closed snapshot returns an error, and so does a snapshot of a closed map.
+// A closed snapshot must return an error, and so must a snapshot of a closed map.
 func (s orderedSuite) snapshotCloses(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.fillRandom(t, m, g, 100)
@@ -489,15 +487,15 @@ func (s orderedSuite) snapshotCloses(t testing.TB, m erasedOrderedMap) {
 	must(t, at.Close())
 }
 
-// Readers of ranges run alongside a writer, on the map and on snapshots. They see what was written
-// before they began, and nothing that began after they ended. Readers of snapshots see whole
-// batches, never parts of two.
+// Readers of ranges run alongside a writer, on the map and on snapshots. They must see what was
+// written before they began, and nothing that was written after they ended. Readers of snapshots
+// must see whole batches, never parts of two.
 func (s orderedSuite) snapshotConcurrent(t testing.TB, m erasedOrderedMap) {
 	n := min(s.scale.Rows(), 2000)
 	keys := s.uniqueKeys(n, rng())
 	version := func(i int64) []uint64 { return slices.Repeat([]uint64{s.bits(uint64(i))}, n) }
 	s.put(t, m, keys, version(0), n)
-	const reads = 6 // minimum of all readers together
+	const reads = 6 // minimum for all readers together
 	minKey, maxKey := uint64(0), s.keyMask
 	var wg sync.WaitGroup
 	var done, begun, returned atomic.Int64
@@ -558,8 +556,8 @@ func (s orderedSuite) checkSingleBatch(at erasedSeeker) error {
 	return nil
 }
 
-// SmokeOrderedMap does everything once to an ordered map: the steps of [SmokeMap], and what only
-// ordered maps have.
+// SmokeOrderedMap calls each method of an ordered map once. It runs the steps of [SmokeMap], and
+// methods that only ordered maps have.
 func SmokeOrderedMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyOrderedMap[K, V]) {
 	t.Helper()
 	smokeOrderedMap(t, dev, eraseOrderedMap[K, V](m))

@@ -49,13 +49,12 @@ const (
 	onRangesShort        flaw = "RangeOn leaves the last offset"
 )
 
-// referenceSeeker has what a reference map and its snapshots share.
+// referenceSeeker has the lookups that a reference map and its snapshots share.
 type referenceSeeker[K weft.Key, V weft.Value] struct {
 	whole *referenceBase[K, V]
-	pairs func(ctx context.Context) ([]K, []V, error) // in any order
+	pairs func(ctx context.Context) ([]K, []V, error) // returns all pairs in any order
 }
 
-// model returns the pairs in order.
 func (r *referenceSeeker[K, V]) model(ctx context.Context) (*orderedModel[K, V], error) {
 	keys, vals, err := r.pairs(ctx)
 	if err != nil {
@@ -69,7 +68,6 @@ func (r *referenceSeeker[K, V]) model(ctx context.Context) (*orderedModel[K, V],
 	return o, nil
 }
 
-// rangeOf returns the keys of a range, with flaws.
 func (r *referenceSeeker[K, V]) rangeOf(o *orderedModel[K, V], lo, hi K, limit int, backward bool) []K {
 	f := r.whole.flaw
 	if f == rangesReversed && lo > hi {
@@ -162,7 +160,7 @@ func (r *referenceSeeker[K, V]) rangesOf(ctx context.Context, lo, hi []K, limit 
 	for i, k := range lo {
 		found := r.rangeOf(o, k, hi[i], limit, backward)
 		if found = found[:min(limit, len(found))]; r.whole.flaw == firstPacks && i > 0 && len(found) == 0 {
-			i-- // the next range takes its place
+			i-- // the next range overwrites its elements
 		}
 		counts[i] = uint32(len(found))
 		hits += btoi(len(found) > 0)
@@ -208,7 +206,7 @@ func (r *referenceSeeker[K, V]) Rank(ctx context.Context, keys []K, ranks []uint
 	return nil
 }
 
-// find looks up pairs by rank.
+// find looks up the pairs with the ranks that place returns.
 func (r *referenceSeeker[K, V]) find(ctx context.Context, n int, place func(o *orderedModel[K, V], i int) int, keys []K, vals []V, ok []bool) (hits int, err error) {
 	r.whole.match(n, len(keys), optional(n, vals), optional(n, ok))
 	o, err := r.model(ctx)
@@ -300,7 +298,6 @@ func (r *referenceSeeker[K, V]) Backward() iter.Seq2[K, V] {
 	}
 }
 
-// Between returns pages of a range.
 func (r *referenceSeeker[K, V]) Between(ctx context.Context, lo, hi K) iter.Seq2[weft.Page[K, V], error] {
 	return func(yield func(weft.Page[K, V], error) bool) {
 		o, err := r.model(ctx)
@@ -407,7 +404,7 @@ func (r *referenceSeeker[K, V]) PredecessorOn(s *device.Stream, keys, previous d
 
 // ---- the map, and its snapshots -----------------------------------------------------
 
-// referenceOrdered is a reference map in order.
+// referenceOrdered is a reference map that returns its pairs in order.
 type referenceOrdered[K weft.Key, V weft.Value] struct {
 	*reference[K, V]
 	referenceSeeker[K, V]
@@ -420,7 +417,6 @@ func newReferenceOrdered[K weft.Key, V weft.Value](f flaw, dev device.Device) An
 	return m
 }
 
-// list implements the pairs of [whole]: pages and files are in order.
 func (m *referenceOrdered[K, V]) list(ctx context.Context) (keys []K, vals []V, err error) {
 	m.mu.Lock()
 	err = m.begin(ctx)
@@ -554,7 +550,6 @@ func (m *referenceOrdered[K, V]) Snapshot(ctx context.Context) (AnySeeker[K, V],
 	return at, nil
 }
 
-// referenceSnapshot is a copy of a map.
 type referenceSnapshot[K weft.Key, V weft.Value] struct{ *referenceOrdered[K, V] }
 
 func (s *referenceSnapshot[K, V]) Close() error {

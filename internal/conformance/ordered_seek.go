@@ -14,7 +14,6 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// seekHost runs the seeks in the forms for host batches.
 func (s orderedSuite) seekHost(t testing.TB, m erasedSeeker, x *seeks) *seekResults {
 	t.Helper()
 	a := s.newSeekResults(x)
@@ -26,7 +25,6 @@ func (s orderedSuite) seekHost(t testing.TB, m erasedSeeker, x *seeks) *seekResu
 	return a
 }
 
-// newSeekResults allocates answers that are not blank.
 func (y *types) newSeekResults(x *seeks) *seekResults {
 	n := len(x.lo)
 	return &seekResults{
@@ -35,13 +33,13 @@ func (y *types) newSeekResults(x *seeks) *seekResults {
 	}
 }
 
-// seekCall is a lookup of an ordered map.
+// seekCall is one lookup with its name.
 type seekCall struct {
 	name string
 	run  func() (hits int, err error)
 }
 
-// seekCalls returns the lookups for host batches, which write their results to a.
+// seekCalls returns all lookups for batches in host memory. They write their results to a.
 func (a *seekResults) seekCalls(c context.Context, m erasedSeeker, x *seeks) []seekCall {
 	counted := func(to *int, ask func() (int, error)) func() (int, error) {
 		return func() (n int, err error) {
@@ -75,19 +73,18 @@ func (a *seekResults) seekCalls(c context.Context, m erasedSeeker, x *seeks) []s
 	}
 }
 
-// guardedColumn is an output column on a device. download checks that its neighbors are unchanged.
+// guardedColumn is an output column in device memory with a margin on either side. download
+// requires the margins to be unchanged.
 type guardedColumn[T device.Elem, C column[T, C]] struct {
 	whole, inner C
 	initial      []T
 }
 
-// column is memory of a device.
 type column[T, C any] interface {
 	Sub(lo, hi int) C
 	CopyTo(ctx context.Context, s *device.Stream, dst []T) error
 }
 
-// margin is the number of elements on either side of an output.
 const margin = 3
 
 func newOutput[T device.Elem, C column[T, C]](t testing.TB, st *device.Stream, s []T, upload func(testing.TB, *device.Stream, []T) C) guardedColumn[T, C] {
@@ -96,7 +93,7 @@ func newOutput[T device.Elem, C column[T, C]](t testing.TB, st *device.Stream, s
 	return guardedColumn[T, C]{all, all.Sub(margin, margin+len(s)), was}
 }
 
-// download copies an output to s.
+// download copies the output to s.
 func (o *guardedColumn[T, C]) download(t testing.TB, st *device.Stream, s []T) {
 	t.Helper()
 	now := slices.Clone(o.initial)
@@ -108,8 +105,8 @@ func (o *guardedColumn[T, C]) download(t testing.TB, st *device.Stream, s []T) {
 	copy(s, now[margin:])
 }
 
-// seekDevice runs the seeks in the forms for device batches. up and down are the capacities of the
-// range outputs, equal to the numbers of pairs.
+// seekDevice runs all lookups with On methods. up and down are the capacities for the pairs that
+// RangeOn and RangeBackwardOn find.
 func (s orderedSuite) seekDevice(t testing.TB, m erasedSeeker, st *device.Stream, x *seeks, up, down int) *seekResults {
 	t.Helper()
 	n := len(x.lo)
@@ -197,12 +194,12 @@ func (s orderedSuite) foundOn(t testing.TB, st *device.Stream, n int, ask func(w
 	return f
 }
 
-// newHits returns a counter on a device, with the value 1000.
+// newHits returns a counter in device memory with the initial value 1000.
 func newHits(t testing.TB, st *device.Stream) guardedColumn[uint64, device.Slice[uint64]] {
 	return newOutput(t, st, []uint64{1000}, devicetest.Upload[uint64])
 }
 
-// hitsOn returns the amount added to 1000.
+// hitsOn returns the count that has been added to a counter from newHits.
 func hitsOn(t testing.TB, st *device.Stream, h guardedColumn[uint64, device.Slice[uint64]]) int {
 	t.Helper()
 	var hits [1]uint64
@@ -210,7 +207,7 @@ func hitsOn(t testing.TB, st *device.Stream, h guardedColumn[uint64, device.Slic
 	return int(hits[0]) - 1000
 }
 
-// checkEqual compares answers.
+// checkEqual requires a and want to be equal.
 func (a *seekResults) checkEqual(t testing.TB, where string, x *seeks, want *seekResults) {
 	t.Helper()
 	for _, r := range []struct {
@@ -264,8 +261,8 @@ func (f *foundPairs) checkEqual(t testing.TB, desc string, of []uint64, want *fo
 	}
 }
 
-// checkSeeks requires a map or snapshot to return the results of its model, in both forms, and to
-// have the same first and last pair.
+// checkSeeks requires a map or a snapshot to return the results of its model, in both forms of each
+// lookup. It also checks Min and Max.
 func (s orderedSuite) checkSeeks(t testing.TB, where string, m erasedSeeker, o *erasedModel, x *seeks) {
 	t.Helper()
 	want := o.seekResults(x)
@@ -292,7 +289,7 @@ func (s orderedSuite) checkEnds(t testing.TB, where string, m erasedSeeker, o *e
 	}
 }
 
-// fillRandom fills a map with n random pairs and returns its model.
+// fillRandom puts n random pairs into a map and returns its model.
 func (s orderedSuite) fillRandom(t testing.TB, m erasedOrderedMap, rng *rand.Rand, n int) *erasedModel {
 	t.Helper()
 	keys := s.uniqueKeys(n, rng)
@@ -308,7 +305,6 @@ func (s orderedSuite) put(t testing.TB, m erasedOrderedMap, keys []uint64, vals 
 	mapSuite{}.put(t, m, keys, vals, n)
 }
 
-// nSeeks returns the number of seeks of a case.
 func (s orderedSuite) nSeeks() int { return min(s.scale.Rows(), 3000) / 3 }
 
 func (s orderedSuite) empty(t testing.TB, m erasedOrderedMap) {
@@ -333,7 +329,7 @@ func (s orderedSuite) seek(t testing.TB, m erasedOrderedMap) {
 	}
 }
 
-// Reserved-looking keys are in ranges like all others, and may be bounds.
+// Lookups must find keys that look like sentinels, and accept them as bounds.
 func (s orderedSuite) everyKey(t testing.TB, m erasedOrderedMap) {
 	o, g := s.newModel(), rng()
 	keys := distinct(s.reservedKeys())
@@ -354,11 +350,11 @@ func (s orderedSuite) everyKey(t testing.TB, m erasedOrderedMap) {
 	s.checkOrder(t, m, o)
 }
 
-// Keys are adjacent, and some are missing.
+// Most keys are adjacent, and some are missing.
 func (s orderedSuite) dense(t testing.TB, m erasedOrderedMap) {
 	n, g, o := min(s.scale.Rows(), 4000), rng(), s.newModel()
 	keys := s.sequence(-n/2, n)
-	for k := range uint64(50) { // the smallest
+	for k := range uint64(50) { // the smallest keys
 		keys = append(keys, k)
 	}
 	keys = distinct(keys)
@@ -375,7 +371,7 @@ func (s orderedSuite) dense(t testing.TB, m erasedOrderedMap) {
 	}
 }
 
-// Batches of all kinds follow each other.
+// Lookups must be correct after batches of all kinds.
 func (s orderedSuite) churn(t testing.TB, m erasedOrderedMap) {
 	n, g, o := min(s.scale.Rows(), 3000)/3, rng(), s.newModel()
 	pool := s.uniqueKeys(2*n, g)
@@ -406,7 +402,7 @@ func (s orderedSuite) churn(t testing.TB, m erasedOrderedMap) {
 	s.checkOrder(t, m, o)
 }
 
-// Optional arguments may be left out.
+// Lookups must work without their optional arguments.
 func (s orderedSuite) nilOutputs(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.fillRandom(t, m, g, 300)
@@ -486,7 +482,7 @@ func (s orderedSuite) limits(t testing.TB, m erasedOrderedMap) {
 	if rows.Len() != 1 {
 		t.Errorf("there are %d rows after calls that are refused", rows.Len())
 	}
-	const huge = 1 << 62 // 4 rows of it have 2^64 pairs; one row has 2^64 bytes of 4-byte values
+	const huge = 1 << 62 // 4 such rows have 2^64 pairs; one row has 2^64 bytes of 4-byte values
 	hits, err := m.RangeFirst(ctx(), nil, nil, huge, nil, nil, nil)
 	WantCount(t, "RangeFirst of no range, with a huge limit", hits, 0, err)
 	if _, more := rows.Next(0, -1, 0); more {
@@ -495,7 +491,7 @@ func (s orderedSuite) limits(t testing.TB, m erasedOrderedMap) {
 	if _, more := rows.NextBackward(0, -1, 0); more {
 		t.Error("a range goes on backward behind a negative limit")
 	}
-	// Limits that overflow 32 bits, or 64 bits plus one, count as no limit.
+	// Limits that overflow 32 bits, or 64 bits plus one, mean no limit.
 	o := s.newModel()
 	s.fill(t, m, o, s.numbers(1, 2, 3, 4))
 	for _, limit := range []int{math.MaxUint32, math.MaxUint32 + 1, math.MaxInt} {
@@ -511,7 +507,7 @@ func (s orderedSuite) limits(t testing.TB, m erasedOrderedMap) {
 				t.Errorf("with limit %d, backward: %v, there are %v at %v, want %v", limit, backward, rows.Keys, rows.Offsets, want)
 			}
 		}
-		// of [0, 0] twice
+		// the range [0, 0], twice
 		must(t, m.RangeOn(st, on, on, limit, counts, offsets, on.Sub(0, 0), vals.Sub(0, 0)))
 	}
 	mustPanic(t, "RangeLast of more than an int counts", func() {
@@ -519,7 +515,7 @@ func (s orderedSuite) limits(t testing.TB, m erasedOrderedMap) {
 	})
 }
 
-// calls returns all methods that seek, with arguments for n rows.
+// calls returns calls of all lookups in host memory, by name, with arguments for n rows.
 func (s orderedSuite) calls(c context.Context, m erasedSeeker, n int) map[string]func() error {
 	keys, to, vals, counts, ranks := make([]uint64, n), make([]uint64, n), make([]uint64, n), make([]uint32, n), make([]uint64, n)
 	uncounted := func(_ int, err error) error { return err }
@@ -544,7 +540,6 @@ func (s orderedSuite) calls(c context.Context, m erasedSeeker, n int) map[string
 	}
 }
 
-// lastOf returns the error that an iteration ends with.
 func lastOf[P any](pages iter.Seq2[P, error]) (err error) {
 	for _, err = range pages {
 		continue
@@ -552,7 +547,8 @@ func lastOf[P any](pages iter.Seq2[P, error]) (err error) {
 	return err
 }
 
-// changes returns the methods that only ordered maps have and that change something or hold it.
+// changes returns calls of methods that only ordered maps have and that change the map or take a
+// snapshot, by name.
 func (s orderedSuite) changes(t testing.TB, c context.Context, m erasedOrderedMap, n int) map[string]func() error {
 	keys, vals := make([]uint64, n), make([]uint64, n)
 	return map[string]func() error{
@@ -562,7 +558,7 @@ func (s orderedSuite) changes(t testing.TB, c context.Context, m erasedOrderedMa
 	}
 }
 
-// An expired context ends all calls, and nothing is done.
+// A call with an expired context must return an error and do nothing.
 func (s orderedSuite) cancelled(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.fillRandom(t, m, g, 300)
@@ -584,7 +580,7 @@ func (s orderedSuite) cancelled(t testing.TB, m erasedOrderedMap) {
 	s.checkSeeks(t, "after calls that were cancelled", m, o, s.seeks(g, o, 30, 2))
 }
 
-// All calls on a closed map return an error.
+// All calls on a closed map must return an error.
 func (s orderedSuite) closed(t testing.TB, _ erasedOrderedMap) {
 	m := s.open(t, s.dev)
 	s.fillRandom(t, m, rng(), 20)
@@ -605,8 +601,8 @@ func (s orderedSuite) closed(t testing.TB, _ erasedOrderedMap) {
 	}
 }
 
-// submissions returns all methods for device batches that only ordered maps have. The columns lie
-// on the device of the stream of.
+// submissions returns calls of all On methods that only ordered maps have, by name. The columns lie
+// on the device that owns the stream of.
 func (s orderedSuite) submissions(t testing.TB, m erasedOrderedMap, st, of *device.Stream) map[string]func() error {
 	const n = 4
 	keys, vals, ok := s.keysOn(t, of, make([]uint64, n)), s.valsOn(t, of, make([]uint64, n)), devicetest.Upload(t, of, make([]bool, n))
@@ -626,7 +622,8 @@ func (s orderedSuite) submissions(t testing.TB, m erasedOrderedMap, st, of *devi
 	}
 }
 
-// Columns on another device are refused, and so are a missing stream and one of another device.
+// On methods must reject columns on another device, a missing stream, and a stream of another
+// device.
 func (s orderedSuite) onRefuses(t testing.TB, m erasedOrderedMap) {
 	st, foreign := devicetest.NewStream(t, s.dev), devicetest.NewStream(t, devicetest.OpenCPU(t, 2))
 	for desc, calls := range map[string]map[string]func() error{
@@ -646,8 +643,8 @@ func (s orderedSuite) onRefuses(t testing.TB, m erasedOrderedMap) {
 	}
 }
 
-// Lookups on a stream see the changes submitted to it earlier, although the caller has not waited
-// for these.
+// Lookups on a stream must see the changes submitted to it earlier, even if the caller has not
+// waited for them.
 func (s orderedSuite) onBehindChanges(t testing.TB, m erasedOrderedMap) {
 	g, o, st := rng(), s.newModel(), devicetest.NewStream(t, s.dev)
 	n := min(s.scale.Rows(), 2000)

@@ -14,7 +14,6 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-// countdown is a context that ends after Err has been called a number of times.
 type countdown struct {
 	context.Context
 	left *atomic.Int64
@@ -34,8 +33,7 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// cancelled: a call with an expired context does nothing, returns the error, and zeroes its
-// outputs.
+// A call with an expired context must do nothing, return the error, and zero its outputs.
 func (k kind[S]) cancelled(t testing.TB, s S) {
 	r := k.batch(rng(), 100)
 	k.fill(t, s, r.Keys, r.Vals)
@@ -55,7 +53,7 @@ func (k kind[S]) cancelled(t testing.TB, s S) {
 		}
 		k.checkZeroFrom(t, f, r, got, 0)
 	}
-	if _, err := k.remove(ctx(), s, r.Keys, nil); err != nil { // not locked
+	if _, err := k.remove(ctx(), s, r.Keys, nil); err != nil { // would wait if a lock were held
 		t.Error(err)
 	}
 }
@@ -98,7 +96,7 @@ func (k kind[S]) closed(t testing.TB, s S) {
 	}
 }
 
-// Empty batches do nothing, on host and device.
+// Empty batches must do nothing, in host memory and in device memory.
 func (k kind[S]) emptyBatches(t testing.TB, s S) {
 	k.fill(t, s, k.numbers(5), make([]uint64, 1))
 	st := devicetest.NewStream(t, k.dev)
@@ -119,7 +117,7 @@ func (k kind[S]) emptyBatches(t testing.TB, s S) {
 	}
 }
 
-// setManyChunks makes a structure process the batches of a suite in several chunks.
+// setManyChunks makes structures process a batch of n rows in several chunks.
 func (k kind[S]) setManyChunks(t testing.TB) (n int) {
 	piece := 1 << 10
 	if k.scale <= Slow {
@@ -127,20 +125,20 @@ func (k kind[S]) setManyChunks(t testing.TB) (n int) {
 	}
 	t.Cleanup(staging.Configure(k.dev, staging.Settings{PieceBytes: piece, Slots: 3}))
 	if _, host := k.dev.(device.Host); k.scale == Fast && host {
-		return 1<<17 + 5000 // its pieces are larger
+		return 1<<17 + 5000 // a CPU has larger pieces
 	}
 	return min(k.scale.Rows(), 1<<13)
 }
 
-// fitsOneChunk reports whether batches of a suite are too small to be cut. Reduced rows go in
-// larger pieces.
+// fitsOneChunk reports whether the batches of a suite are too small to be divided. Reductions run
+// in larger pieces.
 func (k kind[S]) fitsOneChunk(f form[S]) bool {
 	_, host := k.dev.(device.Host)
 	return host && (k.scale < Fast || !f.changes || f.name == "Reduce")
 }
 
-// partial: a cancelled call has done the first operations of its batch, reports their number, and
-// has done no others.
+// A cancelled call must have done the first operations of its batch, report their number, and have
+// done no others.
 func (k kind[S]) partial(t testing.TB, _ S) {
 	n := k.setManyChunks(t)
 	r := k.batch(rng(), n)
@@ -171,8 +169,9 @@ func (k kind[S]) partial(t testing.TB, _ S) {
 		if !done {
 			t.Fatalf("%s was cut short by a context that did not end", f.name)
 		}
-		// Bisecting for the last check of the context that matters cuts the call on the way. On a
-		// busy machine the number of checks varies. If bisecting fails, every check is tried.
+		// Bisection for the last check of the context that matters interrupts the call at many
+		// points. On a busy machine the number of checks varies. If bisection fails, every check is
+		// tried.
 		cuts := 0
 		for lo, hi := int64(-1), used; hi-lo > 1; {
 			nChecks := lo + (hi-lo)/2
@@ -197,8 +196,8 @@ func (k kind[S]) partial(t testing.TB, _ S) {
 	}
 }
 
-// checkInterrupted compares the effects of an interrupted call with its error, and reports whether
-// it had any effect.
+// checkInterrupted requires the effects of an interrupted call to match its error. It reports
+// whether the call had any effect.
 func (k kind[S]) checkInterrupted(t testing.TB, s S, f form[S], was, is *rows, err error) bool {
 	t.Helper()
 	var p *weft.PartialError
@@ -210,7 +209,7 @@ func (k kind[S]) checkInterrupted(t testing.TB, s S, f form[S], was, is *rows, e
 	for i := range p.Done {
 		done[i] = true
 	}
-	for _, row := range p.Rows { // these were to run again
+	for _, row := range p.Rows { // these operations were to run again
 		done[row] = false
 		k.checkZeroFrom(t, f, was.part(row, row+1), is.part(row, row+1), 0)
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// recorder is a test that records failures instead of failing. Other methods are those of the
-// enclosing test.
+// recorder is a test that records failures and does not fail the enclosing test. It inherits all
+// other methods from the enclosing test.
 type recorder struct {
 	testing.TB
 	mu      sync.Mutex
@@ -18,12 +18,12 @@ type recorder struct {
 	cleanup []func()
 }
 
-// Report runs a test within another one, and returns whether it failed, with the log. The enclosing
-// test does not fail.
+// Report runs a test inside another test, and returns whether the inner test failed and its log.
+// The outer test does not fail.
 func Report(t testing.TB, test func(t testing.TB)) (failed bool, log string) {
 	r := &recorder{TB: t}
 	done := make(chan struct{})
-	go func() { // FailNow ends its goroutine
+	go func() { // because FailNow ends the goroutine
 		defer close(done)
 		defer r.runCleanups()
 		defer r.recordPanic()
@@ -33,14 +33,12 @@ func Report(t testing.TB, test func(t testing.TB)) (failed bool, log string) {
 	return r.result()
 }
 
-// recordPanic turns a panic into a failure.
 func (r *recorder) recordPanic() {
 	if v := recover(); v != nil {
 		r.Errorf("panic: %v", v)
 	}
 }
 
-// runCleanups runs the Cleanup functions, the last one first.
 func (r *recorder) runCleanups() {
 	for i := len(r.cleanup) - 1; i >= 0; i-- {
 		done := make(chan struct{})

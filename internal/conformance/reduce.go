@@ -9,10 +9,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// isFloat reports whether values are floats.
 func isFloat[V weft.Value]() bool { return V(1)/2 != 0 }
 
-// reductions returns the reductions of values of a type.
 func (y *types) reductions() []weft.Reduction {
 	if y.floats {
 		return []weft.Reduction{weft.Sum, weft.Min, weft.Max}
@@ -20,7 +18,8 @@ func (y *types) reductions() []weft.Reduction {
 	return []weft.Reduction{weft.Sum, weft.Min, weft.Max, weft.And, weft.Or}
 }
 
-// combine returns the reduction of two values. Of two NaNs, it is the one with the larger bits.
+// combine returns the reduction of two values. Of two NaNs, it returns the one with the larger
+// bits.
 func combine[V weft.Value](by weft.Reduction, a, b V) V {
 	switch by {
 	case weft.Sum:
@@ -41,8 +40,8 @@ func combine[V weft.Value](by weft.Reduction, a, b V) V {
 	return max(a, b)
 }
 
-// reducible returns values with reductions that do not depend on the order. Floats to be summed are
-// whole numbers.
+// reducible returns n random values such that a reduction does not depend on their order. For sums,
+// floats are whole numbers.
 func (y *types) reducible(by weft.Reduction, n int, rng *rand.Rand) []uint64 {
 	vals := make([]uint64, n)
 	for i := range vals {
@@ -53,7 +52,7 @@ func (y *types) reducible(by weft.Reduction, n int, rng *rand.Rand) []uint64 {
 	return vals
 }
 
-// Each reduction has the same effect as on a Go map, also with keys that repeat in a batch, were
+// Each reduction must have the same effect as on a Go map. Keys repeat in a batch, have been
 // deleted before, or look like sentinels.
 func (s mapSuite) reduce(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
@@ -93,7 +92,7 @@ func (s mapSuite) reduce(t testing.TB, m erasedMap) {
 	}
 }
 
-// All values of a batch have one key.
+// Reductions must work if all values of a batch have the same key.
 func (s mapSuite) reduceOneKey(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
 	for _, k := range s.numbers(1, -1) {
@@ -113,7 +112,7 @@ func (s mapSuite) reduceOneKey(t testing.TB, m erasedMap) {
 	}
 }
 
-// Reductions that the values do not support are refused, and nothing is run.
+// Reduce must reject reductions that the values do not support, and do nothing.
 func (s mapSuite) reduceRefuses(t testing.TB, m erasedMap) {
 	refused := []weft.Reduction{weft.Reduction(weft.OpGet), weft.Reduction(weft.OpPut), weft.Or + 1, 255}
 	if s.floats {
@@ -137,8 +136,8 @@ func (s mapSuite) reduceRefuses(t testing.TB, m erasedMap) {
 	s.checkLen(t, m, 0)
 }
 
-// kindOf draws a kind of operation that maps of such values support. Floats are not summed, because
-// the bits of a NaN result are unspecified.
+// kindOf returns a random kind of operation that maps with these values support. It excludes sums
+// of floats, because the bits of a NaN result are unspecified.
 func (y *types) kindOf(rng *rand.Rand) weft.OpKind {
 	k := weft.OpKind(rng.IntN(9))
 	switch {

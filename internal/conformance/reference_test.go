@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// flaw is a way in which a reference map or set is broken.
+// flaw describes a fault of a reference map or set.
 type flaw string
 
 const (
@@ -58,12 +58,12 @@ const (
 	reduceBits          flaw = "minima and maxima go by the bits"
 )
 
-// reference is a Go map that implements the interface of weft in the simplest form.
+// reference is a Go map that implements the interface of a map in the simplest form.
 type reference[K weft.Key, V weft.Value] struct {
 	referenceBase[K, V]
 	mu     sync.Mutex
 	pairs  map[K]V
-	extra  int // the error of Len
+	extra  int // amount by which Len is too large
 	change int
 	closed bool
 	next   uint64 // next id
@@ -75,17 +75,14 @@ func newReference[K weft.Key, V weft.Value](f flaw, dev device.Device) *referenc
 	return m
 }
 
-// begin is the first step of every method.
 func (m *reference[K, V]) begin(ctx context.Context) error {
 	return m.referenceBase.begin(ctx, m.closed)
 }
 
-// prefix returns how many rows of a batch are run, and the reason if not all.
 func (m *reference[K, V]) prefix(ctx context.Context, n int) (rows int, err error) {
 	return m.referenceBase.prefix(ctx, m.closed, n)
 }
 
-// optional returns the length of an output that may be nil.
 func optional[T any](keys int, s []T) int {
 	if s == nil {
 		return keys
@@ -158,7 +155,6 @@ func (m *reference[K, V]) Delete(ctx context.Context, keys []K, deleted []bool) 
 	return n, err
 }
 
-// writeFlags writes the flags of results and counts them.
 func writeFlags[V weft.Value](res []weft.Result[V], flags []bool) (n int) {
 	for i, r := range res {
 		if flags != nil && i < len(flags) {
@@ -397,7 +393,7 @@ func (m *reference[K, V]) Assign(ctx context.Context, keys []K, ids []V) (insert
 	return inserted, err
 }
 
-// pause lets other goroutines run first.
+// pause unlocks the map so that other goroutines can run.
 func (m *reference[K, V]) pause() {
 	m.mu.Unlock()
 	time.Sleep(time.Microsecond)
@@ -470,7 +466,6 @@ func (m *reference[K, V]) Close() error {
 	return nil
 }
 
-// referenceSet is a set on top of a reference map.
 type referenceSet[K weft.Key] struct{ *reference[K, uint32] }
 
 func (s referenceSet[K]) Add(ctx context.Context, keys []K, added []bool) (int, error) {

@@ -48,8 +48,8 @@ const (
 	onLosesStream       flaw = "On methods lose the batch when the stream is another than before"
 )
 
-// referenceBase has what references of all kinds share: pages, files, and batches on a CPU. It is
-// built on the methods for host batches.
+// referenceBase has the parts that references of all kinds share: pages, files, and batches on a
+// CPU. It calls the methods for host batches.
 type referenceBase[K weft.Key, V weft.Value] struct {
 	flaw  flaw
 	dev   device.Device
@@ -60,7 +60,7 @@ type referenceBase[K weft.Key, V weft.Value] struct {
 	}
 	iterating *atomic.Int64
 	ended     *atomic.Bool
-	pending   *atomic.Bool // a PutOn that has not been waited for
+	pending   *atomic.Bool // a PutOn has not been waited for
 	stream    *atomic.Pointer[device.Stream]
 }
 
@@ -68,7 +68,6 @@ func newWhole[K weft.Key, V weft.Value](f flaw, dev device.Device) referenceBase
 	return referenceBase[K, V]{f, dev, nil, new(atomic.Int64), new(atomic.Bool), new(atomic.Bool), new(atomic.Pointer[device.Stream])}
 }
 
-// begin is the first step of every method.
 func (w *referenceBase[K, V]) begin(ctx context.Context, closed bool) error {
 	if closed && w.flaw != reopens {
 		return weft.ErrClosed
@@ -79,10 +78,9 @@ func (w *referenceBase[K, V]) begin(ctx context.Context, closed bool) error {
 	return ctx.Err()
 }
 
-// chunk is the number of rows between two checks of the context.
 const chunk = 50
 
-// prefix returns how many rows of a batch are run, and the reason if not all.
+// prefix returns how many rows of a batch to run, and an error if not all.
 func (w *referenceBase[K, V]) prefix(ctx context.Context, closed bool, n int) (rows int, err error) {
 	if closed && w.flaw != reopens {
 		return 0, &weft.PartialError{Err: weft.ErrClosed}
@@ -117,7 +115,6 @@ func (w *referenceBase[K, V]) match(keys int, lengths ...int) {
 	}
 }
 
-// pageRows is the size of a page.
 const pageRows = 64
 
 // Pages iterates over the pairs present at the start.
@@ -152,14 +149,13 @@ func (w *referenceBase[K, V]) Pages(ctx context.Context) iter.Seq2[weft.Page[K, 
 	}
 }
 
-// endLoop is called when a loop over All stops.
 func (w *referenceBase[K, V]) endLoop() {
 	if w.flaw == stopsLocked {
 		w.iterating.Add(1)
 	}
 }
 
-// iterationError returns the error of changes that do not run alongside an iteration.
+// iterationError returns the error of a change that cannot run alongside an iteration.
 func (w *referenceBase[K, V]) iterationError() error {
 	if (w.flaw == loopsDeadlock || w.flaw == stopsLocked) && w.iterating.Load() > 0 {
 		return fmt.Errorf("an iteration goes on")
@@ -271,7 +267,7 @@ func (w *referenceBase[K, V]) Check(ctx context.Context) error {
 
 // ---- batches on a CPU ------------------------------------------------------------
 
-// submit checks the device of a batch, runs it and adds its count.
+// submit checks the device of a batch, runs the batch, and adds its count to n.
 func (w *referenceBase[K, V]) submit(s *device.Stream, n []device.Slice[uint64], places []device.Device, run func() (int, error)) error {
 	bad := s == nil || s.Device() != w.dev || len(n) > 1
 	if w.flaw == onChecksKeysOnly {
@@ -299,7 +295,6 @@ func (w *referenceBase[K, V]) submit(s *device.Stream, n []device.Slice[uint64],
 	return err
 }
 
-// keysOf returns the keys of a batch.
 func (w *referenceBase[K, V]) keysOf(keys device.Slice[K]) []K {
 	if w.flaw == onLosesLast {
 		return keys.Host()[:max(0, keys.Len()-1)]
@@ -307,7 +302,7 @@ func (w *referenceBase[K, V]) keysOf(keys device.Slice[K]) []K {
 	return keys.Host()
 }
 
-// output returns the host memory of an output column with that many rows.
+// output returns the host memory of an output column with the given number of rows.
 func output[T device.Elem](flaw, skips flaw, s device.Slice[T], rows int) []T {
 	switch {
 	case flaw == skips && flaw != none:
@@ -320,7 +315,7 @@ func output[T device.Elem](flaw, skips flaw, s device.Slice[T], rows int) []T {
 	return s.Host()
 }
 
-// inOrder runs a batch, or runs it in reverse order.
+// inOrder runs a batch, or runs it in reverse order if the flaw requires that.
 func (w *referenceBase[K, V]) inOrder(keys []K, vals []V, ok []bool, run func(keys []K, vals []V, ok []bool) (int, error)) (int, error) {
 	reverse := func() { slices.Reverse(keys); slices.Reverse(vals); slices.Reverse(ok) }
 	if w.flaw == onBackwards {

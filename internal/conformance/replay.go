@@ -12,9 +12,9 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// replayMap runs a batch described by bytes on a map and on a model, and compares the results. The
-// first byte selects the operation, the second the length. Each operation takes one byte for its
-// key, so keys often coincide.
+// replayMap runs a batch that data describes on a map and on a model, and compares the results. It
+// returns the rest of data. The first byte selects the operation and the second the length. Each
+// operation takes one byte for its key, so keys often coincide.
 func replayMap(t testing.TB, m erasedMap, model map[uint64]uint64, data []byte) (rest []byte) {
 	t.Helper()
 	if len(data) < 2 {
@@ -88,15 +88,16 @@ func replayMap(t testing.TB, m erasedMap, model map[uint64]uint64, data []byte) 
 	return rest
 }
 
-// FuzzMaps passes bytes that describe batches to replay, with a checked device. replay opens maps
-// and calls [Replay].
+// FuzzMaps runs replay with fuzzed bytes that describe batches, on a checked device. replay opens
+// maps and calls [Replay].
 func FuzzMaps(f *testing.F, replay func(t *testing.T, dev device.Device, data []byte)) {
-	f.Add([]byte{0, 3, 1, 2, 3, 3, 2, 1, 2, 0, 2, 1, 9})     // put, delete, put again
-	f.Add([]byte{0, 4, 0xff, 0xfe, 0xfd, 0xfc, 4, 2, 0, 1})  // sentinels as keys, then their names
+	f.Add([]byte{0, 3, 1, 2, 3, 3, 2, 1, 2, 0, 2, 1, 9}) // put, delete, put again
+	// sentinels as keys, then their complements
+	f.Add([]byte{0, 4, 0xff, 0xfe, 0xfd, 0xfc, 4, 2, 0, 1})
 	f.Add([]byte{2, 6, 7, 7, 7, 8, 8, 7, 3, 3, 7, 7, 8})     // duplicates of PutNew and Delete
 	f.Add(append([]byte{1, 255}, make([]byte, 255)...))      // one key many times
-	f.Add([]byte{5, 0, 3, 1, 0xf0, 0, 1, 0xf0, 3, 2, 15, 0}) // nothing, and an absent key
-	// Open the device once: opening one for each input would take longer than the input.
+	f.Add([]byte{5, 0, 3, 1, 0xf0, 0, 1, 0xf0, 3, 2, 15, 0}) // an empty batch, then an absent key
+	// Open the device once, because opening takes longer than running an input.
 	dev, _, err := auto.Open(cmp.Or(os.Getenv(devicetest.Variable), "cpu"))
 	if err != nil {
 		f.Fatal(err)
@@ -105,7 +106,7 @@ func FuzzMaps(f *testing.F, replay func(t *testing.T, dev device.Device, data []
 	f.Fuzz(func(t *testing.T, data []byte) { replay(t, devicetest.Checked(t, dev), data) })
 }
 
-// Replay runs all batches that the bytes describe on an empty map and on a model.
+// Replay runs all batches that data describes on an empty map and on a model.
 func Replay[K weft.Key, V weft.Value](t testing.TB, m AnyMap[K, V], data []byte) {
 	t.Helper()
 	erased := eraseMap(m)

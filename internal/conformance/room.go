@@ -10,9 +10,9 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// NoMemoryToGrow makes allocations fail in a map with capacity for a hundred keys. The map first
-// uses the capacity it has, then returns the error, and loses nothing. When memory is available
-// again, it grows. full receives the number of inserted keys.
+// NoMemoryToGrow makes allocations fail in a map with capacity for a hundred keys. The map must use
+// its capacity and then return the error, without losing a key. When memory is available again, it
+// must grow. full receives the number of keys inserted until the error.
 func NoMemoryToGrow(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], full func(n int)) {
 	t.Helper()
 	if _, ok := dev.(device.Host); !ok {
@@ -21,7 +21,7 @@ func NoMemoryToGrow(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], f
 	keys := Sequence[uint64](1, 5000)
 	inserted := 0
 	for lo := 0; ; lo += 10 {
-		for range 4 { // twice for the size it prefers, twice for the one it can do with
+		for range 4 { // twice for the preferred size, twice for the smallest sufficient size
 			devicetest.FailNext(dev, devicetest.OpAlloc)
 		}
 		n, err := m.Put(ctx(), keys[lo:lo+10], keys[lo:lo+10])
@@ -44,8 +44,8 @@ func NoMemoryToGrow(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], f
 	WantPairs(t, m, keys)
 }
 
-// FixedIsFull fills a map of fixed size beyond its slots. The map reports so and keeps its pairs.
-// After deletions, at least minRefit of a hundred other keys fit.
+// FixedIsFull puts more keys into a map of fixed size than it has slots. The map must return
+// ErrFull and keep its pairs. After deletions, at least minRefit of a hundred other keys must fit.
 func FixedIsFull(t testing.TB, m AnyMap[uint64, uint64], capacity, slots, minRefit int) {
 	t.Helper()
 	keys := Sequence[uint64](1, 3*capacity)
@@ -70,9 +70,9 @@ func FixedIsFull(t testing.TB, m AnyMap[uint64, uint64], capacity, slots, minRef
 	}
 }
 
-// LookupsAlongsideMoves looks up permanent keys repeatedly, alongside batches of other keys that
-// come and go and move them. Every lookup must find all of them with their values. The map has a
-// fixed size and is almost full.
+// LookupsAlongsideMoves looks up permanent keys repeatedly while other keys come and go and move
+// them. Every lookup must find all permanent keys with their values. The map has a fixed size and
+// is almost full.
 func LookupsAlongsideMoves(t testing.TB, dev device.Device, m AnyMap[uint32, uint32], nPermanent, nTransient int) {
 	t.Helper()
 	const lookups = 5
@@ -92,7 +92,7 @@ func LookupsAlongsideMoves(t testing.TB, dev device.Device, m AnyMap[uint32, uin
 			lo, hi := i*nPermanent, (i+1)*nPermanent
 			must(t, m.GetOn(look, on, vals.Sub(lo, hi), found.Sub(lo, hi)))
 		}
-		must(t, m.PutOn(change, next, next)) // waits for itself, because the table is nearly full
+		must(t, m.PutOn(change, next, next)) // this call waits, because the table is nearly full
 		present, got := make([]bool, nPermanent*lookups), make([]uint32, nPermanent*lookups)
 		must(t, errors.Join(found.CopyTo(ctx(), look, present), vals.CopyTo(ctx(), look, got), change.Sync(ctx())))
 		for i := range present {
@@ -105,8 +105,8 @@ func LookupsAlongsideMoves(t testing.TB, dev device.Device, m AnyMap[uint32, uin
 	}
 }
 
-// SaveAcrossDevices saves a map of some keys on one device, loads it on another, and the other way
-// round. The loading device must find all keys.
+// SaveAcrossDevices copies a map from device to device, twice around, by saving and loading it.
+// Each loaded map must have all keys.
 func SaveAcrossDevices(t testing.TB, open Maker[AnyMap[uint32, uint32]], keys []uint32, devices ...device.Device) {
 	t.Helper()
 	p := target[AnyMap[uint32, uint32]]{open: open}

@@ -13,20 +13,19 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-// RowsOfMap fills maps of fixed size by n rows, with all methods that insert, on the host and on
-// the device. Each [weft.PartialError] must be accurate, and repeating the rest must lose nothing.
-// open makes an empty map with capacity for some of the rows. Small pieces split the batches of a
-// GPU.
+// RowsOfMap puts n rows into maps of fixed size that hold only some of them. It tests all methods
+// that insert, in host and device memory. Each [weft.PartialError] must be accurate, and repeating
+// the rest must lose nothing. open makes an empty map. Small pieces divide the batches of a GPU.
 func RowsOfMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, n int, open Maker[AnyMap[K, V]]) {
 	mapKind(mapTarget(dev, 0, open)).checkPartialErrors(t, n)
 }
 
-// RowsOfSet is [RowsOfMap] for sets.
+// RowsOfSet does for sets what [RowsOfMap] does for maps.
 func RowsOfSet[K weft.Key](t *testing.T, dev device.Device, n int, open Maker[AnySet[K]]) {
 	setKind(setTarget(dev, 0, open)).checkPartialErrors(t, n)
 }
 
-// RowsOfMultiMap is [RowsOfMap] for multimaps.
+// RowsOfMultiMap does for multimaps what [RowsOfMap] does for maps.
 func RowsOfMultiMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, n int, open Maker[AnyMultiMap[K, V]]) {
 	multiKind(multiMapTarget(dev, 0, open)).checkPartialErrors(t, n)
 }
@@ -52,7 +51,7 @@ func (k kind[S]) checkPartialErrors(t *testing.T, n int) {
 	}
 }
 
-// refiller is a structure of fixed size, and the keys of a batch that have been in it.
+// refiller is a structure of fixed size with the keys of a batch that have been inserted so far.
 type refiller[S Structure] struct {
 	kind[S]
 	form[S]
@@ -64,7 +63,6 @@ func (k kind[S]) newRefiller(t testing.TB, f form[S]) *refiller[S] {
 	return &refiller[S]{k, f, k.newStructure(t, k.dev), map[uint64]bool{}}
 }
 
-// newRows returns n rows that the form inserts.
 func (x *refiller[S]) newRows(n int) *rows {
 	r := x.batch(rng(), n)
 	for i := range r.Kinds {
@@ -116,7 +114,7 @@ func (x *refiller[S]) remainingRows(t testing.TB, r *rows, err error) *rows {
 	return retry
 }
 
-// checkOutputs requires the outputs of a host batch to agree with its error.
+// checkOutputs requires the outputs of a batch in host memory to agree with its error.
 func (x *refiller[S]) checkOutputs(t testing.TB, was, is *rows, err error) {
 	t.Helper()
 	var p *weft.PartialError
@@ -129,7 +127,7 @@ func (x *refiller[S]) checkOutputs(t testing.TB, was, is *rows, err error) {
 	}
 }
 
-// runToEnd runs the rest of a batch until nothing is left.
+// runToEnd runs a batch, and then repeatedly the remaining rows, until no row is left.
 func (x *refiller[S]) runToEnd(t testing.TB, r *rows, run func(r *rows) error) {
 	t.Helper()
 	n := len(r.Keys)
@@ -159,7 +157,7 @@ func (k kind[S]) checkPartialHost(t testing.TB, f form[S], n int) {
 	}
 }
 
-// checkPartialCancelled does the same with a context that ends after a growing number of checks.
+// checkPartialCancelled tests a form with a context that ends after an increasing number of checks.
 func (k kind[S]) checkPartialCancelled(t testing.TB, f form[S], n int) {
 	t.Helper()
 	x, nChecks := k.newRefiller(t, f), int64(1)
@@ -175,7 +173,7 @@ func (k kind[S]) checkPartialCancelled(t testing.TB, f form[S], n int) {
 	})
 }
 
-// checkPartialDevice does the same on the device, where one Sync reports on two batches.
+// checkPartialDevice tests the On form of a method. One Sync reports on two batches.
 func (k kind[S]) checkPartialDevice(t testing.TB, f form[S], n int) {
 	t.Helper()
 	x, st, full := k.newRefiller(t, f), devicetest.NewStream(t, k.dev), false

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Set runs the suite for sets on a device, except for some cases.
+// Set runs the suite for sets on a device, except for the cases named in without.
 func Set[K weft.Key](t *testing.T, dev device.Device, scale Scale, open Maker[AnySet[K]], without ...string) {
 	p := setTarget(dev, scale, open)
 	run(t, p, setCases(p), without...)
@@ -20,7 +20,7 @@ func setTarget[K weft.Key](dev device.Device, scale Scale, open Maker[AnySet[K]]
 	return target[erasedSet]{typesOf[K, uint32](), dev, scale, erasing(open, eraseSet[K])}
 }
 
-// SetCases returns the tests of the suite for sets.
+// SetCases returns the cases of the suite for sets.
 func SetCases[K weft.Key](dev device.Device, scale Scale, open Maker[AnySet[K]]) []Case[AnySet[K]] {
 	return typedCases(setCases(setTarget(dev, scale, open)), eraseSet[K])
 }
@@ -53,7 +53,7 @@ func (s setSuite) add(t testing.TB, set erasedSet, keys []uint64, want int) {
 	}
 }
 
-// checkKeys requires exactly the first of two lists of keys to be present.
+// checkKeys requires the keys in to be present and the keys out to be absent.
 func (s setSuite) checkKeys(t testing.TB, set erasedSet, in, out []uint64) {
 	t.Helper()
 	found := make([]bool, len(in)+len(out))
@@ -89,7 +89,7 @@ func (s setSuite) roundTrip(t testing.TB, set erasedSet) {
 
 func (s setSuite) everyKey(t testing.TB, set erasedSet) {
 	keys := slices.Compact(slices.Sorted(slices.Values(s.reservedKeys())))
-	for range 40 { // more often than a line has slots
+	for range 40 { // more rounds than slots in a line
 		s.add(t, set, keys, len(keys))
 		s.checkKeys(t, set, keys, nil)
 		got, err := set.Delete(ctx(), keys, nil)
@@ -162,7 +162,7 @@ func (s setSuite) lengths(t testing.TB, set erasedSet) {
 	mustPanic(t, "Delete", func() { set.Delete(ctx(), keys, []bool{}) })
 }
 
-// A mixed batch on the device adds keys, removes them and finds them.
+// A mixed batch in device memory must add, remove and find keys.
 func (s setSuite) apply(t testing.TB, set erasedSet) {
 	rng, n := s.rng(), min(s.scale.Rows(), 2000)
 	keys := s.uniqueKeys(n, rng)

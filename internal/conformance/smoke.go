@@ -11,21 +11,21 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Smoke tests do everything once, with a few hundred keys, and launch every kernel. They are meant
-// for tools that check each access of a device and slow it down a thousandfold, such as
+// Smoke tests call each method once with a few hundred keys, and launch every kernel. They run
+// under tools that check each access of a device and slow it down a thousandfold, such as
 // compute-sanitizer.
 
-// SmokeKeys is the number of keys of smoke tests.
+// SmokeKeys is the number of keys in a smoke test.
 const SmokeKeys = 400
 
-// smokePairs returns the largest four keys, and small ones.
+// smokePairs returns pairs with the four largest keys and with small keys.
 func (y *types) smokePairs() (keys, vals []uint64) {
 	keys = y.sequence(-4, SmokeKeys)
 	return keys, mapEach(keys, y.bits)
 }
 
-// SmokeMap does everything once to a map: lookups and changes, with and without duplicates, growth,
-// iteration and maintenance. It calls full when all SmokeKeys are present.
+// SmokeMap calls each method of a map once: lookups and changes, with and without duplicates,
+// growth, iteration and maintenance. It calls full when all SmokeKeys are present.
 func SmokeMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyMap[K, V], full func()) {
 	t.Helper()
 	smokeMap(t, dev, eraseMap(m), full)
@@ -35,7 +35,7 @@ func smokeMap(t testing.TB, dev device.Device, m erasedMap, full func()) {
 	t.Helper()
 	y := m.types()
 	keys, vals := y.smokePairs()
-	for lo := 0; lo < SmokeKeys; lo += 100 { // growing
+	for lo := 0; lo < SmokeKeys; lo += 100 { // the map grows
 		n, err := m.Put(ctx(), keys[lo:lo+100], vals[lo:lo+100])
 		WantCount(t, "Put", n, 100, err)
 	}
@@ -54,7 +54,7 @@ func smokeMap(t testing.TB, dev device.Device, m erasedMap, full func()) {
 	must(t, m.Apply(ctx(), ops, make([]weft.Result[uint64], 100)))
 	_, err = m.PutNew(ctx(), keys, vals, nil) // the keys that Apply deleted
 	must(t, err)
-	// None changes a value.
+	// These reductions change no value.
 	for _, by := range []weft.Reduction{weft.Sum, weft.Min, weft.Max, weft.And, weft.Or} {
 		with := slices.Concat(vals, vals)
 		if by == weft.Sum {
@@ -79,7 +79,7 @@ func smokeMap(t testing.TB, dev device.Device, m erasedMap, full func()) {
 	WantCount(t, "Len after Clear", m.Len(), 0, nil)
 }
 
-// SmokeStats does the same for a map with statistics and closes it, after which Stats returns an
+// SmokeStats runs [SmokeMap] on a map with statistics and closes it. Then Stats must return an
 // error. right checks the statistics when all SmokeKeys are present.
 func SmokeStats[K, V ~uint32 | ~uint64, S any](t testing.TB, dev device.Device, m interface {
 	AnyMap[K, V]
@@ -97,7 +97,6 @@ func SmokeStats[K, V ~uint32 | ~uint64, S any](t testing.TB, dev device.Device, 
 	}
 }
 
-// smokeOn does the same for device batches.
 func smokeOn(t testing.TB, dev device.Device, m erasedMap, keys []uint64, vals []uint64) {
 	t.Helper()
 	s := devicetest.NewStream(t, dev)
@@ -118,7 +117,6 @@ func smokeOn(t testing.TB, dev device.Device, m erasedMap, keys []uint64, vals [
 	must(t, m.Sync(ctx()))
 }
 
-// checkPairs requires a map to have exactly these pairs.
 func checkPairs(t testing.TB, m erasedMap, keys, vals []uint64) {
 	t.Helper()
 	s := mapSuite{}
@@ -126,7 +124,7 @@ func checkPairs(t testing.TB, m erasedMap, keys, vals []uint64) {
 	s.checkLen(t, m, len(keys))
 }
 
-// SmokeMultiMap does everything once to a multimap. It calls compact after compacting.
+// SmokeMultiMap calls each method of a multimap once. It calls compact after compacting.
 func SmokeMultiMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyMultiMap[K, V], compact func()) {
 	t.Helper()
 	smokeMultiMap(t, dev, eraseMultiMap(m), compact)
@@ -142,8 +140,8 @@ func smokeMultiMap(t testing.TB, dev device.Device, m erasedMultiMap, compact fu
 	}
 	n, err := m.PutNew(ctx(), keys, vals, make([]bool, SmokeKeys))
 	WantCount(t, "PutNew", n, 0, err)
-	// One key with so much contention that a few threads add for all, and one that is twice in its
-	// batch.
+	// One key has enough rows that a few threads add for all others. The other key occurs twice in
+	// its batch.
 	hot, pair := slices.Repeat([]uint64{1 << 20}, 100), []uint64{1 << 21, 1 << 21}
 	n, err = m.Put(ctx(), hot, make([]uint64, len(hot)))
 	WantCount(t, "Put of one key", n, len(hot), err)
@@ -203,7 +201,7 @@ func smokeMultiOn(t testing.TB, dev device.Device, m erasedMultiMap, keys []uint
 	must(t, m.Sync(ctx()))
 }
 
-// SmokeSet does everything once to a set, and leaves half of SmokeKeys.
+// SmokeSet calls each method of a set once, and leaves half of SmokeKeys.
 func SmokeSet[K ~uint32 | ~uint64](t testing.TB, dev device.Device, s AnySet[K]) {
 	t.Helper()
 	smokeSet(t, dev, eraseSet(s))
@@ -234,7 +232,6 @@ func smokeSet(t testing.TB, dev device.Device, s erasedSet) {
 	must(t, s.Compact(ctx()))
 }
 
-// smokeMixed adds, deletes and looks up absent keys in one batch.
 func smokeMixed(t testing.TB, dev device.Device, s erasedSet, keys []uint64) {
 	t.Helper()
 	stream := devicetest.NewStream(t, dev)
@@ -246,11 +243,12 @@ func smokeMixed(t testing.TB, dev device.Device, s erasedSet, keys []uint64) {
 	ok := devicetest.Upload(t, stream, make([]bool, len(kinds)))
 	must(t, s.ApplyOn(stream, devicetest.Upload(t, stream, kinds), y.keysOn(t, stream, with), ok))
 	must(t, s.Sync(ctx()))
-	_, err := s.Delete(ctx(), keys, nil) // a key that was deleted before it was added
+	_, err := s.Delete(ctx(), keys, nil) // deletes keys that ran their delete before their add
 	WantCount(t, "Len after ApplyOn", s.Len(), SmokeKeys/2, err)
 }
 
-// SmokeWidths runs smoke tests with some options: of maps of each pair of widths, and of sets.
+// SmokeWidths runs smoke tests with the given options, for maps with each pair of widths and for
+// sets.
 func SmokeWidths[O any](t *testing.T, dev device.Device, opts O, map3232, map3264, map6432, map6464, set32, set64 func(testing.TB, device.Device, O)) {
 	for _, test := range []struct {
 		name string
@@ -264,7 +262,7 @@ func SmokeWidths[O any](t *testing.T, dev device.Device, opts O, map3232, map326
 }
 
 // LaunchesAll runs smoke tests on a simulated GPU and requires them to launch every kernel of the
-// images, so that tools that watch them see all kernels.
+// images. So tools that observe these tests see all kernels.
 func LaunchesAll(t *testing.T, smoke func(*testing.T, device.Device), images ...[]*device.Image) {
 	SkipRaced(t, "interprets kernels")
 	l := devicetest.NewLaunches(devicetest.OpenSim(t, nil))

@@ -7,20 +7,21 @@ import (
 	"time"
 )
 
-// stopMargin bounds how long a call may continue after its context ends. On an idle machine it is a
-// few milliseconds. Test machines are busy, so a call has stopTries tries.
+// stopMargin is the maximum time that a call may continue after its context ends. On an idle
+// machine the time is a few milliseconds. Since test machines are busy, a call has stopTries
+// attempts.
 const stopMargin, stopTries = 500 * time.Millisecond, 3
 
-// Stoppable is a method that takes a context.
+// Stoppable is a call that takes a context.
 type Stoppable struct {
 	Name string
 	Run  func(ctx context.Context) error
-	// Long: the call runs for longer than the test waits, so it must have been stopped.
+	// Long reports that the call takes longer than the test waits, so it must have been stopped.
 	Long bool
 }
 
-// StopsOnCancel ends the context of calls at several times and requires them to return soon. The
-// next call works on whatever state they leave.
+// StopsOnCancel ends the context of each call at several times and requires the call to return
+// soon. The next call runs on the state that the previous call has left.
 func StopsOnCancel(t *testing.T, calls []Stoppable) {
 	waits := []time.Duration{0, time.Millisecond, 7 * time.Millisecond, 30 * time.Millisecond}
 	for _, c := range calls {
@@ -50,8 +51,7 @@ func StopsOnCancel(t *testing.T, calls []Stoppable) {
 	}
 }
 
-// stop ends the context of a call some time after its start, and measures how long the call
-// continues.
+// stop ends the context of a call after the given time, and returns how long the call continues.
 func stop(ctx context.Context, after time.Duration, run func(context.Context) error) (delay time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

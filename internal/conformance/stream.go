@@ -12,7 +12,6 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// saved returns what Save writes for a structure that holds rows.
 func (k kind[S]) saved(t testing.TB, r *rows) *bytes.Reader {
 	t.Helper()
 	s := k.newWithPairs(t, r.Keys, r.Vals)
@@ -25,17 +24,17 @@ func (k kind[S]) saved(t testing.TB, r *rows) *bytes.Reader {
 	return bytes.NewReader(b.Bytes())
 }
 
-// A saved structure can be loaded on any device, alongside pairs that are present. Saved again from
-// there and loaded on the original device, it is the same.
+// A saved structure must load on any device, into a structure that already has pairs. Saved there
+// and loaded on the original device, it must be unchanged.
 func (k kind[S]) saveAndLoad(t testing.TB, s S) {
 	r := k.batch(rng(), k.scale.Rows(), k.reservedKeys()...)
 	k.fill(t, s, r.Keys, r.Vals)
-	if k.multi { // most keys have several values
+	if k.multi { // so that most keys have several values
 		k.fill(t, s, r.Keys[:len(r.Keys)/2], r.Vals[len(r.Vals)/2:])
 	}
 	want := k.content(t, s)
 	var file bytes.Buffer
-	for range 2 { // two in one stream
+	for range 2 { // two tables in one stream
 		n, err := s.Save(ctx(), &file)
 		must(t, err)
 		if n != want.pairs() {
@@ -49,7 +48,7 @@ func (k kind[S]) saveAndLoad(t testing.TB, s S) {
 	_, err := to.Save(ctx(), &back)
 	must(t, err)
 	must(t, s.Clear(ctx()))
-	k.load(t, s, &file, want) // the second one
+	k.load(t, s, &file, want) // the second table
 	if file.Len() != 0 {
 		t.Errorf("Load left %d bytes of what Save wrote", file.Len())
 	}
@@ -86,8 +85,8 @@ func (k kind[S]) loadIntoPresent(t testing.TB, s S, want values) {
 	k.checkContent(t, s, want)
 }
 
-// A stream that is damaged anywhere, or truncated, is refused. What came before the damage stays.
-// Streams of other types are refused.
+// Load must reject a stream that is damaged anywhere, truncated, or of other types. Pairs before
+// the damage stay.
 func (k kind[S]) loadRefuses(t testing.TB, s S) {
 	r := k.batch(rng(), 5)
 	file, err := io.ReadAll(k.saved(t, r))
@@ -123,13 +122,12 @@ func (k kind[S]) loadRefuses(t testing.TB, s S) {
 
 var errFailing = errors.New("this one fails")
 
-// failing is a reader and a writer that fails.
 type failing struct{}
 
 func (failing) Read([]byte) (int, error)  { return 0, errFailing }
 func (failing) Write([]byte) (int, error) { return 0, errFailing }
 
-// limited is a writer that fails after some bytes.
+// limited is a writer that fails after the given number of bytes.
 type limited struct{ left int }
 
 func (l *limited) Write(b []byte) (int, error) {
@@ -139,11 +137,11 @@ func (l *limited) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Save returns the errors of its writer, wherever they occur.
+// Save must return the error of its writer at each point of the stream.
 func (k kind[S]) saveFails(t testing.TB, s S) {
 	r := k.batch(rng(), 40)
 	k.fill(t, s, r.Keys, r.Vals)
-	var whole bytes.Buffer // of s: another table with these pairs may save them in another order
+	var whole bytes.Buffer // from s, because another table may save its pairs in another order
 	_, err := s.Save(ctx(), &whole)
 	must(t, err)
 	size := whole.Len()
@@ -155,10 +153,10 @@ func (k kind[S]) saveFails(t testing.TB, s S) {
 	if _, err := s.Save(ctx(), &limited{size}); err != nil {
 		t.Errorf("Save to a writer that takes all %d bytes: %v", size, err)
 	}
-	s.Clear(ctx()) // not locked
+	s.Clear(ctx()) // would wait if a lock were held
 }
 
-// A copy holds the same pairs, and is independent.
+// A copy must hold the same pairs, and be independent.
 func (k kind[S]) copies(t testing.TB, s S) {
 	r := k.batch(rng(), k.scale.Rows())
 	k.fill(t, s, r.Keys, r.Vals)
@@ -192,7 +190,7 @@ func (k kind[S]) copies(t testing.TB, s S) {
 	k.checkContent(t, s, want)
 }
 
-// Compact has no visible effect, whatever was deleted.
+// Compact must have no visible effect, whatever was deleted before.
 func (k kind[S]) compact(t testing.TB, s S) {
 	must(t, s.Compact(ctx()))
 	r := k.batch(rng(), k.scale.Rows())

@@ -15,7 +15,8 @@ import (
 )
 
 // Goroutines change, read, iterate, save and cancel concurrently until two of them close the
-// structure. Every call ends, with no errors but those of contexts and of a closed structure.
+// structure. Every call must end. The only errors may be those of ended contexts and of the closed
+// structure.
 func (k kind[S]) concurrentUse(t testing.TB, _ S) {
 	s := k.open(t, k.dev)
 	r := k.batch(rng(), min(k.scale.Rows(), 2000))
@@ -51,7 +52,6 @@ func (k kind[S]) concurrentUse(t testing.TB, _ S) {
 	}
 }
 
-// callRandomly makes random calls, and cancels some of them.
 func callRandomly(t testing.TB, calls map[string]func(context.Context) error, rounds int, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	names := slices.Sorted(maps.Keys(calls))
@@ -63,7 +63,8 @@ func callRandomly(t testing.TB, calls map[string]func(context.Context) error, ro
 		}
 		err := calls[name](c)
 		cancel()
-		full := name == "Assign" && errors.Is(err, weft.ErrFull) // after random values
+		// random values may be the largest ids
+		full := name == "Assign" && errors.Is(err, weft.ErrFull)
 		if err != nil && !full && !errors.Is(err, weft.ErrClosed) && !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", name, err)
 		}

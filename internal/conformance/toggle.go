@@ -10,9 +10,9 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Toggle puts two keys into an empty set, one of them the highest possible, then deletes and adds
-// them in mixed batches on the device, repeatedly. It returns the statistics of the set before and
-// after.
+// Toggle adds two keys to an empty set, one of them the largest possible key. Then it repeatedly
+// deletes and adds them in mixed batches in device memory. It returns the statistics of the set
+// before and after.
 func Toggle[K weft.Key, S any](t *testing.T, dev device.Device, set interface {
 	AnySet[K]
 	Stats(context.Context) (S, error)

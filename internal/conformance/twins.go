@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// CompareConstants fails the test if a constant of a C++ header differs from its Go counterpart.
-// files is keyed by the names of the file and of the constant.
+// CompareConstants fails the test if a constant in a C++ header differs from its Go twin. files
+// maps the name of a header to its constants and their values in Go.
 func CompareConstants(t testing.TB, files map[string]map[string]int) {
 	t.Helper()
 	for file, want := range files {
@@ -30,12 +30,12 @@ var (
 	kinds    = regexp.MustCompile(`enum Kind : uint32_t \{ ([\w, ]+) \};`)
 )
 
-// constantsOf returns the constants with values that are plain numbers, sentinels counted from the
-// top, or kinds of operations.
+// constantsOf returns the constants in C++ source that are plain numbers, sentinels counted from
+// the largest value, or kinds of operations.
 func constantsOf(src string) map[string]int {
 	found := map[string]int{}
 	for _, m := range append(number.FindAllStringSubmatch(src, -1), sentinel.FindAllStringSubmatch(src, -1)...) {
-		found[m[1]], _ = strconv.Atoi(m[2]) // no match is 0
+		found[m[1]], _ = strconv.Atoi(m[2]) // an empty match is 0
 	}
 	for _, m := range kinds.FindAllStringSubmatch(src, -1) {
 		for i, name := range strings.Split(m[1], ", ") {

@@ -12,11 +12,11 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Properties that most structures promise in addition to their interfaces, with figures that differ
-// by structure.
+// This file tests properties that most structures have in addition to their interfaces. The limits
+// differ by structure.
 
-// WantRefused requires constructors to have refused options, with a part of the message. made holds
-// their errors, keyed by what they make.
+// WantRefused requires constructors to have rejected options with a message that contains want.
+// made maps the kind of structure to the constructor's error.
 func WantRefused(t testing.TB, want string, made map[string]error) {
 	t.Helper()
 	for desc, err := range made {
@@ -26,8 +26,8 @@ func WantRefused(t testing.TB, want string, made map[string]error) {
 	}
 }
 
-// CompactDropsDead requires Compact to drop dead slots, and to shrink if shrinks is set. stats
-// returns the number of keys of a map, its dead slots, and its size.
+// CompactDropsDead requires Compact to drop dead slots, and to shrink the map if shrinks is set.
+// stats returns the number of keys of the map, the number of its dead slots, and its size.
 func CompactDropsDead(t testing.TB, m AnyMap[uint64, uint64], shrinks bool, stats func() (live, dead, size int)) {
 	t.Helper()
 	keys := Sequence[uint64](0, 4000)
@@ -39,7 +39,7 @@ func CompactDropsDead(t testing.TB, m AnyMap[uint64, uint64], shrinks bool, stat
 	if live != 1000 || dead != 3000 {
 		t.Fatalf("after deleting 3000 of 4000 keys: %d, and %d dead", live, dead)
 	}
-	for range 2 { // the second time, nothing is left to do
+	for range 2 { // the second call has nothing to do
 		must(t, m.Compact(ctx()))
 	}
 	if live, dead, after := stats(); live != 1000 || dead != 0 || (after < before) != shrinks {
@@ -48,7 +48,7 @@ func CompactDropsDead(t testing.TB, m AnyMap[uint64, uint64], shrinks bool, stat
 	WantPairs(t, m, keys[:1000])
 }
 
-// LookupsDoNotGrow requires that lookups and deletions in mixed batches do not grow a map.
+// LookupsDoNotGrow requires lookups and deletions in mixed batches not to grow a map.
 func LookupsDoNotGrow(t testing.TB, dev device.Device, m AnyMap[uint32, uint32], size func() int) {
 	t.Helper()
 	_, err := m.Put(ctx(), []uint32{1}, []uint32{1})
@@ -72,7 +72,7 @@ func LookupsDoNotGrow(t testing.TB, dev device.Device, m AnyMap[uint32, uint32],
 }
 
 // InterruptMaintenance ends the contexts of Clear and Compact after a number of checks. A call that
-// has begun its work finishes it, and the map then holds all of its pairs or none.
+// has begun its work must finish it. The map must then hold all of its pairs or none.
 func InterruptMaintenance(t *testing.T, dev device.Device, open Maker[AnyMap[uint32, uint32]]) {
 	for _, name := range []string{"Clear", "Compact"} {
 		for nChecks := range int64(9) {
@@ -106,8 +106,8 @@ func interruptMaintenance(t testing.TB, dev device.Device, open Maker[AnyMap[uin
 	WantPairs(t, m, append(left, extra...))
 }
 
-// Shrinks requires a map that has grown to release memory when most of its keys are deleted. bytes
-// returns its size.
+// Shrinks requires a map to release memory after most of its keys are deleted. bytes returns the
+// size of the map.
 func Shrinks(t testing.TB, m AnyMap[uint64, uint64], bytes func() int) {
 	t.Helper()
 	keys := Sequence[uint64](0, 50_000)

@@ -8,9 +8,9 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Helpers that tests of structures share.
+// The tests of structures share the helpers in this file.
 
-// ScaleOf returns the amount of work of suites on a device.
+// ScaleOf returns the scale of suites on a device.
 func ScaleOf(dev device.Device) Scale {
 	switch dev.Properties().Kind {
 	case device.CPU, device.CUDA:
@@ -19,8 +19,8 @@ func ScaleOf(dev device.Device) Scale {
 	return Slow
 }
 
-// SkipRaced skips a test under the race detector, if it runs no goroutines concurrently, or none
-// that other tests lack.
+// SkipRaced skips a test under the race detector. Call it in tests that run no goroutines
+// concurrently, or only goroutines that other tests also run.
 func SkipRaced(t testing.TB, reason string) {
 	t.Helper()
 	if Raced {
@@ -28,8 +28,8 @@ func SkipRaced(t testing.TB, reason string) {
 	}
 }
 
-// Part returns the scale of one of n suites that do this much work together. Slow scales are small
-// already and stay.
+// Part returns the scale at which one of n suites does its part of the work of s. Slow scales are
+// already small and stay.
 func (s Scale) Part(n int) Scale {
 	if s <= Slow {
 		return s
@@ -37,13 +37,13 @@ func (s Scale) Part(n int) Scale {
 	return s / Scale(n)
 }
 
-// CheckedCloser is a structure that [Open] checks and closes.
+// CheckedCloser has the methods that [Open] calls at the end of a test.
 type CheckedCloser interface {
 	CheckInvariants() error
 	Close() error
 }
 
-// Open makes a structure that is checked and closed with the test.
+// Open makes a structure. At the end of the test, the structure is checked and closed.
 func Open[S CheckedCloser, O any](t testing.TB, open func(device.Device, O) (S, error), dev device.Device, opts O) S {
 	t.Helper()
 	s, err := open(dev, opts)
@@ -61,22 +61,22 @@ func Open[S CheckedCloser, O any](t testing.TB, open func(device.Device, O) (S, 
 	return s
 }
 
-// MapOf returns a Maker of maps from the constructor of a package.
+// MapOf returns a Maker that makes maps with the constructor open.
 func MapOf[M AnyMap[K, V], K weft.Key, V weft.Value, O any](open func(device.Device, O) (M, error), opts O) Maker[AnyMap[K, V]] {
 	return func(t testing.TB, dev device.Device) AnyMap[K, V] { return made(t, open, dev, opts) }
 }
 
-// OrderedMapOf returns a Maker of ordered maps.
+// OrderedMapOf returns a Maker that makes ordered maps with the constructor open.
 func OrderedMapOf[M AnyOrderedMap[K, V], K weft.Key, V weft.Value, O any](open func(device.Device, O) (M, error), opts O) Maker[AnyOrderedMap[K, V]] {
 	return func(t testing.TB, dev device.Device) AnyOrderedMap[K, V] { return made(t, open, dev, opts) }
 }
 
-// MultiMapOf returns a Maker of multimaps.
+// MultiMapOf returns a Maker that makes multimaps with the constructor open.
 func MultiMapOf[M AnyMultiMap[K, V], K weft.Key, V weft.Value, O any](open func(device.Device, O) (M, error), opts O) Maker[AnyMultiMap[K, V]] {
 	return func(t testing.TB, dev device.Device) AnyMultiMap[K, V] { return made(t, open, dev, opts) }
 }
 
-// SetOf returns a Maker of sets.
+// SetOf returns a Maker that makes sets with the constructor open.
 func SetOf[S AnySet[K], K weft.Key, O any](open func(device.Device, O) (S, error), opts O) Maker[AnySet[K]] {
 	return func(t testing.TB, dev device.Device) AnySet[K] { return made(t, open, dev, opts) }
 }
@@ -88,8 +88,8 @@ func made[S, O any](t testing.TB, open func(device.Device, O) (S, error), dev de
 	return s
 }
 
-// Sequence returns n consecutive keys from first on, which may be negative. The largest keys look
-// like reserved ones.
+// Sequence returns the keys first to first+n-1. If first is negative, some keys look like
+// sentinels.
 func Sequence[K weft.Key](first, n int) []K {
 	keys := make([]K, n)
 	for i := range keys {
@@ -98,7 +98,7 @@ func Sequence[K weft.Key](first, n int) []K {
 	return keys
 }
 
-// WantCount fails unless a call counted n.
+// WantCount fails the test unless a call counted want.
 func WantCount(t testing.TB, desc string, got, n int, err error) {
 	t.Helper()
 	if got != n || err != nil {
@@ -106,7 +106,7 @@ func WantCount(t testing.TB, desc string, got, n int, err error) {
 	}
 }
 
-// WantPairs fails unless a map has exactly these keys, each with itself as value.
+// WantPairs fails the test unless a map has exactly the given keys, each with itself as value.
 func WantPairs[K, V ~uint32 | ~uint64](t testing.TB, m interface {
 	Get(ctx context.Context, keys []K, vals []V, found []bool) (int, error)
 	Len() int
@@ -124,7 +124,7 @@ func WantPairs[K, V ~uint32 | ~uint64](t testing.TB, m interface {
 	}
 }
 
-// StatsOf returns the statistics of a structure.
+// StatsOf returns the statistics of a structure. It fails the test if Stats fails.
 func StatsOf[T any](t testing.TB, s interface {
 	Stats(context.Context) (T, error)
 }) T {

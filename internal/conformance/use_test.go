@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Flaws that show in the statistics of a structure, and flaws with contexts that end.
+// Flaws that statistics or ended contexts reveal.
 const (
 	growsByLookups flaw = "lookups make it grow"
 	keepsDead      flaw = "Compact keeps dead slots"
@@ -20,7 +20,8 @@ const (
 	clearsHalf     flaw = "a cancelled Clear has removed what is there"
 )
 
-// compacted returns a function with the statistics of a map before Compact, then those after it.
+// compacted returns a function that returns a map's statistics before Compact, and in later calls
+// the statistics after it.
 func compacted(m *reference[uint64, uint64], f flaw) func() (live, dead, size int) {
 	dead, size := 3000, 4000
 	return func() (int, int, int) {
@@ -35,7 +36,7 @@ func compacted(m *reference[uint64, uint64], f flaw) func() (live, dead, size in
 	}
 }
 
-// The helpers detect broken structures.
+// The smoke tests must detect broken structures.
 func TestSmokeNoticesFlaws(t *testing.T) {
 	smokes := map[string]func(t testing.TB, dev device.Device, f flaw){
 		"map": func(t testing.TB, dev device.Device, f flaw) {
@@ -95,7 +96,7 @@ func TestSmokeNoticesFlaws(t *testing.T) {
 	}
 }
 
-// Constants of a header that differ from those of Go, or are missing, are detected.
+// CompareConstants must detect constants that are missing in a header or differ from those of Go.
 func TestTwinsAreCompared(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.cuh")
 	header := "constexpr int kLanes = 16;\nenum { kA = 1, kB = 2 };\n" +
@@ -112,7 +113,7 @@ func TestTwinsAreCompared(t *testing.T) {
 	}
 }
 
-// soundMap and soundMultiMap are references without a layout that could be broken.
+// soundMap and soundMultiMap are references with a CheckInvariants that finds nothing.
 type soundMap struct{ *reference[uint32, uint64] }
 
 func (soundMap) CheckInvariants() error { return nil }
@@ -123,7 +124,7 @@ type soundMultiMap struct {
 
 func (soundMultiMap) CheckInvariants() error { return nil }
 
-// Histories detect flaws of maps and multimaps, and report nothing without flaws.
+// Histories must detect flaws of maps and multimaps, and report nothing without flaws.
 func TestHistoriesNoticeFlaws(t *testing.T) {
 	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.shrinktime": "1ms"} {
 		old := flag.Lookup(name).Value.String()

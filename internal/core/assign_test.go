@@ -13,12 +13,11 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// clumsy is a toy with changes of one kind that fail before they do anything, and one lookup that
-// fails.
+// clumsy is a toy on which changes of one kind fail before they do anything, and one lookup fails.
 type clumsy struct {
 	*toy
 	fails op.Kind
-	looks int // lookups until one fails
+	looks int // number of lookups until one fails
 }
 
 func (e *clumsy) Lookup(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
@@ -35,10 +34,10 @@ func (e *clumsy) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	return e.toy.Change(ctx, s, b)
 }
 
-// Ids that could not be made final stay as they are, and none is given again.
+// If Assign fails before ids are final, the stored ids must stay and must not be assigned again.
 func TestAssignFails(t *testing.T) {
 	table, toy := newToy(openCPU(t), core.Map, batch.MapWidths[uint64, int32](), core.MapTypes[uint64, int32]())
-	e := &clumsy{toy: toy, fails: op.Put} // after duplicates, ids move
+	e := &clumsy{toy: toy, fails: op.Put} // this Put would correct the ids after duplicates
 	table.Engine = e
 	m := weft.NewMap[uint64, int32](table)
 	ids := make([]int32, 4)
@@ -59,7 +58,7 @@ func TestAssignFails(t *testing.T) {
 	}
 }
 
-// A table of a file may hold ids that its ids record does not cover.
+// A table opened from a file may hold larger ids than its record of ids says.
 func TestAssignBehindThoseOfAFile(t *testing.T) {
 	table, toy := newToy(openCPU(t), core.Map, batch.MapWidths[uint64, int32](), core.MapTypes[uint64, int32]())
 	m := weft.NewMap[uint64, int32](table)
@@ -77,8 +76,8 @@ func TestAssignBehindThoseOfAFile(t *testing.T) {
 	}
 }
 
-// Rows without an answer, after a failed lookup, count as not run; run again, they get their
-// answers.
+// If a lookup fails, rows without an answer must count as not run. When they run again, they must
+// get their answers.
 func TestGetOrPutFails(t *testing.T) {
 	table, toy := newToy(openCPU(t), core.Map, batch.MapWidths[uint64, int32](), core.MapTypes[uint64, int32]())
 	e := &clumsy{toy: toy, fails: op.Get, looks: 2}

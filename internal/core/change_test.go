@@ -13,11 +13,11 @@ import (
 
 var errBroken = errors.New("broken")
 
-// broken is a toy that fails where a test requires it.
+// broken is a toy on which one method fails.
 type broken struct {
 	*toy
-	counters int    // successful readings of the counters left
-	fails    string // the method that does its work and then fails
+	counters int    // number of readings of the counters until one fails
+	fails    string // name of the method that does its work and then returns an error
 	now      core.Counters
 }
 
@@ -36,7 +36,6 @@ func (e *broken) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	return done, failed, err
 }
 
-// Retry frees capacity for operations that overflowed.
 func (e *broken) Retry(ctx context.Context, _ core.Counters, b *batch.Batch) ([]uint32, bool, error) {
 	e.room = 0
 	_, _, err := e.toy.Change(ctx, nil, b)
@@ -50,11 +49,12 @@ func (e *broken) ReadCounters(ctx context.Context) (core.Counters, error) {
 	return e.toy.ReadCounters(ctx)
 }
 
-// A change that fails returns what is known of its effect, and never a loss of pairs because the
-// counters could not be read.
+// If the counters cannot be read, a failed change must return the known part of its effect. It must
+// never report a loss of pairs.
 func TestCountersFail(t *testing.T) {
 	s := mapShape[uint64, uint64]("map uint64 uint64", "")
-	for good, want := range []int{0, 0, 2} { // before, after a chunk, after all
+	// reading fails before the batch, after a chunk, after the batch
+	for good, want := range []int{0, 0, 2} {
 		table, e := newToy(openCPU(t), s.kind, s.widths, s.types)
 		s.readFull(t, table, 3)
 		table.Engine = &broken{toy: e, counters: good}
@@ -66,7 +66,8 @@ func TestCountersFail(t *testing.T) {
 	}
 }
 
-// The possible remains of a failed batch on the device count in the bounds of the next batch.
+// After a failed batch on the device, the bounds for the next batch must include what the failed
+// batch may have done.
 func TestBoundsCountWhatFailed(t *testing.T) {
 	s := mapShape[uint64, uint64]("map uint64 uint64", "")
 	for _, fails := range []string{"Change", "Retry"} {

@@ -13,17 +13,17 @@ import (
 	"github.com/weftgo/weft/internal/seal"
 )
 
-// Checker is an engine that checks the invariants of its layout.
+// Checker is an engine that can check the invariants of its layout.
 type Checker interface {
 	Check(ctx context.Context, l *Lease) error
 }
 
-// checkRows bounds the number of keys that Check holds at a time.
+// checkRows is the approximate maximum number of keys that Check holds in memory.
 const checkRows = 1 << 24
 
-// Check reads the whole table and reports the first fault: a pair that a lookup does not find, or
-// finds with another value; a duplicate key in a map or a set; a wrong number of pairs; or a fault
-// that the engine finds. Changes wait until it is done.
+// Check reads the whole table and returns the first fault. Faults are a pair that a lookup misses
+// or finds with another value, a duplicate key in a map or a set, a wrong number of pairs, and a
+// fault that the engine finds. Changes wait until the check is done.
 func (t *Table) Check(ctx context.Context) error {
 	return t.WithWriteLock(ctx, "Check", func(now Counters) (err error) {
 		if c, ok := t.Engine.(Checker); ok {
@@ -31,7 +31,7 @@ func (t *Table) Check(ctx context.Context) error {
 				return err
 			}
 		}
-		at, err := t.holdCurrent(ctx) // a snapshot would wait for the writer lock, which is held
+		at, err := t.holdCurrent(ctx) // not a snapshot, because that would wait for the writer lock
 		if err != nil {
 			return err
 		}
@@ -44,7 +44,8 @@ func (t *Table) Check(ctx context.Context) error {
 	})
 }
 
-// checkPairs looks up all pairs in the first pass, and collects the keys of the pass.
+// checkPairs compares the number of pairs with the counters and checks the keys of one pass for
+// duplicates. In the first pass it also looks up all pairs.
 func (t *Table) checkPairs(ctx context.Context, at *Snapshot, now Counters, pass, passes uint64) error {
 	var keys keySet
 	pairs := uint64(0)
@@ -71,7 +72,7 @@ func (t *Table) checkPairs(ctx context.Context, at *Snapshot, now Counters, pass
 	return keys.checkDuplicates()
 }
 
-// keySet holds the keys of a pass: integers, or bytes.
+// keySet holds the keys of one pass: words for integers of 4 or 8 bytes, bytes for other keys.
 type keySet struct {
 	words []uint64
 	bytes []string
@@ -94,7 +95,6 @@ func (s *keySet) add(p *Page, i int, pass, passes uint64) {
 	}
 }
 
-// checkDuplicates returns the error of a duplicate key.
 func (s *keySet) checkDuplicates() error {
 	slices.Sort(s.words)
 	for i, k := range s.words[min(1, len(s.words)):] {
@@ -111,7 +111,7 @@ func (s *keySet) checkDuplicates() error {
 	return nil
 }
 
-// formatKey formats key i for a message: as a number if it has the width of one.
+// formatKey formats key i for a message, as a number if it has 4 or 8 bytes.
 func (p *Page) formatKey(i int) string {
 	k := p.Keys.Row(i)
 	switch len(k) {
@@ -123,7 +123,8 @@ func (p *Page) formatKey(i int) string {
 	return fmt.Sprintf("%x", k)
 }
 
-// checkPage returns an error unless lookups find all pairs of a page.
+// checkPage looks up the keys of a page. It returns an error if a key is not found or has another
+// value.
 func (t *Table) checkPage(ctx context.Context, p *Page) error {
 	w := t.Widths
 	vals, ok := make([]byte, p.N*w.Val), make([]bool, p.N)

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Check reports each fault of a table that is broken on purpose.
+// Check must report each of several faults of a table.
 func TestCheckReports(t *testing.T) {
 	for want, breaks := range map[string]func(e *toy){
 		"":                                  func(*toy) {},
@@ -34,7 +34,7 @@ func TestCheckReports(t *testing.T) {
 	}
 }
 
-// A page grows to hold its pairs, and an iteration that ends early leaves nothing allocated.
+// A page must grow until it holds its pairs. An iteration that ends early must free its memory.
 func TestPagesGrow(t *testing.T) {
 	m, table := toyMulti[uint64, uint32](t)
 	keys := slices.Repeat([]uint64{1, 2, 3}, 1000)
@@ -72,8 +72,8 @@ func TestPagesGrow(t *testing.T) {
 	}
 }
 
-// Results that take more memory than the limit are refused before they are made; results at the
-// limit are not.
+// Results larger than the limit must be rejected before their memory is allocated. Results of
+// exactly the limit must be accepted.
 func TestResultLimit(t *testing.T) {
 	m, table := toyMulti[uint32, uint64](t)
 	if _, err := m.Put(t.Context(), make([]uint32, 100), make([]uint64, 100)); err != nil {
@@ -93,7 +93,7 @@ func TestResultLimit(t *testing.T) {
 	}
 }
 
-// Rows that many calls append to grow occasionally, not in each call.
+// If many calls append to the same Rows, it must grow only occasionally, not in each call.
 func TestRowsGrow(t *testing.T) {
 	m, _ := toyMulti[uint32, uint64](t)
 	if _, err := m.Put(t.Context(), []uint32{1, 1, 1}, []uint64{5, 6, 7}); err != nil {
@@ -118,7 +118,7 @@ func TestRowsGrow(t *testing.T) {
 	}
 }
 
-// Operations that overflow are reported by row number; the rest has been done.
+// The error must list the rows that overflowed, and all other rows must have been done.
 func TestPartialErrors(t *testing.T) {
 	m, e := toyMap[uint32, uint32](t)
 	e.room = 3
@@ -144,8 +144,8 @@ func TestPartialErrors(t *testing.T) {
 	}
 }
 
-// Mixed batches of several chunks run to their end despite operations that overflow; a structure
-// that fails altogether ends them.
+// Mixed batches of several chunks must run to their end despite operations that overflow. A failure
+// of the structure must end them.
 func TestApplyInChunks(t *testing.T) {
 	m, e := toyMap[uint64, uint64](t)
 	e.room = 10

@@ -7,8 +7,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// CounterOf returns the counter to which a batch on a device adds its count: the first element of
-// the caller's slice, if given. Every On method follows this rule.
+// CounterOf returns the counter to which an On method adds its count. It is the first element of
+// the caller's optional slice, which must lie on dev.
 func CounterOf(dev device.Device, counts []device.Slice[uint64]) (to device.Slice[uint64], err error) {
 	if len(counts) == 0 || counts[0].Len() == 0 {
 		return to, nil

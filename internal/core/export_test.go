@@ -1,4 +1,4 @@
 package core
 
-// Streams returns the number of streams of callers that a lease's generation records.
+// Streams returns the number of callers' streams that the generation of a lease records.
 func (l *Lease) Streams() int { return len(l.gen.streams) }

@@ -9,10 +9,11 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// resolveFirstWins resolves operations that overflowed and have keys that other operations of the
-// batch inserted. met lists them, ascending. The first operation on a key counts as the one that
-// inserted it: its flag is set and, of PutNews, its value is stored. Engines resolve that within a
-// launch, but a later launch may find capacity that an earlier one did not.
+// resolveFirstWins resolves operations that overflowed although other operations of the batch
+// inserted their keys. met lists them, ascending. The first operation on each key then counts as
+// the one that inserted the key. Its flag is set and, in a batch of PutNews, its value is stored.
+// Engines resolve such duplicates within a launch. But a later launch may find capacity for a key
+// after an earlier launch found none.
 func (t *Table) resolveFirstWins(ctx context.Context, b *batch.Batch, met []uint32) error {
 	flags := batch.View[bool](b.Columns[batch.OK].Host)
 	stores := b.Kind == op.PutNew && b.Columns[batch.Vals].Given()
@@ -21,7 +22,7 @@ func (t *Table) resolveFirstWins(ctx context.Context, b *batch.Batch, met []uint
 	}
 	keys := b.Columns[batch.Keys]
 	key := func(i uint32) []byte { return keys.Host[int(i)*keys.Width:][:keys.Width] }
-	first := make(map[string]uint32, len(met)) // first operation on each key
+	first := make(map[string]uint32, len(met)) // index of the first failed operation on each key
 	for _, i := range slices.Backward(met) {
 		first[string(key(i))] = i
 	}
@@ -31,7 +32,7 @@ func (t *Table) resolveFirstWins(ctx context.Context, b *batch.Batch, met []uint
 		switch {
 		case !ok:
 			continue
-		case i < at: // it was inserted, or met an operation that was
+		case i < at: // operation i inserted the key, or was itself a duplicate
 			delete(first, string(key(i)))
 			continue
 		case i == at:
@@ -47,7 +48,8 @@ func (t *Table) resolveFirstWins(ctx context.Context, b *batch.Batch, met []uint
 	values := b.Select(batch.Keys)
 	values.Kind, values.Columns[batch.Vals] = op.Put, b.Columns[batch.Vals]
 	values = values.Gather(winners)
-	values.Flags = t.Policy.MixedFlags() &^ batch.Multi // as in a map: no key has two pairs here
+	// map semantics, because each of these keys has a single pair
+	values.Flags = t.Policy.MixedFlags() &^ batch.Multi
 	remaining, err := Rerun(ctx, t.Engine, values)
 	if err == nil && len(remaining) > 0 {
 		err = fmt.Errorf("%w: %d of %d keys that were there have gone", op.ErrCorrupt, len(remaining), len(winners))

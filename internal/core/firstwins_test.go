@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// tardy is a toy that overflows for the first operations of a batch and has room for later ones, as
-// when concurrent operations of a launch return slabs.
+// tardy is a toy that has no room for the first operations of a batch but room for later ones. That
+// happens when concurrent operations of a launch return slabs.
 type tardy struct {
 	*toy
 	refuses int
@@ -35,8 +35,8 @@ func (e *tardy) Retry(ctx context.Context, _ core.Counters, b *batch.Batch) ([]u
 	return still, true, err
 }
 
-// The first of several operations on a key counts as the insertion, even if it overflowed at first
-// and a later one did not.
+// The first operation on a key must count as the insertion, even if it overflowed at first and a
+// later operation did not.
 func TestFirstWins(t *testing.T) {
 	for name, tt := range map[string]struct {
 		kind    op.Kind

@@ -22,22 +22,21 @@ import (
 
 // ---- the structure --------------------------------------------------------------
 
-// A bag is pairs in units of a pool, in no order: a model of a small table.
+// A bag holds pairs in units of a pool, in no order. It models a small table.
 
 const unitPairs = 8
 
-// family is several tables over one owner of units, with one writer lock.
 type family struct {
 	*core.Group
 	dev   device.Host
 	owner *alloc.Owner
 
 	mu      sync.Mutex
-	bags    int  // generations
-	closing bool // units are freed with the owner
+	bags    int  // number of generations
+	closing bool // units are freed together with the owner
 }
 
-// bag is a generation.
+// bag is one generation of a table.
 type bag struct {
 	family   *family
 	units    []uint32
@@ -53,7 +52,8 @@ func (f *family) bag() *bag {
 
 func (b *bag) Tally() *core.Tally { return &b.counters }
 
-// Free returns the units; in a family that is closed, the last bag returns them for all.
+// Free returns the units to the owner. If the family is closed, the last bag frees the owner with
+// all units.
 func (b *bag) Free() (err error) {
 	f := b.family
 	f.mu.Lock()
@@ -76,12 +76,11 @@ func (f *family) Close() error {
 	return f.Group.Close()
 }
 
-// at returns pair i.
 func (b *bag) at(local *alloc.Local, i int) *pair {
 	return &(*[unitPairs]pair)(local.At(b.units[i/unitPairs]))[i%unitPairs]
 }
 
-// find returns the number of a key's pair, or of the next pair to come.
+// find returns the index of a key's pair, or the index after the last pair if the key is absent.
 func (b *bag) find(local *alloc.Local, key uint64) (i int, found bool) {
 	for i = range int(b.counters.Live) {
 		if b.at(local, i).Key == key {
@@ -91,7 +90,7 @@ func (b *bag) find(local *alloc.Local, key uint64) (i int, found bool) {
 	return int(b.counters.Live), false
 }
 
-// bags is the engine.
+// bags is the engine of a table.
 type bags struct {
 	cpu.Engine
 	family *family
@@ -103,7 +102,7 @@ func (e *bags) Close() error {
 	return nil
 }
 
-// ReadDropped is not called for closed tables.
+// ReadDropped returns an error for a closed table, because the core must not call it then.
 func (e *bags) ReadDropped(context.Context) (int, error) {
 	if e.closed {
 		return 0, errors.New("the engine has been closed")
@@ -125,7 +124,6 @@ func newFamily(t *testing.T, dev device.Host, pool *alloc.Pool, tables int) (*fa
 	return f, all
 }
 
-// copied returns a bag of the same pairs.
 func (b *bag) copied(local *alloc.Local) (*bag, error) {
 	to := b.family.bag()
 	to.units, to.counters = make([]uint32, len(b.units)), b.counters
@@ -140,7 +138,7 @@ func (b *bag) copied(local *alloc.Local) (*bag, error) {
 	return to, nil
 }
 
-// Change works on a copy while an iteration reads the bag.
+// Change works on a copy if an iteration reads the bag.
 func (e *bags) Change(ctx context.Context, _ *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	local := e.family.owner.Local()
 	if e.Leases.Held() {
@@ -163,7 +161,6 @@ func (e *bags) Change(ctx context.Context, _ *device.Stream, b *batch.Batch) (do
 	return b.N, c.Failed, nil
 }
 
-// run runs an operation.
 func (b *bag) run(ctx context.Context, local *alloc.Local, c *cpu.Changes[uint64, uint64], i uint32) (o cpu.Outcome, err error) {
 	key, kind := c.Keys[i], c.Kind(i)
 	at, found := b.find(local, key)
@@ -228,7 +225,6 @@ func (e *bags) Clear(context.Context) error { return e.Leases.Replace(e.family.b
 
 // ---- the tests --------------------------------------------------------------------
 
-// openPool opens a pool of units for bags.
 func openPool(t *testing.T, dev device.Device, o alloc.Options) *alloc.Pool {
 	o.UnitBytes, o.Blocks = unitPairs*int(unsafe.Sizeof(pair{})), 1
 	pool, err := alloc.New(dev, &o)
@@ -237,9 +233,9 @@ func openPool(t *testing.T, dev device.Device, o alloc.Options) *alloc.Pool {
 	return pool
 }
 
-// A thousand tables share a pool and two writer locks; a batch for many of them is one call. The
-// tables of one owner close at once, except for what an iteration holds, and leave the others
-// alone.
+// A thousand tables share a pool and two writer locks. One call changes many of them. Closing one
+// family frees all its memory, except what an iteration holds, and does not affect the other
+// tables.
 func TestFitThousandTables(t *testing.T) {
 	dev := openHost(t)
 	pool := openPool(t, dev, alloc.Options{})
@@ -313,7 +309,7 @@ func TestFitThousandTables(t *testing.T) {
 	}
 }
 
-// values returns the values of a key in some tables, looked up in one call.
+// values looks up a key in several tables, in one call, and returns its values.
 func values(f *family, tables []*core.Table, key uint64) ([]uint64, error) {
 	vals, parts := make([]uint64, len(tables)), make([]core.Part, len(tables))
 	for i, table := range tables {
@@ -323,7 +319,7 @@ func values(f *family, tables []*core.Table, key uint64) ([]uint64, error) {
 	return vals, f.Get(ctx, "Get", parts, make([]int, len(tables)))
 }
 
-// puts returns parts that give a key a value in some tables.
+// puts returns parts that put the same pair into several tables.
 func puts(tables []*core.Table, key, val uint64) (parts []core.Part) {
 	for _, table := range tables {
 		b := &batch.Batch{N: 1, Kind: op.Put, Columns: columns([]uint64{key}, []uint64{val})}
@@ -332,8 +328,8 @@ func puts(tables []*core.Table, key, val uint64) (parts []core.Part) {
 	return parts
 }
 
-// A lookup of several tables sees all of a change or nothing, in whatever order it names them.
-// Iterations return units concurrently with the writer that takes some.
+// A lookup in several tables must see all of a change or nothing, whatever the order of the tables.
+// Meanwhile iterations return units while the writer takes units.
 func TestFitGroupRace(t *testing.T) {
 	dev := openHost(t)
 	f, tables := newFamily(t, dev, openPool(t, dev, alloc.Options{}), 3)
@@ -371,15 +367,15 @@ func TestFitGroupRace(t *testing.T) {
 	must(t, f.Close())
 }
 
-// newKey returns a part that puts a pair if its key is new, and the flag that reports it.
+// newKey returns a part that puts a pair if its key is new, and the flag that it sets.
 func newKey(table *core.Table, key uint64) (core.Part, []bool) {
 	ok, c := []bool{true}, columns([]uint64{key}, []uint64{key})
 	c[batch.OK] = batch.Output(ok)
 	return core.Part{Table: table, Batch: &batch.Batch{N: 1, Kind: op.PutNew, Columns: c}}, ok
 }
 
-// A table that overflows does not stop the batches of the others. Any other error does, and batches
-// that did not run have no effect.
+// A table that overflows must not stop the batches on other tables. Any other error must stop them,
+// and batches that did not run must have no effect.
 func TestFitGroupErrors(t *testing.T) {
 	dev := openHost(t)
 	f, tables := newFamily(t, dev, openPool(t, dev, alloc.Options{MaxSuperBlocks: 2}), 3)
@@ -387,7 +383,7 @@ func TestFitGroupErrors(t *testing.T) {
 	must(t, err)
 	deltas := make([]int, 3)
 
-	devicetest.FailNext(dev, devicetest.OpAlloc) // the pool grows
+	devicetest.FailNext(dev, devicetest.OpAlloc) // the pool cannot grow
 	last, ok := newKey(tables[2], 1)
 	err = f.Change(ctx, "Put", append(puts(tables[:2], 1, 1), last), deltas)
 	if !errors.Is(err, device.ErrMemory) || !slices.Equal(deltas, []int{1, 0, 0}) || ok[0] || tables[2].Len() != 0 {
@@ -395,7 +391,7 @@ func TestFitGroupErrors(t *testing.T) {
 	}
 	devicetest.ClearFailures(dev)
 
-	_, err = f.owner.Allocate(ctx, make([]uint32, alloc.BlockUnits-1)) // one is left
+	_, err = f.owner.Allocate(ctx, make([]uint32, alloc.BlockUnits-1)) // one unit is left
 	must(t, err)
 	err = f.Change(ctx, "Put", []core.Part{puts(tables[1:2], 2, 2)[0], puts(tables[2:], 2, 2)[0], puts(tables[:1], 2, 2)[0]}, deltas)
 	var partial *weft.PartialError
@@ -417,6 +413,6 @@ func TestFitGroupErrors(t *testing.T) {
 	if err := f.Change(ended, "Put", []core.Part{last}, deltas[:1]); !errors.Is(err, context.Canceled) || ok[0] {
 		t.Errorf("Change with a context that has ended: %v", err)
 	}
-	must(t, f.Sync(ctx)) // of those that are open
+	must(t, f.Sync(ctx)) // on the tables that are still open
 	must(t, f.Close())
 }

@@ -26,15 +26,15 @@ import (
 // ---- the structure --------------------------------------------------------------
 
 // A mapped table is a file of words: the number of commits, the number of slots, a log of old
-// slots, and slots. Opening the file undoes the log entries of the present number of commits. A log
-// entry is four words: a checksum, and the place, key and value of a slot.
+// slots, and the slots. Opening the file undoes the log entries that belong to the current number
+// of commits. A log entry has four words: a checksum, and the index, key and value of a slot.
 const (
 	logAt   = 8
 	logOps  = 16
 	slotsAt = logAt + 4*logOps
 )
 
-// file is a generation.
+// file is one generation of a mapped table.
 type file struct {
 	path     string
 	mem      []byte
@@ -50,13 +50,12 @@ func (f *file) Tally() *core.Tally { return &f.counters }
 
 func (f *file) Free() error { return errors.Join(f.unmap(), unix.Munmap(f.mem)) }
 
-// medium orders writes: persisted words come before words written later.
+// medium orders writes: persisted words survive a crash if any later write does.
 type medium interface {
-	persist(f *file, lo, hi int) error  // words
-	publish(f *file, path string) error // replaces the file at the path
+	persist(f *file, lo, hi int) error  // persists words [lo,hi)
+	publish(f *file, path string) error // replaces the file at path
 }
 
-// disk is the real medium.
 type disk struct{}
 
 func (disk) persist(f *file, lo, hi int) error { return unix.Msync(f.mem, unix.MS_SYNC) }
@@ -66,7 +65,8 @@ func (disk) publish(f *file, path string) error {
 	return err
 }
 
-// mapFile maps a file, and creates it with the given number of words if it does not exist.
+// mapFile maps a file. If the file does not exist, mapFile creates it with the given number of
+// words.
 func mapFile(dev device.Device, path string, words int) (*file, error) {
 	h, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -96,7 +96,7 @@ func mapFile(dev device.Device, path string, words int) (*file, error) {
 	return f, nil
 }
 
-// makeFile makes an empty file of slots that is not persisted yet.
+// makeFile makes a file with empty slots that is not yet persisted.
 func makeFile(dev device.Device, path string, slots int) (*file, error) {
 	f, err := mapFile(dev, path, slotsAt+2*slots)
 	if err != nil {
@@ -109,7 +109,7 @@ func makeFile(dev device.Device, path string, slots int) (*file, error) {
 	return f, nil
 }
 
-// find returns the slot of a key, or the empty slot for it.
+// find returns the slot of a key, or the empty slot in which the key would be stored.
 func (f *file) find(key uint64) int {
 	at := int(hash.Reduce64(hash.Uint64(key, 0), uint64(len(f.slots))))
 	for f.slots[at].Key != key && f.slots[at].Key != cpu.Sentinel[uint64](cpu.Empty) {
@@ -120,7 +120,7 @@ func (f *file) find(key uint64) int {
 
 func (f *file) has(at int) bool { return !cpu.IsSentinel(f.slots[at].Key, cpu.Dead) }
 
-// entry returns entry i of the log, and its checksum.
+// entry returns log entry i and its correct checksum.
 func (f *file) entry(i int) (e []uint64, sum uint64) {
 	e = f.words[logAt+4*i:][:4]
 	for _, w := range e[1:] {
@@ -129,16 +129,15 @@ func (f *file) entry(i int) (e []uint64, sum uint64) {
 	return e, sum
 }
 
-// mapped is the engine, and its policy.
+// mapped is the engine and the policy of a mapped table.
 type mapped struct {
 	easy
 	cpu.Engine
 	medium
-	logged int   // entries of the log since the last commit
-	broken error // the error that ended changes
+	logged int   // number of log entries since the last commit
+	broken error // the error after which changes are rejected
 }
 
-// openMapped opens a file, or creates it.
 func openMapped(dev device.Host, path string, m medium) (*core.Table, error) {
 	e := &mapped{Engine: cpu.Engine{Device: dev}, medium: m}
 	f, err := mapFile(dev, path, 0)
@@ -157,7 +156,7 @@ func openMapped(dev device.Host, path string, m medium) (*core.Table, error) {
 	return core.Open(ctx, config("mapped", dev, e, e, e.Leases))
 }
 
-// recover undoes uncommitted changes.
+// recover undoes the changes that were not committed.
 func (e *mapped) recover(f *file) error {
 	copy(f.durable, f.words)
 	for ; e.logged < logOps; e.logged++ {
@@ -185,7 +184,7 @@ func (e *mapped) file() *file { return e.Parts().(*file) }
 
 func (e *mapped) Caps() core.Caps { return core.Caps{DeletesMayOverflow: true} }
 
-// Commit persists the slots, and ends the log by incrementing the number of commits.
+// Commit persists the slots, and then invalidates the log by incrementing the number of commits.
 func (e *mapped) Commit(context.Context) error {
 	f := e.file()
 	if e.logged == 0 || e.broken != nil {
@@ -199,7 +198,8 @@ func (e *mapped) Commit(context.Context) error {
 	return e.broken
 }
 
-// Prepare implements [core.Policy]. It admits as many operations as fit in the log and the file.
+// Prepare implements [core.Policy]. It returns as many operations as fit in the log and in the
+// file.
 func (e *mapped) Prepare(ctx context.Context, now core.Counters, _ *device.Stream, b *batch.Batch) (n int, _ bool, err error) {
 	if e.logged > 0 {
 		err = e.Commit(ctx)
@@ -211,7 +211,7 @@ func (e *mapped) Prepare(ctx context.Context, now core.Counters, _ *device.Strea
 	return n, false, err
 }
 
-// rehash moves the pairs to another file, which replaces this one.
+// rehash moves the pairs to a new file, which replaces the old file.
 func (e *mapped) rehash(from *file, pairs int) error {
 	f, err := makeFile(e.Device, from.path+".new", 2*pairs+4)
 	if err != nil {
@@ -248,7 +248,7 @@ func (e *mapped) Change(_ context.Context, _ *device.Stream, b *batch.Batch) (do
 	return b.N, nil, nil
 }
 
-// run runs an operation after logging what it overwrites.
+// run runs an operation after logging the slot that it overwrites.
 func (e *mapped) run(f *file, c *cpu.Changes[uint64, uint64], i uint32) cpu.Outcome {
 	at := f.find(c.Keys[i])
 	if !f.has(at) && !c.Kind(i).Inserts() {
@@ -299,7 +299,7 @@ func (e *mapped) Export(_ context.Context, l *core.Lease, lo, hi uint32, out *ba
 	return n, nil
 }
 
-// Clear is a rehash to a file without pairs.
+// Clear replaces the file by a file without pairs.
 func (e *mapped) Clear(context.Context) error {
 	from := *e.file()
 	from.slots, from.counters = nil, core.Tally{}
@@ -308,7 +308,8 @@ func (e *mapped) Clear(context.Context) error {
 
 // ---- the tests --------------------------------------------------------------------
 
-// memoryDir returns a folder of a file system in memory, if available: GPUs map only such files.
+// memoryDir returns a folder in a memory file system if one is available, because GPUs map only
+// such files.
 func memoryDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "weft")
 	if err != nil {
@@ -318,18 +319,18 @@ func memoryDir(t *testing.T) string {
 	return dir
 }
 
-// power is a medium with power failures. Before and after each persist it makes the files that a
-// crash may leave, and opens them.
+// power is a medium with power failures. Before and after each persist, it makes the files that a
+// crash may leave and opens them.
 type power struct {
 	t      *testing.T
 	dev    device.Host
-	dir    string // for the remains of crashes
+	dir    string // folder for the files that crashes leave
 	rng    *rand.Rand
 	file   *file   // the file at the path
-	states []model // possible states, in order
-	low    int     // the least state that may be found
+	states []model // possible states after a crash, in order
+	low    int     // index of the first state that is still possible
 	images int
-	deep   bool // also crashes in recovery
+	deep   bool // also crash during recovery
 }
 
 func (p *power) persist(f *file, lo, hi int) error {
@@ -346,8 +347,8 @@ func (p *power) publish(f *file, path string) error {
 	return disk{}.publish(f, path)
 }
 
-// crash opens what may be left of the file: only the persisted words, everything written, or any
-// part of it, down to single words, or every word before some point.
+// crash opens files that a crash may leave: only the persisted words, everything written, any
+// subset of the written words, or all words before some index.
 func (p *power) crash() {
 	f := p.file
 	if f == nil {
@@ -366,7 +367,8 @@ func (p *power) crash() {
 	p.open(cut)
 }
 
-// open returns which of the possible states a file holds, and fails if it holds none.
+// open opens a file and returns the index of the possible state that it holds. It fails the test if
+// the file holds none.
 func (p *power) open(words []uint64) int {
 	p.t.Helper()
 	p.images++
@@ -391,7 +393,7 @@ func (p *power) open(words []uint64) int {
 	return 0
 }
 
-// again is a power failure in recovery: the remains are recovered once more.
+// again simulates a power failure during recovery, after which the file is recovered once more.
 type again struct{ power }
 
 func (a *again) persist(f *file, lo, hi int) error {
@@ -399,13 +401,12 @@ func (a *again) persist(f *file, lo, hi int) error {
 	return a.power.persist(f, lo, hi)
 }
 
-// quick is a disk without syncs.
 type quick struct{ disk }
 
 func (quick) persist(*file, int, int) error { return nil }
 
-// change runs a batch with crashes on its way. Every part of it that fits in the log is present
-// completely or not at all, in order, and all are present when the call has returned.
+// change runs a batch with crashes in between. Each part of the batch that fits in the log must be
+// present completely or not at all, in order. All parts must be present when the call has returned.
 func (p *power) change(table *core.Table, kind op.Kind, keys, vals []uint64) {
 	p.t.Helper()
 	p.states, p.low = p.states[len(p.states)-1:], 0
@@ -431,8 +432,8 @@ func (p *power) change(table *core.Table, kind op.Kind, keys, vals []uint64) {
 	last.equals(p.t, "behind a batch", table)
 }
 
-// A crash at any point, in changes, growth and recovery, leaves what has been committed, or one
-// part of a batch more.
+// After a crash at any point of a change, of growth or of recovery, the table must hold what has
+// been committed, or in addition one more part of a batch.
 func TestFitMappedFile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine")
@@ -460,7 +461,7 @@ func TestFitMappedFile(t *testing.T) {
 		all[i] = uint64(i)
 	}
 	p.change(table, op.Put, all, all)
-	p.change(table, op.Delete, all[5:], nil) // more than fits in the log
+	p.change(table, op.Delete, all[5:], nil) // more operations than fit in the log
 	m := p.states[len(p.states)-1]
 	must(t, table.Close())
 	table, err = openMapped(dev, path, p)
@@ -476,7 +477,7 @@ func TestFitMappedFile(t *testing.T) {
 	t.Log(p.images, "crashes")
 }
 
-// A file that is replaced while an iteration reads it stays mapped until the iteration ends.
+// If a file is replaced while an iteration reads it, it must stay mapped until the iteration ends.
 func TestFitMappedFileIsHeld(t *testing.T) {
 	dev := openHost(t)
 	table, err := openMapped(dev, filepath.Join(memoryDir(t), "table"), disk{})
@@ -501,7 +502,7 @@ func TestFitMappedFileIsHeld(t *testing.T) {
 	must(t, table.Close())
 }
 
-// failing is a medium that fails from some point on.
+// failing is a medium that fails after a number of calls.
 type failing struct {
 	disk
 	left int
@@ -516,7 +517,8 @@ func (f *failing) persist(file *file, lo, hi int) error {
 	return f.disk.persist(file, lo, hi)
 }
 
-// A failed medium ends changes, not lookups, and no call reports a change as durable that is not.
+// A failed medium must end changes, but not lookups. No call may report a change as durable unless
+// it is.
 func TestFitMediumFails(t *testing.T) {
 	for left := 2; left < 12; left++ {
 		dev := openHost(t)

@@ -24,7 +24,7 @@ import (
 // ---- the structure --------------------------------------------------------------
 
 // An ordered list is a directory of leaves with pairs in key order. A version is a copy of the
-// directory; a change copies the leaves that belong to a version.
+// directory. A change copies the leaves that belong to a version before it modifies them.
 
 type pair = cpu.Slot[uint64, uint64]
 
@@ -41,7 +41,7 @@ func (l *leaf) pairs() []pair {
 
 type directory []*leaf
 
-// find returns the leaf of a key, and the position in it.
+// find returns the leaf of a key and the index in the leaf.
 func (d directory) find(key uint64) (at, j int, found bool) {
 	at = max(0, sort.Search(len(d), func(i int) bool { return d[i].pairs()[0].Key > key })-1)
 	if len(d) == 0 {
@@ -52,7 +52,6 @@ func (d directory) find(key uint64) (at, j int, found bool) {
 	return at, j, j < len(pairs) && pairs[j].Key == key
 }
 
-// between calls yield for the pairs from key lo to key hi, in order.
 func (d directory) between(lo, hi uint64, yield func(n uint32, p *pair)) (n uint32) {
 	at, j, _ := d.find(lo)
 	for ; at < len(d); at, j = at+1, 0 {
@@ -78,12 +77,12 @@ func (d directory) free() (err error) {
 	return err
 }
 
-// forest is a generation: the current directory, and versions by number.
+// forest is one generation: the current directory, and the directories of versions by number.
 type forest struct {
 	dev      device.Device
 	counters core.Tally
 
-	mu    sync.Mutex // guards versions against concurrent readers
+	mu    sync.Mutex // guards trees against concurrent readers
 	trees map[uint64]directory
 	clock uint64
 }
@@ -111,7 +110,6 @@ func (f *forest) set(version uint64, d directory) {
 	}
 }
 
-// ordered is the engine.
 type ordered struct{ cpu.Engine }
 
 func newOrdered(dev device.Host) *core.Table {
@@ -144,7 +142,7 @@ func (e *ordered) Unpin(_ context.Context, version uint64) error {
 	return d.free()
 }
 
-// Lookup counts the pairs of ranges if second keys are given, otherwise it looks keys up.
+// Lookup counts the pairs inside ranges if second keys are given. Otherwise it looks keys up.
 func (e *ordered) Lookup(_ context.Context, _ *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
 	d := l.Parts.(*forest).at(b.Version)
 	keys, ends := batch.View[uint64](b.Columns[batch.Keys].Host), batch.View[uint64](b.Columns[batch.Keys2].Host)
@@ -163,7 +161,6 @@ func (e *ordered) Lookup(_ context.Context, _ *device.Stream, l *core.Lease, b *
 	return b.N, hits, nil
 }
 
-// Expand writes the pairs of ranges.
 func (e *ordered) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
 	c := &b.Columns
 	offsets := c[batch.Vals].Offsets
@@ -200,7 +197,6 @@ func (e *ordered) Change(_ context.Context, _ *device.Stream, b *batch.Batch) (d
 	return b.N, c.Failed, nil
 }
 
-// run runs an operation.
 func (f *forest) run(c *cpu.Changes[uint64, uint64], i uint32) cpu.Outcome {
 	d, key, kind := f.at(0), c.Keys[i], c.Kind(i)
 	at, j, found := d.find(key)
@@ -236,7 +232,7 @@ func (f *forest) run(c *cpu.Changes[uint64, uint64], i uint32) cpu.Outcome {
 	return cpu.ApplyPresent(c, i, kind, &d[at].pairs()[j])
 }
 
-// own returns a leaf that belongs to no version, by copying if necessary.
+// own returns a leaf that belongs to no version. It copies the leaf if necessary.
 func (f *forest) own(l *leaf) (*leaf, error) {
 	if l.refs == 1 {
 		return l, nil
@@ -258,7 +254,7 @@ func (f *forest) grow(pairs []pair) (*leaf, error) {
 	return l, nil
 }
 
-// insert makes a slot for a pair, and splits a full leaf.
+// insert makes room for a pair at index j of leaf at, and splits a full leaf.
 func (f *forest) insert(d directory, at, j int) (directory, *pair, error) {
 	const half = leafPairs / 2
 	if len(d) == 0 || d[at].n == leafPairs {
@@ -310,8 +306,8 @@ func (e *ordered) Clear(context.Context) error {
 
 // ---- the tests --------------------------------------------------------------------
 
-// rangesOf returns the pairs of ranges, range by range, in host memory: of a table, or of a
-// snapshot of it.
+// rangesOf returns the pairs inside ranges of a table, or of a snapshot of it, range by range, in
+// host memory.
 func rangesOf(table *core.Table, at *core.Snapshot, lo, hi []uint64) (offsets, keys, vals []uint64, err error) {
 	offsets = make([]uint64, len(lo)+1)
 	b := &batch.Batch{N: len(lo), Columns: batch.Columns{batch.Keys: batch.Input(lo), batch.Keys2: batch.Input(hi)}}
@@ -322,7 +318,7 @@ func rangesOf(table *core.Table, at *core.Snapshot, lo, hi []uint64) (offsets, k
 	return offsets, keys, vals, err
 }
 
-// rangesOnOf returns the same from the device, with memory for the given number of rows.
+// rangesOnOf does the same on the device, with memory for the given number of rows.
 func rangesOnOf(t *testing.T, table *core.Table, at *core.Snapshot, lo, hi []uint64, rows int) (offsets, keys, vals []uint64) {
 	dev := table.Device
 	s, err := dev.NewStream()
@@ -347,7 +343,7 @@ func rangesOnOf(t *testing.T, table *core.Table, at *core.Snapshot, lo, hi []uin
 	return slices.Clone(starts.Host()), slices.Clone(ks.Host()), slices.Clone(vs.Host())
 }
 
-// ranges checks that the ranges of a table or a snapshot match a model.
+// ranges requires ranges of a table or a snapshot to match the model.
 func (m model) ranges(t *testing.T, table *core.Table, at *core.Snapshot, lo, hi []uint64) {
 	t.Helper()
 	var offsets, keys, vals []uint64
@@ -366,7 +362,7 @@ func (m model) ranges(t *testing.T, table *core.Table, at *core.Snapshot, lo, hi
 	if !slices.Equal(o, offsets) || !slices.Equal(k, keys) || !slices.Equal(v, vals) {
 		t.Fatalf("ranges %v to %v: %v %v %v, want %v %v %v", lo, hi, o, k, v, offsets, keys, vals)
 	}
-	rows := max(1, len(keys)-2) // rows beyond the memory are left out
+	rows := max(1, len(keys)-2) // rows that exceed the memory are not written
 	o, k, v = rangesOnOf(t, table, at, lo, hi, rows)
 	have := min(rows, len(keys))
 	if !slices.Equal(o, offsets) || !slices.Equal(k[:have], keys[:have]) || !slices.Equal(v[:have], vals[:have]) {
@@ -374,8 +370,8 @@ func (m model) ranges(t *testing.T, table *core.Table, at *core.Snapshot, lo, hi
 	}
 }
 
-// Ranges of variable size read their version, despite later changes, in host memory and on the
-// device. Memory of a version without users is reused while the table lives.
+// Lookups of ranges must read their version despite later changes, in host memory and on the
+// device. Memory of a version without users must be reused while the table is open.
 func TestFitRangesAtAVersion(t *testing.T) {
 	dev := openHost(t)
 	table := newOrdered(dev)
@@ -432,8 +428,8 @@ func TestFitRangesAtAVersion(t *testing.T) {
 	}
 }
 
-// An iteration reads the table as it was when it began, though its body moves all pairs to other
-// leaves. So does Save.
+// An iteration must read the table as it was at the beginning, even if the loop body moves all
+// pairs to other leaves. The same holds for Save.
 func TestFitIterationAtAVersion(t *testing.T) {
 	dev := openHost(t)
 	defer func(n int) { core.PageBytes = n }(core.PageBytes)
@@ -466,8 +462,8 @@ func TestFitIterationAtAVersion(t *testing.T) {
 	}
 }
 
-// The limit on the result of a range counts its keys. A delete without memory for its copy fails
-// and leaves the pair.
+// The limit for results must include the keys of ranges. A delete that has no memory for its copy
+// must fail and leave the pair.
 func TestFitVersionsWithoutMemory(t *testing.T) {
 	dev := openHost(t)
 	table := newOrdered(dev)
@@ -490,7 +486,7 @@ func TestFitVersionsWithoutMemory(t *testing.T) {
 	must(t, s.Close())
 }
 
-// Many goroutines read and close snapshots while a writer continues.
+// Goroutines read and close snapshots while a writer continues.
 func TestFitVersionsRace(t *testing.T) {
 	dev := openHost(t)
 	table := newOrdered(dev)

@@ -22,10 +22,10 @@ import (
 
 // ---- the structure --------------------------------------------------------------
 
-// A frozen array never changes: each batch makes another one as its own generation, while lookups
+// A frozen array never changes: each batch makes a new array as a new generation, while lookups
 // continue. So a snapshot needs no version.
 type array struct {
-	mem      device.Slice[uint64] // keys in order, then values
+	mem      device.Slice[uint64] // keys in order, then the values
 	counters core.Tally
 }
 
@@ -35,11 +35,10 @@ func (a *array) Free() error        { return a.mem.Free() }
 func (a *array) keys() []uint64 { return a.mem.Host()[:a.mem.Len()/2] }
 func (a *array) vals() []uint64 { return a.mem.Host()[a.mem.Len()/2:] }
 
-// frozen is the engine.
 type frozen struct {
 	cpu.Engine
-	streams bool   // behaves as if its streams lagged the host
-	working func() // called in a change, before it is visible
+	streams bool   // pretend that work on streams is still running
+	working func() // called during a change, before the change is visible
 	unpin   func()
 }
 
@@ -122,7 +121,6 @@ func (e *frozen) Clear(context.Context) error { return e.Leases.Replace(&array{}
 
 // ---- the tests --------------------------------------------------------------------
 
-// getAt looks keys up in a snapshot.
 func getAt(table *core.Table, s *core.Snapshot, keys ...uint64) (vals []uint64, err error) {
 	vals = make([]uint64, len(keys))
 	_, err = table.Get(ctx, "Get", s, &batch.Batch{N: len(keys), Columns: batch.Columns{
@@ -131,8 +129,8 @@ func getAt(table *core.Table, s *core.Snapshot, keys ...uint64) (vals []uint64, 
 	return vals, err
 }
 
-// A snapshot does not change while changes go on, and can be saved and copied. Closing it frees its
-// memory: not earlier, and not later.
+// A snapshot must not change while the table changes, and Save and CopyTo must accept it. Closing
+// the snapshot must free its memory, which must not be freed before.
 func TestFitSnapshotHeld(t *testing.T) {
 	dev := openHost(t)
 	table, _ := newFrozen(dev)
@@ -195,8 +193,8 @@ func TestFitSnapshotHeld(t *testing.T) {
 	arrays("at the end", 0)
 }
 
-// Lookups run concurrently with a change, and see it once it has returned. A snapshot waits for the
-// change. An iteration may close the table that it reads.
+// Lookups must run concurrently with a change, and see the change once it has returned. A snapshot
+// must wait for the change. An iteration may close the table that it reads.
 func TestFitConcurrentReads(t *testing.T) {
 	dev := openHost(t)
 	table, e := newFrozen(dev)
@@ -234,7 +232,7 @@ func TestFitConcurrentReads(t *testing.T) {
 	}
 }
 
-// late is a stream that does its work when it is released.
+// late is a stream on which work ends only when it is released.
 type late struct {
 	device.StreamDriver
 	let chan struct{}
@@ -245,7 +243,7 @@ func (l *late) Sync(ctx context.Context) error {
 	return l.StreamDriver.Sync(ctx)
 }
 
-// A closed snapshot releases its version only after the lookups that callers have submitted on it.
+// A closed snapshot must release its version only after lookups that callers have submitted on it.
 func TestFitSnapshotWaitsForStreams(t *testing.T) {
 	dev := openHost(t)
 	table, e := newFrozen(dev)
@@ -278,7 +276,7 @@ func TestFitSnapshotWaitsForStreams(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	time.Sleep(5 * time.Millisecond) // gives Close time to go wrong
+	time.Sleep(5 * time.Millisecond) // time for Close to release the version too early
 	done.Store(true)
 	close(stream.let)
 	wg.Wait()
@@ -288,8 +286,8 @@ func TestFitSnapshotWaitsForStreams(t *testing.T) {
 	must(t, errors.Join(table.Close(), real.Close(), keys.Free(), vals.Free()))
 }
 
-// Readers, writers, iterations, snapshots and Close run concurrently. Every answer is that of one
-// moment, or ErrClosed, and all memory is freed.
+// Readers, writers, iterations, snapshots and Close run concurrently. Every result must come from
+// one moment or be ErrClosed, and all memory must be freed.
 func TestFitSnapshotRace(t *testing.T) {
 	for range 10 {
 		dev := openHost(t)

@@ -13,13 +13,13 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// The fit tests show that future structures fit the core, with small models of them: a table in a
-// mapped file, an ordered list with versions, many tables over one pool, and arrays that never
-// change. All work on the host, have 64-bit keys and values, and run batches in order.
+// The fit tests show that structures of other kinds fit the core. They implement small models: a
+// table in a mapped file, an ordered list with versions, many tables in one pool, and arrays that
+// never change. All models work on the host, have 64-bit keys and values, and run batches in order.
 
 var ctx = context.Background()
 
-// openHost opens a CPU device that checks that all memory is freed, and not too early.
+// openHost opens a CPU device that checks that all memory is freed, and none too early.
 func openHost(t *testing.T) device.Host {
 	dev, err := devcpu.Open(nil)
 	if err != nil {
@@ -29,7 +29,6 @@ func openHost(t *testing.T) device.Host {
 	return devicetest.Checked(t, dev).(device.Host)
 }
 
-// easy is the policy of structures that allocate memory as they go.
 type easy struct{ core.ResolvingPolicy }
 
 func (easy) Describe() string { return "in a test" }
@@ -41,7 +40,6 @@ func (easy) Prepare(_ context.Context, _ core.Counters, _ *device.Stream, b *bat
 func (easy) Trim(context.Context, core.Counters, int) error { return nil }
 func (easy) Compact(context.Context, core.Counters) error   { return nil }
 
-// config returns the config of a table of 64-bit keys and values.
 func config(name string, dev device.Device, p core.Policy, e core.Engine, l *core.Leases) core.Config {
 	return core.Config{
 		Name: name, Device: dev, Policy: p, Engine: e, Leases: l,
@@ -49,7 +47,6 @@ func config(name string, dev device.Device, p core.Policy, e core.Engine, l *cor
 	}
 }
 
-// model is the expected content of a map.
 type model map[uint64]uint64
 
 func (m model) putPairs(keys, vals []uint64) {
@@ -64,12 +61,11 @@ func (m model) remove(keys []uint64) {
 	}
 }
 
-// columns returns the keys and values of a batch.
 func columns(keys, vals []uint64) batch.Columns {
 	return batch.Columns{batch.Keys: batch.Input(keys), batch.Vals: batch.Input(vals)}
 }
 
-// equals checks that a table is sound and holds what the model holds.
+// equals requires a table to pass its check and to hold exactly the pairs of the model.
 func (m model) equals(t *testing.T, where string, table *core.Table) {
 	t.Helper()
 	if table.Len() != len(m) {

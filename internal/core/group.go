@@ -9,12 +9,12 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Group is several tables that share one writer lock. A change of some of them is one call, with no
-// other writer in between, and one Sync and one error cover all of them. An exclusive section of
-// one table covers all, so that a lookup of several tables sees all of a change or, where changes
-// exclude lookups, none of it. Tables of a group may share a pool. Only the writer takes memory
-// from the pool, but the end of the last lease of a generation returns memory at any time (see
-// [Parts]).
+// Group is a set of tables that share one writer lock. A change of several tables is one call: no
+// other writer runs in between, and one Sync and one error cover all tables. An exclusive section
+// of one table excludes readers from all tables. So a lookup in several tables sees all of a change
+// or, where changes exclude lookups, none of it. Tables of a group may share a memory pool. Only
+// the writer takes memory from the pool, but memory returns to it whenever the last lease of a
+// generation ends (see [Parts]).
 type Group struct {
 	gate   *gate
 	tables []*Table // guarded by the writer lock
@@ -23,10 +23,10 @@ type Group struct {
 // NewGroup returns a group without tables.
 func NewGroup() *Group { return &Group{gate: newGate()} }
 
-// Leases returns the Leases of a table of the group.
+// Leases returns new Leases for a table of the group.
 func (g *Group) Leases(parts Parts) *Leases { return g.gate.leases(parts) }
 
-// Add adds tables that were made with Leases of the group.
+// Add adds tables to the group. Their Leases must come from [Group.Leases].
 func (g *Group) Add(ctx context.Context, tables ...*Table) error {
 	if err := g.gate.lockWriter(ctx); err != nil {
 		return err
@@ -36,7 +36,7 @@ func (g *Group) Add(ctx context.Context, tables ...*Table) error {
 	return nil
 }
 
-// Close closes all tables.
+// Close closes all tables of the group.
 func (g *Group) Close() (err error) {
 	if err := g.gate.lockWriter(context.Background()); err != nil {
 		return err
@@ -49,26 +49,25 @@ func (g *Group) Close() (err error) {
 	return err
 }
 
-// openTables returns the tables that have not been closed.
 func (g *Group) openTables() []*Table {
 	g.tables = slices.DeleteFunc(g.tables, func(t *Table) bool { return t.Leases.open() != nil })
 	return g.tables
 }
 
-// Part is a batch for one of the tables of a group.
+// Part is a batch for one table of a group.
 type Part struct {
 	Table *Table
 	Batch *batch.Batch
 }
 
-// checkParts panics unless the columns of all parts match.
+// checkParts panics unless the columns of each part match its batch.
 func checkParts(method string, parts []Part) {
 	for _, p := range parts {
 		p.Batch.MustMatch(p.Table.Name, method)
 	}
 }
 
-// clearOutputs zeroes the outputs of batches that do not run because of an error.
+// clearOutputs zeroes the outputs of parts that do not run because of err, and returns err.
 func clearOutputs(parts []Part, err error) error {
 	for _, p := range parts {
 		p.Batch.ClearFrom(0)
@@ -76,9 +75,9 @@ func clearOutputs(parts []Part, err error) error {
 	return err
 }
 
-// Change runs batches under one writer lock, in order, until one fails for another reason than
-// op.ErrFull; the outputs of the later ones are zero. deltas, as long as parts, receives the change
-// in the number of pairs of each table.
+// Change runs several batches in order, all under the writer lock. It stops at the first error that
+// is not op.ErrFull, and zeroes the outputs of the remaining batches. deltas, as long as parts,
+// receives the change in the number of pairs for each part.
 func (g *Group) Change(ctx context.Context, method string, parts []Part, deltas []int) (err error) {
 	checkParts(method, parts)
 	clear(deltas)
@@ -100,8 +99,8 @@ func (g *Group) Change(ctx context.Context, method string, parts []Part, deltas 
 	return err
 }
 
-// waitReaders waits for lookups submitted to streams that read the other tables of a change. It
-// returns an error if one of these tables has been closed.
+// waitReaders waits for lookups on streams that read tables of the given parts. It returns an error
+// if one of these tables has been closed.
 func waitReaders(ctx context.Context, parts []Part) error {
 	for _, p := range parts {
 		err := p.Table.Leases.open()
@@ -115,7 +114,7 @@ func waitReaders(ctx context.Context, parts []Part) error {
 	return nil
 }
 
-// changeLocked implements Change under the writer lock.
+// changeLocked implements Change. The caller holds the writer lock.
 func changeLocked(ctx context.Context, method string, parts []Part, deltas []int) (err error) {
 	for i, p := range parts {
 		delta, done, failed, one := p.Table.changeLocked(ctx, p.Batch)
@@ -127,8 +126,9 @@ func changeLocked(ctx context.Context, method string, parts []Part, deltas []int
 	return err
 }
 
-// Get runs lookups in one call, in order, until one fails; the outputs of the later ones are zero.
-// hits, as long as parts, receives the number of keys found in each table.
+// Get runs several lookups in order, in one call. It stops at the first error and zeroes the
+// outputs of the remaining lookups. hits, as long as parts, receives the number of keys found by
+// each lookup.
 func (g *Group) Get(ctx context.Context, method string, parts []Part, hits []int) error {
 	checkParts(method, parts)
 	clear(hits)
@@ -149,7 +149,7 @@ func (g *Group) Get(ctx context.Context, method string, parts []Part, hits []int
 	return errors.Join(err, call.End())
 }
 
-// get runs a lookup within a call on the group.
+// get runs one lookup. The caller already has a lease on a table of the group.
 func (p Part) get(ctx context.Context, method string) (hits int, err error) {
 	t := p.Table
 	lease, err := t.Leases.ReadNested()
@@ -160,7 +160,7 @@ func (p Part) get(ctx context.Context, method string) (hits int, err error) {
 	return hits, t.wrap(method, errors.Join(err, lease.End()))
 }
 
-// Sync waits for all work submitted to any of the tables, and reports the operations of each that
+// Sync waits for all work submitted to the tables. It reports the operations of each table that
 // overflowed.
 func (g *Group) Sync(ctx context.Context) error {
 	if err := g.gate.lockWriter(ctx); err != nil {

@@ -8,20 +8,19 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// Profiled is a device with workers that inherit the profiler labels of their caller.
+// Profiled is a device with worker goroutines that inherit the profiler labels of their caller.
 type Profiled interface {
 	// Labels reports whether the device uses labels.
 	Labels() bool
 }
 
-// usesLabels reports whether a device uses labels.
 func usesLabels(dev device.Device) bool {
 	p, ok := dev.(Profiled)
 	return ok && p.Labels()
 }
 
-// setLabels sets the profiler labels of a batch on the calling goroutine, in addition to those of
-// the context, if the device uses labels. clearLabels removes them.
+// setLabels adds the profiler labels of a batch to the calling goroutine, if the device uses
+// labels. It keeps the labels of ctx. clearLabels removes the added labels.
 func (t *Table) setLabels(ctx context.Context, b *batch.Batch) {
 	if !t.labels {
 		return

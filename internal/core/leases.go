@@ -10,56 +10,56 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Parts is the memory of a structure between two rehashes. An engine reads and writes it.
+// Parts is the memory that a structure uses between two rehashes. An engine reads and writes it.
 type Parts interface {
-	// Free frees the memory, which is no longer in use. The caller is whoever ends the last lease,
-	// which may be a reader concurrent with a writer.
+	// Free frees the memory, which is no longer in use. It runs where the last lease ends, which
+	// may be in a reader while a writer is active.
 	Free() error
 }
 
 // Leases controls access to the memory of a structure.
 //
-// A lease is a reader's right to one generation of memory, which does not change until the lease
-// ends. A call takes a lease for its duration; an iteration or a snapshot holds one for as long as
-// its user likes. Writers take the writer lock. A writer that needs other memory replaces the
-// generation, and the old one is freed when its last lease ends. A writer that works where readers
-// read enters an exclusive section: new calls wait, and the writer waits for the calls in flight.
-// It never waits for leases that are held, since their user may be waiting for this very writer.
+// A lease entitles a reader to one generation of memory, which stays allocated and in place until
+// the lease ends. A call takes a lease for its duration. An iteration or a snapshot holds a lease
+// until its user ends it. Writers take the writer lock. A writer that needs other memory replaces
+// the generation; the old generation is freed when its last lease ends. A writer that changes
+// memory under readers enters an exclusive section: new calls wait, and the writer waits for
+// running calls. It never waits for held leases, since their user may be waiting for this writer.
 //
-// Every wait for the lock ends when its context does.
+// Every wait for a lock ends when its context ends.
 type Leases struct {
 	*gate
-	current *Lease // holds the generation in use
+	current *Lease // lease on the generation in use
 	closed  bool
 }
 
-// gate admits calls to one table, or to all tables of a group. The tables of a group share one
-// writer lock and one exclusive section.
+// gate admits calls to one table, or to all tables of a group. The tables of a group share the
+// writer lock and exclusive sections.
 type gate struct {
-	writer chan struct{} // the writer lock: holds a token while a writer is active
+	writer chan struct{} // the writer lock; full while a writer is active
 
-	mu         sync.Mutex      // also guards the leases
-	calls      int             // in flight, on all generations
-	nExclusive int             // nested exclusive sections; new calls wait while > 0
-	waiting    []chan struct{} // calls waiting for the exclusive section to end
+	mu         sync.Mutex      // also guards leases and generations
+	calls      int             // running calls, on all generations
+	nExclusive int             // nesting depth of exclusive sections; new calls wait while > 0
+	waiting    []chan struct{} // one channel per call that waits for the exclusive section to end
 	idle       chan struct{}   // closed when calls becomes 0; nil if no writer waits
 }
 
 func newGate() *gate { return &gate{writer: make(chan struct{}, 1)} }
 
-// generation is the state of one generation of memory and its users.
+// generation is the state of one generation of memory and of its readers.
 type generation struct {
-	leases  int              // of calls and held, plus one while it is current
-	held    int              // leases that user code holds
-	streams []*device.Stream // of callers, with lookups not waited for yet
-	pruneAt int              // length of streams at which idle ones are removed
+	leases  int              // leases of all kinds, including the one for the current generation
+	held    int              // leases held by user code
+	streams []*device.Stream // callers' streams with lookups that may still be running
+	pruneAt int              // length of streams at which idle streams are removed
 }
 
-// Lease is a right to one generation of memory, at a version of its content if the engine has
-// versions.
+// Lease entitles its owner to use one generation of memory. If the engine has versions, it also
+// selects a version of the content.
 type Lease struct {
 	Parts   Parts
-	Version uint64 // 0 is the current version; see [Versioner]
+	Version uint64 // 0 for the current version; see [Versioner]
 
 	leases *Leases
 	gen    *generation
@@ -70,11 +70,11 @@ type leaseKind uint8
 
 const (
 	callLease leaseKind = iota // ends with the call that took it
-	heldLease                  // by user code
-	keptLease                  // by the writer, or by a call that has another lease
+	heldLease                  // held by user code beyond the call
+	keptLease                  // kept by the writer, or by a call that has another lease
 )
 
-// NewLeases returns the Leases of the first generation of a structure's memory.
+// NewLeases returns Leases with parts as the first generation.
 func NewLeases(parts Parts) *Leases { return newGate().leases(parts) }
 
 func (g *gate) leases(parts Parts) *Leases {
@@ -83,20 +83,20 @@ func (g *gate) leases(parts Parts) *Leases {
 	return l
 }
 
-// newGeneration returns the first lease of a new generation.
+// newGeneration returns a lease on a new generation. It is the generation's only lease.
 func (l *Leases) newGeneration(parts Parts) *Lease {
 	return &Lease{Parts: parts, leases: l, gen: &generation{leases: 1}, kind: keptLease}
 }
 
 // ---- readers ------------------------------------------------------------------
 
-// Read takes a lease for a call: on the generation of another lease, if given, or on the current
+// Read takes a lease for a call, on the generation of from or, if from is nil, on the current
 // generation. [Lease.End] ends it.
 func (l *Leases) Read(ctx context.Context, from *Lease) (*Lease, error) {
 	return l.acquire(ctx, from, callLease)
 }
 
-// Hold takes a lease that user code keeps. It outlives calls and blocks no other call.
+// Hold takes a lease that user code holds beyond the call. A held lease blocks no other call.
 func (l *Leases) Hold(ctx context.Context) (*Lease, error) { return l.acquire(ctx, nil, heldLease) }
 
 func (l *Leases) acquire(ctx context.Context, from *Lease, kind leaseKind) (*Lease, error) {
@@ -126,22 +126,22 @@ func (l *Leases) acquire(ctx context.Context, from *Lease, kind leaseKind) (*Lea
 	return from.clone(kind), nil
 }
 
-// clone returns a lease on the same generation and version. The caller holds the mutex.
+// clone returns another lease on the same generation and version. The caller holds the mutex.
 func (l *Lease) clone(kind leaseKind) *Lease {
 	l.gen.leases++
 	return &Lease{Parts: l.Parts, Version: l.Version, leases: l.leases, gen: l.gen, kind: kind}
 }
 
-// ReadNested takes a lease for a call that already has one on a table of the group.
+// ReadNested takes a lease for a call that already has a lease on a table of the group.
 func (l *Leases) ReadNested() (*Lease, error) {
-	if err := l.open(); err != nil { // a later Close waits for the call
+	if err := l.open(); err != nil { // if Close runs after this check, it waits for the call
 		return nil, err
 	}
 	return l.Keep(), nil
 }
 
-// wait waits until the exclusive section ends. The goroutine that ends it counts the waiting call,
-// so that the next writer cannot overtake it. wait releases the mutex meanwhile.
+// wait waits until the exclusive section ends and releases the mutex meanwhile. EndExclusive counts
+// the waiting call as running, so that the next writer cannot overtake it.
 func (l *gate) wait(ctx context.Context) error {
 	lifted := make(chan struct{})
 	l.waiting = append(l.waiting, lifted)
@@ -159,14 +159,13 @@ func (l *gate) wait(ctx context.Context) error {
 	if i := slices.Index(l.waiting, lifted); i >= 0 {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
 	} else {
-		l.endCall() // the section ended at the same moment
+		l.endCall() // the section ended at the same time
 	}
 	return err
 }
 
-// AddStream records that work submitted to a stream of the caller reads the generation. The writer
-// that moves or frees the generation waits for the stream first. The record costs the device
-// nothing.
+// AddStream records that work submitted to s reads the generation. A writer that moves or frees the
+// generation waits for s first. The record costs no work on the device.
 func (l *Lease) AddStream(s *device.Stream) {
 	l.leases.mu.Lock()
 	defer l.leases.mu.Unlock()
@@ -180,19 +179,19 @@ func (l *Lease) AddStream(s *device.Stream) {
 	}
 }
 
-// minPruneAt is the number of streams at which those with no pending work are removed. The next
-// removal is at twice the number that remain, so a lookup checks two streams on average.
+// minPruneAt is the length of the stream list at which idle streams are first removed. The next
+// removal happens when the list has doubled, so a lookup checks two streams on average.
 const minPruneAt = 64
 
-// EndedContext is a context that has ended: a wait with it only polls.
+// EndedContext is a context that has already ended. A wait with it only polls.
 var EndedContext = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// waitFor waits for the work given to a stream so far, and not for later work. A closed stream has
-// already waited; on a lost device no work is pending.
+// waitFor waits for the work submitted to a stream so far. It returns nil for a closed stream,
+// which has already waited, and for a lost device, which has no pending work.
 func waitFor(ctx context.Context, s *device.Stream) error {
 	if err := s.Sync(ctx); !errors.Is(err, op.ErrClosed) && !errors.Is(err, device.ErrLost) {
 		return err
@@ -200,8 +199,8 @@ func waitFor(ctx context.Context, s *device.Stream) error {
 	return nil
 }
 
-// End ends the lease. It frees the generation if that has been replaced and this was its last
-// lease.
+// End ends the lease. If the generation has been replaced and this was its last lease, End frees
+// the generation.
 func (l *Lease) End() error {
 	l.leases.mu.Lock()
 	switch l.kind {
@@ -220,7 +219,7 @@ func (l *Lease) End() error {
 	return errors.Join(err, l.Parts.Free())
 }
 
-// endCall counts a call that is over.
+// endCall ends the count of one running call. The caller holds the mutex.
 func (l *gate) endCall() {
 	if l.calls--; l.calls == 0 && l.idle != nil {
 		close(l.idle)
@@ -228,8 +227,8 @@ func (l *gate) endCall() {
 	}
 }
 
-// Wait waits for lookups that callers have submitted to streams under leases of the same
-// generation. The caller holds the writer lock, or the last lease has ended.
+// Wait waits for lookups that callers submitted to streams under leases on the same generation. The
+// caller must hold the writer lock or have ended the last lease.
 func (l *Lease) Wait(ctx context.Context) error {
 	g, mu := l.gen, &l.leases.mu
 	mu.Lock()
@@ -261,7 +260,6 @@ func (l *Leases) LockWriter(ctx context.Context) error {
 	return err
 }
 
-// lockWriter takes the writer lock.
 func (l *gate) lockWriter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -274,7 +272,7 @@ func (l *gate) lockWriter(ctx context.Context) error {
 	}
 }
 
-// open returns ErrClosed if the structure has been closed.
+// open returns op.ErrClosed if the structure has been closed.
 func (l *Leases) open() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -287,9 +285,9 @@ func (l *Leases) open() error {
 // UnlockWriter releases the writer lock.
 func (l *gate) UnlockWriter() { <-l.writer }
 
-// BeginExclusive begins an exclusive section. It blocks new calls, and waits for those in flight
-// and for lookups that callers have submitted to streams. EndExclusive ends the section. After an
-// error the section has already ended. Only writers call BeginExclusive, and they may nest it.
+// BeginExclusive begins an exclusive section, which EndExclusive ends. It blocks new calls, and
+// waits for running calls and for lookups that callers have submitted to streams. After an error no
+// section has begun. Only writers call BeginExclusive; sections may be nested.
 func (l *Leases) BeginExclusive(ctx context.Context) error {
 	l.mu.Lock()
 	l.nExclusive++
@@ -316,7 +314,7 @@ func (l *Leases) BeginExclusive(ctx context.Context) error {
 	return err
 }
 
-// EndExclusive ends the exclusive section of BeginExclusive.
+// EndExclusive ends the innermost exclusive section.
 func (l *gate) EndExclusive() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -331,39 +329,39 @@ func (l *gate) EndExclusive() {
 	l.waiting = nil
 }
 
-// InExclusive reports whether new calls are blocked. Only writers call it.
+// InExclusive reports whether an exclusive section blocks new calls. Only writers call it.
 func (l *gate) InExclusive() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.nExclusive > 0
 }
 
-// Current returns the generation in use. Only the holder of the writer lock calls it, and only that
-// holder replaces the generation. The result is valid until the lock is released.
+// Current returns a lease on the generation in use. Only the holder of the writer lock calls it or
+// replaces the generation. The result is valid until the writer lock is released.
 func (l *Leases) Current() *Lease { return l.current }
 
-// Held reports whether user code holds a lease on the current generation, so that pairs must stay
-// in their pages. Only writers call it.
+// Held reports whether user code holds a lease on the current generation. If so, writers must not
+// move pairs to other pages. Only writers call it.
 func (l *Leases) Held() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.current.gen.held > 0
 }
 
-// Replace makes other memory the current generation. The old one is freed when its last lease ends.
-// Only writers call it.
+// Replace makes parts the current generation. The old generation is freed when its last lease ends.
+// Only writers call Replace.
 func (l *Leases) Replace(parts Parts) error { return l.Revert(l.newGeneration(parts)) }
 
-// Keep keeps the current generation for the writer itself, so that Revert can return to it. A kept
-// generation does not count as held by user code.
+// Keep returns a lease with which the writer can later Revert to the current generation. The lease
+// does not count as held by user code.
 func (l *Leases) Keep() *Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.current.clone(keptLease)
 }
 
-// memoryBytes returns the size of the current generation if its parts report it. It returns 0 for a
-// closed structure.
+// memoryBytes returns the size of the current generation. It returns 0 if the parts do not report
+// their size or the structure is closed.
 func (l *Leases) memoryBytes() int {
 	l.mu.Lock()
 	if l.closed {
@@ -376,11 +374,12 @@ func (l *Leases) memoryBytes() int {
 	if m, ok := kept.Parts.(interface{ MemoryBytes() int }); ok {
 		bytes = m.MemoryBytes()
 	}
-	kept.End() // may free a generation replaced meanwhile; its error is dropped
+	kept.End() // may free a replaced generation; the error is ignored
 	return bytes
 }
 
-// Revert makes a kept generation the current one again, and ends the kept lease.
+// Revert makes the generation of a kept lease current again. The kept lease must not be used
+// afterward.
 func (l *Leases) Revert(kept *Lease) error {
 	l.mu.Lock()
 	old := l.current
@@ -389,8 +388,8 @@ func (l *Leases) Revert(kept *Lease) error {
 	return old.End()
 }
 
-// Close closes the structure. Later calls, and those that wait, get ErrClosed; Close waits for
-// those in flight. first is false if the structure was closed before.
+// Close closes the structure and waits for running calls. Later calls and calls that wait return
+// ErrClosed. first is false if the structure was already closed.
 func (l *Leases) Close() (first bool, err error) {
 	l.writer <- struct{}{}
 	defer l.UnlockWriter()

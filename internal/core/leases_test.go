@@ -15,12 +15,11 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// parts is memory that counts how often it has been freed.
 type parts struct{ freed atomic.Int32 }
 
 func (p *parts) Free() error { p.freed.Add(1); return nil }
 
-// want fails unless memory has been freed the given number of times.
+// want requires the memory to have been freed the given number of times.
 func (p *parts) want(t *testing.T, freed int32) {
 	t.Helper()
 	if n := p.freed.Load(); n != freed {
@@ -35,7 +34,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// read takes a lease of a call.
 func read(t *testing.T, l *core.Leases) *core.Lease {
 	t.Helper()
 	lease, err := l.Read(t.Context(), nil)
@@ -43,8 +41,7 @@ func read(t *testing.T, l *core.Leases) *core.Lease {
 	return lease
 }
 
-// idle checks that leases have no users left: a writer gets the lock at once and waits for no
-// reader.
+// idle requires that no lease is left: a writer must get the lock at once and wait for no reader.
 func idle(t *testing.T, l *core.Leases) {
 	t.Helper()
 	soon, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -56,8 +53,8 @@ func idle(t *testing.T, l *core.Leases) {
 	must(t, read(t, l).End())
 }
 
-// Writers get the lock in order of arrival. A writer leaves the queue when its context ends, and
-// then blocks no other.
+// Writers must get the lock in order of arrival. If the context of a waiting writer ends, it must
+// leave the queue and block no other writer.
 func TestWritersTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.NewLeases(&parts{})
@@ -85,7 +82,7 @@ func TestWritersTakeTurns(t *testing.T) {
 				order = append(order, i)
 				l.UnlockWriter()
 			}()
-			synctest.Wait() // it waits
+			synctest.Wait() // the goroutine is waiting
 		}
 		cancel()
 		synctest.Wait()
@@ -101,7 +98,7 @@ func TestWritersTakeTurns(t *testing.T) {
 	})
 }
 
-// A call with an ended context gets nothing, even if it need not wait.
+// A call with an ended context must return an error, even if it need not wait.
 func TestEndedContextGetsNothing(t *testing.T) {
 	l := core.NewLeases(&parts{})
 	ended, cancel := context.WithCancel(t.Context())
@@ -122,8 +119,8 @@ func TestEndedContextGetsNothing(t *testing.T) {
 	idle(t, l)
 }
 
-// Readers run concurrently with a writer outside an exclusive section, and with writers that wait
-// for the lock.
+// Outside exclusive sections, readers must not wait for the writer, nor for writers that wait for
+// the lock.
 func TestReadersDontWaitForWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.NewLeases(&parts{})
@@ -142,8 +139,8 @@ func TestReadersDontWaitForWriters(t *testing.T) {
 	})
 }
 
-// BeginExclusive waits for calls in flight, on the current generation and on old ones, but not for
-// held leases. Calls that come meanwhile wait, give up, or continue when the section ends.
+// BeginExclusive must wait for running calls, on the current and on old generations, but not for
+// held leases. Calls that arrive meanwhile must wait until the section ends or their context ends.
 func TestExclude(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.NewLeases(&parts{})
@@ -205,7 +202,7 @@ func TestExclude(t *testing.T) {
 	})
 }
 
-// A writer may nest exclusive sections; readers enter after the outer one.
+// If a writer nests exclusive sections, readers must wait for the end of the outer section.
 func TestNestedExclusive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.NewLeases(&parts{})
@@ -239,7 +236,7 @@ func TestNestedExclusive(t *testing.T) {
 	})
 }
 
-// A BeginExclusive that gives up admits all calls again.
+// If BeginExclusive returns an error, all calls must be admitted again.
 func TestExcludeGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.NewLeases(&parts{})
@@ -249,7 +246,7 @@ func TestExcludeGivesUp(t *testing.T) {
 		defer cancel()
 		came := false
 		go func() {
-			time.Sleep(time.Millisecond) // waits for the section to end
+			time.Sleep(time.Millisecond) // the call waits for the section to end
 			lease, err := l.Read(t.Context(), nil)
 			must(t, err)
 			came = true
@@ -268,7 +265,7 @@ func TestExcludeGivesUp(t *testing.T) {
 	})
 }
 
-// A generation is freed with its last lease, and not before it is replaced.
+// A generation must be freed with its last lease, and not before it is replaced.
 func TestGenerationsAreFreed(t *testing.T) {
 	first, second := &parts{}, &parts{}
 	l := core.NewLeases(first)
@@ -304,7 +301,7 @@ func TestGenerationsAreFreed(t *testing.T) {
 		t.Error("the first Close says that it is not")
 	}
 	must(t, l.Free())
-	second.want(t, 0) // user code holds it
+	second.want(t, 0) // user code still holds it
 	if _, err := l.Read(t.Context(), held); !errors.Is(err, op.ErrClosed) {
 		t.Errorf("a call within an iteration after Close: %v", err)
 	}
@@ -313,7 +310,7 @@ func TestGenerationsAreFreed(t *testing.T) {
 	first.want(t, 1)
 }
 
-// Close waits for calls in flight; calls that wait meanwhile get ErrClosed.
+// Close must wait for running calls. Calls that wait meanwhile must return ErrClosed.
 func TestCloseWakesWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.NewLeases(&parts{})
@@ -336,7 +333,7 @@ func TestCloseWakesWaiters(t *testing.T) {
 				if i%2 == 0 {
 					err = l.LockWriter(t.Context())
 				} else {
-					time.Sleep(time.Second) // waits for the section of Close to end
+					time.Sleep(time.Second) // the call waits for the section of Close to end
 					_, err = l.Read(t.Context(), nil)
 				}
 				if errors.Is(err, op.ErrClosed) {
@@ -362,7 +359,7 @@ func TestCloseWakesWaiters(t *testing.T) {
 	})
 }
 
-// However waits end, each call is counted exactly once.
+// Whatever ends their waits, calls must be counted exactly once.
 func TestEveryWaitLeavesTheCountsRight(t *testing.T) {
 	l := core.NewLeases(&parts{})
 	var wg sync.WaitGroup
@@ -411,8 +408,8 @@ func TestEveryWaitLeavesTheCountsRight(t *testing.T) {
 	last.want(t, 1)
 }
 
-// A call that gives up in the moment in which the section ends, and has been counted by then, is
-// not counted any more.
+// If a context ends at the same moment as the exclusive section, the call may already be counted as
+// running. The count must then be undone.
 func TestGivesUpAsTheBarIsLifted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.NewLeases(&parts{})
@@ -425,18 +422,18 @@ func TestGivesUpAsTheBarIsLifted(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		cancel()         // it leaves its wait …
-		l.EndExclusive() // … and is admitted before it has the mutex
+		cancel()         // the call stops waiting …
+		l.EndExclusive() // … and is admitted before it locks the mutex
 		synctest.Wait()
 		l.UnlockWriter()
 		idle(t, l)
 	})
 }
 
-// fakeStream has pending work, or none, or has been closed.
+// fakeStream is a stream with pending work, without work, or closed.
 type fakeStream struct {
 	device.StreamDriver
-	state error // of pending work; nil: none
+	state error // error of Sync; nil if no work is pending
 	syncs int
 }
 
@@ -450,8 +447,8 @@ func (s *fakeStream) Sync(ctx context.Context) error {
 	return s.state
 }
 
-// A service with one stream per request keeps no record of finished streams. A stream with pending
-// work is waited for.
+// A generation must not keep finished streams, since a service may use one stream per request. It
+// must wait for streams with pending work.
 func TestStreamsAreForgotten(t *testing.T) {
 	l := core.NewLeases(&parts{})
 	lease := read(t, l)
@@ -476,7 +473,7 @@ func TestStreamsAreForgotten(t *testing.T) {
 	idle(t, l)
 }
 
-// After a wait that gave up, the next wait continues at the same stream.
+// After a wait has returned an error, the next wait must continue with the same stream.
 func TestWaitForStreamsGivesUp(t *testing.T) {
 	l := core.NewLeases(&parts{})
 	lease := read(t, l)
@@ -496,8 +493,8 @@ func TestWaitForStreamsGivesUp(t *testing.T) {
 	must(t, lease.End())
 }
 
-// Closing a table of a group after failed work leaves the gate consistent: a writer of another
-// table still excludes readers.
+// After a table of a group is closed following failed work, a writer of another table must still
+// exclude readers.
 func TestCloseOfAGroupLeavesTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := core.NewGroup()

@@ -8,31 +8,31 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// LineBytes is the maximum that a GPU fetches for one address, and the size of two cache lines of a
-// CPU that are fetched in pairs.
+// LineBytes is the size of a line in bytes. It is the most that a GPU fetches for one address, and
+// the size of two cache lines that a CPU fetches together.
 const LineBytes = 128
 
-// extraLines is the number of lines after the table.
+// extraLines is the number of lines after the lines of the table.
 const extraLines = 2
 
-// Lines is the memory of a hash structure between two rehashes, the same on every device. A line
-// has slots; a line of all ones is empty.
+// Lines is the memory that a hash structure uses between two rehashes. Its layout is the same on
+// every device. A line consists of slots; if all its bits are ones, it is empty.
 //
 //	line 0 … line n-1    the table
 //	line n               keys that look like sentinels, as their complement
 //	line n+1             a [Tally]
 //
-// A structure's generation embeds it.
+// The generation of a structure embeds Lines.
 type Lines struct {
 	Device device.Device
 	Buf    device.Buffer
-	Order  WeylOrder // reading order, without the extra line
+	Order  WeylOrder // order in which the table's lines are read
 }
 
-// LinesBytes returns the size of n lines and the extra lines.
+// LinesBytes returns the size in bytes of n table lines plus the extra lines.
 func LinesBytes(n uint32) int { return (int(n) + extraLines) * LineBytes }
 
-// NewLines allocates memory for n lines with undefined content.
+// NewLines allocates n table lines and the extra lines, with undefined content.
 func NewLines(dev device.Device, n uint32) (Lines, error) {
 	buf, err := dev.Alloc(LinesBytes(n))
 	if err != nil {
@@ -44,31 +44,31 @@ func NewLines(dev device.Device, n uint32) (Lines, error) {
 // Free implements [Parts].
 func (l *Lines) Free() error { return l.Device.Free(l.Buf) }
 
-// Memory returns l, for generations that embed it.
+// Memory returns l. Generations that embed Lines inherit it.
 func (l *Lines) Memory() *Lines { return l }
 
-// Units returns the number of lines that have slots: those of the table, and the extra one.
+// Units returns the number of lines with slots: the table lines and one extra line.
 func (l *Lines) Units() uint32 { return uint32(l.Buf.Size/LineBytes - 1) }
 
-// Bytes returns the size of the lines that have slots.
+// Bytes returns the size in bytes of the lines with slots.
 func (l *Lines) Bytes() int { return l.Buf.Size - LineBytes }
 
-// MemoryBytes returns the size of all lines.
+// MemoryBytes returns the size in bytes of all lines.
 func (l *Lines) MemoryBytes() int { return l.Buf.Size }
 
-// TallyPtr returns the address of the tally on the device.
+// TallyPtr returns the device address of the tally.
 func (l *Lines) TallyPtr() device.Ptr { return l.Buf.Ptr + device.Ptr(l.Bytes()) }
 
-// Tally returns the tally of lines in host memory.
+// Tally returns the tally. The lines must lie in host memory.
 func (l *Lines) Tally() *Tally { return (*Tally)(unsafe.Pointer(&l.Buf.Host[l.Bytes()])) }
 
-// Tally holds the counters of a structure, in its memory (twin: weft::Counters in
-// kernels/include/weft/change.cuh).
+// Tally holds the counters of a structure inside the structure's memory. Twin: weft::Counters in
+// kernels/include/weft/change.cuh.
 type Tally struct {
 	_    structs.HostLayout
 	Live uint64 // pairs
 	Used uint64 // slots that are not empty
 }
 
-// MaxUsed returns the number of slots that may be used up to a load factor.
+// MaxUsed returns the maximum number of used slots for a load factor.
 func MaxUsed(slots int, load float64) int { return int(float64(slots) * load) }

@@ -9,9 +9,9 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Make is the constructor of a structure with valid options; err reports invalid ones. build makes
-// the policy and the engine, for this table and for those that CopyTo makes with the same options.
-// Errors name the kind of the table.
+// Make makes the table of a structure, or returns err if the caller found the options invalid.
+// build sets the policy and the engine in c. CopyTo calls build again for copies with the same
+// options. Errors name the package and the kind of table.
 func Make(c Config, err error, build func(c *Config) error) (*Table, error) {
 	if err == nil && c.Device == nil {
 		err = Invalid("no device")
@@ -30,12 +30,13 @@ func Make(c Config, err error, build func(c *Config) error) (*Table, error) {
 	return New(c), nil
 }
 
-// Invalid returns the error of invalid options.
+// Invalid returns an error for invalid options.
 func Invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", op.ErrOptions, fmt.Sprintf(format, args...))
 }
 
-// Defaults checks the options that all structures have, and fills in their defaults.
+// Defaults checks the options that all structures share, and replaces zero values by their
+// defaults.
 func Defaults(capacity int, fixed bool, seed *uint64, logger **slog.Logger) error {
 	switch {
 	case capacity < 0:

@@ -12,11 +12,11 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// EstimateInserts returns the number of pairs that a batch is likely to add: at most its insertions
-// without duplicates, or an estimate if it repeats keys. The batch is the first part of all
-// operations; expect is the number of pairs that all are likely to add. Changes of present keys add
-// none, because a lookup costs less than growing without need. seed is the table's secret seed, so
-// adversarial keys cannot exploit it.
+// EstimateInserts estimates how many pairs a batch is likely to add. need is at most its number of
+// insertions. If keys repeat in host memory, need estimates the number of distinct keys. b is the
+// first part of a series of all operations, to which expect extrapolates need. Present keys count
+// as adding nothing, because looking them up costs less than growing without need. seed is the
+// table's secret seed, so that adversarial keys cannot exploit the estimate.
 func EstimateInserts(ctx context.Context, e Engine, now Counters, s *device.Stream, b *batch.Batch, all int, seed uint64) (need, expect int, err error) {
 	need, err = b.CountInserts(ctx, s)
 	if err != nil || need == 0 {
@@ -42,9 +42,8 @@ func EstimateInserts(ctx context.Context, e Engine, now Counters, s *device.Stre
 const sampleRows = 1 << 10
 
 // HasOnlyUpdates reports whether a long batch in host memory seems to contain no new keys, so that
-// a lookup of all keys can be skipped. It looks up a sample of rows. The choice of rows depends
-// only on the table's seed and history, not on anything under the control of whoever chooses the
-// keys.
+// a lookup of all keys can be skipped. It looks up a sample of rows. Only the table's seed and
+// history determine the rows, so that whoever chooses the keys cannot control the sample.
 func HasOnlyUpdates(ctx context.Context, e Engine, now Counters, b *batch.Batch, seed uint64) (bool, error) {
 	if b.N < 16*sampleRows || b.Columns[batch.Kinds].Given() {
 		return false, nil
@@ -57,10 +56,10 @@ func HasOnlyUpdates(ctx context.Context, e Engine, now Counters, b *batch.Batch,
 	return present == sampleRows, err
 }
 
-// extrapolateDistinct returns the expected number of different items among n·times draws, if n
-// draws show k different ones and all items are equally likely.
+// extrapolateDistinct returns the expected number of distinct items among n·times draws. n draws
+// have shown k distinct items; all items are assumed to be equally likely.
 func extrapolateDistinct(k, n int, times float64) int {
-	// Among g items, n draws show g·(1-exp(-n/g)) different ones.
+	// Of g items, n draws show an expected g·(1-exp(-n/g)).
 	distinctAmong := func(g, n float64) float64 { return -g * math.Expm1(-n/g) }
 	lo, hi := float64(k), float64(k)*1e6
 	if distinctAmong(hi, float64(n)) <= float64(k) {
@@ -76,14 +75,15 @@ func extrapolateDistinct(k, n int, times float64) int {
 	return int(math.Ceil(distinctAmong(hi, float64(n)*times)))
 }
 
-// estimateDistinct estimates the number of different keys in a column. It counts the bits that they
-// set by their hashes (linear counting, Whang et al. 1990), with an error of about 1%.
+// estimateDistinct estimates the number of distinct keys in a column with an error of about 1%. It
+// sets one bit per key at the key's hash and counts the set bits (linear counting, Whang et al.
+// 1990).
 func estimateDistinct(keys batch.Column, seed uint64) int {
 	n := keys.Rows()
 	if n == 0 {
 		return 0
 	}
-	size := uint64(1) << max(bits.Len(uint(8*n)), 10) // bits; at most an eighth are set
+	size := uint64(1) << max(bits.Len(uint(8*n)), 10) // number of bits; at most an eighth are set
 	var ones int
 	switch {
 	case keys.Data != nil:
@@ -95,12 +95,12 @@ func estimateDistinct(keys batch.Column, seed uint64) int {
 	default:
 		ones = countSetBits(hashKeys(keys), size, seed^countSeed)
 	}
-	// Round up, as if a few more keys shared bits: too many slots are better than too few.
+	// Assume that a few more keys share bits: too many slots are better than too few.
 	estimate := -float64(size) * math.Log1p(-float64(ones)/float64(size))
 	return min(n, int(estimate+3*math.Sqrt(estimate))+1)
 }
 
-// hashKeys returns words that distinguish keys of other widths.
+// hashKeys returns a 64-bit hash of each key. It supports keys of any width.
 func hashKeys(keys batch.Column) []uint64 {
 	all := make([]uint64, keys.Rows())
 	for i := range all {
@@ -111,7 +111,7 @@ func hashKeys(keys batch.Column) []uint64 {
 	return all
 }
 
-// countSetBits returns how many of size bits the keys set.
+// countSetBits hashes each key to one of size bits and returns how many bits are set.
 func countSetBits[K uint32 | uint64](keys []K, size, seed uint64) (n int) {
 	set := make([]uint64, size/64)
 	for _, k := range keys {
@@ -124,5 +124,5 @@ func countSetBits[K uint32 | uint64](keys []K, size, seed uint64) (n int) {
 	return n
 }
 
-// countSeed is combined with the seed of a table to derive another seed.
+// countSeed is combined with the table's seed to get a seed for estimates.
 const countSeed = 0x3c79ac492ba7b653

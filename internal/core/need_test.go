@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// The estimate of different keys of a column is within 1% and not too low; with few keys it is
-// exact or nearly so.
+// The estimate of distinct keys in a column must be within 1% and not too low. For few keys it must
+// be almost exact.
 func TestDistinct(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine")
@@ -38,7 +38,7 @@ func TestDistinct(t *testing.T) {
 	}
 }
 
-// The keys of a part of a batch predict the number in the whole.
+// The keys in a part of a batch must predict the number of keys in the whole batch.
 func TestLikely(t *testing.T) {
 	for _, c := range []struct {
 		k, n          int

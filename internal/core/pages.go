@@ -7,26 +7,27 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// PageBytes is the approximate amount of table memory that a page covers; for byte strings, the
-// approximate number of their bytes. Tests make pages smaller.
+// PageBytes is the approximate size in bytes of the table memory that a page covers. For byte
+// strings it is the approximate size of the strings. Tests reduce it.
 var PageBytes = 4 << 20
 
-// Page holds some pairs of a table in columns, valid until the next page is read.
+// Page holds part of the pairs of a table in columns. It is valid until the next page is read.
 type Page struct {
 	N          int
 	Keys, Vals batch.Column
 }
 
-// Pages calls yield with the pairs of a table, or of a snapshot of it, a page at a time, until
-// yield returns false. An iteration reads one generation of the table from its beginning to its
-// end. So every pair that does not change meanwhile is in exactly one page. A table with versions
-// is read as it was at the beginning. Nothing is locked while yield runs: it may use the table in
-// any way, and close it.
+// Pages calls yield with the pairs of a table, or of a snapshot of it, page by page, until yield
+// returns false. It reads one generation from the beginning to the end of the iteration. So every
+// pair that does not change meanwhile is in exactly one page. If the table has versions, Pages
+// reads it as it was at the beginning. No lock is held while yield runs, so yield may use or even
+// close the table.
 func (t *Table) Pages(ctx context.Context, method string, at *Snapshot, yield func(*Page) bool) error {
 	return t.wrap(method, t.pages(ctx, at, yield))
 }
 
-// PagesBackward is Pages from the last page to the first. The pairs within a page keep their order.
+// PagesBackward calls yield with the same pages, from the last to the first. The pairs within a
+// page keep their order.
 func (t *Table) PagesBackward(ctx context.Context, method string, at *Snapshot, yield func(*Page) bool) error {
 	return t.wrap(method, t.pagesFrom(ctx, at, true, yield))
 }
@@ -66,8 +67,8 @@ func (t *Table) pagesFrom(ctx context.Context, at *Snapshot, backward bool, yiel
 	return nil
 }
 
-// extent returns the extent of a table and the bytes of a slot. It reads them under a lease, like
-// any call, because an engine may have to block changes meanwhile.
+// extent returns the result of Engine.Extent and the size of a slot in bytes. It takes a lease like
+// any call, because an engine may have to exclude changes meanwhile.
 func (t *Table) extent(ctx context.Context, at *Snapshot) (units uint32, rows, slot int, err error) {
 	lease, err := t.acquireLease(ctx, at, &batch.Batch{})
 	if err != nil {
@@ -86,7 +87,7 @@ type pager struct {
 	t                *Table
 	at               *Snapshot
 	keys, vals       batch.Column
-	keyData, valData []byte // of byte strings
+	keyData, valData []byte // data of byte strings
 	rows             int
 	page             Page
 }
@@ -105,7 +106,7 @@ func (p *pager) grow(rows int) {
 	}
 }
 
-// read reads the pairs of units [lo,hi), and grows the columns until they fit.
+// read reads the pairs of units [lo,hi). It grows the columns if the pairs do not fit.
 func (p *pager) read(ctx context.Context, lo, hi uint32) error {
 	for {
 		out, n, err := p.export(ctx, lo, hi)

@@ -2,13 +2,13 @@ package core
 
 import "slices"
 
-// Span is the pairs [From,To) of an ordered table.
+// Span is the pairs with indexes [From,To) in an ordered table.
 type Span struct{ From, To int }
 
-// AssignRanges assigns each pair to the first span that contains it, for an engine that deletes
-// ranges. It returns the union as spans that neither touch nor overlap, in order, and the number of
-// pairs assigned to each span. The ends of all spans cut the pairs into sections; the search skips
-// assigned sections.
+// AssignRanges assigns each pair to the first span that contains it. Engines call it to delete
+// ranges. all is the union of the spans, ascending, without overlapping or adjacent spans.
+// counts[i] is the number of pairs assigned to spans[i]. The ends of all spans divide the pairs
+// into sections, and the search skips sections that are already assigned.
 func AssignRanges(spans []Span) (all []Span, counts []uint32) {
 	ends := make([]int, 0, 2*len(spans))
 	for _, s := range spans {
@@ -16,7 +16,7 @@ func AssignRanges(spans []Span) (all []Span, counts []uint32) {
 	}
 	slices.Sort(ends)
 	ends = slices.Compact(ends)
-	free := make([]int, len(ends)) // the next free section, or a step toward it (union-find)
+	free := make([]int, len(ends)) // next unassigned section, or a step toward it (union-find)
 	for i := range free {
 		free[i] = i
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Reduce is Change for a batch that combines values.
+// Reduce runs a batch in host memory that combines values. It returns device.ErrInvalid if the kind
+// is no reduction or the table lacks it. See [Table.Change].
 func (t *Table) Reduce(ctx context.Context, method string, b *batch.Batch) (delta int, err error) {
 	if err := t.checkReduction(b.Kind); err != nil {
 		return 0, t.wrap(method, partial(b, 0, nil, err))
@@ -18,7 +19,7 @@ func (t *Table) Reduce(ctx context.Context, method string, b *batch.Batch) (delt
 	return t.Change(ctx, method, b)
 }
 
-// ReduceOn is ChangeOn for such a batch.
+// ReduceOn submits a batch in device memory that combines values. See [Table.ChangeOn].
 func (t *Table) ReduceOn(s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
 	if err := t.checkReduction(b.Kind); err != nil {
 		return t.wrap(method, op.Partial(0, nil, err))
@@ -33,12 +34,12 @@ func (t *Table) checkReduction(k op.Kind) error {
 	return t.CheckKind(k)
 }
 
-// reduceRows is the number of rows that are combined with each other before the table is touched:
-// ten milliseconds of work. Below minReduceRows combining does not pay.
+// reduceRows is the maximum number of rows that are combined in one step, before the table is
+// accessed. That takes ten milliseconds. Combining fewer than minReduceRows rows does not pay.
 const reduceRows, minReduceRows = 1 << 19, 1 << 14
 
-// reducible returns the next part of a batch that runCombined may combine, or nil. A fixed table
-// may overflow for some of the rows and detect that late, so rows of a batch for it run one by one.
+// reducible returns the next part of a batch that runCombined may combine, or nil. It returns nil
+// for fixed tables, because some rows may overflow after rows with equal keys have been combined.
 func (t *Table) reducible(b *batch.Batch, done int) *batch.Batch {
 	_, ok := t.Engine.(Combiner)
 	n := min(reduceRows, b.N-done)
@@ -48,10 +49,10 @@ func (t *Table) reducible(b *batch.Batch, done int) *batch.Batch {
 	return b.Part(done, done+n)
 }
 
-// runCombined combines the rows of the next part of a batch with each other and runs the result, if
-// that pays and the capacity suffices for all of it. Each combined row stands for several, so all
-// of them run, even if the context ends. ran is the number of rows, or 0; failed lists those that
-// still overflowed, as indices into that part.
+// runCombined combines rows with equal keys in the next part of a batch and runs the result. It
+// does so only if combining pays and the capacity suffices for all combined rows. Each combined row
+// stands for several rows, so all of them run, even if the context ends. ran is the number of rows
+// processed, or 0; failed lists rows of the part that still overflowed.
 func (t *Table) runCombined(ctx context.Context, b *batch.Batch, done int) (ran int, failed []int, err error) {
 	part := t.reducible(b, done)
 	if part == nil {
@@ -62,7 +63,7 @@ func (t *Table) runCombined(ctx context.Context, b *batch.Batch, done int) (ran 
 		return 0, nil, nil
 	}
 	if n, _, err := t.Policy.Prepare(ctx, t.bound, nil, combined); err != nil || n < combined.N {
-		// Prepare may have rehashed; the caller runs the rows themselves
+		// Prepare may have rehashed. The caller runs the original rows.
 		_, err = t.readCounters(ctx)
 		return 0, nil, err
 	}
@@ -73,14 +74,15 @@ func (t *Table) runCombined(ctx context.Context, b *batch.Batch, done int) (ran 
 		overflowed, rerr = t.retry(ctx, combined, overflowed)
 		err = errors.Join(err, rerr)
 	}
-	for i := n; i < combined.N; i++ { // an error of the device stopped before these
+	for i := n; i < combined.N; i++ { // a device error stopped the run before these rows
 		overflowed = append(overflowed, uint32(i))
 	}
 	_, cerr := t.readCounters(ctx)
 	return part.N, rowsWithKeysOf(part, combined, overflowed), errors.Join(err, cerr)
 }
 
-// rowsWithKeysOf returns the rows of b that have the keys of the given rows of combined, ascending.
+// rowsWithKeysOf returns the rows of b, ascending, with keys that occur in the given rows of
+// combined.
 func rowsWithKeysOf(b, combined *batch.Batch, rows []uint32) (found []int) {
 	if len(rows) == 0 {
 		return nil

@@ -8,9 +8,9 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Replace is Change for a batch of Puts that insert nothing. It looks up the keys and gives present
-// keys their values, with no other writer in between. OK, if given, reports which keys are present.
-// replaced counts them, except those that overflowed.
+// Replace runs a batch of Puts that insert nothing: it replaces the values of present keys and
+// skips absent keys. No other writer runs between lookup and change. OK, if given, receives whether
+// each key is present. replaced is the number of values replaced.
 func (t *Table) Replace(ctx context.Context, method string, b *batch.Batch) (replaced int, err error) {
 	b.MustMatch(t.Name, method)
 	var done int
@@ -30,8 +30,9 @@ func (t *Table) Replace(ctx context.Context, method string, b *batch.Batch) (rep
 	return replaced, t.wrap(method, partial(b, done, failed, err))
 }
 
-// replace runs a part of such a batch, under the writer lock. done is the length of the prefix that
-// was run, nPresent the number of its keys that are present; failed lists those that overflowed.
+// replace runs a part of a Replace batch under the writer lock. done is the length of the prefix
+// that was run and nPresent its number of present keys. failed lists its operations that
+// overflowed.
 func (t *Table) replace(ctx context.Context, b *batch.Batch) (done, nPresent int, failed []int, err error) {
 	look := b.Select(batch.Keys)
 	look.Flags, look.Columns[batch.OK] = t.Policy.MixedFlags(), b.Columns[batch.OK]
@@ -59,9 +60,9 @@ func (t *Table) replace(ctx context.Context, b *batch.Batch) (done, nPresent int
 	return done, nPresent, mapRows(rows, failed), err
 }
 
-// ReplaceOn is Replace for a batch on the device with OK. It waits for all submitted changes. The
-// lookup writes 1 for a present key, which is the kind of a Put, and 0 for others, which is a Get
-// that returns nothing. So its answers are the kinds of the batch that replaces.
+// ReplaceOn submits a Replace batch in device memory, which has the column OK. It waits for all
+// submitted changes. The lookup writes 1 for a present key, which is op.Put, and 0 for an absent
+// key, which is an op.Get without output. So the change uses the column OK as its kinds.
 func (t *Table) ReplaceOn(s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
 	b.MustMatch(t.Name, method)
 	change := b.Select(batch.Keys)

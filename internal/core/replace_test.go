@@ -11,7 +11,6 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// ending is a context that ends after a number of checks.
 type ending struct {
 	context.Context
 	left int
@@ -24,8 +23,8 @@ func (c *ending) Err() error {
 	return nil
 }
 
-// Wherever a context ends, the error reports the number of rows run, and these are replaced, or
-// absent as before.
+// Wherever a context ends, the error must contain the number of rows run. Present keys among these
+// rows must have new values, and absent keys must stay absent.
 func TestReplaceUpToAnEnd(t *testing.T) {
 	s := mapShape[uint64, uint64]("map uint64 uint64", "")
 	keys := []uint64{1, 100, 2, 101, 102, 3, 4, 103}
@@ -73,7 +72,6 @@ func TestReplaceUpToAnEnd(t *testing.T) {
 	}
 }
 
-// numbersOf returns the pairs of a table.
 func numbersOf(t *testing.T, table *core.Table) map[uint64]uint64 {
 	t.Helper()
 	all := map[uint64]uint64{}

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// bites is an engine that takes three operations at a time, and overflows for every fifth key.
+// bites is an engine that processes three operations per call and overflows for every fifth key.
 // After some calls it fails.
 type bites struct {
 	core.Engine
@@ -33,8 +33,8 @@ func (e *bites) Change(_ context.Context, _ *device.Stream, b *batch.Batch) (don
 	return done, failed, nil
 }
 
-// Rerun runs all operations, though the engine takes only some at a time; those that do not run
-// because of an error count as failed.
+// Rerun must run all operations, although the engine processes only some per call. Operations that
+// do not run because of an error must count as failed.
 func TestRerun(t *testing.T) {
 	for calls, want := range map[int][]uint32{100: {0, 5, 10}, 2: {0, 5, 6, 7, 8, 9, 10}, 0: {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}} {
 		b := &batch.Batch{N: 11, Columns: batch.Columns{batch.Keys: batch.Input([]uint32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10})}}

@@ -15,8 +15,8 @@ import (
 	"github.com/weftgo/weft/internal/seal"
 )
 
-// A saved table is a stream of little-endian bytes that is independent of the layout it was written
-// from: any structure of the kind loads it on any device.
+// A saved table is a stream of little-endian bytes. It does not depend on the layout of the table
+// that wrote it: any structure of the same kind can load it, on any device.
 //
 //	header   "WEFTTAB1", kind, letter and bits of the key type, letter and
 //	         bits of the value type, three zero bytes, CRC-32C of these 16
@@ -24,9 +24,9 @@ import (
 //	…
 //	end      0 (uint32), number of all pairs (uint64), CRC-32C
 //
-// Frames of byte strings have lengths, too: see save_strings.go. Each CRC covers its own header,
-// frame or end. A frame has at most frameRows pairs, so the counts in a damaged stream cost little
-// memory.
+// Frames of byte strings also contain lengths; see save_strings.go. Each CRC covers its own header,
+// frame or end. A frame has at most frameRows pairs, so that a wrong count in a damaged stream
+// costs little memory.
 const (
 	magic       = "WEFTTAB1"
 	headerBytes = 16
@@ -42,7 +42,7 @@ func (t *Table) Save(ctx context.Context, at *Snapshot, to io.Writer) (n int, er
 		w.writePage(p)
 		return w.Err == nil
 	})
-	if err == nil { // a truncated stream must not look complete
+	if err == nil { // after an error the stream stays incomplete, so that Load rejects it
 		w.writeEnd()
 	}
 	return int(w.pairs), t.wrap("Save", errors.Join(err, w.Err))
@@ -62,7 +62,6 @@ type writer struct {
 	pairs   uint64
 }
 
-// writePage writes the pairs of a page in frames.
 func (w *writer) writePage(p *Page) {
 	for lo, hi := 0, 0; lo < p.N; lo = hi {
 		if hi = min(lo+frameRows, p.N); w.strings {
@@ -80,11 +79,10 @@ func (w *writer) writeEnd() {
 	w.Flush()
 }
 
-// Load adds the pairs of a saved table, as Put does, and returns their number. A stream of another
-// kind or of other types is ErrFormat, and so is a damaged one; pairs before the damage have been
-// added.
+// Load puts the pairs of a saved table and returns their number. It returns ErrFormat if the stream
+// is damaged, or holds another kind or other types. Pairs before the damage have been added.
 func (t *Table) Load(ctx context.Context, from io.Reader) (n int, err error) {
-	r := &reader{from: from} // reads nothing beyond the end of the table
+	r := &reader{from: from} // reads no byte after the end of the table
 	err = t.load(ctx, r)
 	return int(r.pairs), t.wrap("Load", err)
 }
@@ -113,7 +111,6 @@ func (t *Table) load(ctx context.Context, r *reader) error {
 	}
 }
 
-// columns returns the n pairs of a frame as columns.
 func (t *Table) columns(r *reader, n int) (keys, vals batch.Column, err error) {
 	keys = batch.Input(r.keys).WithWidth(t.Widths.Key)
 	switch {
@@ -125,7 +122,6 @@ func (t *Table) columns(r *reader, n int) (keys, vals batch.Column, err error) {
 	return keys, vals, nil
 }
 
-// checkHeader checks the header of a stream.
 func (t *Table) checkHeader(h []byte) error {
 	if string(h[:len(magic)]) != magic {
 		return fmt.Errorf("%w: it does not begin with %q", op.ErrFormat, magic)
@@ -142,8 +138,8 @@ func (t *Table) checkHeader(h []byte) error {
 	return nil
 }
 
-// putPairs adds n pairs and adds their number to *added. Rows in its error count from the start of
-// the stream.
+// putPairs puts n pairs and adds their number to *added. Rows in its error are counted from the
+// start of the stream.
 func (t *Table) putPairs(ctx context.Context, added *uint64, n int, keys, vals batch.Column) error {
 	b := &batch.Batch{N: n, Kind: op.Put, Columns: batch.Columns{batch.Keys: keys, batch.Vals: vals}}
 	if t.Widths.Val == 0 {
@@ -161,18 +157,18 @@ func (t *Table) putPairs(ctx context.Context, added *uint64, n int, keys, vals b
 	return err
 }
 
-// reader reads a stream and tracks its position.
+// reader reads a stream and records its position.
 type reader struct {
 	from    io.Reader
 	strings bool
 	at      int64
 	pairs   uint64
 
-	lengths    []byte // of the byte strings of a frame
+	lengths    []byte // lengths of the byte strings of a frame
 	keys, vals []byte
 }
 
-// readFull reads a part of the stream. An early end is ErrFormat.
+// readFull fills b from the stream. If the stream ends early, it returns ErrFormat.
 func (r *reader) readFull(b []byte) error {
 	n, err := io.ReadFull(r.from, b)
 	r.at += int64(n)
@@ -182,7 +178,6 @@ func (r *reader) readFull(b []byte) error {
 	return err
 }
 
-// readChecked reads size bytes of the stream and checks their CRC.
 func (r *reader) readChecked(size int) ([]byte, error) {
 	b := make([]byte, size)
 	if err := r.readFull(b); err != nil {
@@ -202,7 +197,7 @@ func (r *reader) checkCRC(want uint32) error {
 	return nil
 }
 
-// readFrame reads a frame and returns its number of pairs: 0 at the end of the stream.
+// readFrame reads a frame and returns its number of pairs, or 0 at the end of the table.
 func (r *reader) readFrame(w batch.Widths) (n int, err error) {
 	var head [4]byte
 	if err := r.readFull(head[:]); err != nil {
@@ -245,7 +240,7 @@ func (r *reader) readEnd(crc uint32) error {
 	return nil
 }
 
-// CopyTo makes a table on a device with the same options and pairs, or with the pairs of a
+// CopyTo makes a table on dev with the same options. The copy has the pairs of the table, or of a
 // snapshot.
 func (t *Table) CopyTo(ctx context.Context, at *Snapshot, dev device.Device) (*Table, error) {
 	to, err := t.NewLike(dev)

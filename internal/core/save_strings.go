@@ -11,17 +11,18 @@ import (
 	"github.com/weftgo/weft/internal/seal"
 )
 
-// Byte strings are saved with their lengths. So a table with keys and values of one length loads
-// what a table of any lengths has saved, if they fit, and the reverse:
+// Byte strings are saved with their lengths. So a table with keys and values of fixed length and a
+// table with variable lengths can load each other's streams, if all lengths fit:
 //
 //	frame    number of pairs n > 0 (uint32), lengths of n keys and of n values (uint32 each),
 //	         the keys, the values, CRC-32C
 //
-// The lengths of a frame add up to at most frameBytes, so that a damaged stream costs little
-// memory. A single pair is shorter than that.
+// The lengths in a frame add up to at most frameBytes, so that a wrong length in a damaged stream
+// costs little memory. A single pair is always shorter.
 const frameBytes = 1 << 24
 
-// writeStringFrame writes a frame of rows from lo on, up to hi if they fit, and returns its end.
+// writeStringFrame writes one frame with rows [lo,end) and returns end. end is hi, or less if the
+// rows up to hi exceed frameBytes.
 func (w *writer) writeStringFrame(p *Page, lo, hi int) (end int) {
 	size := 0
 	for end = lo; end < hi; end++ {
@@ -42,7 +43,8 @@ func (w *writer) writeStringFrame(p *Page, lo, hi int) (end int) {
 	return end
 }
 
-// readStringLengths reads the lengths of n pairs and returns the sums for keys and for values.
+// readStringLengths reads the lengths of n pairs. It returns the updated CRC and the total lengths
+// of the keys and of the values.
 func (r *reader) readStringLengths(n int, crc uint32) (sum uint32, keys, vals int, err error) {
 	r.lengths = slices.Grow(r.lengths[:0], 8*n)[:8*n]
 	if err := r.readFull(r.lengths); err != nil {
@@ -59,7 +61,7 @@ func (r *reader) readStringLengths(n int, crc uint32) (sum uint32, keys, vals in
 
 func (r *reader) length(i int) int { return int(binary.LittleEndian.Uint32(r.lengths[4*i:])) }
 
-// stringColumns returns the n pairs of a frame as columns, after checking their lengths.
+// stringColumns checks the lengths of the n pairs of a frame and returns the pairs as columns.
 func (t *Table) stringColumns(r *reader, n int) (keys, vals batch.Column, err error) {
 	for i := range n {
 		if err := t.ValidateLengths(r.length(i), r.length(n+i)); err != nil {

@@ -24,13 +24,12 @@ type (
 	score float32
 )
 
-// shape is a kind of table with its types.
 type shape struct {
 	name   string
 	kind   core.Kind
 	widths batch.Widths
 	types  core.Types
-	same   string // the shape with the same streams, if not its own
+	same   string // name of the shape with equal streams, unless that is this shape
 }
 
 func mapShape[K op.Key, V op.Value](name, same string) shape {
@@ -62,7 +61,7 @@ func (s shape) open(t testing.TB) *core.Table {
 	return table
 }
 
-// readFull puts n pairs in a table: keys 1, 2, …, with ten times the key as value.
+// readFull puts n pairs into a table, with keys from 1 on and ten times the key as value.
 func (s shape) readFull(t testing.TB, table *core.Table, n int) {
 	t.Helper()
 	keys, vals := make([]byte, n*s.widths.Key), make([]byte, n*s.widths.Val)
@@ -90,7 +89,6 @@ func (s shape) fileKind(t testing.TB, n int) []byte {
 	return b.Bytes()
 }
 
-// content returns the pages of a table as text.
 func content(t testing.TB, table *core.Table) string {
 	t.Helper()
 	var text strings.Builder
@@ -104,8 +102,7 @@ func content(t testing.TB, table *core.Table) string {
 	return text.String()
 }
 
-// A table of any kind and types loads what one of the same kind and types has saved, and refuses
-// all others.
+// A table must load the streams of tables with the same kind and types, and reject all others.
 func TestLoadTakesItsOwn(t *testing.T) {
 	for _, from := range shapes() {
 		file := from.fileKind(t, 5)
@@ -130,7 +127,7 @@ func TestLoadTakesItsOwn(t *testing.T) {
 	}
 }
 
-// resealed returns a stream with a changed header and a matching checksum.
+// resealed returns a stream with one changed byte in its header and a correct checksum.
 func resealed(file []byte, at int, to byte) []byte {
 	file = slices.Clone(file)
 	file[at] = to
@@ -138,8 +135,8 @@ func resealed(file []byte, at int, to byte) []byte {
 	return file
 }
 
-// Damage of any byte, and any truncation, is ErrFormat. A matching checksum on damaged data gets no
-// further and costs no memory.
+// Load must return ErrFormat after damage of any byte and after any truncation. If the checksum of
+// damaged data is correct, Load must still fail, without allocating much memory.
 func TestLoadOfDamage(t *testing.T) {
 	s := mapShape[uint64, float32]("map uint64 float32", "")
 	file := s.fileKind(t, 3)
@@ -166,7 +163,7 @@ func TestLoadOfDamage(t *testing.T) {
 			}
 		}
 	}
-	// A stream that claims more pairs than it holds.
+	// The stream claims more pairs than it holds.
 	more := slices.Clone(file)
 	end := more[len(more)-16:]
 	binary.LittleEndian.PutUint64(end[4:], 4)
@@ -176,7 +173,7 @@ func TestLoadOfDamage(t *testing.T) {
 	try("text", []byte(strings.Repeat("text ", 100)))
 }
 
-// A frame that claims to be huge takes no memory.
+// A frame that claims to be huge must cost no memory.
 func TestLoadTakesLittleMemory(t *testing.T) {
 	s := mapShape[uint64, uint64]("map uint64 uint64", "")
 	file := s.fileKind(t, 3)[:24]
@@ -212,7 +209,7 @@ func TestManyFrames(t *testing.T) {
 	}
 }
 
-// Version 1 of the format does not change: WEFT_GOLDEN=1 writes the file.
+// Version 1 of the format must not change. WEFT_GOLDEN=1 writes the file.
 func TestGoldenFile(t *testing.T) {
 	s := mapShape[int64, float32]("map int64 float32", "")
 	const name = "testdata/version1.hex"
@@ -231,7 +228,7 @@ func TestGoldenFile(t *testing.T) {
 	}
 }
 
-// Load returns for any input.
+// FuzzLoad requires Load to return for any input.
 func FuzzLoad(f *testing.F) {
 	for i, s := range shapes() {
 		file := s.fileKind(f, 3)
@@ -261,8 +258,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// A table that takes only a part of a stream reports the number of pairs of the whole stream that
-// it has processed, and names the method once.
+// A table that has room for a part of a stream must report the number of pairs processed, counted
+// from the start of the stream. The error must name the method only once.
 func TestLoadOverflow(t *testing.T) {
 	s := mapShape[uint32, uint32]("map uint32 uint32", "")
 	const frame = 1 << 18

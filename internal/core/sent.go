@@ -6,21 +6,22 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// submissions records what has been submitted to streams since the last Sync, as one batch: the
-// changes of calls that returned no error, in the order of the calls.
+// submissions records the operations submitted to streams since the last Sync, as one batch. It
+// contains the changes of all calls that returned no error, in the order of the calls.
 type submissions struct {
 	ops    int
 	failed []int // operations that overflowed, ascending
 }
 
-// add appends a batch of n operations; rows lists those that overflowed.
+// add appends a batch of n operations. rows lists the operations of that batch that overflowed.
 func (s *submissions) add(n int, rows []int) {
 	s.failed = appendRows(s.failed, s.ops, rows)
 	s.ops += n
 }
 
-// partialError returns the error of Sync if operations overflowed: those in failed, and extra ones
-// that the engine has counted. The counted ones come from kernels of users and have no rows.
+// partialError returns the error of Sync, or nil if no operation overflowed. extra is the number of
+// overflowed operations that the engine has counted. They come from users' kernels and have no
+// rows.
 func (s *submissions) partialError(extra int, place string) error {
 	n := len(s.failed) + extra
 	if n == 0 {
@@ -30,7 +31,8 @@ func (s *submissions) partialError(extra int, place string) error {
 		Err: fmt.Errorf("%w: no room for %d operations since the last Sync, %s", op.ErrFull, n, place)}
 }
 
-// appendRows appends the rows of a part of a batch; first is the part's first row in the batch.
+// appendRows appends the rows of a part of a batch to rows. first is the index of the part's first
+// row in the batch.
 func appendRows[R int | uint32](rows []int, first int, part []R) []int {
 	for _, r := range part {
 		rows = append(rows, first+int(r))
@@ -38,7 +40,8 @@ func appendRows[R int | uint32](rows []int, first int, part []R) []int {
 	return rows
 }
 
-// mapRows translates rows of a gathered batch to rows of its source; at lists the gathered rows.
+// mapRows translates rows of a gathered batch to rows of its source. Row i of the gathered batch is
+// row at[i] of the source.
 func mapRows[R int | uint32](at []uint32, rows []R) []int {
 	all := make([]int, len(rows))
 	for i, r := range rows {

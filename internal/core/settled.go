@@ -7,10 +7,10 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// ResolvingPolicy holds the policy methods shared by engines that sort batches and resolve the
-// operations on each key before they touch a pair. For these engines the order of duplicates costs
-// nothing. An engine without memory reports that for a whole piece, so no operation fails by
-// itself. A policy embeds ResolvingPolicy.
+// ResolvingPolicy holds the policy methods of engines that sort each batch and resolve the
+// operations on a key before they access its pair. In such engines, resolving duplicates in batch
+// order costs nothing. If memory is short, a whole piece of the batch fails, so no single operation
+// overflows. Policies embed ResolvingPolicy.
 type ResolvingPolicy struct{}
 
 // Flags implements [Policy].

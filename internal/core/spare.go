@@ -8,35 +8,37 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Sized is memory with a capacity.
+// Sized is a piece of memory with a capacity.
 type Sized interface {
 	Memory() device.Buffer
 	Capacity() int
 }
 
-// Spare keeps the memory of replaced generations for new ones, which often need about as much. The
-// end of any last lease releases memory, so its methods may be called concurrently.
+// Spare keeps the memory of replaced generations, because new generations often need a similar
+// capacity. Its methods may be called concurrently, because memory is released wherever the last
+// lease on a generation ends.
 type Spare[T Sized] struct {
 	Dev     device.Device
-	MaxKept int // maximum number kept; the oldest is freed first
-	// WaitIdle waits until no submitted work uses the released memory, before that is freed. nil
-	// means no work does. Memory that is acquired again is used after such work.
+	MaxKept int // maximum number of kept pieces; the oldest is freed first
+	// WaitIdle waits until no submitted work uses released memory. It is called before that memory
+	// is freed. If WaitIdle is nil, no work uses released memory. A piece that is acquired again
+	// needs no wait, because new work runs after earlier work.
 	WaitIdle func() error
 
 	mu        sync.Mutex
 	kept      []T
-	allocated int // bytes of all memory that has been allocated and not been freed
+	allocated int // total bytes allocated and not freed
 	closed    bool
 }
 
-// Has reports whether Acquire would find memory.
+// Has reports whether Acquire with the same arguments would find a piece.
 func (s *Spare[T]) Has(minCap, maxCap int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.find(minCap, maxCap) >= 0
 }
 
-// Acquire removes and returns the smallest memory with a capacity from minCap to maxCap.
+// Acquire removes and returns the smallest kept piece with a capacity from minCap to maxCap.
 func (s *Spare[T]) Acquire(minCap, maxCap int) (x T, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +61,7 @@ func (s *Spare[T]) find(minCap, maxCap int) int {
 	return at
 }
 
-// Alloc returns new memory with undefined content. Its errors are those of the device.
+// Alloc allocates new memory with undefined content. It returns the errors of the device unchanged.
 func (s *Spare[T]) Alloc(bytes int) (device.Buffer, error) {
 	buf, err := s.Dev.Alloc(bytes)
 	if err == nil {
@@ -70,8 +72,8 @@ func (s *Spare[T]) Alloc(bytes int) (device.Buffer, error) {
 	return buf, err
 }
 
-// Release returns memory to the pool. It frees the oldest beyond MaxKept, and everything after
-// Close.
+// Release returns pieces to the pool. It then frees the oldest pieces beyond MaxKept, or all pieces
+// after Close.
 func (s *Spare[T]) Release(x ...T) error {
 	s.mu.Lock()
 	s.kept = append(s.kept, x...)
@@ -85,10 +87,10 @@ func (s *Spare[T]) Release(x ...T) error {
 	return s.freeAll(freed)
 }
 
-// Trim frees everything kept.
+// Trim frees all kept pieces.
 func (s *Spare[T]) Trim() error { return s.TrimTo(0) }
 
-// TrimTo frees the oldest memory until n pieces are left.
+// TrimTo frees the oldest pieces until at most n are kept.
 func (s *Spare[T]) TrimTo(n int) error {
 	s.mu.Lock()
 	excess := max(0, len(s.kept)-n)
@@ -98,7 +100,8 @@ func (s *Spare[T]) TrimTo(n int) error {
 	return s.freeAll(freed)
 }
 
-// Close frees everything kept, and keeps nothing from now on. No work is pending.
+// Close frees all kept pieces. Pieces released later are freed at once. No submitted work may use
+// released memory when Close is called.
 func (s *Spare[T]) Close() error {
 	s.mu.Lock()
 	s.closed, s.WaitIdle = true, nil
@@ -106,7 +109,7 @@ func (s *Spare[T]) Close() error {
 	return s.Trim()
 }
 
-// freeAll frees memory after all submitted work. It keeps the memory if that wait fails.
+// freeAll frees pieces once no submitted work uses them. If that wait fails, it keeps the pieces.
 func (s *Spare[T]) freeAll(freed []T) (err error) {
 	s.mu.Lock()
 	idle := s.WaitIdle
@@ -125,7 +128,7 @@ func (s *Spare[T]) freeAll(freed []T) (err error) {
 	return err
 }
 
-// Free frees memory that is not in use.
+// Free frees a piece that no work uses.
 func (s *Spare[T]) Free(x T) error {
 	s.mu.Lock()
 	s.allocated -= x.Memory().Size
@@ -133,7 +136,7 @@ func (s *Spare[T]) Free(x T) error {
 	return s.Dev.Free(x.Memory())
 }
 
-// Bytes returns the size of what is kept, and of all memory allocated and not freed.
+// Bytes returns the size of the kept pieces, and the size of all memory allocated and not freed.
 func (s *Spare[T]) Bytes() (kept, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

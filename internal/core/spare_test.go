@@ -10,7 +10,6 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// kept is the memory of a generation.
 type kept struct{ buf device.Buffer }
 
 func (k kept) Memory() device.Buffer { return k.buf }

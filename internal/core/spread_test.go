@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// sizes returns table sizes: all small ones, and some large ones, among them sizes that share
-// divisors with the integers near their golden section.
+// sizes returns table sizes: all small ones and some large ones. Among the large ones are sizes
+// that share divisors with the integers near their golden section.
 func sizes() []uint32 {
 	var ns []uint32
 	for n := range uint32(300) {
@@ -20,7 +20,7 @@ func sizes() []uint32 {
 	return ns
 }
 
-// Each place comes once, and Next agrees with At.
+// Each place must occur once, and Next must agree with At.
 func TestWeylOrderVisitsEachPlaceOnce(t *testing.T) {
 	for _, n := range sizes() {
 		s := NewWeylOrder(n)
@@ -40,7 +40,8 @@ func TestWeylOrderVisitsEachPlaceOnce(t *testing.T) {
 			t.Fatalf("n %d: behind the last place comes %d", n, place)
 		}
 	}
-	for _, n := range []uint32{1<<30 - 2, 1<<31 - 1} { // no overflow
+	// sizes at which 32-bit arithmetic might overflow
+	for _, n := range []uint32{1<<30 - 2, 1<<31 - 1} {
 		s := NewWeylOrder(n)
 		if last := s.At(n - 1); s.Next(last) != 0 || uint64(last)+uint64(s.Step()) != uint64(n) {
 			t.Errorf("n %d: the last place is %d, step %d", n, last, s.Step())
@@ -48,8 +49,8 @@ func TestWeylOrderVisitsEachPlaceOnce(t *testing.T) {
 	}
 }
 
-// The places of any run are even: no gap between neighbors is more than five times the mean. With
-// random places the widest gap is the logarithm of their number times the mean.
+// The places of any run must be spread evenly: no gap between neighbors may exceed five times the
+// mean. With n random places, the widest gap is about log n times the mean.
 func TestSpreadIsEven(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine")

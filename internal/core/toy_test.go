@@ -13,19 +13,18 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// toy is a minimal structure: a list of pairs for each key, in Go memory. Its engine breaks when a
-// test requires it.
+// toy is a minimal structure: a list of pairs for each key, in Go memory. Tests can introduce
+// faults into its engine.
 type toy struct {
 	kind    core.Kind
 	widths  batch.Widths
 	leases  *core.Leases
-	room    int // pairs that fit; 0: any number
+	room    int // number of pairs that fit; 0: any number
 	hides   uint64
 	doubles bool // iterations visit the first key twice
-	counts  int  // excess of the counters
+	counts  int  // amount by which the counters are too high
 }
 
-// pairs is a generation.
 type pairs struct {
 	order []uint64 // keys in order of insertion
 	vals  map[uint64][]uint64
@@ -183,7 +182,6 @@ func (e *toy) Trim(context.Context, core.Counters, int) error { return nil }
 func (e *toy) Compact(context.Context, core.Counters) error   { return nil }
 func (e *toy) Describe() string                               { return "in a toy" }
 
-// newToy returns a table of a toy.
 func newToy(dev device.Device, kind core.Kind, w batch.Widths, types core.Types) (*core.Table, *toy) {
 	e := &toy{kind: kind, widths: w, leases: core.NewLeases(&pairs{vals: map[uint64][]uint64{}})}
 	return core.New(core.Config{

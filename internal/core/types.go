@@ -9,11 +9,11 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Type is a type of keys or values as files record it: a letter for its kind, and its width in
-// bits. A named type is recorded as its underlying type, and int and uint as their sizes on this
-// machine.
+// Type is a type of keys or values as files record it: a letter for the kind of type, and the width
+// in bits. A named type is recorded as its underlying type. int and uint are recorded with their
+// sizes on this machine.
 type Type struct {
-	Letter byte // 'u', 'i', 'f', 's'; 0 for the values of a set
+	Letter byte // 'u', 'i', 'f' or 's'; 0 for the missing values of a set
 	Bits   uint8
 }
 
@@ -41,8 +41,8 @@ func typeOf[T op.Value]() Type {
 	return t
 }
 
-// Order returns the mask that maps keys, as bits, to unsigned numbers in the order of the type, and
-// back, by exclusive or.
+// Order returns a mask. The exclusive or of the mask and a key's bits is an unsigned number; these
+// numbers have the order of the type. The same operation maps them back.
 func (t Type) Order() uint64 {
 	if t.Letter == 'i' {
 		return 1 << (t.Bits - 1)
@@ -50,7 +50,7 @@ func (t Type) Order() uint64 {
 	return 0
 }
 
-// flags returns the flags that describe the type of values to kernels and loops.
+// flags returns the batch flags that describe the type of values to kernels and loops.
 func (t Type) flags() batch.Flags {
 	switch t.Letter {
 	case 'i':
@@ -61,7 +61,7 @@ func (t Type) flags() batch.Flags {
 	return 0
 }
 
-// String returns the type's name in Go.
+// String returns the type's name, in Go for numbers.
 func (t Type) String() string {
 	name, ok := map[byte]string{'u': "uint", 'i': "int", 'f': "float"}[t.Letter]
 	switch {

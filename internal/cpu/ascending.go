@@ -5,15 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// samplePrefix is the number of keys of a batch that are checked first. Few batches that do not
-// ascend begin with that many keys that do.
+// samplePrefix is the number of keys that are checked before the copy begins. If a batch does not
+// ascend, these keys usually do not ascend either.
 const samplePrefix = 1 << 8
 
-// WhileAscending writes a batch with ascending keys, in the order of their stored form, and reports
-// whether they ascend. The check runs during the copy, so the keys are read once. write reports for
-// each part that it copies, from key number first on, whether that part ascends. If a part does
-// not, or does not follow the one before, WhileAscending cancels the context of write, which must
-// then fail.
+// WhileAscending calls write to copy a batch and reports whether the keys ascend in the order of
+// their stored form. The keys are checked during the copy, so they are read once. For each part
+// that it copies, write reports the part's first key index and whether the part ascends. If a part
+// does not ascend, or does not continue the order of the keys before it, WhileAscending cancels the
+// context of write. Then write must return an error.
 func WhileAscending[K Key](ctx context.Context, keys []K, flip K, write func(ctx context.Context, report func(first int, ascends bool)) error) (ascending bool, err error) {
 	outOfOrder := func(i int) bool { return i > 0 && keys[i]^flip <= keys[i-1]^flip }
 	for i := range min(samplePrefix, len(keys)) {

@@ -9,64 +9,65 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// Changes run in pieces of a batch, so that their keys stay in the cache. If all cores work on a
-// piece, it cannot stop at an operation such that exactly the operations before it have run. So all
-// cores share only those pieces that no core spends long on. One core runs the others in batch
-// order and checks its watch.
+// Changes run in pieces of a batch, so that the keys of a piece stay in the cache. If several cores
+// share a piece, it cannot stop after a prefix of its operations. So cores share a piece only if no
+// core needs long for its share. Otherwise one core runs the piece in batch order and checks its
+// watch.
 
 const (
-	// PieceOps is the number of changes that are divided among the cores at a time. Their keys and
-	// the shares stay in the second-level cache.
+	// PieceOps is the maximum number of changes that are divided among the cores at a time. Their
+	// keys and the shares fit in the second-level cache.
 	PieceOps = 1 << 17
 
-	// SmallPiece is the minimum size of pieces that are tried if a core would spend long on its
-	// share of a larger one.
+	// SmallPiece is the smallest size to which a piece is reduced when a core would need long for
+	// its share.
 	SmallPiece = 1 << 12
 
-	// minParallelOps is the number of changes below which dividing them costs more than it gains.
+	// minParallelOps is the minimum number of changes that are divided among the cores. Dividing
+	// fewer costs more than it gains.
 	minParallelOps = 1 << 11
 
-	// maxSkew is the maximum excess of a share's operations over the mean share of a piece. That
-	// many at one place take a few milliseconds, even if a path or chain there grows meanwhile.
+	// maxSkew is the maximum number of operations by which a share may exceed the mean share of a
+	// piece. That many operations at one place take a few milliseconds, even if a path or chain
+	// there grows meanwhile.
 	maxSkew = 1 << 11
 )
 
-// Loops is the work of a structure on one piece of a batch of changes.
+// Loops is the code of a structure that runs one piece of a batch of changes.
 type Loops interface {
-	// Locate computes the places where operations [lo,hi) begin.
+	// Locate computes the places at which operations [lo,hi) begin.
 	Locate(lo, hi int, places []uint32)
-	// Quick reports whether the searches of all operations together are short
-	// enough for a piece that cannot be stopped.
+	// Quick reports whether the searches of all operations together are short enough for a piece
+	// that cannot stop early.
 	Quick() bool
-	// Run runs the operations of a share in order, until the watch stops it. It does not run
-	// operations that need places of other shares, and returns them as Deferred. Shares run
-	// concurrently.
+	// Run runs the operations of a share in order, until the watch stops it. It defers operations
+	// that need places of other shares and lists them in Result.Deferred. Shares run concurrently.
 	Run(w *Watch, s Share) (ran int, r Result)
 }
 
 // Result is the outcome of changes.
 type Result struct {
-	Failed     []uint32 // operations that overflowed
+	Failed     []uint32 // operations that overflowed, ascending within a share
 	Deferred   []uint32 // operations that need places of other shares
-	Used, Live int64    // empty slots taken; change in the number of pairs
+	Used, Live int64    // number of empty slots filled; change in the number of pairs
 }
 
-// add adds the result of other changes.
+// add adds the failed operations and the counts of other to r.
 func (r *Result) add(other *Result) {
 	r.Failed = append(r.Failed, other.Failed...)
 	r.Used += other.Used
 	r.Live += other.Live
 }
 
-// Change implements Change of [core.Engine]. It runs pieces of up to size operations with the loops
-// that the function loops returns.
+// Change implements Change of [core.Engine]. It divides the batch into pieces of at most size
+// operations and runs each piece with the Loops that loops returns for it.
 func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch, size int, loops func(part *batch.Batch) Loops) (done int, failed []uint32, err error) {
 	if err := SyncStream(s); err != nil {
 		return 0, nil, err
 	}
 	g := e.Parts().(Generation)
 	whole := Share{Hi: g.Memory().Units()}
-	refused := 0 // end of the last piece that reduce rejected
+	refused := 0 // end of the last part that reduce rejected
 	for done < b.N {
 		if err := ctx.Err(); err != nil {
 			return done, failed, err
@@ -102,9 +103,9 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch, s
 	return done, failed, nil
 }
 
-// pieceSize returns how many of n operations to run next. If searches get long as the memory fills,
-// no large piece fills it. A piece that fills a table of fixed size to its capacity is small, since
-// one core runs it. A full table adds nothing.
+// pieceSize returns how many of the next n operations to run as a piece. If a high load makes
+// searches long, a piece must not raise the load far. In a table of fixed size, the piece that
+// reaches the capacity must be small, since one core runs it.
 func (e *Engine) pieceSize(b *batch.Batch, n int) int {
 	remaining := e.remaining().min()
 	switch {
@@ -116,11 +117,12 @@ func (e *Engine) pieceSize(b *batch.Batch, n int) int {
 	return min(n, max(min(e.freeSlots(), remaining), SmallPiece))
 }
 
-// fullPiece is the maximum size of a piece of insertions into a full table. Most of these search as
-// far as possible.
+// fullPiece is the maximum number of operations of a piece that inserts into a full table. Most of
+// these insertions search as far as possible.
 const fullPiece = SmallPiece
 
-// remaining returns the remaining capacity of a table of fixed size.
+// remaining returns the remaining capacity of a table with fixed size. Without a limit it returns
+// math.MaxInt.
 func (e *Engine) remaining() Remaining {
 	remaining, now := Remaining{math.MaxInt, math.MaxInt}, e.Parts().(tallied).Tally()
 	if e.Capacity > 0 {
@@ -134,7 +136,7 @@ func (e *Engine) remaining() Remaining {
 
 func (r Remaining) min() int { return min(r.Pairs, r.Slots) }
 
-// freeSlots returns how many slots may be taken before searches get long.
+// freeSlots returns how many empty slots can be filled before searches get long.
 func (e *Engine) freeSlots() int {
 	if e.ShortSearchLoad == 0 {
 		return math.MaxInt
@@ -143,8 +145,8 @@ func (e *Engine) freeSlots() int {
 	return int(e.ShortSearchLoad*float64(g.Memory().Units())*float64(e.SlotsPerLine)) - int(g.Tally().Used)
 }
 
-// updateCounters adds the result of a piece to the counters; first is the number of the piece's
-// first operation in the batch. It appends the operations that overflowed to failed.
+// updateCounters adds the result of a piece to the counters. It appends the operations that
+// overflowed to failed. first is the index of the piece's first operation in the batch.
 func (e *Engine) updateCounters(r *Result, first int, failed []uint32) []uint32 {
 	t := e.Parts().(tallied).Tally()
 	t.Live += uint64(r.Live)
@@ -157,10 +159,10 @@ func (e *Engine) updateCounters(r *Result, first int, failed []uint32) []uint32 
 
 func (e *Engine) cores() int { return e.Device.Properties().Units }
 
-// runParallel runs a piece on all cores. It returns false, and has done nothing, if the piece is
-// too small, or a core may spend long on its share.
+// runParallel runs a piece on all cores. ok is false, and nothing has been done, if the piece is
+// too small or a core might need long for its share.
 func (e *Engine) runParallel(b *batch.Batch, l Loops, whole Share) (sum Result, ok bool) {
-	// the order of operations decides which overflow
+	// When the table fills up, the order of the operations decides which of them overflow.
 	filling := whole.Bounded && whole.Remaining.min() > 0
 	if b.N < minParallelOps || e.cores() == 1 || filling || !l.Quick() {
 		return sum, false
@@ -175,7 +177,8 @@ func (e *Engine) runParallel(b *batch.Batch, l Loops, whole Share) (sum Result, 
 	return e.runShares(l, shares, whole), true
 }
 
-// runShares runs the shares of a piece on all cores.
+// runShares runs all shares of a piece in parallel. Then it runs the deferred operations on one
+// core.
 func (e *Engine) runShares(l Loops, shares []Share, whole Share) (sum Result) {
 	results := make([]Result, len(shares))
 	e.Device.Parallel(len(shares), 1, func(i, _ int) { _, results[i] = l.Run(NoWatch(), shares[i]) })
@@ -193,7 +196,7 @@ func (e *Engine) runShares(l Loops, shares []Share, whole Share) (sum Result) {
 	return sum
 }
 
-// skewed reports whether a share has many more of n operations than the mean.
+// skewed reports whether some share has far more of the n operations than the mean.
 func skewed(shares []Share, n int) bool {
 	for _, s := range shares {
 		if len(s.Ops) >= n/len(shares)+maxSkew {

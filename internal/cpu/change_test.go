@@ -14,20 +14,20 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// recorder is an engine that only records what it runs. The key of an operation is its number; it
-// begins at places[key]. The last place always overflows, and operations at place 1 need other
-// places, too.
+// recorder is an engine that only records the operations that it runs. The key of an operation is
+// its index; the operation begins at places[key]. The last place always overflows, and operations
+// at place 1 also need other places.
 type recorder struct {
 	Engine
 	places []uint32
 	quick  bool
 
 	mu     sync.Mutex
-	ran    [recorded][]uint32 // by place: keys, in order of execution
-	serial []int              // sizes of pieces that one core ran
+	ran    [recorded][]uint32 // keys by place, in order of execution
+	serial []int              // sizes of the pieces that one core ran alone
 }
 
-const recorded = 100_000 // places
+const recorded = 100_000 // number of places
 
 func (r *recorder) Look(context.Context, *device.Stream, *core.Lease, *batch.Batch, device.Ptr) (done, hits int, err error) {
 	return 0, 0, errors.New("not in this test")
@@ -63,7 +63,6 @@ func (r *recorder) change(ctx context.Context, flags batch.Flags) (done int, fai
 	})
 }
 
-// piece implements [Loops].
 type piece struct {
 	r    *recorder
 	keys []uint32
@@ -103,8 +102,8 @@ func (r *recorder) run(w *Watch, keys []uint32, s Share) (ran int, sum Result) {
 	return len(s.Ops), sum
 }
 
-// skewedPlaces returns the places of n operations. The given percentage is at one place, and a few
-// are at each of the special places.
+// skewedPlaces returns the places of n operations. The given percentage have the same place, and a
+// few have each of the special places.
 func skewedPlaces(n, percent int) []uint32 {
 	places := make([]uint32, n)
 	for i := range places {
@@ -120,8 +119,8 @@ func skewedPlaces(n, percent int) []uint32 {
 	return places
 }
 
-// Each operation runs once, those at one place in batch order, and their results add up, however a
-// batch is cut.
+// However a batch is divided, each operation must run once, operations at one place must run in
+// batch order, and their results must add up.
 func TestChangeRunsAll(t *testing.T) {
 	for _, workers := range []int{1, 3, 16} {
 		for _, percent := range []int{0, 5, 30, 90} {
@@ -157,8 +156,8 @@ func TestChangeRunsAll(t *testing.T) {
 	}
 }
 
-// A batch with one frequent key is divided among all cores, in small pieces if necessary. A piece
-// that would still keep a core busy is run by that core alone, which can be stopped.
+// All cores must share a batch with one frequent key, in small pieces if necessary. If a piece
+// would still keep one core busy for long, that core must run it alone, so that the piece can stop.
 func TestSkewedBatchesAreDealt(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -188,7 +187,7 @@ func TestSkewedBatchesAreDealt(t *testing.T) {
 	}
 }
 
-// Work of one core stops in the middle of a piece.
+// A piece that one core runs must stop in the middle when the context ends.
 func TestChangeStops(t *testing.T) {
 	r := newRecorder(t, 2, skewedPlaces(PieceOps, 95))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -211,7 +210,6 @@ func TestChangeStops(t *testing.T) {
 	}
 }
 
-// observedContext is a context that reports checks of it.
 type observedContext struct {
 	context.Context
 	onErr func()

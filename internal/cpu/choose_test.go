@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Each pair of widths has its instance; others are rejected.
+// Choose must return the instance for each pair of widths, and reject all others.
 func TestChoose(t *testing.T) {
 	for _, c := range []struct {
 		w    batch.Widths

@@ -12,33 +12,34 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Batches of reductions return nothing per row. So rows may be combined with each other first, and
-// run in any order that keeps the order within a key. If a batch has few keys, or a few frequent
-// ones, each core combines the rows of its part before the structure sees them. The rows of other
-// batches are sorted by shares of the structure that fit a core's cache.
+// A batch of reductions returns no result per row. So rows with equal keys may be combined first,
+// and rows with different keys may run in any order. If a batch has few distinct keys, or some very
+// frequent ones, each core combines the rows of its part before the table is accessed. The rows of
+// other batches are sorted by shares of the table that fit in a core's cache.
 
 const (
-	// maxReduceRows is the number of rows of a piece: ten milliseconds of work. Larger pieces use a
-	// line of a share more often while it is in the cache.
+	// maxReduceRows is the maximum number of rows of a piece; it takes ten milliseconds. In larger
+	// pieces, more rows access a line of a share while the line is in the cache.
 	maxReduceRows = 1 << 19
 
-	// minReduceRows is the minimum size of a batch for which this pays.
+	// minReduceRows is the minimum number of rows for which sorting by shares pays.
 	minReduceRows = 1 << 16
 
-	// shareBytes is the memory of a share: with the prefetched rows, half of a second-level cache.
+	// shareBytes is the target size in bytes of a share. Together with the prefetched rows it fills
+	// half of a second-level cache.
 	shareBytes = 1 << 18
-	// maxShares is the number of shares that a core can write to concurrently.
+	// maxShares is the maximum number of shares to which a core can write rows at the same time.
 	maxShares = 1 << 9
-	// minShareRows is the minimum number of rows of a share: below, its keys are too sparse to meet
-	// again.
+	// minShareRows is the minimum mean number of rows per share. With fewer rows, a share's lines
+	// are seldom accessed twice.
 	minShareRows = 1 << 10
-	// maxShareRows is the maximum number of rows of a share. A core processes that many quickly,
-	// even if all are at one place.
+	// maxShareRows is the target maximum of rows per share. A core processes that many quickly,
+	// even if all have the same place.
 	maxShareRows = 1 << 14
 )
 
-// reducibleRows returns the number of rows of a piece from row done on, or 0 if they are few. It
-// returns at most the number of free slots, so that searches stay short.
+// reducibleRows returns the number of rows of the next piece from row done on, or 0 if they are too
+// few. It returns at most the number of free slots, so that searches stay short.
 func (e *Engine) reducibleRows(b *batch.Batch, done int) int {
 	n := min(maxReduceRows, b.N-done, e.freeSlots())
 	if !b.Reduces() || n < minReduceRows {
@@ -47,8 +48,8 @@ func (e *Engine) reducibleRows(b *batch.Batch, done int) int {
 	return n
 }
 
-// reduce runs a piece of rows that are combined. It returns false, and has done nothing, if the
-// piece may keep a core busy for long.
+// reduce runs a piece of reductions sorted by shares. ok is false, and nothing has been done, if
+// the piece might keep one core busy for long.
 func (e *Engine) reduce(b *batch.Batch, loops func(*batch.Batch) Loops, whole Share) (r Result, ok bool) {
 	l := loops(b)
 	if e.cores() == 1 || !l.Quick() {
@@ -84,7 +85,7 @@ func (e *Engine) Combine(b *batch.Batch) *batch.Batch {
 	default:
 		combined = combineAll[uint32, uint32](&e.combiner, e.Device, b)
 	}
-	// Each of the remaining rows may have to search all of a full table.
+	// Each remaining row may have to search the whole table if it is full.
 	if combined != nil && combined.N > max(e.freeSlots(), maxFullRows) {
 		combined = nil
 	}
@@ -94,29 +95,31 @@ func (e *Engine) Combine(b *batch.Batch) *batch.Batch {
 	return combined
 }
 
-// maxFullRows is the number of rows that may search tables with as many slots.
+// maxFullRows is the maximum number of combined rows for which free slots are not checked.
 const maxFullRows = 1 << 16
 
 // retryAfter is the number of pieces to skip after a piece for which combining rows did not pay.
 const retryAfter = 15
 
-// combiner is the memory that rows are combined in.
+// combiner holds the memory in which rows are combined.
 type combiner struct {
 	skip       int
-	keys, vals []byte     // of the remaining rows; each part has its own place
-	slots      [][]uint32 // by part, by hash: the number of the key's row there, from 1
+	keys, vals []byte     // keys and values of the remaining rows, each part in its own range
+	slots      [][]uint32 // slots[part][hash] is 1 plus the key's row in the part, or 0
 }
 
 const (
-	// combineSlots is the size of a part's table: 128 KiB. A key lies in one of combineSteps slots.
+	// combineSlots is the number of slots in a part's hash table, which takes 128 KiB. A key lies
+	// in one of combineSteps slots.
 	combineSlots, combineSteps = 1 << 15, 8
-	// combineTrial is the number of rows of a part after which the gain is checked.
+	// combineTrial is the number of rows of a part after which the gain is checked again.
 	combineTrial = 1 << 14
-	// maxRemainingRatio is the maximum share of rows that may remain.
+	// maxRemainingRatio is the maximum fraction of rows that may remain for combining to pay.
 	maxRemainingRatio = 0.75
 )
 
-// combineAll combines the rows of a piece by parts, one per core.
+// combineAll combines the rows of a piece. Each core combines the rows of one part. It returns nil
+// if combining does not pay.
 func combineAll[K Key, V uint32 | uint64](c *combiner, dev device.Host, b *batch.Batch) *batch.Batch {
 	keys, vals := batch.View[K](b.Columns[batch.Keys].Host), batch.View[V](b.Columns[batch.Vals].Host)
 	parts := dev.Properties().Units
@@ -161,15 +164,15 @@ func combineAll[K Key, V uint32 | uint64](c *combiner, dev device.Host, b *batch
 	return &combined
 }
 
-// maxRemaining returns the maximum number of the first rows of a part that may remain if combining
-// is to pay. It is a share of the rows, or the expected number of distinct keys if the table has a
-// slot for each key.
+// maxRemaining returns how many of the first rows of a part may remain if combining is to pay. The
+// limit is a fraction of the rows or, if larger, the expected number of occupied slots for random
+// keys.
 func maxRemaining(rows int) float64 {
 	n := float64(rows)
 	return max(maxRemainingRatio*n, -combineSlots*math.Expm1(-n/combineSlots))
 }
 
-// part holds the remaining rows of a part of a piece.
+// part holds the remaining rows of one part of a piece.
 type part[K Key, V uint32 | uint64] struct {
 	slots []uint32
 	flags batch.Flags
@@ -178,8 +181,8 @@ type part[K Key, V uint32 | uint64] struct {
 	vals  []V
 }
 
-// add adds rows, or combines them with existing ones. Keys without a place nearby stay separate
-// rows, even if they were chosen to collide.
+// add appends each row, or combines it with the row of the same key. If a key's slots are all
+// occupied, its rows stay separate, even if an adversary chose the keys to collide.
 func (p *part[K, V]) add(keys []K, vals []V) {
 	for i, k := range keys {
 		h, free := slotOf(k), -1
@@ -213,5 +216,6 @@ func slotOf[K Key](k K) uint32 {
 	return uint32(hash.Uint64(uint64(k), combineSeed) % combineSlots)
 }
 
-// combineSeed differs from the seed of every table, so that the keys of a share spread here.
+// combineSeed differs from every table's seed, so that the keys of a share are spread over the
+// slots.
 const combineSeed = 0x9b60933458e17d7d

@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Combined rows have the same result as the rows of the batch, and batches that would hardly shrink
-// are not combined.
+// Combined rows must have the same result as the rows of the batch. A batch that would hardly
+// shrink must not be combined.
 func TestCombine(t *testing.T) {
 	t.Run("32,32", func(t *testing.T) { combines[uint32, uint32](t) })
 	t.Run("32,64", func(t *testing.T) { combines[uint32, uint64](t) })
@@ -59,7 +59,6 @@ func combines[K Key, V uint32 | uint64](t *testing.T) {
 	}
 }
 
-// sum adds rows up in a map.
 func sum[K Key, V uint32 | uint64](kind op.Kind, to map[K]V, keys []K, vals []V) {
 	for i, k := range keys {
 		v, present := to[k]
@@ -77,8 +76,8 @@ func sum[K Key, V uint32 | uint64](kind op.Kind, to map[K]V, keys []K, vals []V)
 	}
 }
 
-// The search for keys that were chosen to collide covers only a few slots: they stay separate rows,
-// where a table would combine them all.
+// For colliding keys, the search must cover only a few slots, so that rows with such keys stay
+// separate.
 func TestCombineCollidingKeys(t *testing.T) {
 	dev, err := cpu.Open(&cpu.Options{Workers: 1})
 	if err != nil {
@@ -86,7 +85,7 @@ func TestCombineCollidingKeys(t *testing.T) {
 	}
 	defer dev.Close()
 	const colliding = 1 << 13
-	keys := make([]uint32, 1<<16) // one key, and then each key twice
+	keys := make([]uint32, 1<<16) // one key many times, then each key twice
 	for k := uint32(1); len(keys) < 1<<16+colliding; k++ {
 		if hash.Uint32(k, combineSeed)%combineSlots < 32 {
 			keys = append(keys, k)
@@ -106,8 +105,8 @@ func TestCombineCollidingKeys(t *testing.T) {
 	}
 }
 
-// Rows sorted by shares are those of the batch, each in the share that contains its place, in
-// order.
+// Rows sorted by shares must be the rows of the batch. Each must be in the share that contains its
+// place, in batch order.
 func TestDealtRows(t *testing.T) {
 	const n, last = 50_000, 9_999
 	dev, err := cpu.Open(&cpu.Options{Workers: 3})

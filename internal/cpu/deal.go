@@ -5,47 +5,47 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// A batch is divided among the cores by the places in a structure where its operations begin. Each
-// core gets a range of places and, in batch order, the operations that begin there. So cores change
-// a structure concurrently without atomic operations, and operations on one key, which have one
-// place, keep their order.
+// A batch is divided among the cores by the places in a structure at which its operations begin.
+// Each core gets a range of places and, in batch order, the operations that begin there. So cores
+// change a structure concurrently without atomic operations. Operations on one key have the same
+// place, so they keep their order.
 
-// SharesPerCore is the minimum number of parts per core that a structure is cut into: more parts
-// balance the work.
+// SharesPerCore is the minimum number of shares per core. More shares balance the work better.
 const SharesPerCore = 4
 
-// rangesPerCore is the number of ranges of a batch per core that are sorted separately.
+// rangesPerCore is the number of ranges per core into which a batch is divided for sorting.
 const rangesPerCore = 4
 
-// Share is a range of places [Lo,Hi) that one core may touch, and the operations that begin there,
-// ascending.
+// Share is a range of places [Lo,Hi) that one core may access, with the operations that begin
+// there, ascending.
 type Share struct {
 	Lo, Hi uint32
 	Ops    []uint32
 
-	Bounded   bool // Remaining limits the additions; an operation beyond it overflows
+	Bounded   bool // Remaining limits the additions; further additions overflow
 	Remaining Remaining
 }
 
-// Remaining is the remaining capacity: pairs that may be added, and empty slots that may be used.
+// Remaining is the remaining capacity: the pairs that may be added, and the empty slots that may be
+// filled.
 type Remaining struct{ Pairs, Slots int }
 
-// CanAdd reports whether a share may add another pair, given its result so far.
+// CanAdd reports whether the share may add another pair. r is its result so far.
 func (s *Share) CanAdd(r *Result) bool {
 	return !s.Bounded || r.Live < int64(s.Remaining.Pairs) && r.Used < int64(s.Remaining.Slots)
 }
 
-// Partitioner divides operations into shares. It keeps its memory from batch to batch; its results
-// are valid until the next call.
+// Partitioner divides operations into shares. It reuses its memory, so that results are valid until
+// the next call.
 type Partitioner struct {
-	places []uint32 // of operations; after dealing, their numbers in share order
+	places []uint32 // place of each operation; after partition, its index in share order
 	ops    []uint32
 	shares []Share
-	counts [][]uint32 // by range of the batch, by share: then the target positions
+	counts [][]uint32 // counts[range][share]: operations, later their target index
 	moved  [2][]byte  // keys and values in share order
 }
 
-// AllOps returns operations 0…n-1 without dividing them.
+// AllOps returns the operations 0 to n-1, undivided.
 func (d *Partitioner) AllOps(n int) []uint32 {
 	d.resize(n, 0, 0)
 	for i := range d.ops {
@@ -54,7 +54,7 @@ func (d *Partitioner) AllOps(n int) []uint32 {
 	return d.ops
 }
 
-// PartitionOps sorts operations 0…n-1 into shares of the places 0…last, keeping their
+// PartitionOps divides the operations 0 to n-1 into shares of the places 0 to last, keeping their
 // order. locate computes the places of operations [lo,hi).
 func (d *Partitioner) PartitionOps(dev device.Host, last uint32, n int, locate func(lo, hi int, places []uint32)) []Share {
 	cores := dev.Properties().Units
@@ -67,12 +67,12 @@ func (d *Partitioner) PartitionOps(dev device.Host, last uint32, n int, locate f
 	return shares
 }
 
-// PartitionRows does the same with the keys and values themselves. It returns a batch of them in
-// the order of the given number of shares, or slightly fewer. A core with its share of a structure
-// in its cache then reads its rows from memory once.
+// PartitionRows divides the rows of b into shares and returns a batch with the keys and values in
+// share order. The number of shares is as given or slightly less. If a core's share of the
+// structure fits in its cache, the core then reads its rows from memory only once.
 func (d *Partitioner) PartitionRows(dev device.Host, last uint32, b *batch.Batch, shares int, locate func(lo, hi int, places []uint32)) (*batch.Batch, []Share) {
 	sorted := *b
-	// With more ranges than cores, a delayed core does not delay all.
+	// With more ranges than cores, a single slow core delays the others less.
 	all := d.partition(dev, last, b.N, rangesPerCore*dev.Properties().Units, shares, locate)
 	for i, r := range []batch.Role{batch.Keys, batch.Vals} {
 		c := &sorted.Columns[r]
@@ -101,7 +101,7 @@ func scatter[T any](from, to []T, places []uint32, lo, hi int) {
 	}
 }
 
-// ToOriginals replaces row numbers of a batch from PartitionRows by their numbers in the original
+// ToOriginals replaces row indexes in a batch from PartitionRows by the indexes in the original
 // batch.
 func (d *Partitioner) ToOriginals(rows []uint32) {
 	if len(rows) == 0 {
@@ -116,18 +116,17 @@ func (d *Partitioner) ToOriginals(rows []uint32) {
 	}
 }
 
-// forRanges runs body on the ranges of a batch that partition counts by.
+// forRanges runs body in parallel on the ranges for which partition counts operations.
 func (d *Partitioner) forRanges(dev device.Host, n int, body func(lo, hi int)) {
 	dev.Parallel(n, d.rangeSize(n), body)
 }
 
-// rangeSize returns the size of such a range.
 func (d *Partitioner) rangeSize(n int) int { return (n + len(d.counts) - 1) / len(d.counts) }
 
-// partition computes the number of each operation in the order of the shares, with the given number
-// of ranges of the batch. The number of shares is limit or slightly fewer.
+// partition computes the index of each operation in share order. It counts the operations of the
+// batch in the given number of ranges. The number of shares is limit or slightly less.
 func (d *Partitioner) partition(dev device.Host, last uint32, n, ranges, limit int, locate func(lo, hi int, places []uint32)) []Share {
-	// A power of two of places per share turns the division into a shift.
+	// The number of places per share is a power of two, so that a shift replaces the division.
 	shift := 0
 	for last>>shift > uint32(limit) {
 		shift++
@@ -140,7 +139,7 @@ func (d *Partitioner) partition(dev device.Host, last uint32, n, ranges, limit i
 	d.shares[shares-1].Hi = last + 1
 
 	size := d.rangeSize(n)
-	for _, c := range d.counts { // with many cores, not all get a range
+	for _, c := range d.counts { // with many cores, some counts belong to no range
 		clear(c)
 	}
 	d.forRanges(dev, n, func(lo, hi int) {

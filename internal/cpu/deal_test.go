@@ -9,15 +9,15 @@ import (
 	"github.com/weftgo/weft/device/cpu"
 )
 
-// The partitioner assigns each operation to exactly one share, the one that owns its place, and
-// keeps their order; shares are disjoint and cover all places.
+// Each operation must be in exactly one share, which contains its place, and operations must keep
+// their order. The shares must be disjoint and cover all places.
 func TestDealerProperties(t *testing.T) {
 	dev, err := cpu.Open(&cpu.Options{Workers: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	var d Partitioner // keeps its memory from batch to batch, as in an engine
+	var d Partitioner // reuses its memory for each batch, as in an engine
 	rapid.Check(t, func(t *rapid.T) {
 		last := rapid.Uint32Range(0, 2000).Draw(t, "last")
 		places := rapid.SliceOfN(rapid.Uint32Range(0, last), 1, 500).Draw(t, "places")
@@ -52,8 +52,8 @@ func TestDealerProperties(t *testing.T) {
 	})
 }
 
-// With more cores than a batch has full ranges for, some of them get nothing, not even their range
-// of the batch before.
+// If a batch has fewer ranges than cores, some cores must get no range, and must not reuse their
+// range of the previous batch.
 func TestDealToManyCores(t *testing.T) {
 	for _, workers := range []int{1, 3, 48, 500} {
 		dev, err := cpu.Open(&cpu.Options{Workers: workers})

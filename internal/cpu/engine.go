@@ -1,6 +1,6 @@
-// Package cpu holds the common parts of the engines of all structures on a CPU. It divides
-// operations among the cores, prefetches memory, and writes slots and results. Its [Engine] is
-// embedded by structures, which add their own loops.
+// Package cpu holds the parts that the CPU engines of all structures share. It divides operations
+// among the cores, prefetches memory, and writes slots and results. A structure embeds [Engine] and
+// adds its own loops.
 package cpu
 
 import (
@@ -13,7 +13,6 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// tallied is a generation of any structure.
 type tallied interface{ Tally() *core.Tally }
 
 // Generation is a generation that embeds [core.Lines].
@@ -23,24 +22,24 @@ type Generation interface {
 	Memory() *core.Lines
 }
 
-// Engine is a [core.Engine] without the loops of a structure, which embeds it. All work is done
-// when a method returns, also on streams.
+// Engine is a [core.Engine] without loops. A structure embeds it and adds its loops. When a method
+// returns, its work is done, also for batches on streams.
 type Engine struct {
 	Device       device.Host
-	SlotsPerLine int // slots per line, if the memory consists of lines
-	// ShortSearchLoad is the load factor up to which searches are short; 0 if the load makes no
-	// difference.
+	SlotsPerLine int // number of slots per line, if the memory consists of lines
+	// ShortSearchLoad is the load factor up to which searches are short, or 0 if searches are short
+	// at any load.
 	ShortSearchLoad float64
-	// Capacity is the maximum number of pairs of a table of fixed size, and MaxUsed that of its
-	// slots in use, by pairs or deleted pairs; 0: unlimited. The counters alone show whether a
-	// table is full.
+	// Capacity is the maximum number of pairs in a table with fixed size, and MaxUsed the maximum
+	// number of its slots that hold a pair or a deleted pair. 0 means no limit. Only the counters
+	// show whether a table is full.
 	Capacity, MaxUsed int
 	Leases            *core.Leases
 	Partitioner       Partitioner
 	combiner
 }
 
-// Start empties the first generation and makes it the current one, or frees it after an error.
+// Start empties g and makes it the first generation. After an error it frees g.
 func (e *Engine) Start(g Generation) (*core.Leases, error) {
 	if err := e.Wipe(context.Background(), g); err != nil {
 		return nil, errors.Join(err, g.Free())
@@ -51,11 +50,11 @@ func (e *Engine) Start(g Generation) (*core.Leases, error) {
 
 // Tuning of lookups.
 const (
-	// grain is the number of lookups that a core takes at a time: a few hundred microseconds of
-	// work.
+	// grain is the number of lookups that a core takes at a time. They take a few hundred
+	// microseconds.
 	grain = 1 << 13
 
-	// getPiece is the number of lookups that are divided among the cores at a time.
+	// getPiece is the maximum number of lookups that are divided among the cores at a time.
 	getPiece = 1 << 20
 )
 
@@ -75,7 +74,7 @@ func (e *Engine) Current() *core.Lease { return e.Leases.Current() }
 // Parts returns the current generation. The caller holds the writer lock.
 func (e *Engine) Parts() core.Parts { return e.Current().Parts }
 
-// Counters implements [core.Engine].
+// ReadCounters implements [core.Engine].
 func (e *Engine) ReadCounters(context.Context) (core.Counters, error) {
 	c := e.Parts().(tallied).Tally()
 	return core.Counters{Live: c.Live, Used: c.Used}, nil
@@ -87,7 +86,8 @@ func (e *Engine) AddPairs(_ *device.Stream, to device.Slice[uint64], negate bool
 	if negate {
 		n = -n
 	}
-	atomic.AddUint64(&to.Host()[0], n) // lookups and changes of other tables may add, too
+	// atomic, because lookups and other tables may add to it, too
+	atomic.AddUint64(&to.Host()[0], n)
 	return nil
 }
 
@@ -99,8 +99,8 @@ func (e *Engine) Extent(l *core.Lease) (units uint32, rows int) {
 	return l.Parts.(Generation).Memory().Units(), e.SlotsPerLine
 }
 
-// Move fills new memory, which a structure has allocated, and makes it the current generation, or
-// frees it after an error. move copies the pairs of the current one.
+// Move empties to, calls move to copy the pairs into it, and makes it the current generation. After
+// an error it frees to.
 func (e *Engine) Move(ctx context.Context, to Generation, move func() error) error {
 	err := e.Wipe(ctx, to)
 	if err == nil {
@@ -112,8 +112,8 @@ func (e *Engine) Move(ctx context.Context, to Generation, move func() error) err
 	return e.Leases.Replace(to)
 }
 
-// SyncStream waits until no work is pending on a stream, and returns an error if the stream is
-// unusable. s may be nil.
+// SyncStream waits until the work submitted to s is done. It returns an error if s is unusable. s
+// may be nil.
 func SyncStream(s *device.Stream) error {
 	if s == nil {
 		return nil
@@ -122,9 +122,9 @@ func SyncStream(s *device.Stream) error {
 }
 
 // RunLookup runs a lookup of n keys in ranges, on all cores, until ctx ends. body looks up keys
-// [lo,hi). It returns how many of them, from lo on, it has done when its watch stops it, and how
-// many of those are present. done is the length of the prefix that was run, hits the number of its
-// keys that are present.
+// [lo,hi). If its watch stops it, ran is the number of keys from lo on that it has looked up. done
+// is the length of the prefix of keys that was looked up, and hits the number of present keys in
+// it.
 func (e *Engine) RunLookup(ctx context.Context, n int, body func(w *Watch, lo, hi int) (ran, hits int)) (done, hits int, err error) {
 	type result struct{ end, hits int }
 	results := make([]result, (min(n, getPiece)+grain-1)/grain)
@@ -147,8 +147,8 @@ func (e *Engine) RunLookup(ctx context.Context, n int, body func(w *Watch, lo, h
 	return done, hits, nil
 }
 
-// Wipe empties all lines of a generation, on all cores. It returns the error of ctx if that ends
-// first.
+// Wipe makes all lines of a generation empty, on all cores. If ctx ends first, Wipe returns the
+// error of ctx.
 func (e *Engine) Wipe(ctx context.Context, g Generation) error {
 	lines := g.Memory()
 	*lines.Tally() = core.Tally{}

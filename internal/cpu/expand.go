@@ -5,8 +5,9 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// Offsets returns the offsets of the rows of each key of an Expand, and last the total. These are
-// the caller's offsets, or on a stream the sums of the counts that look finds.
+// Offsets returns the offsets of the rows of each key for Expand, with the total as the last
+// element. In host memory these are the caller's offsets. On a stream they are computed from the
+// counts that lookUp finds.
 func Offsets(b *batch.Batch, s *device.Stream, lookUp func(count *batch.Batch) error) ([]uint64, error) {
 	c := &b.Columns
 	if s == nil {
@@ -25,8 +26,8 @@ func Offsets(b *batch.Batch, s *device.Stream, lookUp func(count *batch.Batch) e
 	return offsets, nil
 }
 
-// RunLoop runs body for the elements [lo,hi) of a batch until the watch stops it; work is the cost
-// of one call. It returns the number of calls and the sum of their results.
+// RunLoop runs body for the elements [lo,hi) of a batch until the watch stops it. work is the cost
+// of one call of body. It returns the number of calls and the sum of their results.
 func RunLoop(w *Watch, lo, hi, work int, body func(i int) int) (ran, hits int) {
 	for i := lo; i < hi; i++ {
 		if w.ShouldStop(work) {

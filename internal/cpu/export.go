@@ -8,12 +8,12 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Export copies the live pairs of lines number [lo,hi), in their order, to the columns of a batch,
-// as long as they have rows, and counts them. The extra line holds keys that look like sentinels;
-// last is the last sentinel. each calls its second argument with the slots of a line and of its
-// chain.
+// Export copies the live pairs of lines [lo,hi), numbered in reading order, to the columns of a
+// batch and returns the number of pairs. It copies only as many pairs as the columns have rows. The
+// extra line holds keys that look like sentinels. last is the last sentinel. each calls slots with
+// the slots of a line and of the line's chain.
 func Export[K Key, V any, SK Key, SV Val](ctx context.Context, out *batch.Batch, from *core.Lines, lo, hi uint32, last SK, each func(line uint32, slots func([]Slot[SK, SV]))) (int, error) {
-	rows, flip := RowsOf[K, V](out), SK(0) // flip turns what is stored into the key
+	rows, flip := RowsOf[K, V](out), SK(0) // flip converts a stored key to the key
 	addSlots := func(slots []Slot[SK, SV]) {
 		for i := range slots {
 			if !IsSentinel(slots[i].Key, last) {
@@ -31,19 +31,19 @@ func Export[K Key, V any, SK Key, SV Val](ctx context.Context, out *batch.Batch,
 	return rows.N, err
 }
 
-// Rows holds columns that pairs are copied to.
+// Rows holds columns to which pairs are copied.
 type Rows[K, V any] struct {
-	N    int // pairs, including those beyond the rows of the columns
+	N    int // number of pairs, including pairs for which the columns have no row
 	keys []K
 	vals []V
 }
 
-// RowsOf returns the columns of a batch.
+// RowsOf returns the key and value columns of a batch.
 func RowsOf[K, V any](out *batch.Batch) Rows[K, V] {
 	return Rows[K, V]{keys: batch.View[K](out.Columns[batch.Keys].Host), vals: batch.View[V](out.Columns[batch.Vals].Host)}
 }
 
-// AddRow copies a key and the value in a slot.
+// AddRow appends a key and the value in a slot.
 func AddRow[K, V any, SK Key, SV Val](r *Rows[K, V], key K, s *Slot[SK, SV]) {
 	if r.N < len(r.keys) {
 		r.keys[r.N] = key
@@ -54,11 +54,12 @@ func AddRow[K, V any, SK Key, SV Val](r *Rows[K, V], key K, s *Slot[SK, SV]) {
 	r.N++
 }
 
-// Walk visits lines number [lo,hi), in their order, until the context ends, and then returns the
-// context's error. While some are visited, the memory of the next arrives.
+// Walk calls visit for lines [lo,hi), numbered in reading order. If the context ends first, Walk
+// returns the context's error. While it visits one group of lines, the memory for the next group
+// arrives.
 func Walk(ctx context.Context, of *core.Lines, lo, hi uint32, visit func(line uint32)) error {
 	base, order, n := unsafe.Pointer(unsafe.SliceData(of.Buf.Host)), of.Order, of.Units()-1
-	var lines [2][Group]uint32 // the group being read and the one being prefetched
+	var lines [2][Group]uint32 // the current group and the prefetched group
 	size := prefetchLines(order, base, n, lo, hi, &lines[0])
 	w := NewWatch(ctx)
 	for cur := 0; lo < hi; cur ^= 1 {
@@ -75,8 +76,8 @@ func Walk(ctx context.Context, of *core.Lines, lo, hi uint32, visit func(line ui
 	return nil
 }
 
-// prefetchLines computes the lines number lo and on, up to hi, prefetches them, and returns their
-// number. Number n is that of the extra line.
+// prefetchLines computes and prefetches the next group of lines from number lo on, up to hi. It
+// returns the number of lines. Number n is the extra line.
 func prefetchLines(order core.WeylOrder, base unsafe.Pointer, n, lo, hi uint32, lines *[Group]uint32) (size int) {
 	var at [Group]unsafe.Pointer
 	line := order.At(lo)

@@ -7,22 +7,22 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// Fetcher prefetches the batch rows of sorted items before the items are resolved. The rows lie
-// anywhere in the columns of the batch.
+// Fetcher prefetches the batch rows of sorted items before the items are resolved. Sorted items
+// have rows scattered over the columns of the batch.
 type Fetcher[K Key] struct {
 	items   []Item[K]
 	columns []column
-	fetched int // end of the prefetched items
+	fetched int // end of the items with requested rows
 }
 
-// column is the memory of a column, with 1<<shift bytes per row.
+// column is the memory of a column with 1<<shift bytes per row.
 type column struct {
 	base  unsafe.Pointer
 	shift uint
 }
 
 // FetcherOf returns a Fetcher for items of a batch. It covers the columns that changes read or
-// write, except the keys, which are in the items.
+// write, except the keys, because items contain the keys.
 func FetcherOf[K Key](b *batch.Batch, items []Item[K]) Fetcher[K] {
 	f := Fetcher[K]{items: items}
 	for _, r := range []batch.Role{batch.Kinds, batch.Vals, batch.Out, batch.OK} {
@@ -39,7 +39,7 @@ func (f Fetcher[K]) Slice(lo, hi int) Fetcher[K] {
 	return f
 }
 
-// Fetch prefetches the rows of the next items when the caller has reached item i.
+// Fetch prefetches the rows of the next items. The caller calls it when it has reached item i.
 func (f *Fetcher[K]) Fetch(i int) {
 	if i+Group < f.fetched || f.fetched >= len(f.items) {
 		return

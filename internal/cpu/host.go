@@ -6,7 +6,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Host returns dev as a host device, for work that only Go code on host memory can do so far.
+// Host returns dev as a device.Host. It returns an error if dev is not one, because so far only Go
+// code on host memory can do the work. what describes the work in the error.
 func Host(dev device.Device, what string) (device.Host, error) {
 	if host, ok := dev.(device.Host); ok {
 		return host, nil

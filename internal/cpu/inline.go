@@ -2,8 +2,8 @@ package cpu
 
 import "github.com/weftgo/weft/device"
 
-// Inline is a host that runs loops on the calling goroutine, for work that several goroutines
-// already do concurrently. It implements only Parallel: other methods panic.
+// Inline is a host that runs loops on the calling goroutine. It serves work that several goroutines
+// already do concurrently. Only Parallel is implemented; other methods panic.
 type Inline struct{ device.Host }
 
 // Parallel implements [device.Host].

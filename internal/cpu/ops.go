@@ -13,12 +13,12 @@ type Answers[V any] struct {
 	OK   []bool
 }
 
-// AnswersOf returns those of a batch.
+// AnswersOf returns the answer columns of a batch.
 func AnswersOf[V any](b *batch.Batch) Answers[V] {
 	return Answers[V]{batch.View[V](b.Columns[batch.Vals].Host), batch.View[bool](b.Columns[batch.OK].Host)}
 }
 
-// Slice returns those of keys [lo,hi).
+// Slice returns the answers for keys [lo,hi).
 func (a Answers[V]) Slice(lo, hi int) Answers[V] {
 	if a.Vals != nil {
 		a.Vals = a.Vals[lo:hi]
@@ -29,8 +29,8 @@ func (a Answers[V]) Slice(lo, hi int) Answers[V] {
 	return a
 }
 
-// WriteAnswer writes the result for key i and returns the number of hits; s is nil if the key is
-// absent.
+// WriteAnswer writes the answer for key i and returns 1 if the key is present. s is its slot, or
+// nil if the key is absent.
 func WriteAnswer[V any, SK Key, SV Val](a *Answers[V], i int, s *Slot[SK, SV]) (hits int) {
 	var v V
 	if s != nil {
@@ -45,15 +45,15 @@ func WriteAnswer[V any, SK Key, SV Val](a *Answers[V], i int, s *Slot[SK, SV]) (
 	return hits
 }
 
-// Changes holds the operations of a piece of a batch, or a share of them, and their results. K and
-// V are the types of the batch's columns as unsigned integers.
+// Changes holds the operations of a piece of a batch, or of a share, and their results. K and V are
+// the types of the batch's columns as unsigned integers.
 type Changes[K, V any] struct {
 	Result
 	Keys      []K
 	ReuseDead bool // a new key may take any dead slot
-	Reducing  bool // all operations combine values and return nothing
+	Reducing  bool // all operations combine values and return no result
 	Multi     bool
-	// Updates: op.Update is supported.
+	// Updates reports whether op.Update is supported.
 	Updates bool
 
 	flags  batch.Flags
@@ -65,8 +65,9 @@ type Changes[K, V any] struct {
 	counts []uint32
 }
 
-// ChangesOf returns those of a batch. Dead slots of sets keep no key, so any key may reuse them,
-// whatever the batch: an operation has searched its whole path before it takes one.
+// ChangesOf returns the operations of a batch. In sets, new keys may always take dead slots: such
+// slots do not keep the deleted key, and an operation has searched its whole path before it takes
+// one.
 func ChangesOf[K, V any](b *batch.Batch) Changes[K, V] {
 	var v V
 	return Changes[K, V]{
@@ -84,10 +85,11 @@ func ChangesOf[K, V any](b *batch.Batch) Changes[K, V] {
 	}
 }
 
-// noOp is a kind of operations that does nothing.
+// noOp is the kind of an operation without effect.
 const noOp op.Kind = 255
 
-// Kind returns the kind of operation i, or noOp for a reduction that the values do not support.
+// Kind returns the kind of operation i. It returns noOp for a reduction that the values do not
+// support.
 func (c *Changes[K, V]) Kind(i uint32) op.Kind {
 	if c.kinds == nil {
 		return c.kind
@@ -99,18 +101,18 @@ func (c *Changes[K, V]) Kind(i uint32) op.Kind {
 	return k
 }
 
-// Mixed reports whether operations may be of several kinds.
+// Mixed reports whether the operations may have different kinds.
 func (c *Changes[K, V]) Mixed() bool { return c.kinds != nil }
 
-// Outcome is the result of an operation.
+// Outcome is the outcome of one operation.
 type Outcome struct {
 	OK           bool
-	ValueWritten bool   // the previous value has been written
-	Overflowed   bool   // the operation overflowed
-	Removed      uint32 // pairs removed by DeleteAll
+	ValueWritten bool // the previous value has been written to the output
+	Overflowed   bool
+	Removed      uint32 // number of pairs that DeleteAll removed
 }
 
-// WriteOutcome writes the outcome of operation i.
+// WriteOutcome writes the outcome of operation i to the output columns.
 func (c *Changes[K, V]) WriteOutcome(i uint32, o Outcome) {
 	if o.Overflowed {
 		c.Failed = append(c.Failed, i)
@@ -122,14 +124,14 @@ func (c *Changes[K, V]) WriteOutcome(i uint32, o Outcome) {
 		c.counts[i] = o.Removed
 	}
 	// An operation that overflowed may run again with its own value, and its output may be the same
-	// memory.
+	// memory as its input.
 	if c.out != nil && !o.ValueWritten && !o.Overflowed {
 		var zero V
 		c.out[i] = zero
 	}
 }
 
-// ApplyPresent runs operation i on the slot of its key.
+// ApplyPresent runs operation i on the slot that holds its key.
 func ApplyPresent[K, V any, SK Key, SV Val](c *Changes[K, V], i uint32, kind op.Kind, s *Slot[SK, SV]) Outcome {
 	switch kind {
 	case op.Get, op.PutNew:
@@ -143,7 +145,7 @@ func ApplyPresent[K, V any, SK Key, SV Val](c *Changes[K, V], i uint32, kind op.
 		reduce(c.flags, kind, (*V)(unsafe.Pointer(&s.Val)), c.vals[i])
 	case op.Delete, op.DeleteAll:
 		if kind == op.DeleteAll && !c.Multi {
-			break // maps and sets do not support it
+			break // only multimaps support it
 		}
 		s.MarkDead()
 		c.Live--
@@ -152,17 +154,17 @@ func ApplyPresent[K, V any, SK Key, SV Val](c *Changes[K, V], i uint32, kind op.
 	return Outcome{}
 }
 
-// CombinePresent runs reduction i on the slot of its key.
+// CombinePresent runs reduction i on the slot that holds its key.
 func CombinePresent[K, V any, SK Key, SV Val](c *Changes[K, V], i uint32, s *Slot[SK, SV]) {
 	at := (*V)(unsafe.Pointer(&s.Val))
 	if c.kind == op.Sum && c.flags&batch.Float == 0 {
-		addInt(at, c.vals[i]) // the most frequent case
+		addInt(at, c.vals[i]) // the most frequent reduction
 		return
 	}
 	reduce(c.flags, c.kind, at, c.vals[i])
 }
 
-// Insert puts the pair of operation i in an empty or dead slot.
+// Insert stores the pair of operation i in an empty or dead slot.
 func Insert[K, V any, SK Key, SV Val](c *Changes[K, V], i uint32, key SK, s *Slot[SK, SV]) Outcome {
 	if s.Key == Sentinel[SK](Empty) {
 		c.Used++
@@ -173,7 +175,7 @@ func Insert[K, V any, SK Key, SV Val](c *Changes[K, V], i uint32, key SK, s *Slo
 	return Outcome{OK: true}
 }
 
-// SetValue writes the value of operation i.
+// SetValue stores the value of operation i in a slot.
 func SetValue[K, V any, SK Key, SV Val](c *Changes[K, V], i uint32, s *Slot[SK, SV]) {
 	if c.vals == nil {
 		return

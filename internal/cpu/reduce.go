@@ -7,7 +7,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// reduce combines v into the value at a place (twin: kernels/include/weft/reduce.cuh).
+// reduce combines v into *dst. Twin: kernels/include/weft/reduce.cuh.
 func reduce[V any](f batch.Flags, kind op.Kind, dst *V, v V) {
 	switch unsafe.Sizeof(v) {
 	case 4:
@@ -19,7 +19,7 @@ func reduce[V any](f batch.Flags, kind op.Kind, dst *V, v V) {
 	}
 }
 
-// Reduce combines v into the value at a place, both as bytes.
+// Reduce combines v into dst. Both hold the bytes of one value.
 func Reduce(f batch.Flags, kind op.Kind, dst, v []byte) {
 	if len(v) == 4 {
 		reduce(f, kind, (*uint32)(unsafe.Pointer(&dst[0])), *(*uint32)(unsafe.Pointer(&v[0])))
@@ -28,7 +28,6 @@ func Reduce(f batch.Flags, kind op.Kind, dst, v []byte) {
 	}
 }
 
-// addInt adds an integer to the one at a place.
 func addInt[V any](dst *V, v V) {
 	switch unsafe.Sizeof(v) {
 	case 4:
@@ -39,8 +38,8 @@ func addInt[V any](dst *V, v V) {
 }
 
 // combine returns the reduction of two values given as bits. The values have type F if the flags
-// include Float. Of two NaNs it returns the one with the larger bits, so that the result does not
-// depend on the order.
+// include Float. If both are NaN, Min and Max return the one with the larger bits, so that the
+// result does not depend on the order.
 func combine[U uint32 | uint64, F float32 | float64](f batch.Flags, kind op.Kind, a, b U) U {
 	switch kind {
 	case op.Sum:
@@ -66,7 +65,7 @@ func combine[U uint32 | uint64, F float32 | float64](f batch.Flags, kind op.Kind
 	return a
 }
 
-// rank returns an unsigned number with the same order as the value; -0 comes before 0.
+// rank returns an unsigned integer that orders like the value; -0 comes before 0.
 func rank[U uint32 | uint64](f batch.Flags, bits U) U {
 	sign := ^(^U(0) >> 1)
 	switch {
@@ -78,7 +77,6 @@ func rank[U uint32 | uint64](f batch.Flags, bits U) U {
 	return bits
 }
 
-// isNaN reports whether the bits are those of a NaN.
 func isNaN[U uint32 | uint64](bits U) bool {
 	infinity := U(0xff) << 23
 	if unsafe.Sizeof(bits) == 8 {

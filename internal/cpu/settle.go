@@ -2,8 +2,8 @@ package cpu
 
 import "github.com/weftgo/weft/internal/op"
 
-// ApplyOps runs the operations on one key in their order. val and found are the key's value before,
-// and the results are its value after.
+// ApplyOps runs all operations on one key in order. val and found describe the key's value before
+// the operations, and the results describe it after them.
 func ApplyOps[K Key, V uint32 | uint64](c *Changes[K, V], items []Item[K], val V, found bool) (V, bool) {
 	slot := Slot[K, V]{Val: val}
 	for _, item := range items {

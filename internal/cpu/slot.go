@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// The types of stored keys and values. A set stores no value.
+// Key and Val are the types of stored keys and values. A set stores empty structs as values.
 type (
 	Key interface{ uint32 | uint64 }
 	Val interface {
@@ -13,9 +13,9 @@ type (
 	}
 )
 
-// Slot is one entry of a hash structure (twin: kernels/include/weft/slot.cuh). The value comes
-// first: a zero-sized last field would be padded, and the kernels require the key in the upper half
-// of the word.
+// Slot is one entry of a hash structure. Twin: kernels/include/weft/slot.cuh. The value precedes
+// the key because Go pads a zero-sized last field, and because kernels require the key in the upper
+// half of the word.
 type Slot[K Key, V Val] struct {
 	_   structs.HostLayout
 	Val V
@@ -29,23 +29,23 @@ var (
 	_ [8]byte  = [unsafe.Sizeof(Slot[uint64, struct{}]{})]byte{}
 )
 
-// Sentinels are keys that are never stored. They count down from the largest, so "is a sentinel" is
-// one comparison. Structures may have more of them.
+// Sentinels are keys that are never stored as such. They count down from the largest key, so that
+// one comparison detects all of them. Structures may define more.
 const (
 	Empty   = 0 // ^K(0): not used since the last rehash
-	Dead    = 1 // deleted; the value field keeps the key
+	Dead    = 1 // deleted; the value field holds the deleted key
 	Pending = 2 // being written by a GPU without 128-bit compare-and-swap
 )
 
-// Sentinel returns a sentinel as a key.
+// Sentinel returns the key that represents sentinel number s.
 func Sentinel[K Key](s K) K { return ^s }
 
-// IsSentinel reports whether a key looks like a sentinel; last is the last sentinel of the
-// structure. Such keys are stored like any other, as ^key, in a place that holds nothing else. So
-// every key is legal, and ordinary keys pay one comparison for it.
+// IsSentinel reports whether a key looks like a sentinel. last is the last sentinel of the
+// structure. Such a key is stored as ^key, in a place reserved for such keys. So every key is
+// legal, at the cost of one comparison per ordinary key.
 func IsSentinel[K Key](key, last K) bool { return key >= ^last }
 
-// Stored returns the stored form of a key.
+// Stored returns the form in which a key is stored.
 func Stored[K Key](key, last K) K {
 	if IsSentinel(key, last) {
 		return ^key
@@ -53,7 +53,8 @@ func Stored[K Key](key, last K) K {
 	return key
 }
 
-// HeldKey reports whether a dead slot held the key. A set's slots do not keep deleted keys.
+// HeldKey reports whether a dead slot held the key. It returns false for sets, because their dead
+// slots do not hold deleted keys.
 func (s *Slot[K, V]) HeldKey(key K) bool {
 	return unsafe.Sizeof(s.Val) != 0 && *(*K)(unsafe.Pointer(&s.Val)) == key
 }

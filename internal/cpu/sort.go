@@ -10,11 +10,11 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Ordered structures sort a batch by keys, with the rows of one key in batch order. All cores sort
-// by the first bits that differ. Then each part is sorted by one core, within its cache. 10^7
-// random keys of 64 bits move three times.
+// Ordered structures sort each batch by key, and keep rows with equal keys in batch order. First
+// all cores together sort by the leading bits that differ. Then one core sorts each part within its
+// cache. 10^7 random keys of 64 bits move three times.
 
-// Item is a row of a batch.
+// Item is the key and the row number of a batch row.
 type Item[K Key] struct {
 	Key K // in stored form
 	Row uint32
@@ -27,8 +27,8 @@ func compareItems[K Key](a, b Item[K]) int {
 	return cmp.Compare(a.Row, b.Row)
 }
 
-// RunEnd returns the first position from i > 0 on where items may be cut: after the last item of a
-// key.
+// RunEnd returns the first index from i > 0 on at which items can be cut without separating equal
+// keys.
 func RunEnd[K Key](items []Item[K], i int) int {
 	for ; i < len(items); i++ {
 		if items[i].Key != items[i-1].Key {
@@ -41,36 +41,37 @@ func RunEnd[K Key](items []Item[K], i int) int {
 // Tuning of the sort.
 const (
 	sortGrain         = 1 << 16 // rows that a core takes at a time
-	maxComparisonSort = 1 << 10 // up to this many rows, sort by comparison
-	maxInsertionSort  = 40      // up to this many rows, sort by insertion
+	maxComparisonSort = 1 << 10 // maximum rows for sorting by comparison
+	maxInsertionSort  = 40      // maximum rows for sorting by insertion
 	maxDigitBits      = 11      // maximum key bits per pass
 )
 
-// Sorter keeps its memory from batch to batch.
+// Sorter sorts the rows of batches. It reuses its memory.
 type Sorter[K Key] struct {
 	items, scratch []Item[K]
 	counts         [][]uint32
 }
 
-// maxKeptItems is the maximum number of items to keep memory for.
+// maxKeptItems is the maximum number of items for which Trim keeps memory.
 const maxKeptItems = 1 << 18
 
-// Trim frees the memory of large batches.
+// Trim frees the memory if it is larger than maxKeptItems items.
 func (s *Sorter[K]) Trim() {
 	if cap(s.items) > maxKeptItems {
 		*s = Sorter[K]{}
 	}
 }
 
-// Sort returns the rows of a batch in the order of their stored keys, which are the keys xor flip.
-// The result is valid until the next call. Sort ends early with ctx.
+// Sort returns the rows of a batch in the order of their stored keys. A stored key is the exclusive
+// or of the key and flip. The result is valid until the next call. If ctx ends, Sort ends early and
+// returns its error.
 func (s *Sorter[K]) Sort(ctx context.Context, dev device.Host, keys []K, flip K) ([]Item[K], error) {
 	n := len(keys)
 	if cap(s.items) < n {
 		s.items = make([]Item[K], n)
 	}
 	items := s.items[:n]
-	var diffBits atomic.Uint64 // the bits that differ between keys
+	var diffBits atomic.Uint64 // bits in which keys differ
 	var unsorted atomic.Bool
 	all := uint64(keys[0] ^ flip)
 	dev.Parallel(n, sortGrain, func(lo, hi int) {
@@ -150,8 +151,8 @@ func (s *Sorter[K]) radix(ctx context.Context, dev device.Host, items, to []Item
 	return items, ctx.Err()
 }
 
-// sortPart sorts items with keys that differ only in the last keyBits bits, using scratch as
-// temporary memory of the same size. The result is in scratch, or in items with inPlace.
+// sortPart sorts items with keys that differ only in the last keyBits bits. scratch is temporary
+// memory of the same length. The result is in items if inPlace is set, otherwise in scratch.
 func sortPart[K Key](items, scratch []Item[K], keyBits uint, inPlace bool) {
 	for {
 		if keyBits == 0 || len(items) <= maxInsertionSort {
@@ -169,7 +170,7 @@ func sortPart[K Key](items, scratch []Item[K], keyBits uint, inPlace bool) {
 			ends[items[i].Key>>keyBits&mask+1]++
 		}
 		if ends[items[0].Key>>keyBits&mask+1] == uint32(len(items)) {
-			continue // all the same
+			continue // all keys have the same digit
 		}
 		for d := range int(mask) {
 			ends[d+1] += ends[d]
@@ -190,7 +191,6 @@ func sortPart[K Key](items, scratch []Item[K], keyBits uint, inPlace bool) {
 	}
 }
 
-// insertionSort sorts a few items, which keeps the order of equal keys.
 func insertionSort[K Key](items []Item[K]) {
 	for i := 1; i < len(items); i++ {
 		item := items[i]

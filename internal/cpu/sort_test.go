@@ -9,7 +9,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Rows are sorted by key, and rows of one key keep their order, for any distribution of keys.
+// Rows must be sorted by key, and rows with equal keys must keep their order, for any distribution
+// of keys.
 func TestSort(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -47,7 +48,6 @@ func TestSort(t *testing.T) {
 	}
 }
 
-// A sort ends when its context ends.
 func TestSortEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

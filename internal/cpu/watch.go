@@ -2,10 +2,10 @@ package cpu
 
 import "context"
 
-// Watch stops a loop once the context of its call has ended. Each core has its own.
+// Watch stops a loop after the context of its call has ended. Each core has its own watch.
 type Watch struct {
 	ctx        context.Context
-	work       int // since the last check of the context
+	work       int // work since the last check of the context
 	total      int
 	mustFinish bool // the loop must run to its end
 }
@@ -13,32 +13,33 @@ type Watch struct {
 // NewWatch returns the watch of one core. Its first use checks the context.
 func NewWatch(ctx context.Context) Watch { return Watch{ctx: ctx, work: watchWork} }
 
-// NoWatch returns the watch of a loop that must not stop.
+// NoWatch returns the watch of a loop that must run to its end.
 func NoWatch() *Watch { return &Watch{ctx: context.Background(), mustFinish: true} }
 
-// watchWork is the work between two checks of the context: at most a tenth of a millisecond, if
-// each unit waits for memory once.
+// watchWork is the work between two checks of the context. It takes at most a tenth of a
+// millisecond if each unit waits for memory once.
 const watchWork = 1 << 10
 
-// maxMustFinishWork is the work after which loops that must not stop leave long searches to a run
-// that can stop: with the keys of a horton table, some twenty milliseconds.
+// maxMustFinishWork is the work after which a loop that must not stop makes no more long searches.
+// A later run that can stop makes them. With the keys of a horton table, that much work takes some
+// twenty milliseconds.
 const maxMustFinishWork = 1 << 17
 
-// ShouldStop adds to the work that a loop has done, counted in memory accesses that it may have
-// waited for, and reports whether the loop must stop.
+// ShouldStop adds work to the work that a loop has done and reports whether the loop must stop. The
+// unit of work is a memory access for which the loop may have waited.
 func (w *Watch) ShouldStop(work int) bool {
 	w.AddWork(work)
 	return w.work >= watchWork && w.checkContext()
 }
 
-// AddWork adds to the work that a loop has done.
+// AddWork adds work to the work that a loop has done, without checking the context.
 func (w *Watch) AddWork(work int) {
 	w.work += work
 	w.total += work
 }
 
-// Exhausted reports whether the loop must not stop and has done enough work. An operation that then
-// needs a long search counts as one that overflowed, and runs again.
+// Exhausted reports whether the loop must not stop but has done maxMustFinishWork. An operation
+// that then needs a long search counts as overflowed, and runs again later.
 func (w *Watch) Exhausted() bool { return w.mustFinish && w.total >= maxMustFinishWork }
 
 // checkContext checks the context. Once the context has ended, ShouldStop keeps returning true.
@@ -50,8 +51,8 @@ func (w *Watch) checkContext() bool {
 	return false
 }
 
-// SearchLimit decides for one share of a piece whether long searches for a slot continue. Where
-// keys crowd, one search after another fails, until the table grows or takes another seed.
+// SearchLimit ends long searches for a slot within one share of a piece. If many keys crowd one
+// region, one search after another fails until the table grows or gets another seed.
 type SearchLimit struct {
 	*Watch
 	failures int // consecutive failed searches
@@ -60,13 +61,13 @@ type SearchLimit struct {
 // maxFailures is the maximum number of consecutive failed searches of a share.
 const maxFailures = 64
 
-// NewSearchLimit returns the limit of a loop with a watch.
+// NewSearchLimit returns the limit of a loop with watch w.
 func NewSearchLimit(w *Watch) SearchLimit { return SearchLimit{Watch: w} }
 
-// Allowed reports whether another search is worth its time.
+// Allowed reports whether another long search may begin.
 func (s *SearchLimit) Allowed() bool { return s.failures < maxFailures && !s.Exhausted() }
 
-// Record records the result of a search.
+// Record records whether a search has found a slot.
 func (s *SearchLimit) Record(found bool) {
 	s.failures++
 	if found {

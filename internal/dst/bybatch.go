@@ -9,10 +9,9 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// contents is the content of an ordered map between two changes.
+// contents maps the keys of an ordered map to their values, as they are between two changes.
 type contents map[uint64]uint64
 
-// keysBetween returns the keys of a range, in order.
 func (c contents) keysBetween(lo, hi uint64) []uint64 {
 	return slices.Sorted(func(yield func(uint64) bool) {
 		for k := range c {
@@ -23,30 +22,31 @@ func (c contents) keysBetween(lo, hi uint64) []uint64 {
 	})
 }
 
-// A removal is a batch of deleted ranges. Each pair counts for its first range.
+// addRemoval is a batch of deleted ranges. A pair inside several ranges counts for the first of
+// them.
 type addRemoval struct {
 	lo, hi  []uint64
 	removed []uint32
 }
 
-// A view is the result of a lookup.
 type view struct {
 	number int
-	// the lookup sees exactly the content before the batch of this number; -1: any allowed content
+	// number of the batch that directly follows the content that the lookup saw; -1 if unknown
 	at      int
 	desc    string
 	matches func(contents) bool
 }
 
-// checkBatches runs the changes of a history one after the other. Each must return the same results
-// as in the history. Each lookup must match the content between two changes. It sees the changes
-// that precede it, none that follow it, and nothing older than a preceding lookup has seen.
+// checkBatches runs the changes of a history one after another on a model. Each change must return
+// the same results as in the history. Each lookup must match the content between two changes. A
+// lookup sees the changes that precede it and none that follow it. It must not see an older content
+// than a preceding lookup has seen.
 func (h *history) checkBatches() error {
 	events := map[int][]event{}
 	for _, e := range h.events {
 		events[e.batch] = append(events[e.batch], e)
 	}
-	// contentBefore is, for each batch, the index of the content before it.
+	// contentBefore[number] is the index of the content before batch number.
 	contents, contentBefore := []contents{{}}, make([]int, len(h.before))
 	for number := range h.before {
 		last := contents[len(contents)-1]
@@ -60,7 +60,8 @@ func (h *history) checkBatches() error {
 		}
 		contents = append(contents, next)
 	}
-	// index is, for each lookup, the smallest possible index of the content it has read.
+	// index[number] is the smallest possible index of the content that lookup number saw. For a
+	// change, it is the index of the content after it.
 	index := make([]int, len(h.before))
 	for number := range h.before {
 		if h.changes.has(number) {
@@ -77,7 +78,7 @@ func (h *history) checkBatches() error {
 	return nil
 }
 
-// apply applies a batch to a content, and compares the results.
+// apply applies a batch to a content and compares the results with those in the history.
 func (h *history) apply(number int, events []event, c contents) error {
 	for i, e := range events {
 		v, present := c[e.op.Key]
@@ -103,7 +104,7 @@ func (h *history) apply(number int, events []event, c contents) error {
 	return nil
 }
 
-// window returns the bounds of the contents that a lookup may see.
+// window returns the minimum and maximum index of the contents that a lookup may see.
 func (h *history) window(number int, index, contentBefore []int, last int) (minIndex, maxIndex int) {
 	maxIndex = last
 	for other := range h.before {
@@ -117,7 +118,7 @@ func (h *history) window(number int, index, contentBefore []int, last int) (minI
 	return minIndex, maxIndex
 }
 
-// viewsOf returns the views of a lookup, including lookups by key.
+// viewsOf returns all views of batch number. Lookups by key together form one view.
 func (h *history) viewsOf(number int, events []event) (all []view) {
 	for _, v := range h.views {
 		if v.number == number {
@@ -138,7 +139,8 @@ func (h *history) viewsOf(number int, events []event) (all []view) {
 	return all
 }
 
-// explain finds a content within bounds that matches all views of a lookup.
+// explain returns the smallest index, from minIndex to maxIndex, of a content that matches all
+// views of a lookup.
 func (h *history) explain(views []view, contents []contents, contentBefore []int, minIndex, maxIndex int) (at int, err error) {
 	for at = minIndex; at <= maxIndex; at++ {
 		if !slices.ContainsFunc(views, func(v view) bool { return v.at < 0 && !v.matches(contents[at]) }) {
@@ -153,7 +155,8 @@ func (h *history) explain(views []view, contents []contents, contentBefore []int
 	return at, nil
 }
 
-// rangesCheck returns a check of range lookups: the pairs of each range, up to a limit.
+// rangesCheck returns a function that checks the pairs found inside each range, at most limit pairs
+// if limit is positive.
 func rangesCheck(lo, hi []uint64, limit int, row func(i int) (keys, vals []uint64)) func(contents) bool {
 	return func(c contents) bool {
 		for i := range lo {
@@ -170,7 +173,7 @@ func rangesCheck(lo, hi []uint64, limit int, row func(i int) (keys, vals []uint6
 	}
 }
 
-// countsCheck returns the check of a lookup that counts the key-value pairs in each range.
+// countsCheck returns a function that checks the number of pairs inside each range.
 func countsCheck(lo, hi []uint64, counts []uint32) func(contents) bool {
 	return func(c contents) bool {
 		for i := range lo {
@@ -182,7 +185,7 @@ func countsCheck(lo, hi []uint64, counts []uint32) func(contents) bool {
 	}
 }
 
-// pairsCheck returns a check of an iteration.
+// pairsCheck returns a function that checks the pairs of an iteration.
 func pairsCheck[K weft.Key, V weft.Value](all iter.Seq2[K, V]) func(contents) bool {
 	found, repeated := contents{}, false
 	for k, v := range all {

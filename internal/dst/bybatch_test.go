@@ -7,15 +7,15 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// Lookups see contents between atomic batches, in the order of their streams.
+// Lookups must see contents between atomic batches, in the order of their streams.
 func TestCheckBatches(t *testing.T) {
 	type pairs = contents
 	both, second, first, none := pairs{1: 10, 2: 20}, pairs{2: 20}, pairs{1: 10}, pairs{}
 	for _, c := range []struct {
 		name          string
-		a, b          pairs // seen by two lookups of a stream
-		linked        bool  // after the first change
-		snapshot      pairs // taken between the changes
+		a, b          pairs // contents that two lookups on a stream see
+		linked        bool  // the lookups follow the first change
+		snapshot      pairs // content of a snapshot taken between the changes
 		removed       uint32
 		deleted, want bool
 	}{

@@ -8,14 +8,14 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Check searches, in each part of a history, for an order of its operations that explains their
-// results and extends a partial order. before(i, j) reports that operation i must precede operation
-// j, because it ended before j began, or because of an edge between streams. before need not be
-// transitive.
+// Check searches for an order of the operations of each part of a history. The order must explain
+// the results and extend a partial order. before(i, j) reports that operation i must precede
+// operation j, because i ended before j began, or because of an edge between streams. before need
+// not be transitive.
 //
-// Porcupine judges short parts as well, and those for which the search finds no order. If the two
-// disagree, that is an error, too, unless the search gave up. Check also returns the number of
-// steps of the longest search.
+// Porcupine also judges short parts, and parts for which the search finds no order. If the search
+// and porcupine disagree, Check returns an error, unless the search was aborted. steps is the
+// number of steps of the longest search.
 func (m *Model[S, O]) Check(ops []O, before func(i, j int) bool) (steps int, err error) {
 	var parts [][]int
 	at := map[any]int{}
@@ -58,7 +58,6 @@ func (m *Model[S, O]) Check(ops []O, before func(i, j int) bool) (steps int, err
 	return steps, nil
 }
 
-// formatEvents formats events in the order in which they began.
 func formatEvents(events []event) string {
 	events = slices.Clone(events)
 	slices.SortStableFunc(events, func(a, b event) int { return int(a.start - b.start) })

@@ -22,66 +22,68 @@ var (
 	first = flag.Uint64("sim.seed", 0, "first seed of tests of concurrency: with -sim.seeds=1, replays one")
 )
 
-// Config specifies the structure to test and the tests.
+// Config specifies the structure to test and the programs to run on it.
 type Config[K weft.Key, V weft.Value] struct {
-	// New makes an empty structure of a shape.
+	// New makes an empty structure for programs of the given shape.
 	New func(dev device.Device, shape Shape) (Subject[K, V], error)
-	// Arch is the architecture of the kernels to run: 80 or 90. Default 90.
+	// Arch is the architecture of the kernels, 80 or 90. The default is 90.
 	Arch int
-	// Shapes of programs. Default: [Shapes].
+	// Shapes are the shapes of the programs. The default is the variable [Shapes].
 	Shapes []Shape
-	// Uniform structures have no mixed batches and no values: sets.
+	// Uniform means that the structure has no mixed batches and no values, as a set.
 	Uniform bool
-	// Multi structures are multimaps, as made by [MultiMap].
+	// Multi means that the structure is a multimap, made by [MultiMap].
 	Multi bool
-	// Reduce makes programs combine values, too. It requires maps with integers.
+	// Reduce makes programs also combine values. The structure must be a map with integer values.
 	Reduce bool
-	// Updates makes mixed batches replace values of present keys, too. It requires maps that can.
+	// Updates makes mixed batches also replace values of present keys. The structure must support
+	// that.
 	Updates bool
-	// newOrdered adds the calls that only ordered maps have: see [AtomicBatches].
+	// newOrdered returns the actions that only ordered maps support: see [AtomicBatches].
 	newOrdered func(r *runner[K, V]) orderedActions
-	// Loads replaces batches of PutNews by GetOrPuts, of maps. These do not report what did not
-	// fit, so no shape has a fixed size.
+	// Loads makes batches of PutNews run as GetOrPuts. The structure must be a map. A GetOrPut does
+	// not report rows that overflow, so no shape may have a fixed size.
 	Loads bool
-	// Upkeep lists maintenance between batches that leaves the content unchanged.
+	// Upkeep lists maintenance calls that programs make between batches. They must not change the
+	// content.
 	Upkeep []Upkeep[K, V]
-	// RetriesOps means that operations may be repeated after their batch, so their memory accesses
+	// RetriesOps means that operations may run again after their batch. Then their memory accesses
 	// do not show when they took effect.
 	RetriesOps bool
-	// Unordered structures do not promise batch order for batches of one kind.
+	// Unordered means that the structure does not run batches of one kind in batch order.
 	Unordered bool
-	// First is the first seed, Seeds the number of seeds. Default 0 and 40; in [Run] the flags
-	// -sim.seed and -sim.seeds override them.
+	// First is the first seed, Seeds the number of seeds. The defaults are 0 and 40. In [Run] the
+	// flags -sim.seed and -sim.seeds override them.
 	First uint64
 	Seeds int
-	// Wrap, if not nil, wraps the device that the structure is made on.
+	// Wrap, if not nil, wraps the device of the structure.
 	Wrap func(device.Device) device.Device
-	// Rewrite breaks the kernels on purpose; see [sim.Options].
+	// Rewrite changes the kernels, usually to break them; see [sim.Options].
 	Rewrite func(file, ptx string) string
-	// NoShrink disables shrinking. It saves time if only the existence of a failure matters.
+	// NoShrink disables shrinking, which saves time if only the existence of a failure matters.
 	NoShrink bool
-	// stream makes the programs of one seed differ from test to test.
+	// stream makes the programs for one seed differ between tests.
 	stream uint64
 }
 
 const defaultSeeds = 40
 
-// Upkeep is maintenance that may run between batches.
+// Upkeep is a maintenance call between batches.
 type Upkeep[K weft.Key, V weft.Value] struct {
 	Name string
 	Do   func(Subject[K, V]) error
 }
 
-// A Failure is a failing program.
+// Failure is a failing program.
 type Failure struct {
 	Seed       uint64
 	Shape      Shape
-	Schedule   string // scheduler and memory
+	Schedule   string // scheduler and memory model
 	Err        error
-	Shrunk     string // the smallest failing program found
-	Ops        int    // in that program
-	ShrunkErr  error  // its failure
-	ShrunkSeed uint64 // the seed of the schedule under which the shrunk program fails
+	Shrunk     string // smallest failing program found
+	Ops        int    // number of operations in Shrunk
+	ShrunkErr  error  // failure of Shrunk
+	ShrunkSeed uint64 // seed of the schedule under which Shrunk fails
 }
 
 // String formats all fields of a failure.
@@ -90,7 +92,6 @@ func (f *Failure) String() string {
 	return s + fmt.Sprintf("shrunk to %d operations, which fail under the schedule of seed %d: %v\n%s", f.Ops, f.ShrunkSeed, f.ShrunkErr, f.Shrunk)
 }
 
-// replay returns the command that runs a seed of a test again.
 func replay(test string, seed uint64) string {
 	parts := strings.Split(test, "/")
 	for i, p := range parts {
@@ -99,30 +100,30 @@ func replay(test string, seed uint64) string {
 	return fmt.Sprintf("replay: go test . -run '%s' -sim.seeds=1 -sim.seed=%d", strings.Join(parts, "/"), seed)
 }
 
-// A Tally counts the work of a test.
+// Tally counts the work of a test.
 type Tally struct {
 	Programs int
-	Launches int // of kernels, each under a schedule of its own
-	Steps    int // of the longest search for an order
+	Launches int // kernel launches, each under its own schedule
+	Steps    int // steps of the longest search for an order
 }
 
-// String formats the tally for the end of a log.
+// String formats the tally for a test's log.
 func (t Tally) String() string {
 	return fmt.Sprintf("%d programs, %d launches, each under a schedule of its own; longest search %d steps of %d", t.Programs, t.Launches, t.Steps, maxSteps)
 }
 
-// add counts another program.
 func (t *Tally) add(o Tally) {
 	t.Programs += o.Programs
 	t.Launches += o.Launches
 	t.Steps = max(t.Steps, o.Steps)
 }
 
-// Run tries many schedules and fails the test at the first failure. With -short and with the race
-// detector it skips the test, because it interprets kernels.
+// Run runs programs under many schedules and fails the test at the first failure. It skips the test
+// under -short and under the race detector, because it interprets kernels.
 func Run[K weft.Key, V weft.Value](t *testing.T, cfg Config[K, V]) {
 	t.Helper()
-	// Raced is a constant, so the code below is not even compiled then for each pair of types.
+	// Raced is a constant. So under the race detector, the code below is not compiled for each pair
+	// of types.
 	if conformance.Raced {
 		t.Skip("the simulator has goroutines of its own")
 		return
@@ -145,10 +146,11 @@ func Run[K weft.Key, V weft.Value](t *testing.T, cfg Config[K, V]) {
 	t.Fatalf("%v\n%s", f, replay(t.Name(), f.Seed))
 }
 
-// Seeds returns -sim.seeds, or half of n. Kernels that ship failed under none of a million seeds.
+// Seeds returns the value of -sim.seeds, or half of n if the flag is not set. Released kernels did
+// not fail for any of a million seeds.
 func Seeds(n int) int { return cmp.Or(*seeds, (n+1)/2) }
 
-// Explore calls Run in a parallel subtest, named by the types and a mode.
+// Explore calls Run in a parallel subtest, which is named by the types and the mode.
 func Explore[K weft.Key, V weft.Value](t *testing.T, mode fmt.Stringer, cfg Config[K, V]) {
 	t.Run(cfg.types()+","+mode.String(), func(t *testing.T) {
 		t.Parallel()
@@ -156,7 +158,6 @@ func Explore[K weft.Key, V weft.Value](t *testing.T, mode fmt.Stringer, cfg Conf
 	})
 }
 
-// types names the types under test.
 func (cfg *Config[K, V]) types() string {
 	switch pair := fmt.Sprintf("%T,%T", *new(K), *new(V)); {
 	case cfg.Uniform:
@@ -168,35 +169,35 @@ func (cfg *Config[K, V]) types() string {
 	}
 }
 
-// Reducing returns the configuration for programs that also combine values.
+// Reducing returns a copy of cfg with Reduce set.
 func (cfg Config[K, V]) Reducing() Config[K, V] {
 	cfg.Reduce = true
 	return cfg
 }
 
-// Updating returns the configuration for mixed batches that also replace values.
+// Updating returns a copy of cfg with Updates set.
 func (cfg Config[K, V]) Updating() Config[K, V] {
 	cfg.Updates = true
 	return cfg
 }
 
-// AtomicBatches returns the configuration for ordered maps with atomic batches that run one after
-// the other, each in batch order. Programs also use ranges and snapshots ([OrderedMap]). Each
-// lookup must return the content between two changes.
+// AtomicBatches returns cfg for ordered maps with atomic batches, which run one after another, each
+// in batch order. Programs then also use ranges and snapshots ([OrderedMap]). Each lookup must see
+// the content between two changes.
 func AtomicBatches[K weft.Key, V weft.Value](cfg Config[K, V]) Config[K, V] {
 	cfg.newOrdered = newOrderedRunner[K, V]
 	return cfg
 }
 
-// WithSeeds returns the configuration for a number of seeds. Fewer suffice where slots, and so all
-// memory orders, are those of other widths.
+// WithSeeds returns a copy of cfg with the given number of seeds. Fewer seeds suffice if other
+// widths have the same slots, and so the same memory orders.
 func (cfg Config[K, V]) WithSeeds(seeds int) Config[K, V] {
 	cfg.Seeds = seeds
 	return cfg
 }
 
-// setup is a configuration without the types of its structure. Programs, histories and models hold
-// keys and values as numbers ([types]).
+// setup is a configuration without the types of the structure. Programs, histories and models
+// represent keys and values as numbers ([types]).
 type setup struct {
 	Config[uint64, uint64]
 	types
@@ -221,7 +222,8 @@ func (cfg Config[K, V]) erase() *setup {
 	return x
 }
 
-// Find tries seeds in order. It returns the first failure, shrunk, or nil, and the tally.
+// Find tries seeds in order until one fails. It returns the failure, shrunk, or nil if none fails.
+// It also returns the tally.
 func Find[K weft.Key, V weft.Value](cfg Config[K, V]) (f *Failure, tried Tally) {
 	return cfg.erase().find()
 }
@@ -253,7 +255,8 @@ func (cfg *setup) find() (f *Failure, tried Tally) {
 	return nil, tried
 }
 
-// trySeed generates a program and runs it. The seed determines everything.
+// trySeed generates a program and runs it. The seed determines the program, the device and the
+// schedule.
 func (cfg *setup) trySeed(seed uint64) (*Failure, Tally) {
 	rng := rand.New(rand.NewPCG(seed, cfg.stream))
 	shape := cfg.Shapes[rng.IntN(len(cfg.Shapes))]
@@ -283,7 +286,6 @@ func (cfg *setup) trySeed(seed uint64) (*Failure, Tally) {
 	return &Failure{Seed: seed, Shape: shape, Schedule: schedule, Err: err, Shrunk: small.String(), Ops: small.size(), ShrunkErr: e, ShrunkSeed: shrunkSeed}, tally
 }
 
-// attempt runs a program once.
 func (cfg *setup) attempt(shape Shape, opts sim.Options, p program) (Tally, error) {
 	history, launches, err := cfg.execute(shape, opts, p)
 	tally := Tally{Programs: 1, Launches: launches}

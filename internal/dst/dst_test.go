@@ -12,14 +12,13 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// at returns an event of key 1 with all its results.
 func at(from, till int64, kind weft.OpKind, val uint64, ok bool, got uint64) event {
 	return event{
 		op: weft.Op[uint64, uint64]{Kind: kind, Key: 1, Value: val}, returns: Returns{OK: true, Vals: true}, ok: ok, val: got, start: from, end: till,
 	}
 }
 
-// loading turns an event into one of a GetOrPut.
+// loading returns the event with the results of a GetOrPut.
 func loading(e event) event {
 	e.returns.Loaded = true
 	return e
@@ -74,13 +73,12 @@ func TestProgramsComeFromTheSeed(t *testing.T) {
 	}
 }
 
-// hostMap is a map in host memory that implements the interface of one on the device.
 type hostMap struct {
 	dev       device.Device
 	m         map[uint64]uint64
-	broken    bool // deletes leave keys with a certain bit in place
+	broken    bool // deletes ignore keys with a certain bit
 	backwards bool // operations of a batch run in reverse
-	refuses   bool // never has capacity
+	refuses   bool // it never has room
 	stores    func(v uint64) uint64
 }
 
@@ -141,7 +139,7 @@ func configOf(h hostMap) Config[uint64, uint64] {
 	}}
 }
 
-// Batch order is required, unless the structure does not promise it.
+// Batch order must be required, unless the structure does not promise it.
 func TestUnordered(t *testing.T) {
 	cfg := configOf(hostMap{backwards: true})
 	if f, _ := Find(cfg); f == nil {
@@ -153,8 +151,8 @@ func TestUnordered(t *testing.T) {
 	}
 }
 
-// A correct map passes. A broken one is found, and the program shrinks to the minimum: a Put and a
-// Delete of one key.
+// A correct map must pass. A broken map must be detected, and the program must shrink to the
+// minimum: a Put and a Delete of one key.
 func TestFind(t *testing.T) {
 	cfg := configOf(hostMap{})
 	if f, tried := Find(cfg); f != nil || tried.Programs != defaultSeeds {
@@ -169,7 +167,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A map that refuses all keys is not excused as full.
+// A map that rejects all keys must not be excused as full.
 func TestRefusal(t *testing.T) {
 	for _, shape := range Shapes {
 		if shape.Fixed {
@@ -182,7 +180,7 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// A map that loses any bits of values is found.
+// A map that loses any bits of values must be detected.
 func TestValues(t *testing.T) {
 	for name, broken := range map[string]func(v uint64) uint64{
 		"the high half":   func(v uint64) uint64 { return v & 0xffffffff },
@@ -206,15 +204,15 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// The replay command quotes the name of a test as a pattern.
+// The replay command must quote the name of a test as a regular expression.
 func TestReplay(t *testing.T) {
 	if got, want := replay("TestX/a+b(c)", 7), `replay: go test . -run '^TestX$/^a\+b\(c\)$' -sim.seeds=1 -sim.seed=7`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
 
-// An operation of a mixed batch lasts from the first read of its key to the
-// last write of its result.
+// An operation of a mixed batch must last from the first read of its key to the last write of its
+// result.
 func TestTimes(t *testing.T) {
 	dev, err := sim.Open(nil)
 	if err != nil {

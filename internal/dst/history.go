@@ -8,68 +8,67 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// An event is one operation with its results and its times.
+// event is one operation with its results, its start and its end.
 type event struct {
 	op         weft.Op[uint64, uint64]
 	batch      int
-	rank       int // position in a batch with ordered operations, from 1
+	rank       int // from 1 if the batch runs in order; otherwise 0
 	returns    Returns
 	ok         bool
-	maybeFull  bool // it may not have fit
+	maybeFull  bool // the operation may have overflowed
 	val        uint64
 	transient  []uint64 // values that a lookup may have found temporarily
 	removed    int
-	all        []uint64 // the values listed by a GetAll
+	all        []uint64 // values that a GetAll listed
 	start, end int64
 	begun      bool // start is known
 }
 
-// forever is later than all times.
 const forever = math.MaxInt64
 
-// A history has the results of a program's operations, and the order that the structure promises:
+// history holds the results of a program's operations, and the order that the structure promises:
 //
-//   - batches of one stream, and those that an event orders, run in order,
-//   - changes run in the order of submission or call, on any streams,
-//   - a host lookup sees every change that returned before and every change submitted before; it
-//     waits for nothing else,
-//   - a batch that is submitted or called follows everything that the host has waited for.
+//   - Batches of one stream, and batches that an event orders, run in order.
+//   - Changes run in the order of submission or call, on any streams.
+//   - A host lookup sees every change that returned before it and every change submitted before it.
+//     It waits for nothing else.
+//   - A batch that is submitted or called follows everything that the host has waited for.
 //
-// In sequentially consistent memory, an operation that ended before another began precedes it, too.
-// An operation of a concurrent batch lasts from the first read of its key to the last write of its
-// result. Others last from the submission of their batch to the host's wait for it. In weak memory,
-// threads that do not synchronize have no common clock.
+// In sequentially consistent memory, an operation that ended before another operation began also
+// precedes it. An operation of a concurrent batch lasts from the first read of its key to the last
+// write of its result. Other operations last from the submission of their batch until the host has
+// waited for it. In weak memory, threads that do not synchronize have no common clock.
 type history struct {
 	events  []event
-	timed   bool // times are significant
+	timed   bool // start and end order events
 	multi   bool
 	reduce  combining
 	reduces bool // operations may combine values
 
-	atomicBatches bool     // batches are atomic
-	changes       batchSet // batches with effects
+	atomicBatches bool     // each batch takes effect at once
+	changes       batchSet // batches that may change the structure
 	removals      map[int]*addRemoval
 	views         []view
 
-	before     []batchSet // for each batch, its predecessors
+	before     []batchSet // predecessors of each batch
 	waited     batchSet   // batches that the host has waited for
 	lastChange batchSet   // the last change and its predecessors
-	streams    []batchSet // for each stream, its last batch and the predecessors
+	streams    []batchSet // for each stream, its last batch and that batch's predecessors
 }
 
-// batchSet is a set of batches.
 type batchSet uint64
 
 func (s batchSet) has(i int) bool { return s>>i&1 != 0 }
 
-// addBatch assigns a number to a batch and records its predecessors.
+// addBatch assigns a number to a batch and records its predecessors. with is the set of the batch
+// and its predecessors.
 func (h *history) addBatch(before batchSet) (addBatch int, with batchSet) {
 	h.before = append(h.before, before)
 	addBatch = len(h.before) - 1
 	return addBatch, before | 1<<addBatch
 }
 
-// begin records that a batch is submitted to a stream.
+// begin records the submission of a batch to a stream and returns the batch's number.
 func (h *history) begin(stream int, changes bool) int {
 	before := h.waited | h.streams[stream]
 	if changes {
@@ -81,14 +80,14 @@ func (h *history) begin(stream int, changes bool) int {
 	return i
 }
 
-// beginCall records a call by the host.
+// beginCall records a call by the host and returns the number of its batch.
 func (h *history) beginCall(changes bool) int {
 	i, with := h.addBatch(h.waited | h.lastChange)
 	h.change(i, changes, with)
 	return i
 }
 
-// change records whether a batch changes something.
+// change records that a batch may change the structure, if changes is set.
 func (h *history) change(number int, changes bool, with batchSet) {
 	if changes {
 		h.lastChange = with
@@ -96,19 +95,14 @@ func (h *history) change(number int, changes bool, with batchSet) {
 	}
 }
 
-// link records that one stream waits for another.
 func (h *history) link(from, to int) { h.streams[to] |= h.streams[from] }
 
-// markReturned records that the host has waited for a batch.
 func (h *history) markReturned(number int) { h.waited |= h.before[number] | 1<<number }
 
-// markStreamWaited records that the host has waited for a stream.
 func (h *history) markStreamWaited(stream int) { h.waited |= h.streams[stream] }
 
-// markAllWaited records that the host has waited for everything.
 func (h *history) markAllWaited() { h.waited = 1<<len(h.before) - 1 }
 
-// add adds the operations of a batch.
 func (h *history) add(number int, events []event) {
 	for i := range events {
 		events[i].batch = number
@@ -116,7 +110,8 @@ func (h *history) add(number int, events []event) {
 	h.events = append(h.events, events...)
 }
 
-// keys returns the keys of the history so far, of running batches and of others, each once.
+// keys returns the distinct keys of the given sequence, of the history so far, and of the running
+// events.
 func (h *history) keys(keys iter.Seq[uint64], running []event) []uint64 {
 	all := slices.Collect(keys)
 	for _, e := range slices.Concat(h.events, running) {
@@ -126,16 +121,16 @@ func (h *history) keys(keys iter.Seq[uint64], running []event) []uint64 {
 	return slices.Compact(all)
 }
 
-// complete adds to the events what is known only at the end.
+// complete adds to the events the facts that are known only at the end.
 func (h *history) complete(shape Shape) {
 	slices.SortStableFunc(h.events, func(a, b event) int { return a.batch - b.batch })
 	h.markFull(shape)
 	h.recordTransients()
 }
 
-// markFull marks the events of each batch in which the structure may have been full: at least
-// capacity operations must have inserted by then. Inserts that did not fit may have been repeated
-// after the accesses that memory recorded.
+// markFull marks the events of batches in which the structure may have been full. It may be full
+// once at least Capacity operations have inserted. Insertions that overflowed may have run again
+// after their recorded memory accesses.
 func (h *history) markFull(shape Shape) {
 	entered := 0
 	for lo, hi := 0, 0; lo < len(h.events); lo = hi {
@@ -155,9 +150,9 @@ func (h *history) markFull(shape Shape) {
 	}
 }
 
-// recordTransients records the values that a lookup may find temporarily, alongside a batch that
-// does not return them all in some order. These are the duplicates of an ordered batch, and the
-// first values of a key in a multimap.
+// recordTransients records the values that a lookup may find temporarily while another batch runs,
+// although no order of operations explains them. These are the duplicates in an ordered batch, and
+// the first values of a key in a multimap.
 func (h *history) recordTransients() {
 	type place struct {
 		key   uint64
@@ -186,7 +181,6 @@ func (h *history) recordTransients() {
 	}
 }
 
-// precedes reports whether one event must precede another.
 func (h *history) precedes(i, j int) bool {
 	a, b := &h.events[i], &h.events[j]
 	switch {
@@ -198,7 +192,8 @@ func (h *history) precedes(i, j int) bool {
 	return h.before[b.batch].has(a.batch) || h.timed && a.end < b.start
 }
 
-// check searches for an order of a history that keeps the promises.
+// check searches for an order of the events that explains their results and that the structure
+// permits.
 func (h *history) check() (steps int, err error) {
 	if h.atomicBatches {
 		return len(h.before), h.checkBatches()
@@ -212,8 +207,8 @@ func (h *history) check() (steps int, err error) {
 	return lenient(mapModel(h.reduce)).Check(h.events, h.precedes)
 }
 
-// lenient extends a model by results that events leave open: lookups may have found a value
-// temporarily.
+// lenient returns m extended by lookups that may have found a value temporarily. Such a lookup is
+// possible in any state.
 func lenient[S any](m *Model[S, event]) *Model[S, event] {
 	step, hint := m.Step, m.Hint
 	m.Step = func(s S, e event) ([]S, *event) {

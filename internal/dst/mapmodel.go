@@ -8,13 +8,12 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// A state is the content of a map for one key.
 type state struct {
 	present bool
 	val     uint64
 }
 
-// mapModel is the model of maps and sets. The facts are the states.
+// mapModel returns the model of maps and sets. Its facts are its states.
 func mapModel(reduce combining) *Model[state, event] {
 	return &Model[state, event]{
 		Step: func(s state, e event) ([]state, *event) {
@@ -35,8 +34,8 @@ func mapModel(reduce combining) *Model[state, event] {
 	}
 }
 
-// reduceModel is the model of maps with operations that may combine values. It has no hints: a
-// value that was read does not identify its writer.
+// reduceModel returns the model of maps with operations that may combine values. It has no hints,
+// because a value that was read does not identify the operation that wrote it.
 func reduceModel(reduce combining) *Model[state, event] {
 	m := mapModel(reduce)
 	m.Key = func(s state, _ func(any) bool) string { return fmt.Sprint(s) }
@@ -44,7 +43,6 @@ func reduceModel(reduce combining) *Model[state, event] {
 	return m
 }
 
-// combining returns the result of a reduction.
 type combining func(kind weft.OpKind, a, b uint64) uint64
 
 func reduced[V weft.Value](kind weft.OpKind, a, b V) V {
@@ -61,10 +59,10 @@ func reduced[V weft.Value](kind weft.OpKind, a, b V) V {
 	return V(uint64(a) | uint64(b))
 }
 
-// step reports whether an operation may have returned its results in a state, and returns the next
-// state. In a full structure an insert may fail.
+// step reports whether an operation may have returned its results in state s, and returns the next
+// state. In a full structure an insertion may fail.
 func (reduce combining) step(s state, e event) (bool, state) {
-	ok := !e.returns.OK // results that are not returned may be anything
+	ok := !e.returns.OK // columns that are not returned may hold anything
 	full := e.maybeFull && !s.present && !e.ok && e.returns.OK
 	switch e.op.Kind {
 	case weft.OpGet:
@@ -75,7 +73,7 @@ func (reduce combining) step(s state, e event) (bool, state) {
 		}
 		return ok || e.ok == !s.present, state{true, e.op.Value}
 	case weft.OpPutNew:
-		if full { // its value may still be there
+		if full { // the input value may still be in place
 			return !e.returns.Vals || e.val == s.val || e.val == e.op.Value, s
 		}
 		if s.present {
@@ -99,8 +97,8 @@ func (reduce combining) step(s state, e event) (bool, state) {
 	return ok || e.ok == s.present, state{}
 }
 
-// hint tries an operation in all states that it distinguishes: without the key, with the value that
-// it returned, and with another one.
+// hint tries the operation in each of the states that it distinguishes: key absent, key with the
+// value that the operation returned, and key with another value.
 func (reduce combining) hint(e event) Hint {
 	other := uint64(0)
 	for other == e.val || other == e.op.Value {
@@ -121,7 +119,7 @@ func (reduce combining) hint(e event) Hint {
 		h.Pure = h.Pure && next.present == s.present
 	}
 	if returned := any(state{true, e.val}); possible[1] != possible[2] {
-		if h.Requires = []any{returned}; possible[0] { // it may do without
+		if h.Requires = []any{returned}; possible[0] { // the fact is not necessary
 			h.Provides = append(h.Provides, returned)
 		}
 	} else if possible[0] && !possible[1] {

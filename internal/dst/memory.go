@@ -5,9 +5,9 @@ import (
 	"runtime/debug"
 )
 
-// init makes simulating tests trade memory for time: they allocate much and retain little. A
-// collection also empties the pools of memory that simulated devices reuse. The variables GOGC and
-// GOMEMLIMIT take precedence.
+// init makes tests that simulate devices collect garbage less often, because they allocate much and
+// retain little. A collection also empties the pools of memory that simulated devices reuse. The
+// variables GOGC and GOMEMLIMIT take precedence.
 func init() {
 	if os.Getenv("GOGC") != "" {
 		return

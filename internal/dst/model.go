@@ -1,57 +1,59 @@
 package dst
 
-// A Model specifies which results the operations of a kind of structure may return, by a state and
-// the effect of each operation on it. Init, Step and Key define the model. The other fields reduce
-// the steps of a search.
+// Model specifies which results the operations of a structure may return. It consists of states and
+// of the effect of each operation on a state. Init, Step and Key define the model. The other fields
+// make searches shorter.
 type Model[S, O any] struct {
-	// Init is the state in which a history begins.
+	// Init is the state at the beginning of a history.
 	Init S
-	// Step lists the states to which an operation may lead from s, given its results. An empty list
-	// means that it cannot have returned them in s. Step leaves s unchanged. An operation that
-	// takes effect in several steps, with steps of others between, comes with its rest; nil means
-	// done. The rest depends on the operation alone. It equals the operation if that may also end,
-	// in another state, without continuing.
+	// Step returns the states to which an operation may lead from s, given its results. An empty
+	// list means that the operation cannot have returned its results in s. Step must not change s.
+	// An operation may take effect in several steps, with steps of other operations between them.
+	// Then Step returns the rest of the operation; nil means that it is done. The rest depends on
+	// the operation alone. It equals the operation itself if the operation may also end here, in
+	// another state.
 	Step func(s S, op O) (next []S, rest *O)
-	// Key distinguishes states. States that differ only in facts that are not live, because no
-	// remaining operation needs them, may share a key.
+	// Key returns a string that identifies a state. A fact is live if a remaining operation needs
+	// it. States that differ only in facts that are not live may have the same key.
 	Key func(s S, live func(fact any) bool) string
-	// Partition names the part of an operation, such as its key. Operations of different parts are
-	// independent. nil means a single part.
+	// Partition returns the part to which an operation belongs, such as its key. Operations in
+	// different parts are independent. If Partition is nil, a history has a single part.
 	Partition func(op O) any
 	// Format formats operations, one per line.
 	Format func(ops []O) string
 
-	// Hint returns state-independent facts about an operation. nil means no hints.
+	// Hint returns facts about an operation that do not depend on a state. If Hint is nil, no
+	// operation has hints.
 	Hint func(op O) Hint
-	// Has reports whether a fact holds in a state. It is required if hints have facts.
+	// Has reports whether a fact holds in a state. It is required if hints contain facts.
 	Has func(s S, fact any) bool
-	// Size counts the facts in a state. nil means that hints have no sizes.
+	// Size returns the number of facts in a state. If Size is nil, hints have no sizes.
 	Size func(s S) int
-	// Register models have one fact per state, which is the whole state.
+	// Register means that each state has a single fact, which is the state itself.
 	Register bool
 }
 
-// A Hint has what is known of an operation in any state. Facts are comparable values with a meaning
-// that the model defines.
+// Hint holds the properties that an operation has in every state. Facts are comparable values; the
+// model defines their meaning.
 type Hint struct {
-	// Pure operations enable no others, except those that need the facts they provide.
+	// Pure means that the operation enables no other operations, except those that need the facts
+	// that it provides.
 	Pure bool
-	// Requires are the facts that the operation depends on. Without them it cannot end, unless it
-	// provides them, too.
+	// Requires lists the facts that the operation needs. Without them it cannot end, unless it also
+	// provides them.
 	Requires []any
-	// Provides are the facts that may hold after the operation and not before.
+	// Provides lists the facts that may hold after the operation without having held before it.
 	Provides []any
-	// Class is equal for operations that differ only in the facts they provide, if only operations
-	// that need these can distinguish them. In a register, the fact holds after the operation in
-	// any case. "" means that no other is alike.
+	// Class is equal for operations that differ only in the facts that they provide, if only
+	// operations that need these facts can distinguish them. In a register, the fact must always
+	// hold after the operation. "" means that no other operation has the same class.
 	Class string
-	// MinDelta and MaxDelta bound the operation's change of the size.
+	// MinDelta and MaxDelta are the limits of the change in size that the operation causes.
 	MinDelta, MaxDelta int
-	// Size is the size of every state after its last step, or -1.
+	// Size is the size of every state after the operation's last step, or -1 if sizes differ.
 	Size int
 }
 
-// hint returns the hint of an operation.
 func (m *Model[S, O]) hint(op O) (h Hint) {
 	if m.Hint != nil {
 		h = m.Hint(op)

@@ -8,24 +8,24 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// Operations of batches that package weft has no kinds for: one lists all values of keys, the other
-// is a PutNew that reports the present value.
+// Operations without a kind in package weft. getAll lists all values of a key. getOrPut is a PutNew
+// that returns the present value.
 const (
 	getAll   = weft.OpKind(0xfe)
 	getOrPut = weft.OpKind(0xfd)
 )
 
-// A run is the values of a key that one batch added. The device chooses the order within a run.
-// While its batch runs, any value of the run may be first. From then on the values have an order,
-// which operations reveal step by step.
+// run holds the values of a key that one batch added. The device chooses the order of values within
+// a run. While the batch is running, any value of its run may be the first. After that, the values
+// have a fixed order, which operations reveal step by step.
 type run struct {
 	batch int
 	vals  []uint64
-	first uint64 // the first value, if known, or 0, which is not a value
+	first uint64 // the first value, or 0 if unknown; 0 is not a value
 }
 
-// multiModel is the model of multimaps. A state is the runs of a key, in the order of their
-// batches. The facts are the values of the key.
+// multiModel returns the model of multimaps. A state consists of the runs of a key, in the order of
+// their batches. The facts are the values of the key.
 func multiModel() *Model[[]run, event] {
 	return &Model[[]run, event]{
 		Step:      stepMulti,
@@ -45,13 +45,13 @@ func valsOf(runs []run) (vals []uint64) {
 	return vals
 }
 
-// stepMulti is the effect of an operation. A DeleteAll removes one value per step and ends when it
-// finds none. Results that are not returned may be anything.
+// stepMulti implements Step. A DeleteAll removes one value per step and ends when no value is left.
+// Columns that are not returned may hold anything.
 func stepMulti(runs []run, e event) (next [][]run, rest *event) {
 	empty := len(runs) == 0
 	ok := func(is bool) bool { return !e.returns.OK || e.ok == is }
 	switch kind := e.op.Kind; {
-	// The pair did not fit.
+	// The pair overflowed.
 	case e.maybeFull && e.returns.OK && !e.ok && (kind == weft.OpPut || kind == weft.OpPutNew && empty):
 		return only(runs, e.got() == 0), nil
 	case kind == weft.OpPut && ok(true), kind == weft.OpPutNew && empty && ok(true):
@@ -81,7 +81,7 @@ func (e *event) got() uint64 {
 	return 0
 }
 
-// only returns a single state, if it is possible.
+// only returns a list with state s, or an empty list if s is not possible.
 func only[S any](s S, possible bool) []S {
 	if !possible {
 		return nil
@@ -89,7 +89,8 @@ func only[S any](s S, possible bool) []S {
 	return []S{s}
 }
 
-// add appends a value to those of its batch, after those of earlier batches.
+// add returns runs with value v appended to the run of its batch, after the runs of earlier
+// batches.
 func add(runs []run, batch int, v uint64) []run {
 	last := run{batch: batch}
 	for n := len(runs); n > 0 && runs[n-1].batch == batch; n-- {
@@ -99,7 +100,7 @@ func add(runs []run, batch int, v uint64) []run {
 	return append(slices.Clip(runs), last)
 }
 
-// show returns the states in which an operation may return the first value.
+// show returns the states in which operation e may have returned its value as the first value.
 func show(runs []run, e event) [][]run {
 	front, got := runs[0], e.got()
 	switch {
@@ -114,7 +115,8 @@ func show(runs []run, e event) [][]run {
 	return only(runs, true)
 }
 
-// remove removes the first value, which may be any of the first run.
+// remove returns the states after the first value is removed. If the first value is unknown, it may
+// be any value of the first run.
 func remove(runs []run) (next [][]run) {
 	front := runs[0]
 	for i, v := range front.vals {
@@ -130,7 +132,7 @@ func remove(runs []run) (next [][]run) {
 	return next
 }
 
-// list returns the state in which an operation lists all values, which fixes their order.
+// list returns the state after an operation has listed all values, which reveals their order.
 func list(runs []run, all []uint64) [][]run {
 	var next []run
 	for _, r := range runs {
@@ -149,7 +151,7 @@ func list(runs []run, all []uint64) [][]run {
 	return only(next, len(all) == 0)
 }
 
-// keyMulti identifies all values that are not live.
+// keyMulti implements Key. Values that are not live are only counted.
 func keyMulti(runs []run, live func(any) bool) string {
 	var key []byte
 	for _, r := range runs {
@@ -169,7 +171,6 @@ func keyMulti(runs []run, live func(any) bool) string {
 	return string(key)
 }
 
-// hintMulti returns the hint of an operation.
 func hintMulti(e event) Hint {
 	kind, yes, no, count := e.op.Kind, e.returns.OK && e.ok, e.returns.OK && !e.ok, -1
 	if e.returns.Counts && kind == weft.OpDeleteAll {

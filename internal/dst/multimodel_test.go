@@ -13,14 +13,15 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// A placed is a value and the batch that added it, in slot order of a key.
+// placed is a value together with the batch that added it. A list of them has the slot order of a
+// key.
 type placed struct {
 	batch int
 	val   uint64
 }
 
-// front returns the places of the values that an operation of a batch may find first: any that its
-// own batch added, or else the first one.
+// front returns the indexes of values that an operation of a batch may find first: all values that
+// its own batch added, or else the first value.
 func front(list []placed, batch int) []int {
 	var at []int
 	for i, p := range list {
@@ -31,7 +32,7 @@ func front(list []placed, batch int) []int {
 	return at
 }
 
-// multiHistory generates a history of one key of a multimap. In a wild one, batches return
+// multiHistory generates a history of one key in a multimap. If wild is set, batches return
 // different columns.
 func multiHistory(rng *rand.Rand, batches, maxOps int, fixed, wild bool) (h []event) {
 	var list []placed
@@ -53,7 +54,7 @@ func multiHistory(rng *rand.Rand, batches, maxOps int, fixed, wild bool) (h []ev
 			e.op = weft.Op[uint64, uint64]{Kind: pick(rng, true), Key: 1, Value: next}
 			at := front(list, 2*batch)
 			present := len(at) > 0
-			// Possible steps of a running DeleteAll.
+			// Take possible steps of running DeleteAlls.
 			for i := range part {
 				if o := &part[i]; o.op.Kind == weft.OpDeleteAll && o.removed < 0 && present {
 					list = slices.Delete(list, at[0], at[0]+1)
@@ -84,7 +85,7 @@ func multiHistory(rng *rand.Rand, batches, maxOps int, fixed, wild bool) (h []ev
 					list = slices.Delete(list, i, i+1)
 				}
 			case weft.OpDeleteAll:
-				if e.removed = len(list); rng.IntN(3) == 0 { // continues for a while
+				if e.removed = len(list); rng.IntN(3) == 0 { // it continues for a while
 					e.removed = -1
 					break
 				}
@@ -119,7 +120,7 @@ func multiHistory(rng *rand.Rand, batches, maxOps int, fixed, wild bool) (h []ev
 	return h
 }
 
-// insert inserts a value at a random place among those of its batch.
+// insert inserts a value at a random index among the values of its batch.
 func insert(rng *rand.Rand, list []placed, p placed) []placed {
 	at := len(list)
 	for at > 0 && list[at-1].batch == p.batch && rng.IntN(2) == 0 {
@@ -128,7 +129,6 @@ func insert(rng *rand.Rand, list []placed, p placed) []placed {
 	return slices.Insert(list, at, p)
 }
 
-// spoil changes one result, or none.
 func spoil(rng *rand.Rand, h []event) {
 	e := &h[rng.IntN(len(h))]
 	o := &h[rng.IntN(len(h))]
@@ -150,7 +150,7 @@ func spoil(rng *rand.Rand, h []event) {
 	}
 }
 
-// slotModel is a model of multimaps without runs: a state is the values in slot order.
+// slotModel returns a model of multimaps without runs. A state is the list of values in slot order.
 func slotModel() *Model[[]placed, event] {
 	return &Model[[]placed, event]{
 		Key: func(s []placed, _ func(any) bool) string { return fmt.Sprint(s) },
@@ -165,8 +165,8 @@ func slotModel() *Model[[]placed, event] {
 	}
 }
 
-// stepMany lists the possible contents after an operation, given its results. It lists none if the
-// results are impossible.
+// stepMany returns the possible contents after an operation, given its results. It returns none if
+// the results are impossible.
 func stepMany(list []placed, e event) (next [][]placed) {
 	at := front(list, e.batch)
 	present := len(at) > 0
@@ -225,7 +225,7 @@ func stepMany(list []placed, e event) (next [][]placed) {
 	return next
 }
 
-// Values of one batch have an order once an operation has seen it.
+// The values of a batch must keep an order once an operation has seen it.
 func TestRuns(t *testing.T) {
 	of := func(batch int, e event) event {
 		e.batch, e.start, e.end = batch, int64(2*batch), int64(2*batch+1)
@@ -257,7 +257,8 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// The search and porcupine agree on times and on partial orders. Porcupine gets both models.
+// The search and porcupine must agree, for orders by time and for partial orders. Porcupine judges
+// with both models.
 func TestMultiSearchAgreesWithPorcupine(t *testing.T) {
 	var byTime, byEdges agreement
 	m := multiModel()
@@ -274,7 +275,8 @@ func TestMultiSearchAgreesWithPorcupine(t *testing.T) {
 	byEdges.requireBoth(t)
 }
 
-// Histories of realistic size take few steps, including those of one long batch.
+// The search must take few steps for histories of realistic size, including histories with one long
+// batch.
 func TestMultiSearchIsShort(t *testing.T) {
 	few, many := 0, 0
 	m := multiModel()
@@ -287,8 +289,8 @@ func TestMultiSearchIsShort(t *testing.T) {
 	t.Logf("longest searches: %d steps for batches of 16 operations, %d of 260", few, many)
 }
 
-// hostMulti is a multimap in host memory that implements the interface of one on the device. If
-// broken, it removes the latest pair first for keys with a certain bit.
+// hostMulti is a multimap in host memory that implements the interface of a multimap on the device.
+// If broken, it removes the latest pair first for keys with a certain bit.
 type hostMulti struct {
 	m      map[uint64][]uint64
 	broken bool
@@ -345,8 +347,8 @@ func (h *hostMulti) Len() (n int) {
 	return n
 }
 
-// A correct multimap passes, and maintenance between batches runs. One that removes the wrong pair
-// is found.
+// A correct multimap must pass, and maintenance between batches must run. A multimap that removes
+// the wrong pair must be detected.
 func TestFindMulti(t *testing.T) {
 	done, broken := 0, false
 	cfg := Config[uint64, uint64]{

@@ -14,10 +14,11 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// A Try runs a test on a device that wrap wraps, and returns the failure it detected, or nil.
+// Try runs a test on a device that it wraps with wrap. It returns the failure that the test
+// detects, or nil.
 type Try func(wrap func(device.Device) device.Device) error
 
-// Try returns a Try that runs the programs of a configuration.
+// Try returns a Try that runs the programs of cfg.
 func (cfg Config[K, V]) Try() Try {
 	return func(wrap func(device.Device) device.Device) error {
 		cfg := cfg
@@ -29,7 +30,7 @@ func (cfg Config[K, V]) Try() Try {
 	}
 }
 
-// SimTry returns a Try that runs a test on a simulated GPU, with the schedule of a seed.
+// SimTry returns a Try that runs the test try on a simulated GPU, under the schedule of a seed.
 func SimTry(t testing.TB, seed uint64, try func(t testing.TB, dev device.Device, seed uint64)) Try {
 	return func(wrap func(device.Device) device.Device) error {
 		// Memory is small, so that unbounded growth caused by the omission fails early.
@@ -45,10 +46,11 @@ func SimTry(t testing.TB, seed uint64, try func(t testing.TB, dev device.Device,
 	}
 }
 
-// Omit leaves out each call in a folder by which the host orders streams or waits for them, one at
-// a time. It fails the test if no try detects the omission, or if a try fails without an omission.
-// needless gives the reasons why an omission need not be detected. Its keys are the source of the
-// call and its function, as in [devicetest.Call]: "s.Sync(ctx) in (*engine).flush".
+// Omit omits each call in a folder with which the host orders streams or waits for them, one at a
+// time. It fails the test if no try detects the omission, or if a try fails without an omission.
+// needless lists omissions that need not be detected, with the reasons. A key consists of the
+// source of a call and the calling function, as in [devicetest.Call]: "s.Sync(ctx) in
+// (*engine).flush".
 func Omit(t *testing.T, folder string, needless map[string]string, tries ...Try) {
 	t.Helper()
 	calls, err := devicetest.ListCalls(folder)
@@ -58,7 +60,7 @@ func Omit(t *testing.T, folder string, needless map[string]string, tries ...Try)
 	if len(calls) == 0 {
 		t.Skip("the sources are not here")
 	}
-	nCalls := make([]map[devicetest.Site]int, len(tries)) // calls of each try
+	nCalls := make([]map[devicetest.Site]int, len(tries)) // number of calls in each try
 	for i, try := range tries {
 		o := devicetest.Omit()
 		if err := try(o.Wrap); err != nil {
@@ -76,7 +78,8 @@ func Omit(t *testing.T, folder string, needless map[string]string, tries ...Try)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := devicetest.Omit(c.Site)
-			// Tries that make the call come first: no other deterministic try detects it.
+			// Tries that make the call come first, because no other deterministic try detects the
+			// omission.
 			for _, makes := range []bool{true, false} {
 				for i, try := range tries {
 					if nCalls[i][c.Site] > 0 == makes && detects(t, try, o) {
@@ -94,8 +97,9 @@ func Omit(t *testing.T, folder string, needless map[string]string, tries ...Try)
 	}
 }
 
-// JudgedElsewhere returns, for [Omit], the calls in a folder that other tests judge: all except
-// those for which included returns true. It fails the test if that is none.
+// JudgedElsewhere returns the calls in a folder that other tests judge, for the argument needless
+// of [Omit]. These are all calls except those for which included returns true. The test fails if
+// included returns true for no call.
 func JudgedElsewhere(t *testing.T, folder, reason string, included func(c devicetest.Call) bool) map[string]string {
 	t.Helper()
 	calls, err := devicetest.ListCalls(folder)
@@ -114,10 +118,9 @@ func JudgedElsewhere(t *testing.T, folder, reason string, included func(c device
 	return judged
 }
 
-// omission names an omitted call.
 func omission(c devicetest.Call) string { return fmt.Sprintf("%s in %s", c.Text, c.Func) }
 
-// detects runs a try. A panic counts as detected.
+// detects runs a try with an omission and reports whether it fails. A panic counts as a failure.
 func detects(t *testing.T, try Try, o *devicetest.Omission) (yes bool) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -135,14 +138,16 @@ func detects(t *testing.T, try Try, o *devicetest.Omission) (yes bool) {
 // Overlapping returns the default shapes with overlapping streams.
 func Overlapping() []Shape { return overlapping(Shapes) }
 
-// OverlappingAtomic returns those of ordered maps with atomic batches ([AtomicBatches]).
+// OverlappingAtomic returns the shapes with overlapping streams for ordered maps with atomic
+// batches ([AtomicBatches]).
 func OverlappingAtomic() []Shape { return overlapping(atomicShapes) }
 
 func overlapping(shapes []Shape) []Shape {
 	return slices.DeleteFunc(slices.Clone(shapes), func(s Shape) bool { return s.Streams == 0 })
 }
 
-// ClosedStreamTry returns a Try that makes calls on a closed stream of a CPU. They must be refused.
+// ClosedStreamTry returns a Try that makes calls on a closed stream of a CPU. The calls must return
+// errors.
 func ClosedStreamTry[S interface{ Close() error }](open func(dev device.Device) (S, error), calls func(x S, s *device.Stream, keys device.Slice[uint32]) map[string]error) Try {
 	return func(wrap func(device.Device) device.Device) error {
 		host, err := cpu.Open(nil)
@@ -177,15 +182,15 @@ func ClosedStreamTry[S interface{ Close() error }](open func(dev device.Device) 
 	}
 }
 
-// MapClosedStreamTry is ClosedStreamTry for maps.
+// MapClosedStreamTry returns a ClosedStreamTry for maps.
 func MapClosedStreamTry[M OnMap[uint32, uint32]](open func(dev device.Device) (M, error)) Try {
 	return ClosedStreamTry(open, func(m M, s *device.Stream, keys device.Slice[uint32]) map[string]error {
 		return map[string]error{"PutOn": m.PutOn(s, keys, keys), "GetOn": m.GetOn(s, keys, keys, device.Slice[bool]{})}
 	})
 }
 
-// IterateAfterChanges returns a Try that checks whether an iteration sees what was submitted to a
-// stream before. The maps need capacity for a thousand keys.
+// IterateAfterChanges returns a Try that requires an iteration to see the changes submitted to a
+// stream before it. open must make maps with capacity for a thousand keys.
 func IterateAfterChanges[M OnMap[uint32, uint32]](open func(dev device.Device) (M, error)) Try {
 	const n = 700
 	return func(wrap func(device.Device) device.Device) error {
@@ -236,8 +241,8 @@ func putAndIterate(dev device.Device, m OnMap[uint32, uint32], n int) (seen int,
 	return seen, errors.Join(err, m.Sync(context.Background()), keys.Free())
 }
 
-// HostAfterStreams runs a host batch after one on a stream and checks its outcome, then deletes
-// ranges on the stream after both.
+// HostAfterStreams runs a host batch after a batch on a stream and checks the results. Then it
+// deletes ranges on the stream.
 func HostAfterStreams(ctx context.Context, m interface {
 	OnMap[uint32, uint32]
 	OrderedMap[uint32, uint32]
@@ -263,7 +268,7 @@ func HostAfterStreams(ctx context.Context, m interface {
 		if nDeleted, err := m.Delete(ctx, keys[n/2:], deleted[n/2:]); err != nil || nDeleted != n/2 || slices.Contains(deleted[n/2:], false) {
 			return fmt.Errorf("%d keys deleted: %v, %v", nDeleted, deleted[n/2:], err)
 		}
-		more := conformance.Sequence[uint32](n, 3*n) // needs more memory
+		more := conformance.Sequence[uint32](n, 3*n) // these keys need more memory
 		if _, err := m.Put(ctx, more, more); err != nil {
 			return err
 		}

@@ -7,19 +7,18 @@ import (
 	"testing"
 )
 
-// A pair is a pair of an ordered map.
 type pair struct{ key, val int }
 
-// An orderedOp is an operation on an ordered map: Put, Delete, or a Range that atomically lists the
-// pairs of the keys from lo to hi.
+// orderedOp is an operation on an ordered map: Put, Delete, or a Range that atomically lists the
+// pairs with keys from lo to hi.
 type orderedOp struct {
 	kind   string
-	pair   pair // to put, or with the key to delete
+	pair   pair // pair to put, or with the key to delete
 	lo, hi int
 	listed []pair
 }
 
-// apply applies an operation to the pairs of a map, sorted by key.
+// apply returns the pairs after an operation. s is sorted by key.
 func (o orderedOp) apply(s []pair) []pair {
 	i, found := slices.BinarySearchFunc(s, o.pair.key, func(p pair, k int) int { return p.key - k })
 	if s = slices.Clone(s); found {
@@ -31,13 +30,13 @@ func (o orderedOp) apply(s []pair) []pair {
 	return s
 }
 
-// list returns the pairs of a range.
+// list returns the pairs that a Range must list.
 func (o orderedOp) list(s []pair) []pair {
 	return slices.DeleteFunc(slices.Clone(s), func(p pair) bool { return p.key < o.lo || p.key > o.hi })
 }
 
-// orderedModel is the model of ordered maps, with operations on several keys. The facts are the
-// pairs.
+// orderedModel returns the model of ordered maps. Its operations concern several keys, and its
+// facts are the pairs.
 func orderedModel() *Model[[]pair, orderedOp] {
 	return &Model[[]pair, orderedOp]{
 		Step: func(s []pair, o orderedOp) ([][]pair, *orderedOp) {
@@ -100,7 +99,7 @@ func pastOfOrdered(rng *rand.Rand, n, spread int) (h []orderedOp, before func(i,
 	return h, func(i, j int) bool { return i+spread <= j }
 }
 
-// The search orders operations on several keys, which have no parts, too.
+// The search must also order operations that concern several keys, which form a single part.
 func TestOrderedMap(t *testing.T) {
 	m := orderedModel()
 	var seen agreement

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// porcupineTimeout is porcupine's time limit for a part of a history.
+	// porcupineTimeout is porcupine's time limit for one part of a history.
 	porcupineTimeout = time.Second
-	// porcupineMaxOps is the maximum number of operations of a part that porcupine always judges,
-	// too.
+	// porcupineMaxOps is the maximum number of operations in a part that porcupine always judges.
 	porcupineMaxOps = 12
 )
 
-// checkPorcupine runs porcupine on a history. It passes the model without hints. Porcupine supports
-// only intervals, so here all operations overlap, and states refuse operations whose predecessors
-// are missing. Before an operation ends, all operations may take steps that are not their last.
+// checkPorcupine runs porcupine on one part of a history, with the model but without hints.
+// Porcupine supports only orders of intervals. So all operations overlap here, and a step
+// is rejected if a predecessor of its operation is not done. Before an operation ends, all
+// operations may take steps except their last.
 func checkPorcupine[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool) porcupine.CheckResult {
 	x := newSearch(m, ops, before)
 	history := make([]porcupine.Operation, len(ops))
@@ -48,16 +48,17 @@ func checkPorcupine[S, O any](m *Model[S, O], ops []O, before func(i, j int) boo
 	return porcupine.CheckOperationsTimeout(model.ToModel(), history, porcupineTimeout)
 }
 
-// A config is a state with the set of completed operations.
+// config is a state together with the set of operations that are done.
 type config[S, O any] struct {
 	state S
 	done  set
-	rest  map[int]O // remainders of running operations
-	key   string    // distinguishes configs with the same completed operations
+	rest  map[int]O // rests of operations that have begun but not ended
+	key   string    // identifies the config among those with the same operations done
 }
 
-// step lists where one operation may lead, if it may come next, and reports whether it ends, which
-// only one operation may.
+// step returns the configs to which a step of operation i may lead. It returns none if the
+// operation must not come next. ends reports whether the step ends the operation. Only operation
+// ending may end.
 func (x *search[S, O]) step(c config[S, O], i, ending int) (to []any, ends bool) {
 	if c.done.has(i) || !x.ops[i].before.coveredBy(c.done) {
 		return nil, false

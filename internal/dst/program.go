@@ -9,25 +9,25 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// A Shape is a kind of contention that programs test.
+// Shape describes the size of programs and the kind of contention that they cause.
 type Shape struct {
 	Name     string
-	Capacity int  // of the structure; 0: starts small and grows
+	Capacity int  // capacity of the structure; 0: it starts small and grows
 	Fixed    bool // the structure must not grow
 	Keys     int  // number of hot keys
-	Hot      int  // operations on hot keys per batch
-	Cold     int  // operations on unique keys per batch
+	Hot      int  // number of operations on hot keys per batch
+	Cold     int  // number of operations on unique keys per batch
 	Batches  int
-	Kinds    []weft.OpKind // of the batches, each of one kind or [Mixed]; nil: any
-	// Streams is the number of streams for overlapping batches, among calls with host batches,
-	// iterations and waits. 0: batches run one after another.
+	Kinds    []weft.OpKind // kind of each batch, possibly [Mixed]; nil: any
+	// Streams is the number of streams. Their batches overlap with each other, with host batches,
+	// iterations and waits. With 0, batches run one after another.
 	Streams int
 }
 
-// Mixed stands for a batch of all kinds in [Shape.Kinds].
+// Mixed in [Shape.Kinds] selects a batch with operations of all kinds.
 const Mixed = weft.OpKind(0xff)
 
-// Shapes are the defaults of [Config].
+// Shapes are the default shapes of [Config].
 var Shapes = []Shape{
 	{Name: "many keys, few slots", Capacity: 8, Keys: 24, Hot: 96, Batches: 3},
 	{Name: "few keys, many threads", Capacity: 400, Keys: 3, Hot: 36, Cold: 150, Batches: 2},
@@ -41,8 +41,8 @@ var Shapes = []Shape{
 }
 
 // reducingShapes are the shapes of programs that combine values. A value that was read does not
-// identify its writer, so all orders must be tried. Operations are therefore few: some on each key,
-// from several warps.
+// identify the operation that wrote it, so a search must try all orders. So there are few
+// operations on each key, from several warps.
 var reducingShapes = []Shape{
 	{Name: "sums of some keys", Capacity: 200, Keys: 24, Hot: 96, Batches: 3},
 	{Name: "sums of one key", Capacity: 300, Keys: 1, Hot: 6, Cold: 60, Batches: 3},
@@ -51,8 +51,8 @@ var reducingShapes = []Shape{
 	{Name: "sums on streams", Capacity: 100, Keys: 20, Hot: 40, Batches: 6, Streams: 3},
 }
 
-// atomicShapes are the shapes of programs for ordered maps with atomic batches. Their pairs fill a
-// few leaves, or dozens, and most pairs of one leaf are deleted.
+// atomicShapes are the shapes of programs for ordered maps with atomic batches. The pairs fill a
+// few leaves or dozens, and most pairs of a leaf are deleted.
 var atomicShapes = []Shape{
 	{Name: "few leaves", Keys: 60, Hot: 60, Batches: 8},
 	{Name: "one key", Keys: 1, Hot: 14, Cold: 150, Batches: 3},
@@ -61,20 +61,19 @@ var atomicShapes = []Shape{
 	{Name: "streams, many leaves", Keys: 500, Hot: 150, Cold: 50, Batches: 14, Streams: 3},
 }
 
-// An action is a call on a structure.
 type action uint8
 
 const (
 	submit    action = iota // submit a device batch to a stream
 	call                    // run a host batch
 	link                    // make one stream wait for another
-	wait                    // wait for a stream on the host
+	wait                    // iterate over all pairs, and submit the batch during the iteration
 	sync                    // wait for the structure on the host
 	iterate                 // iterate over all pairs, and submit the batch meanwhile
 	clear                   // remove all pairs
-	closeBusy               // submit a device batch, and close the structure
+	closeBusy               // submit a device batch, and close the structure while it runs
 
-	// Actions on ordered maps. Each two consecutive keys are the bounds of a range.
+	// Actions on ordered maps. Two consecutive keys are the bounds of a range.
 	rangeLookup     // look up ranges on a stream
 	rangeLookupCall // look up ranges on the host
 	rangeDelete     // delete ranges on a stream
@@ -84,36 +83,36 @@ const (
 	closeSnapshot   // close a snapshot
 )
 
-// A batch is an action of a program, usually a list of operations. A uniform batch has a single
-// kind and uses the method of that kind.
+// batch is one action of a program, usually with a list of operations. A uniform batch has
+// operations of a single kind and runs with the method for that kind.
 type batch struct {
-	upkeep    string // action before it, if not ""
+	upkeep    string // name of the Upkeep before the action, or ""
 	action    action
 	stream    int // for submit, link and wait
-	to        int // the stream that waits in a link
-	maxChecks int // number of checks after which the context of a wait ends; 0: never
+	to        int // the stream that waits, for link
+	maxChecks int // number of checks after which the context of the call ends; 0: never
 	uniform   bool
 	ops       []weft.Op[uint64, uint64]
 }
 
-// A program is a list of batches. The host submits or calls them one after another.
 type program []batch
 
-// generate generates a program of a shape. Every value is written only once, so that a value that
-// is read identifies its writer.
+// generate returns a random program of a shape. Each value is written only once, so that a value
+// that was read identifies the operation that wrote it.
 func generate(rng *rand.Rand, shape Shape, cfg *setup) program {
 	g := generator{rng: rng, shape: shape, cfg: cfg, hot: make([]uint64, shape.Keys)}
 	for i := range g.hot {
 		g.hot[i] = cfg.draw(rng)
-		for cfg.Reduce && slices.Contains(g.hot[:i], g.hot[i]) { // no key has many operations
+		// so that no key has many operations
+		for cfg.Reduce && slices.Contains(g.hot[:i], g.hot[i]) {
 			g.hot[i] = cfg.draw(rng)
 		}
 	}
-	g.next = g.hot[0] % 4 // sometimes 0 and all ones are among the values
+	g.next = g.hot[0] % 4 // so that 0 and all ones are sometimes among the values
 	if cfg.Multi {
-		g.next = max(g.next, 1) // 0 means no value in histories of multimaps
+		g.next = max(g.next, 1) // in histories of multimaps, 0 means no value
 	}
-	if cfg.Reduce { // a single reduction: commuting operations leave fewer orders to try
+	if cfg.Reduce { // a single reduction, because commuting operations leave fewer orders to try
 		g.reduction = [...]weft.OpKind{weft.OpSum, weft.OpSum, weft.OpMax, weft.OpOr}[rng.IntN(4)]
 	}
 	var p program
@@ -142,17 +141,15 @@ func generate(rng *rand.Rand, shape Shape, cfg *setup) program {
 	return append(p, last)
 }
 
-// A generator generates batches.
 type generator struct {
 	rng       *rand.Rand
 	shape     Shape
 	cfg       *setup
 	hot       []uint64
-	next      uint64      // number of the next value
-	reduction weft.OpKind // the reduction of the program
+	next      uint64      // index of the next value
+	reduction weft.OpKind // reduction that the program uses
 }
 
-// fillSequential generates the batch at a place of a program without streams.
 func (g *generator) fillSequential(b *batch, at int) {
 	b.uniform = g.cfg.Uniform || g.rng.IntN(4) == 0 && !g.shape.Fixed
 	kind := g.pick()
@@ -165,10 +162,9 @@ func (g *generator) fillSequential(b *batch, at int) {
 	g.fill(b, kind)
 }
 
-// addStreamAction generates an action of a program with streams.
 func (g *generator) addStreamAction(b *batch) {
 	rng := g.rng
-	if rng.IntN(3) > 0 { // not too often, because it waits for everything
+	if rng.IntN(3) > 0 { // make upkeep rare, because it waits for all work
 		b.upkeep = ""
 	}
 	b.action = [...]action{
@@ -186,13 +182,13 @@ func (g *generator) addStreamAction(b *batch) {
 		kind = g.pick()
 	}
 	b.uniform = g.cfg.Uniform || rng.IntN(3) > 0
-	if b.uniform && g.shape.Fixed && kind.Inserts() { // it does not report what did not fit
+	// other kinds do not report operations that overflow
+	if b.uniform && g.shape.Fixed && kind.Inserts() {
 		kind = weft.OpPutNew
 	}
 	g.fill(b, kind)
 }
 
-// orderedAction generates an action that only ordered maps support.
 func (g *generator) orderedAction() (b batch) {
 	b.action = [...]action{rangeLookup, rangeLookup, rangeLookup, rangeLookupCall, rangeLookupCall, rangeDelete, rangeDeleteCall, takeSnapshot, takeSnapshot, readSnapshot, readSnapshot, closeSnapshot}[g.rng.IntN(12)]
 	b.stream, b.to = g.rng.IntN(max(1, g.shape.Streams)), g.rng.IntN(4)
@@ -206,7 +202,7 @@ func (g *generator) orderedAction() (b batch) {
 		}
 		b.ops = append(b.ops, op)
 	}
-	for i := 1; i < len(b.ops); i += 2 { // most ranges have a few keys; deleted ones are short
+	for i := 1; i < len(b.ops); i += 2 { // most ranges have a few keys; ranges to delete are short
 		if lo, hi := &b.ops[i-1].Key, &b.ops[i].Key; b.action == rangeDelete || b.action == rangeDeleteCall {
 			*hi = max(*lo, g.cfg.after(*lo))
 		} else if *lo > *hi && g.rng.IntN(8) > 0 {
@@ -216,10 +212,10 @@ func (g *generator) orderedAction() (b batch) {
 	return b
 }
 
-// large is the size of a batch for which structures need more memory than for small ones.
+// large is a batch size for which structures need more memory than for small batches.
 const large = 256
 
-// fill generates the operations of a batch, of one kind if it is uniform.
+// fill generates the operations of a batch. If the batch is uniform, all have the given kind.
 func (g *generator) fill(b *batch, kind weft.OpKind) {
 	rng := g.rng
 	if g.cfg.Multi && b.uniform && (b.action == submit || b.action == call) && rng.IntN(4) == 0 {
@@ -227,7 +223,7 @@ func (g *generator) fill(b *batch, kind weft.OpKind) {
 		return
 	}
 	hot, cold := g.shape.Hot, g.shape.Cold
-	if g.shape.Streams > 0 && rng.IntN(4) == 0 { // batches of several sizes
+	if g.shape.Streams > 0 && rng.IntN(4) == 0 { // vary the size of batches
 		hot = 1 + rng.IntN(2*hot)
 		if g.shape.Fixed && rng.IntN(2) == 0 {
 			hot += large
@@ -258,7 +254,6 @@ func (g *generator) fill(b *batch, kind weft.OpKind) {
 	rng.Shuffle(len(b.ops), func(i, j int) { b.ops[i], b.ops[j] = b.ops[j], b.ops[i] })
 }
 
-// pick draws a kind of operation.
 func (g *generator) pick() weft.OpKind {
 	if g.cfg.Reduce && g.rng.IntN(2) == 0 {
 		return g.reduction
@@ -266,8 +261,8 @@ func (g *generator) pick() weft.OpKind {
 	return pick(g.rng, g.cfg.Multi)
 }
 
-// pick draws a kind of operation, without reductions. Multimaps get more insertions, because one
-// DeleteAll removes many values.
+// pick returns a random kind of operation other than a reduction. For multimaps it prefers
+// insertions, because one DeleteAll removes many values.
 func pick(rng *rand.Rand, multi bool) weft.OpKind {
 	if !multi {
 		return weft.OpKind(rng.IntN(4))
@@ -276,7 +271,7 @@ func pick(rng *rand.Rand, multi bool) weft.OpKind {
 	return kinds[rng.IntN(len(kinds))]
 }
 
-// listOps returns operations that list all values of keys, each once.
+// listOps returns operations that list all values of each distinct key.
 func listOps(keys []uint64) (ops []weft.Op[uint64, uint64]) {
 	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
 	for _, k := range keys {
@@ -285,7 +280,7 @@ func listOps(keys []uint64) (ops []weft.Op[uint64, uint64]) {
 	return ops
 }
 
-// draw draws a key, sometimes one that looks reserved.
+// draw returns a random key, sometimes a key that looks like a sentinel.
 func (n *types) draw(rng *rand.Rand) uint64 {
 	if rng.IntN(8) == 0 {
 		return n.key(^uint64(0) - rng.Uint64N(4))
@@ -293,8 +288,8 @@ func (n *types) draw(rng *rand.Rand) uint64 {
 	return n.key(rng.Uint64())
 }
 
-// value returns the i-th of many different values: 0, all ones, then values that differ in all
-// bits. An odd factor keeps them different.
+// value returns value number i of a sequence: 0, all ones, then values that differ in all bits. The
+// factor is odd, so all values are distinct.
 func (n *types) value(i uint64) uint64 {
 	if i == 1 {
 		return n.val(^uint64(0))
@@ -302,7 +297,7 @@ func (n *types) value(i uint64) uint64 {
 	return n.val(i * 0x9e3779b97f4a7c15)
 }
 
-// String formats the program for people.
+// String formats the program, one batch per line.
 func (p program) String() string {
 	var s strings.Builder
 	for i, b := range p {
@@ -322,7 +317,6 @@ func (p program) String() string {
 	return s.String()
 }
 
-// label describes a batch.
 func (b *batch) label() (s string) {
 	mode := "mixed"
 	if b.uniform {
@@ -365,7 +359,6 @@ func describe(op weft.Op[uint64, uint64]) string {
 	return fmt.Sprintf("%v(%#x)", op.Kind, op.Key)
 }
 
-// size returns the number of operations.
 func (p program) size() (n int) {
 	for _, b := range p {
 		n += len(b.ops)

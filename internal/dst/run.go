@@ -14,38 +14,37 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-// A runner executes one program on a device of its own.
 type runner[K weft.Key, V weft.Value] struct {
 	sim     *sim.Device
-	dev     device.Device // the same, or the configuration's wrapper of it
+	dev     device.Device // sim, or the configuration's wrapper of sim
 	subject Subject[K, V]
 	streams []*device.Stream
-	link    []*device.Event // one per pair of streams
+	link    []*device.Event // one event per stream
 	shape   Shape
-	ordered bool // operations of a uniform batch run in order
+	ordered bool // operations of uniform batches run in order
 	multi   bool
-	pairs   bool           // has values
-	loads   bool           // batches of PutNews are GetOrPuts
-	orders  orderedActions // for ordered maps with atomic batches, or nil
+	pairs   bool           // the structure has values
+	loads   bool           // PutNews run as GetOrPuts
+	orders  orderedActions // nil unless the map is ordered and has atomic batches
 
 	history      history
-	pendingReads []pendingRead       // range lookups on the device with unread results
-	submissions  []*submission[K, V] // batches on the device with unread results
-	width        int                 // of keys, in bytes
-	time         int64               // number of memory accesses so far
+	pendingReads []pendingRead       // range operations on the device with unread results
+	submissions  []*submission[K, V] // device batches with unread results
+	width        int                 // size of a key in bytes
+	time         int64               // clock: number of memory accesses so far
 }
 
-// A submission is a device batch that was submitted, with its columns.
+// submission is a device batch that was submitted, with its columns.
 type submission[K weft.Key, V weft.Value] struct {
 	Columns[K, V]
 	number  int
 	stream  int
 	events  []event
-	watched bool // its operations have separate times
+	watched bool // memory accesses set the times of its operations
 }
 
-// execute runs a program and returns its history and the number of launched kernels. An error is a
-// fault of the structure: the harness itself does not fail.
+// execute runs a program and returns its history and the number of kernel launches. An error means
+// a fault of the structure, because the test code itself does not fail.
 func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program) (_ *history, launches int, err error) {
 	r := &runner[K, V]{shape: shape, ordered: !cfg.Unordered, multi: cfg.Multi, pairs: !cfg.Uniform, loads: cfg.Loads, width: int(sizeof[K]())}
 	r.history.timed = opts.Sequential && !cfg.RetriesOps && cfg.newOrdered == nil
@@ -71,7 +70,7 @@ func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.
 	if cfg.newOrdered != nil {
 		r.orders = cfg.newOrdered(r)
 	}
-	// A lost device cannot be closed properly, and has nothing to leak.
+	// A lost device cannot be closed properly, so leaks are not checked.
 	defer r.subject.Close()
 	for range max(shape.Streams, 1) {
 		s, err := r.dev.NewStream()
@@ -101,10 +100,12 @@ func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.
 	return &r.history, 0, nil
 }
 
-// budget is more warp instructions than any launch of a small program needs.
+// budget is the maximum number of warp instructions per launch. No launch of a small program needs
+// that many.
 const budget = 1 << 27
 
-// stagingOf splits small host batches into many pieces, in an order of the seed.
+// stagingOf returns settings that divide small host batches into many pieces, in an order that the
+// seed determines.
 func stagingOf(seed uint64) staging.Settings {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	return staging.Settings{PieceBytes: 32 << rng.IntN(6), Slots: 1 + rng.IntN(3), Order: rng.IntN}
@@ -114,7 +115,6 @@ func sizeof[T device.Elem]() uintptr {
 	return uintptr(len(device.Bytes(make([]T, 1))))
 }
 
-// run runs a batch.
 func (r *runner[K, V]) run(b batch) error {
 	host, ok := r.subject.(HostSubject[K, V])
 	ctx := context.Context(context.Background())
@@ -155,7 +155,6 @@ func (r *runner[K, V]) run(b batch) error {
 	return nil
 }
 
-// A countdown is a context that ends after Err has been called a number of times.
 type countdown struct {
 	context.Context
 	left int
@@ -168,7 +167,8 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// filterError drops errors that a batch may have: fixed structures are full, contexts end.
+// filterError drops errors that batch b may return, because a fixed structure is full or its
+// context ends.
 func (r *runner[K, V]) filterError(err error, b batch) error {
 	if err != nil && !errors.Is(err, device.ErrLost) &&
 		(r.shape.Fixed && errors.Is(err, weft.ErrFull) || b.maxChecks > 0 && errors.Is(err, context.Canceled)) {
@@ -177,7 +177,6 @@ func (r *runner[K, V]) filterError(err error, b batch) error {
 	return err
 }
 
-// sync waits for all batches and reads their results.
 func (r *runner[K, V]) sync(ctx context.Context) error {
 	err := r.subject.Sync(ctx)
 	if err == nil || errors.Is(err, weft.ErrFull) {
@@ -187,7 +186,6 @@ func (r *runner[K, V]) sync(ctx context.Context) error {
 	return err
 }
 
-// submit submits a device batch to a stream.
 func (r *runner[K, V]) submit(b batch) error {
 	n := len(b.ops)
 	if n == 0 {
@@ -222,13 +220,13 @@ func (r *runner[K, V]) submit(b batch) error {
 	return r.filterError(err, b)
 }
 
-// inOrder reports whether the operations of a batch run in order. Lookups need not: any of them may
-// see concurrent changes.
+// inOrder reports whether the operations of a batch must run in order. Lookups need not run in
+// order, because each may see concurrent changes.
 func (r *runner[K, V]) inOrder(b batch) bool {
 	return b.uniform && changes(b) && r.ordered && !b.ops[0].Kind.Reduces() && (!r.multi || b.ops[0].Kind == weft.OpPutNew)
 }
 
-// kind returns the kind that a subject receives for a uniform batch.
+// kind returns the kind under which a uniform batch of kind k runs.
 func (r *runner[K, V]) kind(k weft.OpKind) weft.OpKind {
 	if k == weft.OpPutNew && r.loads {
 		return getOrPut
@@ -236,12 +234,10 @@ func (r *runner[K, V]) kind(k weft.OpKind) weft.OpKind {
 	return k
 }
 
-// changes reports whether a batch may change the structure.
 func changes(b batch) bool {
 	return !b.uniform || b.ops[0].Kind != weft.OpGet
 }
 
-// columns returns the operations of a batch as columns.
 func columns[K weft.Key, V weft.Value](ops []weft.Op[uint64, uint64]) (keys []K, vals []V, kinds []weft.OpKind) {
 	for _, op := range ops {
 		keys, vals, kinds = append(keys, typed[K](op.Key)), append(vals, V(op.Value)), append(kinds, op.Kind)
@@ -249,7 +245,6 @@ func columns[K weft.Key, V weft.Value](ops []weft.Op[uint64, uint64]) (keys []K,
 	return keys, vals, kinds
 }
 
-// events returns the events of a batch that begins now.
 func (r *runner[K, V]) events(b batch, inOrder bool) []event {
 	events := make([]event, len(b.ops))
 	for i := range events {
@@ -261,7 +256,7 @@ func (r *runner[K, V]) events(b batch, inOrder bool) []event {
 	return events
 }
 
-// collect reads the results of the batches that the host has waited for.
+// collect reads the results of all batches that the host has waited for.
 func (r *runner[K, V]) collect() error {
 	var err error
 	r.submissions = slices.DeleteFunc(r.submissions, func(f *submission[K, V]) bool {
@@ -274,7 +269,6 @@ func (r *runner[K, V]) collect() error {
 	return errors.Join(err, r.collectPending())
 }
 
-// readResults reads the results of a batch.
 func (r *runner[K, V]) readResults(f *submission[K, V]) error {
 	ctx, s, n := context.Background(), r.streams[f.stream], len(f.events)
 	vals, ok, removed := make([]V, n), make([]bool, n), make([]uint32, f.Removed.Len())
@@ -294,8 +288,8 @@ func (r *runner[K, V]) readResults(f *submission[K, V]) error {
 	return errors.Join(f.Keys.Free(), f.Vals.Free(), f.OK.Free(), f.Kinds.Free(), f.Removed.Free())
 }
 
-// call runs a host batch. If its context ends, the error gives the number of first operations that
-// ran, and no others ran.
+// call runs a host batch. If the batch's context ends, the error contains the number of operations
+// that ran, and the other operations must not have run.
 func (r *runner[K, V]) call(ctx context.Context, host HostSubject[K, V], b batch) error {
 	if len(b.ops) == 0 {
 		return nil
@@ -326,8 +320,9 @@ func (r *runner[K, V]) call(ctx context.Context, host HostSubject[K, V], b batch
 	return r.collect()
 }
 
-// iterate checks an iteration over all pairs: each unchanged pair must come once. A batch is
-// submitted meanwhile. For a multimap, each key yields a list of values, and nothing is submitted.
+// iterate iterates over all pairs and requires each unchanged pair to occur once. Meanwhile it
+// submits a batch. In a multimap, the history records the values of each key as a list, and no
+// batch is submitted.
 func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch) error {
 	r.time++
 	start := r.time
@@ -380,7 +375,6 @@ func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch) error {
 	return r.collect()
 }
 
-// running returns the operations of device batches with unread results.
 func (r *runner[K, V]) running() (events []event) {
 	for _, f := range r.submissions {
 		events = append(events, f.events...)
@@ -388,7 +382,7 @@ func (r *runner[K, V]) running() (events []event) {
 	return events
 }
 
-// clear removes all pairs. The history records it as deletions of all keys that occurred.
+// clear removes all pairs. The history records deletions of all keys that have occurred.
 func (r *runner[K, V]) clear(host HostSubject[K, V]) error {
 	kind := weft.OpDelete
 	if r.multi {
@@ -409,7 +403,6 @@ func (r *runner[K, V]) clear(host HostSubject[K, V]) error {
 	return r.collect()
 }
 
-// list runs a batch of GetAlls, alone.
 func (r *runner[K, V]) list(b batch) error {
 	if err := r.filterError(r.sync(context.Background()), b); err != nil {
 		return err
@@ -448,7 +441,6 @@ func (r *runner[K, V]) list(b batch) error {
 	return errors.Join(on.Free(), counts.Free(), offsetsOn.Free(), valsOn.Free())
 }
 
-// listCall runs a host batch of GetAlls.
 func (r *runner[K, V]) listCall(ctx context.Context, b batch) error {
 	m, ok := r.subject.(interface {
 		GetAll(ctx context.Context, keys []K, rows *weft.Rows[V]) error
@@ -474,8 +466,8 @@ func (r *runner[K, V]) listCall(ctx context.Context, b batch) error {
 	return r.collect()
 }
 
-// watch records when the operations of a batch begin and end: at the first read of the key and the
-// last write of the result.
+// watch observes a memory access and sets the start or end of an operation. An operation starts at
+// the first read of its key and ends at the last write of its result.
 func (r *runner[K, V]) watch(a sim.Access) {
 	r.time++
 	for _, f := range r.submissions {
@@ -493,7 +485,7 @@ func (r *runner[K, V]) watch(a sim.Access) {
 	}
 }
 
-// finish looks up every key that occurred and compares the number found with Len.
+// finish looks up every key that has occurred and requires Len to equal the number found.
 func (r *runner[K, V]) finish(p program) error {
 	if err := r.filterError(r.sync(context.Background()), batch{}); err != nil {
 		return err
@@ -531,7 +523,6 @@ func (r *runner[K, V]) finish(p program) error {
 	return nil
 }
 
-// closeBusy closes the structure while a batch runs.
 func (r *runner[K, V]) closeBusy(p program) error {
 	for _, b := range p {
 		if b.action == closeBusy {
@@ -551,7 +542,7 @@ func (r *runner[K, V]) closeBusy(p program) error {
 	return errors.Join(r.dev.Sync(context.Background()), r.collect())
 }
 
-// keys visits the keys of a program.
+// keys calls yield with the keys of all operations in the program.
 func (p program) keys(yield func(uint64) bool) {
 	for _, b := range p {
 		for _, op := range b.ops {

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// OrderedMap has the methods of an ordered map that programs call in addition to those of a map.
+// OrderedMap has the methods that programs call on ordered maps but not on other maps.
 type OrderedMap[K weft.Key, V weft.Value] interface {
 	seeker[K, V]
 	DeleteRange(ctx context.Context, lo, hi []K, removed []uint32) (int, error)
@@ -19,7 +19,7 @@ type OrderedMap[K weft.Key, V weft.Value] interface {
 	Snapshot(ctx context.Context) (*weft.Snapshot[K, V], error)
 }
 
-// seeker has the methods that an ordered map and its snapshots share.
+// seeker has the lookups that programs call on ordered maps and on snapshots.
 type seeker[K weft.Key, V weft.Value] interface {
 	All() iter.Seq2[K, V]
 	Len() int
@@ -29,33 +29,33 @@ type seeker[K weft.Key, V weft.Value] interface {
 	CountOn(s *device.Stream, lo, hi device.Slice[K], counts device.Slice[uint32]) error
 }
 
-// pendingRead is a range lookup or deletion on the device with unread results.
+// pendingRead is a range lookup or range deletion on the device with unread results.
 type pendingRead struct {
 	number int
 	read   func() error
 }
 
-// heldSnapshot is a snapshot, taken as batch number.
+// heldSnapshot is an open snapshot. number is the number of the batch that took it.
 type heldSnapshot[K weft.Key, V weft.Value] struct {
 	of     *weft.Snapshot[K, V]
 	number int
 }
 
-// orderedActions runs the actions that only ordered maps support. Configurations reference it
-// ([AtomicBatches]), so tests of other structures do not compile it.
+// orderedActions runs the actions that only ordered maps support. Only configurations made by
+// [AtomicBatches] refer to it, so tests of other structures do not compile the actions.
 type orderedActions interface {
 	run(ctx context.Context, b batch) error
 	closeSnapshots() error
 }
 
-// orderedRunner implements orderedActions for a runner.
 type orderedRunner[K weft.Key, V weft.Value] struct {
 	r         *runner[K, V]
 	m         OrderedMap[K, V]
 	snapshots []heldSnapshot[K, V]
 }
 
-// newOrderedRunner returns nil unless the structure is an ordered map.
+// newOrderedRunner returns the orderedActions of a runner, or nil if the structure is no ordered
+// map.
 func newOrderedRunner[K weft.Key, V weft.Value](r *runner[K, V]) orderedActions {
 	if u, ok := r.subject.(interface{ structure() any }); ok {
 		if m, ok := u.structure().(OrderedMap[K, V]); ok {
@@ -99,7 +99,7 @@ func (o *orderedRunner[K, V]) run(ctx context.Context, b batch) error {
 	return o.closeSnapshot(i)
 }
 
-// closeSnapshot closes a snapshot after reading all of it.
+// closeSnapshot reads all pairs of snapshot i and closes it.
 func (o *orderedRunner[K, V]) closeSnapshot(i int) error {
 	r := o.r
 	s := o.snapshots[i]
@@ -110,7 +110,6 @@ func (o *orderedRunner[K, V]) closeSnapshot(i int) error {
 	return s.of.Close()
 }
 
-// closeSnapshots closes the snapshots that are still open.
 func (o *orderedRunner[K, V]) closeSnapshots() (err error) {
 	for _, s := range o.snapshots {
 		err = errors.Join(err, s.of.Close())
@@ -119,15 +118,15 @@ func (o *orderedRunner[K, V]) closeSnapshots() (err error) {
 	return err
 }
 
-// addView records a lookup, of the content before batch number at unless that is negative.
+// addView records a lookup. If at is not negative, the lookup sees the content directly before
+// batch number at.
 func (r *runner[K, V]) addView(number, at int, what string, matches func(contents) bool) {
 	r.history.views = append(r.history.views, view{number, at, what, matches})
 }
 
-// maxFirst is the limit of pairs per range in lookups of first pairs.
+// maxFirst is the maximum number of pairs per range in a RangeFirst.
 const maxFirst = 5
 
-// submitLookup submits range lookups: the first pairs, and counts.
 func (o *orderedRunner[K, V]) submitLookup(m seeker[K, V], stream, at int, lo, hi []uint64) error {
 	r := o.r
 	n := len(lo)
@@ -168,7 +167,7 @@ func (o *orderedRunner[K, V]) submitLookup(m seeker[K, V], stream, at int, lo, h
 	return nil
 }
 
-// collectPending reads the results of device lookups that the host has waited for.
+// collectPending reads the results of range operations that the host has waited for.
 func (r *runner[K, V]) collectPending() (err error) {
 	r.pendingReads = slices.DeleteFunc(r.pendingReads, func(a pendingRead) bool {
 		known := r.history.waited.has(a.number)
@@ -180,7 +179,6 @@ func (r *runner[K, V]) collectPending() (err error) {
 	return err
 }
 
-// callLookup looks up all pairs of ranges, and their counts, on the host.
 func (o *orderedRunner[K, V]) callLookup(ctx context.Context, m seeker[K, V], at int, lo, hi []uint64) error {
 	r := o.r
 	if len(lo) == 0 {
@@ -209,15 +207,14 @@ func (o *orderedRunner[K, V]) callLookup(ctx context.Context, m seeker[K, V], at
 	return r.collect()
 }
 
-// markLookupReturned records that a host lookup has returned. A lookup of a snapshot waits for no
-// later change.
+// markLookupReturned records that a host lookup has returned, unless it reads a snapshot. A lookup
+// in a snapshot does not wait for later changes.
 func (r *runner[K, V]) markLookupReturned(number, at int) {
 	if at < 0 {
 		r.history.markReturned(number)
 	}
 }
 
-// submitDelete submits deletions of ranges.
 func (o *orderedRunner[K, V]) submitDelete(m OrderedMap[K, V], stream int, lo, hi []uint64) error {
 	r := o.r
 	if len(lo) == 0 {
@@ -241,7 +238,6 @@ func (o *orderedRunner[K, V]) submitDelete(m OrderedMap[K, V], stream int, lo, h
 	return nil
 }
 
-// callDelete deletes ranges on the host.
 func (o *orderedRunner[K, V]) callDelete(ctx context.Context, m OrderedMap[K, V], lo, hi []uint64) error {
 	r := o.r
 	if len(lo) == 0 {
@@ -256,7 +252,7 @@ func (o *orderedRunner[K, V]) callDelete(ctx context.Context, m OrderedMap[K, V]
 	return r.collect()
 }
 
-// addRemoval records a batch of deleted ranges.
+// addRemoval records a batch of deleted ranges in the history.
 func (r *runner[K, V]) addRemoval(number int, lo, hi []uint64) *addRemoval {
 	if r.history.removals == nil {
 		r.history.removals = map[int]*addRemoval{}

@@ -7,48 +7,51 @@ import (
 	"slices"
 )
 
-// A search looks for an order of operations that explains the results of each and extends a partial
-// order. It is Wing and Gong's algorithm, with Lowe's cache of visited configurations. It needs few
-// steps because of four prunings that lose no order:
+// search looks for an order of operations that explains all their results and extends a partial
+// order. The algorithm is Wing and Gong's, with Lowe's cache of visited configurations. It needs
+// few steps because of four prunings. No pruning excludes all valid orders:
 //
-//   - A pure operation that may come next is taken at once if it changes nothing. Moved there from
-//     any later place, it still follows its predecessors. Operations between start from the same
-//     states, and operations after its old place from states that permit no less.
-//   - A state is abandoned if it lacks a fact that a remaining operation needs and no remaining one
-//     provides, or cannot reach the size that one needs.
+//   - A pure operation that may come next is done at once if it does not change the state. If an
+//     order has it at a later place, it can be moved to the front. It then still follows its
+//     predecessors. Operations between the two places start from the same states as before.
+//     Operations after its old place start from states that permit at least as much.
+//   - A state is abandoned if it lacks a fact that a remaining operation needs and that no
+//     remaining operation provides. The same holds if it cannot reach a size that a remaining
+//     operation needs.
 //   - Facts that no remaining operation needs do not distinguish states.
-//   - Of two operations of a kind, one goes first if all successors of the other are successors of
-//     it, too: they could be exchanged, see [search.first].
+//   - Of two operations of one kind, the first goes first if all successors of the second are also
+//     successors of the first. They could be exchanged; see [search.mayPrecede].
 type search[S, O any] struct {
 	m          *Model[S, O]
 	ops        []operation[O]
-	order      []int // the order of trying operations
+	order      []int // order in which operations are tried
 	done       set
-	nRequiring map[any]int // per fact, the number of remaining operations that need it
-	nProviding map[any]int // per fact, the number of remaining operations that provide it
+	nRequiring map[any]int // per fact, number of remaining operations that need it
+	nProviding map[any]int // per fact, number of remaining operations that provide it
 	visited    map[string]struct{}
-	steps      int // number of tried configurations
+	steps      int // number of configurations tried
 	limit      int
 }
 
-// An operation is a remaining operation, or its remainder.
+// operation is a remaining operation, or the rest of one.
 type operation[O any] struct {
 	op      O
 	hint    Hint
-	kind    string // equal for exchangeable operations; "" if not exchangeable
-	partial bool   // partly done
+	kind    string // equal for exchangeable operations; "" if none is exchangeable
+	partial bool   // some of its steps are done
 
 	before, after       set // predecessors and successors
-	allBefore, allAfter set // the same, including operations that move along in an exchange
+	allBefore, allAfter set // the same, including operations that must move along in an exchange
 
-	laterFacts map[any]struct{} // facts that successors need
+	laterFacts map[any]struct{} // facts that its successors need
 }
 
-// maxSteps bounds a search. Histories of our shapes take dozens of steps.
+// maxSteps is the maximum number of steps in a search. Histories of the shapes in this package take
+// dozens.
 const maxSteps = 1 << 16
 
-// newSearch prepares a search. before(i, j) reports that operation i must precede operation j. It
-// must be transitive.
+// newSearch returns a search for an order of ops. before(i, j) reports that operation i must
+// precede operation j. before must be transitive.
 func newSearch[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool) *search[S, O] {
 	n := len(ops)
 	x := &search[S, O]{
@@ -68,7 +71,8 @@ func newSearch[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool) *s
 			}
 		}
 	}
-	// Operations with the most successors are tried first: of intervals, the first to end.
+	// Operations with the most successors are tried first. For intervals, those are the first to
+	// end.
 	slices.SortStableFunc(x.order, func(i, j int) int { return x.ops[j].after.len() - x.ops[i].after.len() })
 	for i := range ops {
 		x.setExchanges(i)
@@ -76,9 +80,9 @@ func newSearch[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool) *s
 	return x
 }
 
-// setExchanges determines the operations with which operation i may be exchanged. A fact that it
-// provides and others need prevents that, unless those can move along: in a register, if it alone
-// provides the fact, and they provide none.
+// setExchanges determines with which operations operation i may be exchanged. i cannot be exchanged
+// if it provides a fact that other operations need, unless those operations can move along. In a
+// register they can, if only i provides the fact and they provide none.
 func (x *search[S, O]) setExchanges(i int) {
 	o := &x.ops[i]
 	o.kind, o.allBefore, o.allAfter, o.laterFacts = o.hint.Class, slices.Clone(o.before), slices.Clone(o.after), map[any]struct{}{}
@@ -106,7 +110,7 @@ func (x *search[S, O]) setExchanges(i int) {
 	o.allAfter.remove(all)
 }
 
-// addCounts adds an operation to the remaining ones, or removes it.
+// addCounts changes nRequiring and nProviding by delta for the facts of operation i.
 func (x *search[S, O]) addCounts(i, delta int) {
 	for _, f := range x.ops[i].hint.Requires {
 		x.nRequiring[f] += delta
@@ -116,7 +120,7 @@ func (x *search[S, O]) addCounts(i, delta int) {
 	}
 }
 
-// apply puts an operation, or one step of it, next in the order.
+// apply does an operation next, or one step of it if rest is not nil. undo undoes that.
 func (x *search[S, O]) apply(i int, rest *O) (undo func()) {
 	saved := x.ops[i]
 	x.addCounts(i, -1)
@@ -138,7 +142,7 @@ func (x *search[S, O]) apply(i int, rest *O) (undo func()) {
 	}
 }
 
-// hasOrder reports whether the remaining operations have an order that begins in a state.
+// hasOrder reports whether the remaining operations have an order that starts in state s.
 func (x *search[S, O]) hasOrder(s S) bool {
 	undos, done := x.applyPure(s)
 	if done {
@@ -162,16 +166,14 @@ func (x *search[S, O]) hasOrder(s S) bool {
 	return false
 }
 
-// ready reports whether an operation remains and all of its predecessors are done.
 func (x *search[S, O]) ready(i int) bool {
 	return !x.done.has(i) && x.ops[i].before.coveredBy(x.done)
 }
 
-// live reports whether a remaining operation needs a fact.
 func (x *search[S, O]) live(fact any) bool { return x.nRequiring[fact] > 0 }
 
-// applyPure takes pure operations that may come next and change nothing. It reports whether no
-// operation remains.
+// applyPure does all pure operations that may come next and do not change the state. all reports
+// whether no operation remains.
 func (x *search[S, O]) applyPure(s S) (undos []func(), all bool) {
 	now := x.m.Key(s, x.live)
 	same := func(next S) bool { return x.m.Key(next, x.live) == now }
@@ -191,8 +193,8 @@ func (x *search[S, O]) applyPure(s S) (undos []func(), all bool) {
 	return undos, x.done.len() == len(x.ops)
 }
 
-// candidates returns the operations that may come next, without those that may as well follow
-// another.
+// candidates returns the operations that may come next. It omits an operation if another one may
+// precede it without loss.
 func (x *search[S, O]) candidates(s S) (next []int) {
 	for _, i := range x.order {
 		if !x.ready(i) || slices.ContainsFunc(next, func(k int) bool { return x.mayPrecede(k, i) }) {
@@ -206,26 +208,27 @@ func (x *search[S, O]) candidates(s S) (next []int) {
 	return next
 }
 
-// mayPrecede reports whether, of two operations that may come next, a may come before b: for each
-// order that begins with b, another one begins with a.
+// mayPrecede compares two operations that may both come next. It reports whether a can come before
+// b without loss: for each order that starts with b, another order starts with a.
 //
-// If no operation needs the facts that they provide, or they provide the same facts, they are
-// exchanged. All predecessors of a are done, and all successors of b must be successors of a, too.
-// Operations of several steps are exchanged entirely if b ends before a, or else until equal parts
-// of both remain.
+// If no operation needs the facts that they provide, or if they provide the same facts, a and b are
+// exchanged. All predecessors of a are done, and all successors of b must also be successors of a.
+// Operations with several steps are exchanged entirely if b ends before a. Otherwise they are
+// exchanged up to the point where equal rests of both remain.
 //
-// In a register, each has a period in which its fact holds, and operations in it that need the
-// fact, as b ends the present period. These move along: those of a to the end of b's period, and
-// those of b to the start of a's period. Predecessors of a's operations must precede b or one of
-// b's operations, so they are done by the end of b's period. Successors of b's operations must
-// follow a or one of a's operations, so they are not done at the start of a's period.
+// In a register, each of a and b has a period in which its fact holds. Operations in that period
+// may need the fact. Since b ends the present period, these operations move along: those of a to
+// the end of b's period, and those of b to the start of a's period. Predecessors of a's operations
+// must precede b or one of b's operations, so they are done by the end of b's period. Successors of
+// b's operations must follow a or one of a's operations, so they are not done at the start of a's
+// period.
 func (x *search[S, O]) mayPrecede(a, b int) bool {
 	o, p := &x.ops[a], &x.ops[b]
 	return o.kind != "" && o.kind == p.kind && o.allBefore.coveredBy(p.allBefore, x.done) && p.allAfter.coveredBy(o.allAfter, x.done)
 }
 
-// infeasible reports whether some remaining operation has no place in any order that begins in a
-// state.
+// infeasible reports whether some remaining operation cannot occur in any order that starts in
+// state s.
 func (x *search[S, O]) infeasible(s S) bool {
 	for f, n := range x.nRequiring {
 		if n > 0 && x.nProviding[f] == 0 && !x.m.Has(s, f) {
@@ -239,8 +242,9 @@ func (x *search[S, O]) infeasible(s S) bool {
 	return slices.ContainsFunc(x.order, func(i int) bool { return x.unbalanced(i, size) })
 }
 
-// unbalanced reports whether operation i cannot get the size that it needs from its predecessors
-// and any of the operations that may precede it, or whether more facts must outlast it.
+// unbalanced reports whether operation i cannot reach the size that it needs, given its
+// predecessors and any operations that may precede it. It also returns true if more facts must
+// outlast i than that size permits.
 func (x *search[S, O]) unbalanced(i, size int) bool {
 	o := &x.ops[i]
 	if x.done.has(i) || o.hint.Size < 0 {
@@ -265,8 +269,8 @@ func (x *search[S, O]) unbalanced(i, size int) bool {
 	return o.hint.Size < max(minSize, minKept) || o.hint.Size > maxSize
 }
 
-// markVisited records a configuration. It reports whether the configuration was seen before, or the
-// search has reached its limit.
+// markVisited records a configuration. It returns true if the configuration was visited before, or
+// if the search has reached its limit.
 func (x *search[S, O]) markVisited(s S) bool {
 	if x.steps >= x.limit {
 		return true

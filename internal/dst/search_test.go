@@ -13,8 +13,8 @@ import (
 )
 
 // past generates a history of one key. Operations take effect one after another, each at a time
-// between its begin and its end. In a wild one they return different columns, and write values more
-// than once.
+// between its start and its end. If wild is set, they return different columns and write some
+// values more than once.
 func past(rng *rand.Rand, n int, fixed, wild bool) (h []event) {
 	var s state
 	columns := []Returns{{OK: true, Vals: true}, {OK: true, Vals: true}, {OK: true}, {}}
@@ -49,12 +49,11 @@ func past(rng *rand.Rand, n int, fixed, wild bool) (h []event) {
 	return h
 }
 
-// times returns the partial order of operations by their intervals.
 func times(h []event) func(i, j int) bool {
 	return func(i, j int) bool { return h[i].end < h[j].start }
 }
 
-// sparse returns the transitive closure of some pairs of another order of n operations.
+// sparse returns the transitive closure of some edges of another order of n operations.
 func sparse(rng *rand.Rand, n int, before func(i, j int) bool) func(i, j int) bool {
 	edges := make([][]bool, n)
 	part := rng.IntN(3)
@@ -74,10 +73,9 @@ func sparse(rng *rand.Rand, n int, before func(i, j int) bool) func(i, j int) bo
 	return func(i, j int) bool { return edges[i][j] }
 }
 
-// An agreement counts the histories on which a search and porcupine agree.
 type agreement struct{ legal, illegal, unknown int }
 
-// agree compares the search with porcupine, which may get a different model.
+// agree requires the search and porcupine to agree on a history. Porcupine uses the model its.
 func agree[S, T, O any](t *testing.T, seen *agreement, m *Model[S, O], its *Model[T, O], h []O, before func(i, j int) bool) {
 	t.Helper()
 	x := newSearch(m, h, before)
@@ -103,7 +101,8 @@ func agree[S, T, O any](t *testing.T, seen *agreement, m *Model[S, O], its *Mode
 	}
 }
 
-// requireBoth requires both legal and illegal histories, and few on which porcupine gave up.
+// requireBoth requires the histories to include legal and illegal ones, and few for which porcupine
+// reached no result.
 func (o agreement) requireBoth(t *testing.T) {
 	t.Helper()
 	few := (o.legal + o.illegal) / 20
@@ -112,7 +111,7 @@ func (o agreement) requireBoth(t *testing.T) {
 	}
 }
 
-// trials returns n, fewer in short tests, or the value of -sim.seeds.
+// trials returns n, a smaller number in short tests, or the value of -sim.seeds.
 func trials(n uint64) uint64 {
 	if testing.Short() {
 		n /= 10
@@ -120,7 +119,7 @@ func trials(n uint64) uint64 {
 	return uint64(Seeds(int(n)))
 }
 
-// The search and porcupine agree on times and on partial orders.
+// The search and porcupine must agree, for orders by time and for partial orders.
 func TestSearchAgreesWithPorcupine(t *testing.T) {
 	var byTime, byEdges agreement
 	m := mapModel(reduced[uint64])
@@ -136,8 +135,8 @@ func TestSearchAgreesWithPorcupine(t *testing.T) {
 	byEdges.requireBoth(t)
 }
 
-// short searches an order of a history in a partial order that seed selects: that of its times,
-// none within a batch, or one of edges. A history of few operations is then spoiled. With edges
+// short searches for an order of a history. seed selects the partial order: by time, by batch, or
+// by some edges. If the history has few operations, it is then spoiled, except with edges, because
 // that may take long.
 func short[S any](t *testing.T, m *Model[S, event], seed uint64, h []event, maxOps int) (longest int) {
 	t.Helper()
@@ -163,7 +162,7 @@ func short[S any](t *testing.T, m *Model[S, event], seed uint64, h []event, maxO
 	return max(longest, x.steps)
 }
 
-// The search is fast with as many operations per key as our programs have.
+// The search must be fast with as many operations per key as programs have.
 func TestSearchIsShort(t *testing.T) {
 	few, many := 0, 0
 	m := mapModel(reduced[uint64])
@@ -176,7 +175,7 @@ func TestSearchIsShort(t *testing.T) {
 	t.Logf("longest searches: %d steps for 60 operations, %d for 260", few, many)
 }
 
-// After giving up, the search does not report a possible history as impossible.
+// A search that was aborted must not report a possible history as impossible.
 func TestSearchGivesUp(t *testing.T) {
 	h := past(rand.New(rand.NewPCG(1, 3)), 30, false, false)
 	i := slices.IndexFunc(h, func(e event) bool { return e.op.Kind == weft.OpPut })
@@ -189,7 +188,7 @@ func TestSearchGivesUp(t *testing.T) {
 	}
 }
 
-// Two streams are ordered by themselves and by the edges between them, which need not correspond to
+// Two streams are ordered by themselves and by the edges between them, which need not agree with
 // times.
 func TestEdges(t *testing.T) {
 	put := func(v uint64, ok bool) event { return at(0, 0, weft.OpPut, v, ok, 0) }
@@ -219,7 +218,8 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-// Hints that mislead the search in either direction are detected, because porcupine has no hints.
+// Wrong hints must be detected, whichever way they mislead the search, because porcupine uses no
+// hints.
 func TestWrongHints(t *testing.T) {
 	h := []event{at(1, 4, weft.OpGet, 0, true, 5), at(1, 4, weft.OpPut, 5, true, 0), at(5, 6, weft.OpGet, 0, true, 5)}
 	gone := append(slices.Clone(h[1:2]), at(5, 6, weft.OpGet, 0, false, 0))
@@ -240,10 +240,10 @@ func TestWrongHints(t *testing.T) {
 	}
 }
 
-// A regOp is an operation on a register: a read, a write, or a compare-and-swap.
+// regOp is an operation on a register: a read, a write, or a compare-and-swap.
 type regOp struct{ reads, writes, found, val int }
 
-// registerModel is the model of a register with compare-and-swap, initially 0.
+// registerModel returns the model of a register with compare-and-swap. The initial value is 0.
 func registerModel() *Model[int, regOp] {
 	return &Model[int, regOp]{
 		Step: func(s int, o regOp) ([]int, *regOp) {
@@ -275,7 +275,7 @@ func registerModel() *Model[int, regOp] {
 	}
 }
 
-// An operation may write a value that it needs, or find the value initially.
+// An operation may write the value that it needs, or find that value initially.
 func TestRegister(t *testing.T) {
 	m := registerModel()
 	var seen agreement

@@ -2,7 +2,7 @@ package dst
 
 import "math/bits"
 
-// A set holds small numbers.
+// set is a set of small numbers, stored as bits.
 type set []uint64
 
 func newSet(n int) set       { return make(set, (n+63)/64) }
@@ -28,7 +28,7 @@ func (s set) remove(c set) {
 	}
 }
 
-// coveredBy reports whether each number is in at least one of the sets.
+// coveredBy reports whether the union of sets contains all numbers in s.
 func (s set) coveredBy(sets ...set) bool {
 	for i, w := range s {
 		for _, c := range sets {
@@ -41,9 +41,9 @@ func (s set) coveredBy(sets ...set) bool {
 	return true
 }
 
-// transitiveClosure returns the transitive closure of a relation among n things.
+// transitiveClosure returns the transitive closure of a relation between the numbers 0 to n-1.
 func transitiveClosure(n int, before func(i, j int) bool) func(i, j int) bool {
-	successors := make([]set, n) // per thing, its successors
+	successors := make([]set, n) // successors of each number
 	for i := range successors {
 		successors[i] = newSet(n)
 		for j := range n {

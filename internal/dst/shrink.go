@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// shrinkTime bounds the search for a smaller program.
+	// shrinkTime is the time limit for finding a smaller program.
 	shrinkTime = 10 * time.Second
-	// shrinkSeeds is the number of schedules that a smaller program is tried under: with fewer
-	// operations, a seed stands for another schedule.
+	// shrinkSeeds is the number of schedules under which a smaller program is tried. With fewer
+	// operations, the same seed determines a different schedule.
 	shrinkSeeds = 6
 )
 
-// shrink removes batches and operations while the rest still fails. It returns the program, the
-// seed of the schedule under which it fails, and the error.
+// shrink removes batches and operations as long as the program still fails. It returns the program,
+// the seed of the schedule under which it fails, and the error.
 func (cfg *setup) shrink(shape Shape, opts sim.Options, p program, err error) (program, uint64, error) {
 	end := time.Now().Add(shrinkTime)
 	fails := func(q program) bool {

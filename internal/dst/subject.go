@@ -9,31 +9,33 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Columns is a batch on the device.
+// Columns is a batch in device memory.
 type Columns[K weft.Key, V weft.Value] struct {
-	// Kinds is empty if all operations have the same Kind.
+	// Kinds is empty if all operations have the kind Kind.
 	Kind  weft.OpKind
 	Kinds device.Slice[weft.OpKind]
 	Keys  device.Slice[K]
 	Vals  device.Slice[V] // input and output
 	OK    device.Slice[bool]
 
-	Removed device.Slice[uint32] // by DeleteAlls of a multimap
+	Removed device.Slice[uint32] // counts of DeleteAlls in a multimap
 }
 
-// A Subject is a structure under test.
+// Subject is a structure under test.
 type Subject[K weft.Key, V weft.Value] interface {
-	// Submit runs a batch. It reports which columns hold results: only these of vals and ok count.
+	// Submit submits a batch. Its result says which columns hold results; the runner ignores all
+	// other columns.
 	Submit(s *device.Stream, c *Columns[K, V]) (Returns, error)
 	Sync(ctx context.Context) error
 	Len() int
 	Close() error
 }
 
-// A HostSubject also accepts host batches and iterations.
+// HostSubject is a Subject that also runs host batches and iterations.
 type HostSubject[K weft.Key, V weft.Value] interface {
 	Subject[K, V]
-	// Call runs a batch, of one kind if kinds is nil. It reports which of vals and ok hold results.
+	// Call runs a host batch. If kinds is nil, all operations have the given kind. Call returns
+	// which of vals and ok hold results.
 	Call(ctx context.Context, kind weft.OpKind, kinds []weft.OpKind, keys []K, vals []V, ok []bool) (Returns, error)
 	Pages(ctx context.Context) iter.Seq2[weft.Page[K, V], error]
 	Clear(ctx context.Context) error
@@ -42,10 +44,10 @@ type HostSubject[K weft.Key, V weft.Value] interface {
 // Returns specifies which columns of a batch hold results.
 type Returns struct {
 	OK, Vals, Counts bool
-	Loaded           bool // OK reports, for PutNews, whether the key was present
+	Loaded           bool // OK reports, for PutNews, that the key was present
 }
 
-// OnMap has the methods of a map, including those for device batches.
+// OnMap has the methods of a map that programs call, including On methods.
 type OnMap[K weft.Key, V weft.Value] interface {
 	HostMap[K, V]
 	PutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], inserted ...device.Slice[uint64]) error
@@ -66,7 +68,7 @@ type uniqueMap[K weft.Key, V weft.Value] interface {
 	ReduceOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], by weft.Reduction, inserted ...device.Slice[uint64]) error
 }
 
-// HostMap has the methods that maps and multimaps share.
+// HostMap has the methods that maps and multimaps share, except On methods.
 type HostMap[K weft.Key, V weft.Value] interface {
 	Put(ctx context.Context, keys []K, vals []V) (int, error)
 	PutNew(ctx context.Context, keys []K, vals []V, ok []bool) (int, error)
@@ -77,7 +79,7 @@ type HostMap[K weft.Key, V weft.Value] interface {
 	Clear(ctx context.Context) error
 }
 
-// Map returns a map as a subject.
+// Map returns a HostSubject for a map.
 func Map[K weft.Key, V weft.Value](m OnMap[K, V]) HostSubject[K, V] { return mapSubject[K, V]{m} }
 
 type mapSubject[K weft.Key, V weft.Value] struct{ OnMap[K, V] }
@@ -136,7 +138,7 @@ func (m mapSubject[K, V]) Call(ctx context.Context, kind weft.OpKind, kinds []we
 	return Returns{OK: true, Vals: true}, counted(n, ok, err)
 }
 
-// counted checks that the count of a call equals the number of flagged operations.
+// counted returns an error unless the count that a call returned equals the number of flags set.
 func counted(n int, ok []bool, err error) error {
 	for _, set := range ok {
 		if set {
@@ -149,7 +151,7 @@ func counted(n int, ok []bool, err error) error {
 	return err
 }
 
-// OnSet has the methods of a set, including those for device batches.
+// OnSet has the methods of a set that programs call, including On methods.
 type OnSet[K weft.Key] interface {
 	Add(ctx context.Context, keys []K, added []bool) (int, error)
 	Contains(ctx context.Context, keys []K, found []bool) (int, error)
@@ -164,7 +166,7 @@ type OnSet[K weft.Key] interface {
 	Close() error
 }
 
-// Set returns a set as a subject. The configuration must have Uniform set.
+// Set returns a HostSubject for a set. Config.Uniform must be set.
 func Set[K weft.Key](s OnSet[K]) HostSubject[K, uint32] { return setSubject[K]{s} }
 
 type setSubject[K weft.Key] struct{ OnSet[K] }
@@ -203,7 +205,7 @@ func (m setSubject[K]) Submit(s *device.Stream, c *Columns[K, uint32]) (Returns,
 	return Returns{OK: true}, m.ContainsOn(s, c.Keys, c.OK)
 }
 
-// OnMultiMap has the methods of a multimap, including those for device batches.
+// OnMultiMap has the methods of a multimap that programs call, including On methods.
 type OnMultiMap[K weft.Key, V weft.Value] interface {
 	OnMap[K, V]
 	DeleteAll(ctx context.Context, keys []K, removed []uint32) (int, error)
@@ -212,7 +214,7 @@ type OnMultiMap[K weft.Key, V weft.Value] interface {
 	GetAllOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error
 }
 
-// MultiMap returns a multimap as a subject. The configuration must have Multi set.
+// MultiMap returns a HostSubject for a multimap. Config.Multi must be set.
 func MultiMap[K weft.Key, V weft.Value](m OnMultiMap[K, V]) HostSubject[K, V] {
 	return multiSubject[K, V]{m, mapSubject[K, V]{m}}
 }

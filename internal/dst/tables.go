@@ -8,25 +8,25 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Mode is a variant of the kernels of a structure's tables, selected by the structure's options O.
+// Mode selects a variant of a structure's kernels. O is the type of the structure's options.
 type Mode[O any] struct {
 	Arch    int
-	Name    string // of the options, for test names
+	Name    string // name of the options, for test names
 	Options O
 }
 
-// String returns the mode as part of a test name.
+// String returns the mode as a part of a test name.
 func (m Mode[O]) String() string { return fmt.Sprintf("sm_%d,%s", m.Arch, m.Name) }
 
-// maintained is a structure with statistics, compaction, and a memory check at the end.
+// maintained is a structure with statistics, compaction and a check of its memory.
 type maintained[S any] interface {
 	Stats(ctx context.Context) (S, error)
 	Compact(ctx context.Context) error
 	CheckInvariants() error
 }
 
-// Maps returns the configuration for maps that open makes. Between batches it checks that their
-// statistics are plausible, and compacts them.
+// Maps returns a configuration for the maps that open makes. Between batches, programs compact the
+// map and check its statistics. impossible reports whether statistics are implausible.
 func Maps[M interface {
 	OnMap[K, V]
 	maintained[S]
@@ -37,7 +37,7 @@ func Maps[M interface {
 	}}
 }
 
-// Sets is Maps for sets.
+// Sets returns a configuration for the sets that open makes. See [Maps].
 func Sets[T interface {
 	OnSet[K]
 	maintained[S]
@@ -48,7 +48,7 @@ func Sets[T interface {
 	}}
 }
 
-// subject is a subject with its structure.
+// subject is a HostSubject together with its structure.
 type subject[K weft.Key, V weft.Value, S any] struct {
 	HostSubject[K, V]
 	impl maintained[S]
@@ -56,7 +56,6 @@ type subject[K weft.Key, V weft.Value, S any] struct {
 
 func (s subject[K, V, S]) CheckInvariants() error { return s.impl.CheckInvariants() }
 
-// structure returns the structure.
 func (s subject[K, V, S]) structure() any { return s.impl }
 
 func upkeep[K weft.Key, V weft.Value, S any](impossible func(S) bool) []Upkeep[K, V] {

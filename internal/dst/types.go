@@ -2,13 +2,14 @@ package dst
 
 import "github.com/weftgo/weft"
 
-// types converts keys and values of a structure's types to 64-bit numbers, so that programs,
-// histories and their models are compiled once. Numbers have the order of their keys: the sign bit
-// of signed keys is flipped.
+// types represents keys and values of a structure as 64-bit numbers, so that programs, histories
+// and models are compiled only once. The sign bit of signed keys is flipped, so that numbers have
+// the order of their keys.
 type types struct {
-	key    func(bits uint64) uint64
-	val    func(bits uint64) uint64
-	after  func(key uint64) uint64 // for unsigned keys, the key larger by a 32nd of the range
+	key func(bits uint64) uint64
+	val func(bits uint64) uint64
+	// the key that is larger by a 32nd of the range, for unsigned keys
+	after  func(key uint64) uint64
 	reduce combining
 }
 
@@ -21,7 +22,6 @@ func typesOf[K weft.Key, V weft.Value]() types {
 	}
 }
 
-// signBit returns the sign bit of signed keys.
 func signBit[K weft.Key]() uint64 {
 	if ^K(0) < 0 {
 		return 1 << 63
