@@ -10,31 +10,31 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// ids describes the values that Assign gives to the keys of a table. The writer lock guards it.
+// ids holds the state of Assign for one table. The writer lock guards it.
 type ids struct {
-	nextID    uint64 // larger than all ids given
-	nextStale bool   // the table may have larger values
+	nextID    uint64 // larger than all ids assigned
+	nextStale bool   // the table may hold values larger than nextID
 }
 
-// Assign looks up the keys of a batch in host memory, and gives absent keys the next integers as
+// Assign looks up the keys of a batch in host memory, and inserts absent keys with the next ids as
 // values.
 func (t *Table) Assign(ctx context.Context, method string, b *batch.Batch) (inserted int, err error) {
 	b.MustMatch(t.Name, method)
 	if t.Types.Val.Letter == 'f' {
-		err := fmt.Errorf("%w: %v values are no ids", device.ErrInvalid, t.Types.Val)
+		err := fmt.Errorf("%w: %v values cannot be ids", device.ErrInvalid, t.Types.Val)
 		return 0, t.wrap(method, partial(b, 0, nil, err))
 	}
 	var done int
 	var failed []int
-	err = t.runLocked(ctx, false, func() (err error) {
+	err = t.runDurable(ctx, false, func() (err error) {
 		inserted, done, failed, err = t.runCounted(ctx, b, t.assign)
 		return err
 	})
 	return inserted, t.wrap(method, partial(b, done, failed, err))
 }
 
-// assign implements Assign under the writer lock. Readers are excluded while keys are inserted: the
-// ids depend on earlier keys that overflow or are duplicates.
+// assign implements Assign under the writer lock. It excludes readers while it inserts keys,
+// because an id can still change: it depends on earlier keys that overflow or are duplicates.
 func (t *Table) assign(ctx context.Context, b *batch.Batch) (done int, failed []int, err error) {
 	if err := t.findNext(ctx); err != nil {
 		return 0, nil, err
@@ -50,13 +50,14 @@ func (t *Table) assign(ctx context.Context, b *batch.Batch) (done int, failed []
 	return done, failed, err
 }
 
-// insertWithIDs inserts rows of the beginning of a batch with absent keys, as long as ids are left.
-// The rows keep their first ids if all of them are inserted; otherwise some get others.
+// insertWithIDs inserts absent rows with the next ids, as far as ids are left. absent holds rows
+// from the beginning of b. If rows are not inserted, later rows get smaller ids, so that no gap
+// remains.
 func (t *Table) insertWithIDs(ctx context.Context, b, absent *batch.Batch) (done int, failed []int, err error) {
 	limit := t.Types.Val.idLimit()
 	absent = absent.Part(0, int(min(limit-t.nextID, uint64(absent.N))))
 	if absent.N == 0 {
-		return 0, nil, fmt.Errorf("%w: all ids below %d have been given", op.ErrFull, limit)
+		return 0, nil, fmt.Errorf("%w: all ids below %d are in use", op.ErrFull, limit)
 	}
 	vals := absent.Columns[batch.Vals].Host
 	for i := range absent.N {
@@ -78,18 +79,17 @@ func (t *Table) insertWithIDs(ctx context.Context, b, absent *batch.Batch) (done
 		merr = op.ErrFull
 	}
 	if merr != nil {
-		done, failed, err = 0, nil, errors.Join(err, merr) // ids beyond next are stored
+		done, failed, err = 0, nil, errors.Join(err, merr) // ids larger than nextID may be stored
 	}
-	t.nextStale = err != nil // the failure may have left larger ids
+	t.nextStale = err != nil // a failed insertion may have left larger ids
 	return done, failed, err
 }
 
-// findNext makes the next id larger than all values of the table.
 func (t *Table) findNext(ctx context.Context) (err error) {
 	if !t.nextStale {
 		return nil
 	}
-	at, err := t.holdCurrent(ctx) // a snapshot would wait for the writer lock, which is held
+	at, err := t.holdCurrent(ctx) // not a snapshot, because that would wait for the writer lock
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (t *Table) findNext(ctx context.Context) (err error) {
 	return err
 }
 
-// idLimit returns the least number that is larger than all ids of a type.
+// idLimit returns the smallest number that is larger than all ids of the type.
 func (t Type) idLimit() uint64 {
 	if t.Letter == 'u' && t.Bits == 32 {
 		return 1 << 32
@@ -115,7 +115,7 @@ func (t Type) idLimit() uint64 {
 	return 1 << (t.Bits - 1)
 }
 
-// id returns value i of a column, unless it is negative.
+// id returns value i of a column. ok is false if the value is negative.
 func (t *Table) id(vals []byte, i int) (id uint64, ok bool) {
 	if v := t.Types.Val; v.Bits == 64 {
 		id = batch.View[uint64](vals)[i]

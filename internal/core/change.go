@@ -10,25 +10,27 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Change runs a batch from host memory and returns the change in the number of pairs.
+// Change runs a batch in host memory and returns the change in the number of pairs.
 func (t *Table) Change(ctx context.Context, method string, b *batch.Batch) (delta int, err error) {
 	b.MustMatch(t.Name, method)
 	delta, err = t.change(ctx, b)
 	return delta, t.wrap(method, err)
 }
 
-// change is Change for a method that has checked the columns and adds its own name to errors.
+// change implements Change. The caller has checked the columns and adds its method name to the
+// error.
 func (t *Table) change(ctx context.Context, b *batch.Batch) (delta int, err error) {
 	var done int
 	var failed []int
-	err = t.runLocked(ctx, t.needsExclusive(), func() (err error) {
+	err = t.runDurable(ctx, t.needsExclusive(), func() (err error) {
 		delta, done, failed, err = t.changeLocked(ctx, b)
 		return err
 	})
 	return delta, partial(b, done, failed, err)
 }
 
-// changeLocked is change under the writer lock, and in the exclusive section if one is needed.
+// changeLocked implements change. The caller holds the writer lock and, if needed, has begun an
+// exclusive section.
 func (t *Table) changeLocked(ctx context.Context, b *batch.Batch) (delta, done int, failed []int, err error) {
 	t.setFlags(b)
 	delta, done, failed, err = t.runCounted(ctx, b, t.runChunks)
@@ -38,32 +40,31 @@ func (t *Table) changeLocked(ctx context.Context, b *batch.Batch) (delta, done i
 	return delta, done, failed, err
 }
 
-// runCounted runs a batch by chunks and returns its outcome. done is the length of the prefix that
-// was run; failed lists its rows that overflowed, ascending.
+// runCounted runs a batch by calling chunks and returns its outcome. done is the length of the
+// prefix that was run; failed lists its operations that overflowed, ascending.
 func (t *Table) runCounted(ctx context.Context, b *batch.Batch, chunks func(context.Context, *batch.Batch) (done int, failed []int, err error)) (delta, done int, failed []int, err error) {
 	t.setLabels(ctx, b)
 	defer t.clearLabels(ctx)
 	before, err := t.readCounters(ctx)
-	if err != nil {
+	if err = errors.Join(err, t.reserveLog(b.N)); err != nil {
 		return 0, 0, nil, err
 	}
 	done, failed, err = chunks(ctx, b)
 	_, cerr := t.readCounters(context.WithoutCancel(ctx))
-	after := t.bound // as of the last reading that worked
+	after := t.bound // counters of the last successful reading
 	delta = int(int64(after.Live - before.Live))
 	switch {
 	case len(failed) == 0:
-	// in the middle of a retry, which may succeed
+	// A retry was interrupted and might have succeeded.
 	case errors.Is(err, device.ErrLost), err != nil && ctx.Err() != nil:
-		err = fmt.Errorf("%d of %d operations were to run again: %w", len(failed), b.N, err)
+		err = fmt.Errorf("%d of %d operations were not retried: %w", len(failed), b.N, err)
 	default:
 		err = errors.Join(fmt.Errorf("%w: no room for %d of %d operations %s (%d live, %d dead)",
 			op.ErrFull, len(failed), b.N, t.Policy.Describe(), after.Live, after.Dead), err)
 	}
-	return delta, done, failed, errors.Join(err, cerr, t.commit(ctx))
+	return delta, done, failed, errors.Join(err, cerr, t.commit(ctx), t.logBatch(ctx, b, failed, errors.Join(err, cerr)))
 }
 
-// commit makes durable what a call has done, even if the context ends.
 func (t *Table) commit(ctx context.Context) error {
 	if p, ok := t.Engine.(Persister); ok {
 		return p.Commit(context.WithoutCancel(ctx))
@@ -71,7 +72,6 @@ func (t *Table) commit(ctx context.Context) error {
 	return nil
 }
 
-// setFlags sets the flags of a batch by its kind.
 func (t *Table) setFlags(b *batch.Batch) {
 	if b.Columns[batch.Kinds].Given() {
 		b.Flags = t.Policy.MixedFlags()
@@ -82,27 +82,26 @@ func (t *Table) setFlags(b *batch.Batch) {
 	t.nextStale = t.nextStale || b.Inserts()
 }
 
-// releaseMemory releases memory that a call has freed. The call has succeeded; if the release
-// fails, the next call tries again.
+// releaseMemory releases memory that a successful call no longer needs. If that fails, the next
+// call tries again.
 func (t *Table) releaseMemory(ctx context.Context, now Counters, delta int) {
 	err := t.Policy.Trim(ctx, now, delta)
 	if _, cerr := t.readCounters(context.WithoutCancel(ctx)); err == nil {
 		err = cerr
 	}
 	if err != nil && ctx.Err() == nil {
-		t.Logger.Debug(t.Name+": memory is not given back", "error", err)
+		t.Logger.Debug(t.Name+": memory could not be released", "error", err)
 	}
 }
 
-// needsCapacity reports whether a policy reserves capacity for a batch before it runs.
 func (t *Table) needsCapacity(b *batch.Batch) bool {
 	return b.Inserts() || t.Engine.Caps().DeletesMayOverflow
 }
 
-// runChunks runs a batch chunk by chunk, reserving capacity for each. done is the length of the
-// prefix that was run; failed lists its operations that overflowed, ascending.
+// runChunks runs a batch chunk by chunk and reserves capacity before each chunk. done is the length
+// of the prefix that was run; failed lists its operations that overflowed, ascending.
 func (t *Table) runChunks(ctx context.Context, b *batch.Batch) (done int, failed []int, err error) {
-	refused := 0 // up to here, rows are not combined with each other
+	refused := 0 // rows before this index are not combined
 	for done < b.N {
 		if err := ctx.Err(); err != nil {
 			return done, failed, err
@@ -142,8 +141,8 @@ func (t *Table) runChunks(ctx context.Context, b *batch.Batch) (done int, failed
 	return done, failed, nil
 }
 
-// retry retries operations that overflowed, until the policy frees no more capacity or the context
-// ends. It returns those that still overflow.
+// retry runs operations again that overflowed, until the policy can free no more capacity or the
+// context ends. It returns the operations that still overflow.
 func (t *Table) retry(ctx context.Context, b *batch.Batch, failed []uint32) (remaining []uint32, err error) {
 	for retryable := true; ; {
 		if failed, err = t.resolvePresent(context.WithoutCancel(ctx), b, failed); err != nil || len(failed) == 0 || !retryable {
@@ -166,8 +165,8 @@ func (t *Table) retry(ctx context.Context, b *batch.Batch, failed []uint32) (rem
 	}
 }
 
-// resolvePresent removes from the failed operations of an ordered batch those with a key that is
-// now present, because another operation on it was inserted. It resolves both as duplicates.
+// resolvePresent removes failed operations of an ordered batch if their keys are present now.
+// Another operation has inserted each such key, so it resolves both operations as duplicates.
 func (t *Table) resolvePresent(ctx context.Context, b *batch.Batch, failed []uint32) ([]uint32, error) {
 	if !b.Ordered() || !b.Inserts() || len(failed) == 0 {
 		return failed, nil
@@ -189,13 +188,13 @@ func (t *Table) resolvePresent(ctx context.Context, b *batch.Batch, failed []uin
 	return left, t.resolveFirstWins(ctx, b, met)
 }
 
-// ChangeOn submits a batch that lies on the device. It waits only if the table may overflow. It
-// adds the number of pairs added or removed to counts.
+// ChangeOn submits a batch that lies in device memory. It waits only if the table may overflow. The
+// number of pairs added or removed is added to the counter in counts, if given.
 func (t *Table) ChangeOn(s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
 	return t.Submit(context.Background(), s, method, b, counts...)
 }
 
-// Submit is ChangeOn with a context that limits the wait.
+// Submit is ChangeOn with a context, which can end the wait.
 func (t *Table) Submit(ctx context.Context, s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
 	b.MustMatch(t.Name, method)
 	return t.wrap(method, t.changeOn(ctx, s, b, counts, func(ctx context.Context) (done int, failed []int, err error) {
@@ -207,16 +206,22 @@ func (t *Table) Submit(ctx context.Context, s *device.Stream, method string, b *
 	}))
 }
 
-// submitPart submits a batch under the writer lock: submit submits its chunks and returns the
-// operations that are known to have overflowed. If submit succeeds, Sync reports these.
+// changeOn calls submit under the writer lock to submit the chunks of a batch. submit returns the
+// operations that are known to have overflowed. If submit succeeds, Sync reports those operations.
 func (t *Table) changeOn(ctx context.Context, s *device.Stream, b *batch.Batch, counts []device.Slice[uint64], submit func(context.Context) (done int, failed []int, err error)) error {
 	var done int
 	var failed []int
 	to, err := t.prepareCounter(ctx, s, b, counts)
 	if err == nil {
 		err = t.runLocked(ctx, false, func() (err error) {
+			if err := t.reserveLog(b.N); err != nil {
+				return err
+			}
 			t.setFlags(b)
-			// The effect of the batch is the difference of the numbers before and after.
+			if err := t.reserveLog(b.N); err != nil {
+				return err
+			}
+			// The count is the difference between the numbers of pairs before and after the batch.
 			inserts := b.Inserts()
 			if to.Len() > 0 {
 				if err := t.Engine.AddPairs(s, to, inserts); err != nil {
@@ -230,7 +235,7 @@ func (t *Table) changeOn(ctx context.Context, s *device.Stream, b *batch.Batch, 
 			if err == nil {
 				t.sent.add(b.N, failed)
 			}
-			return err
+			return errors.Join(err, t.logStream(ctx, s, b, failed, err))
 		})
 	}
 	if err != nil {
@@ -239,8 +244,8 @@ func (t *Table) changeOn(ctx context.Context, s *device.Stream, b *batch.Batch, 
 	return nil
 }
 
-// prepareCounter checks a batch for a stream, waits for an engine that is not ready yet, and
-// returns the counter.
+// prepareCounter checks a batch in device memory, waits until the engine is ready, and returns the
+// caller's counter.
 func (t *Table) prepareCounter(ctx context.Context, s *device.Stream, b *batch.Batch, counts []device.Slice[uint64]) (to device.Slice[uint64], err error) {
 	if err := b.CheckDevice(t.Device, s); err != nil {
 		return to, err
@@ -268,7 +273,7 @@ func (t *Table) submitChunks(ctx context.Context, s *device.Stream, b *batch.Bat
 			overflowed, err = t.retryOn(context.WithoutCancel(ctx), s, part, overflowed)
 		}
 		done, failed = done+ran, appendRows(failed, done, overflowed)
-		t.bound.addSubmitted(part) // also after an error: part of it may have run
+		t.bound.addSubmitted(part) // also after an error, because a part may have run
 		if err != nil {
 			return done, failed, err
 		}
@@ -279,7 +284,7 @@ func (t *Table) submitChunks(ctx context.Context, s *device.Stream, b *batch.Bat
 	return done, failed, err
 }
 
-// addSubmitted adds to the bounds the operations of a batch that the host has not waited for.
+// addSubmitted increases the bounds by the possible effect of a batch that may still be running.
 func (c *Counters) addSubmitted(b *batch.Batch) {
 	c.Exact = false
 	mixed := b.Columns[batch.Kinds].Given()
@@ -292,8 +297,8 @@ func (c *Counters) addSubmitted(b *batch.Batch) {
 	}
 }
 
-// reserveOn reserves capacity for operations of a batch on the device, and returns their number. It
-// waits for submitted work only if the bounds do not prove that capacity suffices.
+// reserveOn reserves capacity for operations of a batch in device memory, and returns their number.
+// It waits for submitted work only if the bounds do not prove sufficient capacity.
 func (t *Table) reserveOn(ctx context.Context, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	if !t.needsCapacity(b) {
 		return b.N, false, nil
@@ -313,7 +318,7 @@ func (t *Table) reserveOn(ctx context.Context, s *device.Stream, b *batch.Batch)
 	return n, report, err
 }
 
-// retryOn is retry for a batch on the device that has run completely.
+// retryOn implements retry for a batch in device memory that has run to its end.
 func (t *Table) retryOn(ctx context.Context, s *device.Stream, b *batch.Batch, failed []uint32) ([]uint32, error) {
 	host, err := b.Fetch(ctx, s)
 	if err != nil {
@@ -323,8 +328,8 @@ func (t *Table) retryOn(ctx context.Context, s *device.Stream, b *batch.Batch, f
 	return failed, errors.Join(err, b.Store(s, host))
 }
 
-// Rerun retries operations that overflowed, for a policy. remaining lists those that overflow again
-// or that did not run because of an error, ascending.
+// Rerun runs operations again that overflowed. Policies call it. remaining lists the operations
+// that overflowed again or did not run because of an error, ascending.
 func Rerun(ctx context.Context, e Engine, failed *batch.Batch) (remaining []uint32, err error) {
 	for done := 0; done < failed.N && err == nil; {
 		var ran int
@@ -341,7 +346,7 @@ func Rerun(ctx context.Context, e Engine, failed *batch.Batch) (remaining []uint
 	return remaining, err
 }
 
-// AllRows returns 0 to n-1: the failed operations of a batch in which every operation overflowed.
+// AllRows returns the indices 0 to n-1, which list all operations of a batch as failed.
 func AllRows(n int) []uint32 {
 	all := make([]uint32, n)
 	for i := range all {

@@ -26,23 +26,23 @@ func (t *Table) Count(ctx context.Context, method string, at *Snapshot, b *batch
 }
 
 // Expand finds all rows of each key of a batch in host memory, or of each range from Keys to Keys2
-// up to the limit. It counts the rows, calls memory for their columns, and writes them there.
-// offsets has one row more than the batch. Its first element is given: the number of rows before
-// these. memory returns the columns of rows offsets[0] to offsets[n]: Vals, and for ranges OutKeys.
-// The final rows may be fewer, if changes ran concurrently.
+// up to the limit. It counts the rows, calls memory to allocate their columns, and writes the rows.
+// offsets has one row more than the batch. The caller sets offsets[0] to the number of rows that
+// precede the batch's rows. memory returns columns for rows offsets[0] to offsets[n]: Vals, and
+// OutKeys for ranges. If changes run concurrently, Expand may find fewer rows than it has counted.
 func (t *Table) Expand(ctx context.Context, method string, at *Snapshot, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Columns) error {
 	b.MustMatch(t.Name, method)
 	lease, err := t.acquireLease(ctx, at, b)
 	if err == nil {
 		b.Flags = t.Policy.MixedFlags()
-		err = errors.Join(t.expand(ctx, lease, b, offsets, memory), t.releaseLease(at, lease))
+		err = errors.Join(t.expand(ctx, lease, b, offsets, true, memory), t.releaseLease(at, lease))
 	}
 	return t.wrap(method, partial(b, 0, nil, err))
 }
 
-func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Columns) error {
-	// The counts lie in the second half of the offsets. The loop reads each count before it writes
-	// the offset there.
+func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offsets []uint64, limited bool, memory func(rows int) batch.Columns) error {
+	// The counts use the second half of the offsets as memory. The loop reads each count before it
+	// overwrites the count with an offset.
 	counts := batch.View[uint32](device.Bytes(offsets))[b.N+2:]
 	count := *b
 	count.Columns[batch.Counts] = batch.Output(counts)
@@ -53,8 +53,10 @@ func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offset
 		offsets[i+1] = offsets[i] + uint64(n)
 	}
 	rows := offsets[b.N] - offsets[0]
-	if err := t.checkResultSize(rows, t.rowBytes(b)); err != nil {
-		return err
+	if limited {
+		if err := t.checkResultSize(rows, t.rowBytes(b)); err != nil {
+			return err
+		}
 	}
 	for r, c := range memory(int(rows)) {
 		if c.Width > 0 {
@@ -62,7 +64,7 @@ func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offset
 			b.Columns[r] = c
 		}
 	}
-	var found []uint32 // nil: exactly as many as counted
+	var found []uint32 // rows found per key; nil if they equal the counts
 	if t.Engine.Caps().ConcurrentReads {
 		found = make([]uint32, b.N)
 		b.Columns[batch.Counts] = batch.Output(found)
@@ -74,8 +76,7 @@ func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offset
 	return nil
 }
 
-// closeGaps moves rows together where a key has fewer than were counted, because of concurrent
-// changes.
+// closeGaps moves rows together if concurrent changes left a key with fewer rows than counted.
 func closeGaps(b *batch.Batch, offsets []uint64, found []uint32) {
 	first, from := offsets[0], offsets[0]
 	to := first
@@ -95,10 +96,10 @@ func closeGaps(b *batch.Batch, offsets []uint64, found []uint32) {
 	}
 }
 
-// smallResult is the size of results in bytes up to which the free memory is not checked.
+// smallResult is the maximum size in bytes of results that need no check of the free memory.
 const smallResult = 64 << 20
 
-// rowBytes returns the size of a result row of a batch; for ranges it includes the key.
+// rowBytes returns the size in bytes of a result row; for ranges it includes the key.
 func (t *Table) rowBytes(b *batch.Batch) int {
 	if b.Columns[batch.Keys2].Given() {
 		return t.Widths.Key + t.Widths.Val
@@ -106,7 +107,8 @@ func (t *Table) rowBytes(b *batch.Batch) int {
 	return t.Widths.Val
 }
 
-// checkResultSize returns device.ErrMemory for results larger than the limit, before they are made.
+// checkResultSize returns device.ErrMemory if results would exceed the limit. It runs before their
+// memory is allocated.
 func (t *Table) checkResultSize(rows uint64, rowBytes int) error {
 	limit := uint64(t.ResultLimit)
 	hi, size := bits.Mul64(rows, uint64(rowBytes))
@@ -120,8 +122,8 @@ func (t *Table) checkResultSize(rows uint64, rowBytes int) error {
 		device.ErrMemory, rows, rowBytes, limit)
 }
 
-// ExpandOn submits finding all rows of each key of a batch on the device. It writes Counts, Offsets
-// and as many rows of Vals, and for ranges of OutKeys, as fit.
+// ExpandOn submits a search for all rows of each key of a batch in device memory. It writes Counts
+// and Offsets. Vals, and OutKeys for ranges, receive as many rows as fit.
 func (t *Table) ExpandOn(s *device.Stream, method string, at *Snapshot, b *batch.Batch) error {
 	return t.submitRead(s, method, at, b, func(lease *Lease) error {
 		return t.Engine.(Expander).Expand(context.Background(), s, lease, b)

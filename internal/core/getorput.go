@@ -10,23 +10,23 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Answerer is an engine with Caps.Streams and tables that have GetOrPutOn.
+// Answerer is an engine with Caps.Streams that supports GetOrPutOn.
 type Answerer interface {
-	// Answer submits the second half of a GetOrPut, for a batch of PutNews on the device that has
-	// run. It gives each row the value of its key. It sets the column OK for rows that found their
-	// key and, as OK reports before, did not insert it. Rows that overflowed keep their values.
-	// Later changes run after it.
+	// Answer submits the second half of a GetOrPut, after a batch of PutNews in device memory. It
+	// stores in each row the value of the row's key. It sets OK for rows whose keys were already
+	// present, and clears OK for rows that inserted their keys. Rows that overflowed keep their
+	// values. Later changes run after Answer.
 	Answer(ctx context.Context, s *device.Stream, b *batch.Batch) error
 }
 
-// GetOrPut is Change for a batch of PutNews that returns the values of all its keys. The column of
-// values receives them, and OK reports the rows that inserted nothing. Rows that do not run, or
-// overflow, keep their values.
+// GetOrPut runs a batch of PutNews and returns the values of all its keys in Vals. OK receives
+// whether the row found its key instead of inserting it. Rows that do not run, or overflow, keep
+// their values.
 func (t *Table) GetOrPut(ctx context.Context, method string, b *batch.Batch) (inserted int, err error) {
 	b.MustMatch(t.Name, method)
 	var done int
 	var failed []int
-	err = t.runLocked(ctx, false, func() (err error) {
+	err = t.runDurable(ctx, false, func() (err error) {
 		t.setFlags(b)
 		inserted, done, failed, err = t.runCounted(ctx, b, t.getOrPut)
 		return err
@@ -34,7 +34,7 @@ func (t *Table) GetOrPut(ctx context.Context, method string, b *batch.Batch) (in
 	return inserted, t.wrap(method, partial(b, done, failed, err))
 }
 
-// GetOrPutOn is ChangeOn for such a batch.
+// GetOrPutOn submits a GetOrPut for a batch in device memory.
 func (t *Table) GetOrPutOn(s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
 	b.MustMatch(t.Name, method)
 	return t.wrap(method, t.changeOn(context.Background(), s, b, counts, func(ctx context.Context) (done int, failed []int, err error) {
@@ -53,7 +53,6 @@ func (t *Table) GetOrPutOn(s *device.Stream, method string, b *batch.Batch, coun
 	}))
 }
 
-// getOrPut runs such a batch in host memory, under the writer lock.
 func (t *Table) getOrPut(ctx context.Context, b *batch.Batch) (done int, failed []int, err error) {
 	width := t.Widths.Val
 	newVals := make([]byte, min(b.N, ChunkOps)*width)
@@ -71,9 +70,9 @@ func (t *Table) getOrPut(ctx context.Context, b *batch.Batch) (done int, failed 
 }
 
 // fetch looks up the keys of a batch in host memory, under the writer lock. It calls insert with
-// the absent rows, as a batch of PutNews with the values newVals. Rows that insert nothing get the
-// values that other rows inserted. The column of values receives what is found, and OK reports
-// where. done is the length of the prefix with answers; failed lists its rows that overflowed.
+// the absent rows, as PutNews of the values newVals. Rows that insert nothing then receive the
+// values that other rows inserted. Vals receives the values found, and OK whether a value was
+// found. done is the length of the prefix that has answers; failed lists its rows that overflowed.
 func (t *Table) fetch(ctx context.Context, b *batch.Batch, newVals []byte, exclusive bool, insert func(absent *batch.Batch) (done int, failed []int, err error)) (done int, failed []int, err error) {
 	look := b.Select(batch.Keys)
 	look.Flags, look.Columns[batch.Vals] = t.Policy.MixedFlags(), batch.Output(b.Columns[batch.Vals].Host).WithWidth(t.Widths.Val)
@@ -108,8 +107,8 @@ func (t *Table) fetch(ctx context.Context, b *batch.Batch, newVals []byte, exclu
 	return done, mapRows(absent, failed), err
 }
 
-// insert runs rows of the beginning of a batch with absent keys. The table grows for all insertions
-// that the whole batch is likely to bring.
+// insert inserts absent rows from the beginning of b. For a long batch, the table first grows for
+// all insertions that the whole batch is likely to make.
 func (t *Table) insert(ctx context.Context, b, absent *batch.Batch) (done int, failed []int, err error) {
 	if b.N > ChunkOps {
 		_, _, err := t.Policy.Prepare(ctx, t.bound, nil, b)
@@ -121,7 +120,7 @@ func (t *Table) insert(ctx context.Context, b, absent *batch.Batch) (done int, f
 	return t.runChunks(ctx, t.storeBatch(absent, op.PutNew))
 }
 
-// storeBatch returns a batch of a kind that stores the values of a lookup's columns.
+// storeBatch returns a batch of the given kind that stores the keys and values of a lookup.
 func (t *Table) storeBatch(look *batch.Batch, kind op.Kind) *batch.Batch {
 	b := *look
 	b.Kind, b.Flags = kind, t.Policy.Flags(kind)
@@ -129,8 +128,8 @@ func (t *Table) storeBatch(look *batch.Batch, kind op.Kind) *batch.Batch {
 	return &b
 }
 
-// lookupMissed looks up those of the first n rows of a batch that have inserted nothing, as OK
-// reports. It then sets OK to whether they have found their key.
+// lookupMissed looks up the rows among the first n that inserted nothing, which are the rows with
+// OK unset. It then sets OK for the rows that found their key and clears all others.
 func (t *Table) lookupMissed(ctx context.Context, b *batch.Batch, n int) error {
 	missed := flaggedRows(b, n, false)
 	clear(b.Columns[batch.OK].Host)
@@ -147,8 +146,8 @@ func (t *Table) lookupMissed(ctx context.Context, b *batch.Batch, n int) error {
 	return err
 }
 
-// flaggedRows returns those of the first n rows of a batch in host memory with their flag equal to
-// set.
+// flaggedRows returns those of the first n rows with OK equal to set. The batch lies in host
+// memory.
 func flaggedRows(b *batch.Batch, n int, set bool) []uint32 {
 	flags, flag := b.Columns[batch.OK].Host[:n], byte(0)
 	if set {

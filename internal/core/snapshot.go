@@ -9,24 +9,23 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Versioner is an engine with readable older versions. Lookups, Expand and Export read the version
-// of their batch, and Extent that of its lease, if that is not 0, in the generation of the lease.
-// Clear also keeps what versions need.
+// Versioner is an engine that keeps older versions readable. Lookup, Expand and Export read the
+// version of their batch if it is not 0; Extent reads the version of its lease. The lease
+// determines the generation. Clear also keeps the memory that pinned versions need.
 type Versioner interface {
-	// Pin keeps the current version until Unpin, and returns 0 if its generation never changes. The
-	// caller of both holds the writer lock. Pin runs after all changes, and Unpin when nothing
-	// reads the version any more. Versions pinned when the table is closed end with their
-	// generation, without Unpin.
+	// Pin keeps the current version readable until Unpin. It returns 0 if the content of the
+	// current generation never changes. The caller of both holds the writer lock. Pin runs after
+	// all changes are done, and Unpin after the last reader of the version. When the table is
+	// closed, pinned versions end with their generation, without Unpin.
 	Pin(ctx context.Context) (version uint64, err error)
 	Unpin(ctx context.Context, version uint64) error
 }
 
 // Snapshot is a table as it was at one moment. It holds memory of the table until it is closed and
-// calls on it have ended, and blocks no call. Methods of the table that read take it, from many
-// goroutines.
+// its calls have ended, but blocks no other call. Many goroutines may pass it to the table's
+// reading methods.
 //
-// Without a version it is a lease that user code holds: an iteration over a table that has no
-// versions.
+// If the table has no versions, a Snapshot is a lease that user code holds, for an iteration.
 type Snapshot struct {
 	table  *Table
 	lease  *Lease
@@ -34,12 +33,12 @@ type Snapshot struct {
 	pairs  int
 
 	mu     sync.Mutex
-	users  int // calls on it, plus one until it is closed
+	users  int // running calls, plus one until the snapshot is closed
 	closed bool
 }
 
-// Snapshot takes a snapshot of a table. The engine is a [Versioner]. The snapshot sees every call
-// that has returned and every batch submitted before.
+// Snapshot returns a snapshot of the table. The engine must be a [Versioner]. The snapshot sees
+// every call that has returned and every batch submitted before it.
 func (t *Table) Snapshot(ctx context.Context, method string) (s *Snapshot, err error) {
 	s, err = t.snapshot(ctx)
 	return s, t.wrap(method, err)
@@ -59,8 +58,8 @@ func (t *Table) snapshot(ctx context.Context) (s *Snapshot, err error) {
 	return s, err
 }
 
-// snapshotOrHold returns what an iteration reads: a snapshot if the table has versions, otherwise
-// the current generation.
+// snapshotOrHold returns the Snapshot that an iteration reads: a new version if the engine has
+// versions, otherwise the current generation.
 func (t *Table) snapshotOrHold(ctx context.Context) (*Snapshot, error) {
 	if _, ok := t.Engine.(Versioner); ok {
 		return t.snapshot(ctx)
@@ -68,7 +67,7 @@ func (t *Table) snapshotOrHold(ctx context.Context) (*Snapshot, error) {
 	return t.holdCurrent(ctx)
 }
 
-// holdCurrent holds the current generation.
+// holdCurrent returns a Snapshot that holds the current generation, without a version.
 func (t *Table) holdCurrent(ctx context.Context) (*Snapshot, error) {
 	lease, err := t.Leases.Hold(ctx)
 	if err != nil {
@@ -77,9 +76,14 @@ func (t *Table) holdCurrent(ctx context.Context) (*Snapshot, error) {
 	return &Snapshot{table: t, lease: lease, users: 1}, nil
 }
 
-// acquireLease takes a lease for a call, on the current table or on a snapshot of it. releaseLease
-// ends it.
+// acquireLease takes a lease for a call that reads the current table or a snapshot. releaseLease
+// ends the lease.
 func (t *Table) acquireLease(ctx context.Context, at *Snapshot, b *batch.Batch) (*Lease, error) {
+	if t.journal != nil {
+		if err := t.journal.Readable(); err != nil {
+			return nil, err
+		}
+	}
 	if at == nil {
 		return t.Leases.Read(ctx, nil)
 	}
@@ -94,7 +98,7 @@ func (t *Table) acquireLease(ctx context.Context, at *Snapshot, b *batch.Batch) 
 	return lease, nil
 }
 
-// releaseLease ends a call.
+// releaseLease ends a lease that acquireLease has taken.
 func (t *Table) releaseLease(at *Snapshot, lease *Lease) error {
 	err := lease.End()
 	if at != nil {
@@ -103,7 +107,7 @@ func (t *Table) releaseLease(at *Snapshot, lease *Lease) error {
 	return err
 }
 
-// addUser keeps the snapshot's version for a call.
+// addUser counts a call on the snapshot, so that the version is kept until the call ends.
 func (s *Snapshot) addUser() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,8 +118,8 @@ func (s *Snapshot) addUser() error {
 	return nil
 }
 
-// removeUser ends a use. The last one releases version and memory, after lookups that callers have
-// submitted.
+// removeUser ends the count of one call. The last removal waits for lookups on streams and then
+// releases the version and the memory.
 func (s *Snapshot) removeUser() (err error) {
 	s.mu.Lock()
 	s.users--
@@ -125,15 +129,15 @@ func (s *Snapshot) removeUser() (err error) {
 		return nil
 	}
 	ctx, t := context.Background(), s.table
-	if s.pinned && t.Leases.LockWriter(ctx) == nil { // fails only if the table has been closed
+	if s.pinned && t.Leases.LockWriter(ctx) == nil { // fails only if the table is closed
 		err = errors.Join(s.lease.Wait(ctx), t.Engine.(Versioner).Unpin(ctx, s.lease.Version))
 		t.Leases.UnlockWriter()
 	}
 	return errors.Join(err, s.lease.End())
 }
 
-// Close releases the snapshot's version and memory as soon as calls on it have ended. Idempotent;
-// later calls on it return op.ErrClosed.
+// Close releases the snapshot's version and memory as soon as its calls have ended. Later calls on
+// the snapshot return op.ErrClosed. A second Close does nothing.
 func (s *Snapshot) Close() error {
 	s.mu.Lock()
 	first := !s.closed

@@ -12,24 +12,29 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// ChunkOps is the number of changes between two readings of a structure's counters. It is also the
-// capacity that a batch is sure to get before it starts.
+// ChunkOps is the maximum number of changes between two readings of a structure's counters. A batch
+// of up to ChunkOps operations gets its whole capacity before it starts.
 const ChunkOps = 1 << 20
 
-// Table is a map, a set or a multimap without its types.
+// Table is a map, a set, a multimap or an ordered map with untyped keys and values.
 type Table struct {
 	Config
 
-	// The writer lock guards these.
+	// The writer lock guards bound, sent and ids.
 	bound Counters
-	sent  submissions // to streams since the last Sync
+	sent  submissions // operations on streams since the last Sync
 	ids
 
-	// length is the number of pairs when the last call returned, or at the last Sync.
+	// length is the number of pairs after the last call that returned, or at the last Sync.
 	length atomic.Int64
 
 	tracked *observe.Tracked
-	labels  bool // for the profiler
+	labels  bool // whether to set profiler labels
+
+	// The writer lock guards loggedID, the next id that the journal has stored. journal is set
+	// before the first call, or never.
+	journal  Journal
+	loggedID uint64
 }
 
 // New returns an empty table.
@@ -39,21 +44,20 @@ func New(c Config) *Table {
 	return t
 }
 
-// sizes returns the present number of pairs and bytes of memory of a table.
 func (t *Table) sizes() (pairs, bytes int) { return t.Len(), t.Leases.memoryBytes() }
 
-// Open makes a table of memory that already holds pairs, such as a file.
+// Open makes a table from memory that already holds pairs, such as a file.
 func Open(ctx context.Context, c Config) (*Table, error) {
 	t := New(c)
 	t.nextStale = true
 	_, err := t.readCounters(ctx)
 	if err != nil {
-		t.tracked.Closed() // the caller closes the parts that it made
+		t.tracked.Closed() // the caller closes the parts of c
 	}
 	return t, err
 }
 
-// wrap adds the package and the method to an error, once.
+// wrap adds the names of the package and the method to an error.
 func (t *Table) wrap(method string, err error) error {
 	if err == nil {
 		return nil
@@ -61,8 +65,9 @@ func (t *Table) wrap(method string, err error) error {
 	return fmt.Errorf("%s: %s: %w", t.Name, method, err)
 }
 
-// partial returns the error of a batch that did not run completely. rows lists the failed
-// operations among the first done. It zeroes the outputs of operations that did not run.
+// partial returns the error of a batch that did not run completely, or nil if err is nil. rows
+// lists the failed operations among the first done. partial zeroes the outputs of operations that
+// did not run.
 func partial(b *batch.Batch, done int, rows []int, err error) error {
 	if err == nil {
 		return nil
@@ -71,16 +76,18 @@ func partial(b *batch.Batch, done int, rows []int, err error) error {
 	return op.Partial(done, rows, err)
 }
 
-// Partial returns the error of a batch that did not run completely.
+// Partial returns the error of a batch that did not run completely, with the names of the package
+// and the method.
 func (t *Table) Partial(method string, done int, rows []int, err error) error {
 	return t.wrap(method, op.Partial(done, rows, err))
 }
 
-// Len returns the number of pairs. It is exact for every call that has returned, and for batches on
-// the device up to the last Sync. It neither locks nor waits.
+// Len returns the number of pairs. It includes every call that has returned, and the batches
+// submitted to streams before the last Sync. It neither locks nor waits.
 func (t *Table) Len() int { return int(t.length.Load()) }
 
-// CheckKind returns device.ErrInvalid if tables of this kind and value type lack an operation.
+// CheckKind returns device.ErrInvalid if the table does not support operation k, because of its
+// kind, its engine or its value type.
 func (t *Table) CheckKind(k op.Kind) error {
 	has := k <= op.Delete
 	switch {
@@ -98,13 +105,13 @@ func (t *Table) CheckKind(k op.Kind) error {
 	if t.Kind.unique() {
 		of = fmt.Sprintf(" of %v values", t.Types.Val)
 	}
-	return fmt.Errorf("%w: %s%s has no kind %d (%v)", device.ErrInvalid, t.Kind.withArticle(), of, k, k)
+	return fmt.Errorf("%w: %s%s does not support kind %d (%v)", device.ErrInvalid, t.Kind.withArticle(), of, k, k)
 }
 
 // ---- lookups ------------------------------------------------------------------
 
-// Get runs a lookup of a batch in host memory, in the current table or in a snapshot, and counts
-// the keys found.
+// Get runs a lookup in host memory and returns the number of keys found. It reads the current
+// table, or the snapshot at.
 func (t *Table) Get(ctx context.Context, method string, at *Snapshot, b *batch.Batch) (hits int, err error) {
 	b.MustMatch(t.Name, method)
 	lease, err := t.acquireLease(ctx, at, b)
@@ -115,19 +122,19 @@ func (t *Table) Get(ctx context.Context, method string, at *Snapshot, b *batch.B
 	return hits, t.wrap(method, errors.Join(err, t.releaseLease(at, lease)))
 }
 
-// lookup runs a lookup under a lease.
 func (t *Table) lookup(ctx context.Context, b *batch.Batch, lease *Lease) (hits int, err error) {
 	b.Flags = t.Policy.MixedFlags()
 	t.setLabels(ctx, b)
 	defer t.clearLabels(ctx)
 	done, hits, err := t.Engine.Lookup(ctx, nil, lease, b, 0)
-	if done == 0 { // the results did not arrive
+	if done == 0 { // the results are unknown
 		hits = 0
 	}
 	return hits, partial(b, done, nil, err)
 }
 
-// GetOn submits a lookup of a batch on the device. It adds the number of keys found to counts.
+// GetOn submits a lookup of a batch in device memory. The number of keys found is added to the
+// counter in counts, if given.
 func (t *Table) GetOn(s *device.Stream, method string, at *Snapshot, b *batch.Batch, counts ...device.Slice[uint64]) error {
 	return t.submitRead(s, method, at, b, func(lease *Lease) error { return t.submitLookup(s, lease, b, counts) })
 }
@@ -139,11 +146,11 @@ func (t *Table) submitLookup(s *device.Stream, lease *Lease, b *batch.Batch, cou
 		return err
 	}
 	_, hits, err := t.Engine.Lookup(context.Background(), s, lease, b, to.Ptr())
-	AddCount(to, uint64(hits)) // for an engine on the host; on a GPU the kernel adds them
+	AddCount(to, uint64(hits)) // for an engine on the host; on a GPU the kernel adds the hits
 	return err
 }
 
-// submitRead submits reading work under a lease.
+// submitRead takes a lease and calls submit, which submits work that reads the table.
 func (t *Table) submitRead(s *device.Stream, method string, at *Snapshot, b *batch.Batch, submit func(*Lease) error) error {
 	b.MustMatch(t.Name, method)
 	return t.wrap(method, t.submitLeased(s, at, b, submit))
@@ -163,12 +170,11 @@ func (t *Table) submitLeased(s *device.Stream, at *Snapshot, b *batch.Batch, sub
 	b.Flags = t.Policy.MixedFlags()
 	err = submit(lease)
 	if t.Engine.Caps().Streams {
-		lease.AddStream(s) // after the work, because waiting for the streams forgets them
+		lease.AddStream(s) // after the work, because waiting for the streams removes them
 	}
 	return errors.Join(err, t.releaseLease(at, lease))
 }
 
-// await waits for an engine that is not ready yet for batches on the device.
 func (t *Table) await(ctx context.Context) error {
 	if a, ok := t.Engine.(Awaiter); ok {
 		return a.Await(ctx)
@@ -176,15 +182,14 @@ func (t *Table) await(ctx context.Context) error {
 	return nil
 }
 
-// Counter is [CounterOf] for the table's device.
+// Counter returns the counter in counts. See [CounterOf].
 func (t *Table) Counter(counts []device.Slice[uint64]) (to device.Slice[uint64], err error) {
 	return CounterOf(t.Device, counts)
 }
 
 // ---- the writer lock --------------------------------------------------------------
 
-// runLocked runs f under the writer lock. With exclusive, f runs in an exclusive section, without
-// active readers.
+// runLocked runs f under the writer lock. With exclusive, it also excludes readers while f runs.
 func (t *Table) runLocked(ctx context.Context, exclusive bool, f func() error) error {
 	if err := t.Leases.LockWriter(ctx); err != nil {
 		return err
@@ -193,7 +198,8 @@ func (t *Table) runLocked(ctx context.Context, exclusive bool, f func() error) e
 	return t.withExclusive(ctx, exclusive, f)
 }
 
-// withExclusive runs f, with exclusive in an exclusive section. The caller holds the writer lock.
+// withExclusive runs f, in an exclusive section if exclusive is set. The caller holds the writer
+// lock.
 func (t *Table) withExclusive(ctx context.Context, exclusive bool, f func() error) error {
 	if exclusive {
 		if err := t.Leases.BeginExclusive(ctx); err != nil {
@@ -204,11 +210,11 @@ func (t *Table) withExclusive(ctx context.Context, exclusive bool, f func() erro
 	return f()
 }
 
-// needsExclusive reports whether changes need an exclusive section, because readers cannot run
+// needsExclusive reports whether changes need an exclusive section because lookups cannot run
 // concurrently with them.
 func (t *Table) needsExclusive() bool { return !t.Engine.Caps().ConcurrentReads }
 
-// readCounters reads the counters once submitted work is done.
+// readCounters waits for submitted work, reads the counters, and stores them in the table.
 func (t *Table) readCounters(ctx context.Context) (Counters, error) {
 	c, err := t.Engine.ReadCounters(ctx)
 	if err != nil {
@@ -220,16 +226,23 @@ func (t *Table) readCounters(ctx context.Context) (Counters, error) {
 	return c, nil
 }
 
-// Clear removes all pairs and keeps the memory.
+// Clear removes all pairs and keeps the allocated memory.
 func (t *Table) Clear(ctx context.Context) error {
-	// The engine finishes clearing even if the context ends.
-	return t.maintain(ctx, "Clear", true, func(Counters) error {
+	// The engine clears everything even if the context ends.
+	err := t.maintain(ctx, "Clear", true, func(Counters) error {
+		if err := t.reserveLog(0); err != nil {
+			return err
+		}
 		err := t.Engine.Clear(context.WithoutCancel(ctx))
 		if err == nil {
 			t.ids = ids{}
 		}
-		return err
+		return errors.Join(err, t.logClear(err))
 	})
+	if err == nil && t.journal != nil {
+		err = t.wrap("Clear", t.journal.Wait(ctx, t.journal.Position()))
+	}
+	return err
 }
 
 // Compact removes dead slots and memory beyond what the options require.
@@ -237,7 +250,7 @@ func (t *Table) Compact(ctx context.Context) error {
 	return t.maintain(ctx, "Compact", t.needsExclusive(), func(now Counters) error { return t.Policy.Compact(ctx, now) })
 }
 
-// Reserve reserves capacity for n keys that the table does not have. Its policy is a [Reserver].
+// Reserve reserves capacity for n new keys. The policy must be a [Reserver].
 func (t *Table) Reserve(ctx context.Context, n int) error {
 	return t.maintain(ctx, "Reserve", t.needsExclusive(), func(now Counters) error {
 		_, err := t.Policy.(Reserver).Reserve(ctx, now, n)
@@ -245,8 +258,8 @@ func (t *Table) Reserve(ctx context.Context, n int) error {
 	})
 }
 
-// maintain runs f on a table as a whole, with exact counters before and after. The exclusive
-// section begins after the changes that the counters wait for.
+// maintain runs f on the whole table under the writer lock. It reads exact counters before and
+// after f. An exclusive section begins only after submitted changes are done.
 func (t *Table) maintain(ctx context.Context, method string, exclusive bool, f func(now Counters) error) error {
 	return t.WithWriteLock(ctx, method, func(now Counters) error {
 		return t.withExclusive(ctx, exclusive, func() error {
@@ -257,8 +270,8 @@ func (t *Table) maintain(ctx context.Context, method string, exclusive bool, f f
 	})
 }
 
-// WithWriteLock runs f, which reads a table as a whole, under the writer lock with exact counters.
-// An example is the statistics of a structure.
+// WithWriteLock runs f under the writer lock with exact counters. f reads the table as a whole, for
+// example for statistics.
 func (t *Table) WithWriteLock(ctx context.Context, method string, f func(now Counters) error) error {
 	return t.wrap(method, t.withWriteLock(ctx, f))
 }
@@ -273,9 +286,9 @@ func (t *Table) withWriteLock(ctx context.Context, f func(now Counters) error) e
 	})
 }
 
-// RunChange is WithWriteLock for a change that a structure runs itself. f waits for its change and
-// returns the change in the number of keys. The memory that it frees is released as after batches
-// of the core.
+// RunChange runs f under the writer lock. f makes a change itself, waits for it, and returns the
+// change in the number of pairs. Afterward RunChange releases memory that the table no longer
+// needs.
 func (t *Table) RunChange(ctx context.Context, method string, f func() (delta int, err error)) error {
 	return t.WithWriteLock(ctx, method, func(Counters) error {
 		delta, err := f()
@@ -287,13 +300,13 @@ func (t *Table) RunChange(ctx context.Context, method string, f func() (delta in
 	})
 }
 
-// SubmitChange runs f under the writer lock, and sets the flags of b. f submits the batch itself
-// and receives bounds on the counters. If f reads exact counters after the batch, it returns them.
+// SubmitChange runs f under the writer lock, after setting the flags of b. f submits b itself and
+// receives bounds on the counters. If f has read exact counters after b, it returns them.
 func (t *Table) SubmitChange(ctx context.Context, method string, b *batch.Batch, f func(bound Counters) (Counters, error)) error {
 	return t.wrap(method, t.runLocked(ctx, false, func() error {
 		t.setFlags(b)
 		now, err := f(t.bound)
-		t.bound.addSubmitted(b) // also after an error: part of it may have run
+		t.bound.addSubmitted(b) // also after an error, because a part may have run
 		if now.Exact {
 			t.bound = now
 			t.length.Store(int64(now.Live))
@@ -302,12 +315,16 @@ func (t *Table) SubmitChange(ctx context.Context, method string, b *batch.Batch,
 	}))
 }
 
-// Sync waits for all work submitted to streams and reports operations that overflowed.
+// Sync waits for all work submitted to streams and reports the operations that overflowed.
 func (t *Table) Sync(ctx context.Context) error {
-	return t.WithWriteLock(ctx, "Sync", func(Counters) error { return t.sync(ctx) })
+	err := t.WithWriteLock(ctx, "Sync", func(Counters) error { return t.sync(ctx) })
+	if t.journal != nil {
+		err = errors.Join(err, t.wrap("Sync", t.journal.Flush(ctx)))
+	}
+	return err
 }
 
-// sync implements Sync under the writer lock, after the counters have been read.
+// sync implements Sync. The caller holds the writer lock and has read the counters.
 func (t *Table) sync(ctx context.Context) error {
 	if err := t.Leases.Current().Wait(ctx); err != nil {
 		return err
@@ -320,8 +337,8 @@ func (t *Table) sync(ctx context.Context) error {
 	return errors.Join(err, t.commit(ctx))
 }
 
-// Close frees the table once calls in flight have ended. Memory under a lease is freed when the
-// lease ends. Idempotent.
+// Close waits for running calls and frees the table. Memory under a lease is freed when the lease
+// ends. A second Close does nothing.
 func (t *Table) Close() error {
 	first, err := t.Leases.Close()
 	if !first {
@@ -329,5 +346,9 @@ func (t *Table) Close() error {
 	}
 	t.length.Store(0)
 	t.tracked.Closed()
-	return t.wrap("Close", errors.Join(err, t.commit(context.Background()), t.Engine.Close(), t.Leases.Free()))
+	err = errors.Join(err, t.commit(context.Background()))
+	if t.journal != nil {
+		err = errors.Join(err, t.journal.Close())
+	}
+	return t.wrap("Close", errors.Join(err, t.Engine.Close(), t.Leases.Free()))
 }

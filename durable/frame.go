@@ -1,0 +1,215 @@
+package durable
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"slices"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/seal"
+)
+
+// A log is a sequence of frames in segment files. Numbers are little-endian.
+//
+//	segment  "WEFTLOG1", number, salt, first sequence (uint64 each); shape; CRC-32C of these
+//	frame    bytes of the payload (uint32), kind, flags, two zero bytes, rows (uint32),
+//	         CRC-32C of the frame and the salt (uint32), sequence, synced sequence,
+//	         next id (uint64 each)
+//	payload  columns of the effect: keys, second keys, values; zeros up to a multiple of 8
+//
+// Sequences count frames from 1, through all segments. The first sequence of a segment is 0 if its
+// frames continue those of the segment before. Otherwise a recovery has made the segment, and the
+// frames of the segment before end in front of that sequence.
+//
+// The synced sequence is a promise: when the frame was written, all frames up to that one were on
+// the disk. The manifest has such a promise, too, made by Close. So a frame that is damaged
+// although one promises it is corruption. One that no frame promises was lost in a power failure,
+// before its change returned.
+const (
+	segmentMagic  = "WEFTLOG1"
+	segmentHeader = 64
+	frameHeader   = 40
+)
+
+// maxPayload is the maximum size of the payload of a frame. Tests lower it.
+var maxPayload = 1 << 20
+
+// flagLast marks the last frame of a change.
+const flagLast = 1
+
+// shape is what a store holds, as its files record it.
+type shape struct {
+	Kind     core.Kind
+	Types    core.Types
+	Ordered  bool // batches run in order; with the option Unordered they do not
+	key, val int  // bytes
+}
+
+const shapeBytes = 8
+
+func (s shape) bytes() [shapeBytes]byte {
+	b := [shapeBytes]byte{byte(s.Kind), s.Types.Key.Letter, s.Types.Key.Bits, s.Types.Val.Letter, s.Types.Val.Bits}
+	if s.Ordered {
+		b[5] = 1
+	}
+	return b
+}
+
+func (s shape) String() string {
+	of := fmt.Sprintf("a %v of %v", s.Kind, s.Types.Key)
+	if s.val > 0 {
+		of += fmt.Sprintf(" and %v", s.Types.Val)
+	}
+	if !s.Ordered {
+		of += ", unordered"
+	}
+	return of
+}
+
+// rowBytes returns the bytes of a row of an effect.
+func (s shape) rowBytes(k core.EffectKind) int {
+	switch k {
+	case core.PutPairs:
+		return s.key + s.val
+	case core.DeleteKeys:
+		return s.key
+	case core.DeleteRanges:
+		return 2 * s.key
+	}
+	return 0
+}
+
+// frame is a frame in memory. Its effect refers to the bytes that it was read from.
+type frame struct {
+	core.Effect
+	sequence, synced uint64
+}
+
+// appendFrame appends the bytes of a frame.
+func appendFrame(to []byte, f *frame, salt uint64) []byte {
+	at := len(to)
+	payload := len(f.Keys) + len(f.Keys2) + len(f.Vals)
+	to = slices.Grow(to, frameHeader+padded(payload))[:at+frameHeader]
+	h := to[at:]
+	clear(h)
+	binary.LittleEndian.PutUint32(h, uint32(payload))
+	h[4] = byte(f.Kind)
+	if f.Last {
+		h[5] = flagLast
+	}
+	binary.LittleEndian.PutUint32(h[8:], uint32(f.N))
+	binary.LittleEndian.PutUint64(h[16:], f.sequence)
+	binary.LittleEndian.PutUint64(h[24:], f.synced)
+	binary.LittleEndian.PutUint64(h[32:], f.NextID)
+	to = append(append(append(to, f.Keys...), f.Keys2...), f.Vals...)
+	to = append(to, make([]byte, padded(payload)-payload)...)
+	binary.LittleEndian.PutUint32(to[at+12:], frameCRC(to[at:], salt))
+	return to
+}
+
+func padded(n int) int { return (n + 7) &^ 7 }
+
+// frameCRC returns the CRC of a frame, with zeros in place of the CRC.
+func frameCRC(b []byte, salt uint64) uint32 {
+	var s [12]byte
+	binary.LittleEndian.PutUint64(s[:], salt)
+	crc := crc32.Update(crc32.Checksum(s[:8], seal.Castagnoli), seal.Castagnoli, b[:12])
+	crc = crc32.Update(crc, seal.Castagnoli, s[8:])
+	return crc32.Update(crc, seal.Castagnoli, b[16:])
+}
+
+// frameSize returns the size of the frame that begins with a header, or 0 if the header is not one.
+func (s shape) frameSize(h []byte) int {
+	payload, rows := int(binary.LittleEndian.Uint32(h)), int(binary.LittleEndian.Uint32(h[8:]))
+	kind := core.EffectKind(h[4])
+	known := kind >= core.PutPairs && kind <= core.SetNextID
+	if !known || h[5]&^flagLast != 0 || h[6]|h[7] != 0 || payload > maxPayload || payload != rows*s.rowBytes(kind) {
+		return 0
+	}
+	return frameHeader + padded(payload)
+}
+
+// readFrame decodes the frame at the beginning of b. It returns the size of the frame, or 0 if
+// there is no valid one. The effect refers to b.
+func (s shape) readFrame(b []byte, salt uint64) (f frame, size int) {
+	if len(b) < frameHeader {
+		return f, 0
+	}
+	if size = s.frameSize(b); size == 0 || size > len(b) {
+		return f, 0
+	}
+	b = b[:size]
+	if binary.LittleEndian.Uint32(b[12:]) != frameCRC(b, salt) {
+		return f, 0
+	}
+	f.Kind, f.Last, f.N = core.EffectKind(b[4]), b[5] == flagLast, int(binary.LittleEndian.Uint32(b[8:]))
+	f.sequence, f.synced = binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])
+	f.NextID = binary.LittleEndian.Uint64(b[32:])
+	cut := b[frameHeader:]
+	column := func(width int) (c []byte) {
+		c, cut = cut[:f.N*width:f.N*width], cut[f.N*width:]
+		return c
+	}
+	switch f.Kind {
+	case core.PutPairs:
+		f.Keys, f.Vals = column(s.key), column(s.val)
+	case core.DeleteKeys:
+		f.Keys = column(s.key)
+	case core.DeleteRanges:
+		f.Keys, f.Keys2 = column(s.key), column(s.key)
+	}
+	return f, size
+}
+
+// appendSegmentHeader appends the header of a segment.
+func (s shape) appendSegmentHeader(to []byte, number, salt, first uint64) []byte {
+	at := len(to)
+	to = append(to, segmentMagic...)
+	to = binary.LittleEndian.AppendUint64(to, number)
+	to = binary.LittleEndian.AppendUint64(to, salt)
+	to = binary.LittleEndian.AppendUint64(to, first)
+	shape := s.bytes()
+	to = append(to, shape[:]...)
+	to = append(to, make([]byte, segmentHeader-4-(len(to)-at))...)
+	return binary.LittleEndian.AppendUint32(to, crc32.Checksum(to[at:], seal.Castagnoli))
+}
+
+// readSegmentHeader checks the header of a segment and returns its salt and its first sequence.
+func (s shape) readSegmentHeader(h []byte, number uint64) (salt, first uint64, err error) {
+	shape := s.bytes()
+	switch {
+	case len(h) < segmentHeader || string(h[:8]) != segmentMagic,
+		binary.LittleEndian.Uint32(h[segmentHeader-4:]) != crc32.Checksum(h[:segmentHeader-4], seal.Castagnoli):
+		return 0, 0, fmt.Errorf("%w: its header is damaged", weft.ErrCorrupt)
+	case binary.LittleEndian.Uint64(h[8:]) != number:
+		return 0, 0, fmt.Errorf("%w: it is segment %d", weft.ErrCorrupt, binary.LittleEndian.Uint64(h[8:]))
+	case string(h[32:32+shapeBytes]) != string(shape[:]):
+		return 0, 0, fmt.Errorf("%w: it holds changes of another kind of table", weft.ErrCorrupt)
+	}
+	return binary.LittleEndian.Uint64(h[16:]), binary.LittleEndian.Uint64(h[24:]), nil
+}
+
+// frames cuts an effect into frames of at most maxPayload bytes and calls f for each.
+func (s shape) frames(e *core.Effect, f func(part *core.Effect) error) error {
+	row := s.rowBytes(e.Kind)
+	if row == 0 || e.N*row <= maxPayload {
+		return f(e)
+	}
+	step := maxPayload / row
+	for lo := 0; lo < e.N; lo += step {
+		hi := min(lo+step, e.N)
+		part := core.Effect{Kind: e.Kind, N: hi - lo, Keys: e.Keys[lo*s.key : hi*s.key], Last: e.Last && hi == e.N}
+		if len(e.Keys2) > 0 {
+			part.Keys2 = e.Keys2[lo*s.key : hi*s.key]
+		}
+		if len(e.Vals) > 0 {
+			part.Vals = e.Vals[lo*s.val : hi*s.val]
+		}
+		if err := f(&part); err != nil {
+			return err
+		}
+	}
+	return nil
+}

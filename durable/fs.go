@@ -1,0 +1,104 @@
+package durable
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// fileSystem is the folder of a store. Tests replace it by a model that loses power.
+type fileSystem interface {
+	// Create makes a file that does not exist yet.
+	Create(name string) (file, error)
+	Open(name string) (file, error)
+	Rename(from, to string) error
+	Remove(name string) error
+	List() ([]string, error)
+	// SyncDir makes the names of the folder durable: files created, renamed and removed before.
+	SyncDir() error
+}
+
+// file is an open file of a store.
+type file interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	Size() (int64, error)
+	// Allocate reserves disk space up to size bytes, so that writes within do not find the disk
+	// full. The file grows to that size; the new bytes are zero.
+	Allocate(size int64) error
+	Truncate(size int64) error
+	// Sync makes the content durable. After an error the content is unknown, even if a second Sync
+	// succeeds.
+	Sync() error
+}
+
+// osDir is a folder of the operating system.
+type osDir string
+
+func (d osDir) path(name string) string { return filepath.Join(string(d), name) }
+
+func (d osDir) Create(name string) (file, error) {
+	return wrapFile(os.OpenFile(d.path(name), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666))
+}
+
+func (d osDir) Open(name string) (file, error) { return wrapFile(os.Open(d.path(name))) }
+
+func wrapFile(f *os.File, err error) (file, error) {
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+func (d osDir) Rename(from, to string) error { return os.Rename(d.path(from), d.path(to)) }
+
+func (d osDir) Remove(name string) error { return os.Remove(d.path(name)) }
+
+func (d osDir) List() (names []string, err error) {
+	entries, err := os.ReadDir(string(d))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+// osFile is a file of the operating system.
+type osFile struct{ *os.File }
+
+func (f osFile) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+func (f osFile) Allocate(size int64) error {
+	old, err := f.Size()
+	if err != nil || old >= size {
+		return err
+	}
+	if err := allocate(f.File, old, size-old); !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	zeros := make([]byte, min(size-old, 1<<20))
+	for at := old; at < size; at += int64(len(zeros)) {
+		if _, err := f.WriteAt(zeros[:min(size-at, int64(len(zeros)))], at); err != nil {
+			return errors.Join(err, f.Truncate(old))
+		}
+	}
+	return nil
+}
+
+// makeDir makes the folder of a store, with a durable name.
+func makeDir(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	return osDir(filepath.Dir(filepath.Clean(dir))).SyncDir()
+}

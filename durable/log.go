@@ -1,0 +1,360 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftgo/weft/internal/core"
+)
+
+// log writes frames to segments and syncs them. It is the journal of a table.
+//
+// The holder of the table's writer lock appends. The frames go to the operating system at once, so
+// the end of the process loses none. One goroutine syncs. While it does, later changes append, and
+// its next sync covers all of them.
+type log struct {
+	fs    fileSystem
+	shape shape
+	opts  Options
+
+	// Only the holder of the writer lock uses these.
+	buf []byte
+
+	mu        sync.Mutex
+	segment   *segment      // receives frames
+	unsynced  []*segment    // sealed ones with frames that may not be on the disk
+	newNames  bool          // the folder has names that may not be on the disk
+	appended  uint64        // sequence of the last frame
+	synced    uint64        // sequence of the last frame that is on the disk
+	wanted    uint64        // sequence up to which somebody wants a sync
+	bytes     int64         // of frames since the checkpoint began
+	total     int64         // of frames since Open
+	progress  chan struct{} // closed when synced or failure changes
+	closed    bool
+	full      func() // called once bytes reach LogLimit
+	sinceFull bool
+
+	failure atomic.Pointer[error]
+	wake    chan struct{}
+	ended   chan struct{} // the syncing goroutine has returned
+}
+
+// segment is a file of the log that is being written.
+type segment struct {
+	file
+	number, salt uint64
+	size         int64 // end of the last frame
+	allocated    int64
+}
+
+func segmentName(number uint64) string { return fmt.Sprintf("log-%016x", number) }
+
+// createSegment makes a segment, which fill may write frames to. Header and frames are on the disk
+// when the segment gets its name. So a segment with a damaged header is never the trace of a power
+// failure, and frames that replace those of an earlier segment are there when they do.
+func createSegment(fs fileSystem, s shape, number, first uint64, fill func(*segment) error) (*segment, error) {
+	seg := &segment{number: number, salt: rand.Uint64(), size: segmentHeader}
+	temp := segmentName(number) + tempSuffix
+	if err := removeIfExists(fs, temp); err != nil {
+		return nil, err
+	}
+	f, err := fs.Create(temp)
+	if err != nil {
+		return nil, err
+	}
+	seg.file = f
+	if _, err = f.WriteAt(s.appendSegmentHeader(nil, number, seg.salt, first), 0); err == nil && fill != nil {
+		err = fill(seg)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = fs.Rename(temp, segmentName(number))
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return seg, nil
+}
+
+// allocationStep is the disk space that a segment reserves at a time. Tests lower it.
+var allocationStep int64 = 8 << 20
+
+// reserve reserves disk space for n bytes of frames.
+func (s *segment) reserve(n int64) error {
+	need := s.size + n
+	if need <= s.allocated {
+		return nil
+	}
+	to := (need + allocationStep - 1) / allocationStep * allocationStep
+	if err := s.Allocate(to); err != nil {
+		return fmt.Errorf("reserve %d bytes in %s: %w", to-s.allocated, segmentName(s.number), err)
+	}
+	s.allocated = to
+	return nil
+}
+
+// seal closes a segment that receives no more frames, and returns the space that it has reserved.
+func (s *segment) seal() error {
+	err := s.Truncate(s.size)
+	return errors.Join(err, s.Close())
+}
+
+// newLog returns a log that appends frames after a sequence to a segment.
+func newLog(fs fileSystem, s shape, opts Options, seg *segment, appended, synced uint64) *log {
+	l := &log{
+		fs: fs, shape: s, opts: opts, segment: seg, appended: appended, synced: synced, newNames: true,
+		progress: make(chan struct{}), wake: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
+	return l
+}
+
+// err returns the error that made the log fail, or nil.
+func (l *log) err() error {
+	if err := l.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Reserve implements core.Journal.
+func (l *log) Reserve(n int) error {
+	if err := l.err(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	seg := l.segment
+	l.mu.Unlock()
+	frames := int64(n/(maxPayload/2)+4) * (frameHeader + 8)
+	return seg.reserve(int64(n) + frames)
+}
+
+// Append implements core.Journal.
+func (l *log) Append(e *core.Effect) error {
+	if err := l.err(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	seg, sequence, synced := l.segment, l.appended, l.synced
+	l.mu.Unlock()
+	l.buf = l.buf[:0]
+	at := seg.size
+	write := func() error {
+		if err := seg.reserve(int64(len(l.buf))); err != nil {
+			return err
+		}
+		if _, err := seg.WriteAt(l.buf, at); err != nil {
+			return fmt.Errorf("write %s: %w", segmentName(seg.number), err)
+		}
+		at += int64(len(l.buf))
+		l.buf = l.buf[:0]
+		return nil
+	}
+	err := l.shape.frames(e, func(part *core.Effect) error {
+		sequence++
+		l.buf = appendFrame(l.buf, &frame{*part, sequence, synced}, seg.salt)
+		if len(l.buf) < maxPayload {
+			return nil
+		}
+		return write()
+	})
+	if err == nil && len(l.buf) > 0 {
+		err = write()
+	}
+	if err != nil {
+		return err
+	}
+	l.commit(seg, at, sequence, e.Last)
+	return nil
+}
+
+// commit counts frames that have been written to a segment.
+func (l *log) commit(seg *segment, end int64, sequence uint64, last bool) {
+	l.mu.Lock()
+	n := end - seg.size
+	seg.size, l.appended = end, sequence
+	l.bytes, l.total = l.bytes+n, l.total+n
+	if last && l.opts.Sync.mode == syncBatch {
+		l.wanted = sequence
+	}
+	full := l.bytes >= l.opts.LogLimit && !l.sinceFull
+	l.sinceFull = l.sinceFull || full
+	l.mu.Unlock()
+	if last && l.opts.Sync.mode == syncBatch {
+		l.signal()
+	}
+	if full && l.full != nil {
+		l.full()
+	}
+}
+
+func (l *log) signal() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Position implements core.Journal.
+func (l *log) Position() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.appended
+}
+
+// Fail implements core.Journal.
+func (l *log) Fail(cause error) {
+	err := fmt.Errorf("%w: %w", ErrFailed, cause)
+	if l.failure.CompareAndSwap(nil, &err) {
+		l.opts.Logger.Error("durable: the store has failed", "error", cause)
+		l.mu.Lock()
+		l.notify()
+		l.mu.Unlock()
+	}
+}
+
+// notify wakes all that wait. The caller holds the mutex.
+func (l *log) notify() {
+	close(l.progress)
+	l.progress = make(chan struct{})
+}
+
+// Readable implements core.Journal.
+func (l *log) Readable() error {
+	if l.opts.ReadAfterFailure {
+		return nil
+	}
+	return l.err()
+}
+
+// Wait implements core.Journal.
+func (l *log) Wait(ctx context.Context, position uint64) error {
+	if l.opts.Sync.mode != syncBatch {
+		return l.err()
+	}
+	return l.await(ctx, position)
+}
+
+// Flush implements core.Journal.
+func (l *log) Flush(ctx context.Context) error { return l.flush(ctx, l.Position()) }
+
+// flush syncs everything up to a position.
+func (l *log) flush(ctx context.Context, position uint64) error {
+	l.mu.Lock()
+	l.wanted = max(l.wanted, position)
+	l.mu.Unlock()
+	l.signal()
+	return l.await(ctx, position)
+}
+
+// await waits until everything up to a position is on the disk.
+func (l *log) await(ctx context.Context, position uint64) error {
+	for {
+		if err := l.err(); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		done, progress := l.synced >= position, l.progress
+		l.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-progress:
+		case <-ctx.Done():
+			return fmt.Errorf("the change is made, but may not be on the disk: %w", ctx.Err())
+		}
+	}
+}
+
+// run syncs when it is asked to, or once per interval, until the log is closed.
+func (l *log) run() {
+	defer close(l.ended)
+	var tick <-chan time.Time
+	if l.opts.Sync.mode == syncInterval {
+		ticker := time.NewTicker(l.opts.Sync.interval)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	for {
+		timed := false
+		select {
+		case <-l.wake:
+		case <-tick:
+			timed = true
+		}
+		l.mu.Lock()
+		closed := l.closed
+		due := l.wanted > l.synced || timed && l.appended > l.synced
+		l.mu.Unlock()
+		if due && l.err() == nil {
+			if err := l.sync(); err != nil {
+				l.Fail(err)
+			}
+		}
+		if closed {
+			return
+		}
+	}
+}
+
+// sync syncs all frames appended so far: first the segments that are complete, so that no later
+// frame reaches the disk in a change that returns before an earlier one.
+func (l *log) sync() error {
+	l.mu.Lock()
+	target, names := l.appended, l.newNames
+	files := append(l.unsynced[:len(l.unsynced):len(l.unsynced)], l.segment)
+	l.mu.Unlock()
+	for _, f := range files {
+		if err := f.Sync(); err != nil {
+			return fmt.Errorf("sync %s: %w", segmentName(f.number), err)
+		}
+	}
+	if names {
+		if err := l.fs.SyncDir(); err != nil {
+			return fmt.Errorf("sync the folder: %w", err)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var err error
+	for _, f := range files[:len(files)-1] {
+		err = errors.Join(err, f.seal())
+	}
+	l.unsynced = l.unsynced[len(files)-1:]
+	if names && l.segment == files[len(files)-1] {
+		l.newNames = false
+	}
+	l.synced = target
+	l.notify()
+	return err
+}
+
+// rotate makes another segment receive the next frames. The caller holds the writer lock.
+func (l *log) rotate(to *segment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unsynced = append(l.unsynced, l.segment)
+	l.segment, l.newNames = to, true
+	l.bytes, l.sinceFull = 0, false
+}
+
+// close syncs everything and ends the syncing goroutine.
+func (l *log) close() error {
+	err := l.Flush(context.Background())
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.signal()
+	<-l.ended
+	for _, f := range append(l.unsynced, l.segment) {
+		err = errors.Join(err, f.seal())
+	}
+	return err
+}

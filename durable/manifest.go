@@ -1,0 +1,106 @@
+package durable
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/internal/seal"
+)
+
+// manifest says of which files a store consists: a checkpoint, and the segments from Segment on. It
+// is text: a JSON object, and a line with the CRC-32C of the object.
+type manifest struct {
+	Format     string `json:"format"`
+	Holds      string `json:"holds"` // shape, for people
+	Shape      []byte `json:"shape"`
+	Checkpoint uint64 `json:"checkpoint"` // number of the checkpoint; 0 is none
+	Pairs      int    `json:"pairs"`      // in the checkpoint
+	NextID     uint64 `json:"next_id"`    // of Assign, when the checkpoint began
+	Segment    uint64 `json:"segment"`    // number of the first segment
+	Sequence   uint64 `json:"sequence"`   // of the first frame after the checkpoint
+	Synced     uint64 `json:"synced"`     // of the last frame that is known to be on the disk
+}
+
+const manifestFormat = "weft store 1"
+
+func (m manifest) encode() []byte {
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		panic(err) // numbers and strings
+	}
+	text = append(text, '\n')
+	return fmt.Appendf(text, "crc32c %08x\n", crc32.Checksum(text, seal.Castagnoli))
+}
+
+// decodeManifest reads a manifest of this shape.
+func decodeManifest(text []byte, s shape) (m manifest, err error) {
+	body := bytes.LastIndex(text, []byte("crc32c "))
+	if body < 0 || string(text[body:]) != fmt.Sprintf("crc32c %08x\n", crc32.Checksum(text[:body], seal.Castagnoli)) {
+		return m, fmt.Errorf("%w: %s is damaged", weft.ErrCorrupt, manifestName)
+	}
+	if err := json.Unmarshal(text[:body], &m); err != nil {
+		return m, fmt.Errorf("%w: %s: %w", weft.ErrFormat, manifestName, err)
+	}
+	want := s.bytes()
+	switch {
+	case m.Format != manifestFormat:
+		return m, fmt.Errorf("%w: the store has the format %q, this program reads %q", weft.ErrFormat, m.Format, manifestFormat)
+	case !bytes.Equal(m.Shape, want[:]):
+		return m, fmt.Errorf("%w: the store holds %s, and is opened as %s", weft.ErrFormat, m.Holds, s)
+	}
+	return m, nil
+}
+
+// newManifest returns a manifest of a shape.
+func newManifest(s shape) manifest {
+	b := s.bytes()
+	return manifest{Format: manifestFormat, Holds: s.String(), Shape: b[:]}
+}
+
+// write makes a manifest that of the store, durably.
+func (m manifest) write(fs fileSystem) error {
+	return writeFile(fs, manifestName, func(f file) error {
+		_, err := f.WriteAt(m.encode(), 0)
+		return err
+	})
+}
+
+// writeFile makes a file durable under its name, all at once.
+func writeFile(fs fileSystem, name string, write func(f file) error) error {
+	temp := name + tempSuffix
+	if err := removeIfExists(fs, temp); err != nil {
+		return err
+	}
+	f, err := fs.Create(temp)
+	if err != nil {
+		return err
+	}
+	if err = write(f); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, fs.Remove(temp))
+	}
+	if err := fs.Rename(temp, name); err != nil {
+		return err
+	}
+	return fs.SyncDir()
+}
+
+func readFile(fs fileSystem, name string) ([]byte, error) {
+	f, err := fs.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.NewSectionReader(f, 0, size))
+}

@@ -1,0 +1,66 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The files of a store. A name with tempSuffix is that of a file that is not complete.
+const (
+	lockName     = "LOCK"
+	manifestName = "MANIFEST"
+	tempSuffix   = ".tmp"
+)
+
+func checkpointName(number uint64) string { return fmt.Sprintf("checkpoint-%016x", number) }
+
+// listing is the content of a folder.
+type listing struct {
+	manifest              bool
+	segments, checkpoints []uint64 // numbers, ascending
+	temporary             []string
+}
+
+// list lists the files of a store. Other files are left alone.
+func list(from fileSystem) (l listing, err error) {
+	names, err := from.List()
+	for _, name := range names {
+		switch {
+		case name == manifestName:
+			l.manifest = true
+		case strings.HasSuffix(name, tempSuffix):
+			l.temporary = append(l.temporary, name)
+		default:
+			if n, ok := number(name, "log-"); ok {
+				l.segments = append(l.segments, n)
+			}
+			if n, ok := number(name, "checkpoint-"); ok {
+				l.checkpoints = append(l.checkpoints, n)
+			}
+		}
+	}
+	slices.Sort(l.segments)
+	slices.Sort(l.checkpoints)
+	return l, err
+}
+
+// number returns the number in a name with a prefix.
+func number(name, prefix string) (uint64, bool) {
+	digits, ok := strings.CutPrefix(name, prefix)
+	if !ok || len(digits) != 16 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 16, 64)
+	return n, err == nil
+}
+
+func removeIfExists(from fileSystem, name string) error {
+	if err := from.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

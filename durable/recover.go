@@ -1,0 +1,371 @@
+package durable
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"slices"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/internal/core"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Recovery describes what Open found.
+type Recovery struct {
+	Pairs   int    // loaded from the checkpoint
+	Changes int    // replayed from the log
+	Bytes   int64  // of the log that were replayed
+	Torn    int    // frames dropped: of changes that had not returned when power failed
+	Lost    int    // frames dropped by Options.Repair, although their changes had returned
+	Damage  string // that Options.Repair found: file, position and fault
+}
+
+// scan is what a first pass over the log finds. Nothing is applied before it has succeeded.
+type scan struct {
+	segments []scanned
+	complete uint64 // sequence of the last frame of the last complete change
+	boundary uint64 // the same among the frames that are promised to be on the disk
+	torn     int    // frames after complete that no frame promises
+	lost     int    // frames that one promises
+}
+
+// scanned is a segment and the part of it that counts.
+type scanned struct {
+	number, salt uint64
+	limit        uint64 // the sequence after the last frame that counts
+}
+
+// scanner runs the first pass.
+type scanner struct {
+	scan
+	fs       fileSystem
+	shape    shape
+	expected uint64
+	promised uint64   // the greatest promise
+	manifest uint64   // the promise of the manifest
+	ends     []uint64 // sequences of last frames of changes
+	end      string   // where the valid frames before expected end
+	broken   string   // the first place where a frame is missing or damaged, with frames after it
+	brokenAt uint64   // the frame expected there
+}
+
+// scanLog reads all segments from a number on. Frames count from the sequence first on. The
+// manifest promises those up to the sequence promised. With a damaged log, the result describes the
+// part before the damage.
+func scanLog(fs fileSystem, s shape, numbers []uint64, first, promised uint64) (scan, error) {
+	c := &scanner{fs: fs, shape: s, expected: first, promised: promised, manifest: promised}
+	c.complete, c.boundary = first-1, first-1
+	for i, number := range numbers {
+		if i > 0 && number != numbers[i-1]+1 {
+			c.lose(segmentName(numbers[i-1]+1) + " is missing")
+		}
+		if err := c.readSegment(number); errors.Is(err, weft.ErrCorrupt) {
+			c.lose(err.Error())
+		} else if err != nil {
+			return c.scan, err
+		}
+	}
+	for _, end := range c.ends {
+		if end <= c.promised {
+			c.boundary = end
+		}
+	}
+	c.torn += int(c.expected - 1 - c.complete)
+	if c.broken == "" && c.promised >= c.expected {
+		c.broken, c.brokenAt = c.end, c.expected
+	}
+	if c.broken != "" && c.promised >= c.brokenAt {
+		c.lost = int(c.promised - c.brokenAt + 1)
+		c.torn = max(0, c.torn-c.lost)
+		return c.scan, fmt.Errorf("%w: %s; %d frames from there on had been on the disk (Options.Repair drops them)", weft.ErrCorrupt, c.broken, c.lost)
+	}
+	return c.scan, nil
+}
+
+// lose records that a segment cannot be read. It was on the disk, or it would not have its name.
+func (c *scanner) lose(why string) {
+	if c.broken == "" {
+		c.broken, c.brokenAt = why, c.expected
+	}
+	c.promised = max(c.promised, c.brokenAt)
+}
+
+// readSegment reads the frames of a segment.
+func (c *scanner) readSegment(number uint64) (err error) {
+	r, err := openSegment(c.fs, c.shape, number)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if r.first > 0 {
+		if err := c.supersede(r.first); err != nil {
+			return fmt.Errorf("%s: %w", segmentName(number), err)
+		}
+	}
+	c.segments = append(c.segments, scanned{number: number, salt: r.salt})
+	for {
+		f, ok, err := r.next()
+		if err == nil && !ok {
+			c.end = fmt.Sprintf("%s: byte %d: frame %d is missing or damaged", segmentName(number), r.at, c.expected)
+			if f, ok, err = r.search(); ok {
+				c.note(&f)
+			}
+		} else if ok && c.broken == "" && f.sequence == c.expected {
+			c.accept(&f)
+		} else if ok {
+			c.note(&f)
+		}
+		if err != nil || !ok {
+			return err
+		}
+	}
+}
+
+// accept counts a frame that continues the log.
+func (c *scanner) accept(f *frame) {
+	c.promised = max(c.promised, f.synced)
+	c.expected++
+	c.segments[len(c.segments)-1].limit = c.expected
+	if f.Last {
+		c.complete = f.sequence
+		c.ends = append(c.ends, f.sequence)
+	}
+}
+
+// note reads the promise of a frame that does not continue the log.
+func (c *scanner) note(f *frame) {
+	if c.broken == "" {
+		c.broken, c.brokenAt = c.end, c.expected
+	}
+	c.promised = max(c.promised, f.synced)
+	c.torn++
+}
+
+// supersede drops frames from a sequence on: a recovery has written them again, or dropped them.
+func (c *scanner) supersede(first uint64) error {
+	if first > c.expected {
+		return fmt.Errorf("%w: it begins with frame %d, and the segments before end with frame %d", weft.ErrCorrupt, first, c.expected-1)
+	}
+	c.broken, c.torn = "", 0
+	c.expected, c.promised = first, max(first-1, c.manifest)
+	c.complete = min(c.complete, first-1)
+	c.ends = slices.DeleteFunc(c.ends, func(end uint64) bool { return end >= first })
+	for i := range c.segments {
+		c.segments[i].limit = min(c.segments[i].limit, first)
+	}
+	return nil
+}
+
+// segmentReader reads the frames of a segment.
+type segmentReader struct {
+	file
+	shape               shape
+	number, salt, first uint64
+	at, size            int64
+	memory              []byte
+	buf                 []byte // the part of memory from at on
+}
+
+func openSegment(fs fileSystem, s shape, number uint64) (*segmentReader, error) {
+	name := segmentName(number)
+	f, err := fs.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	r := &segmentReader{file: f, shape: s, number: number, at: segmentHeader}
+	header := make([]byte, segmentHeader)
+	r.size, err = f.Size()
+	if err == nil {
+		_, err = f.ReadAt(header, 0)
+		if errors.Is(err, io.EOF) {
+			err = nil // the check says what is wrong
+		}
+	}
+	if err == nil {
+		r.salt, r.first, err = s.readSegmentHeader(header, number)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), f.Close())
+	}
+	return r, nil
+}
+
+// window is how much of a segment is read at a time.
+const window = 4 << 20
+
+// fill makes the buffer hold n bytes, or all that are left.
+func (r *segmentReader) fill(n int) error {
+	if len(r.buf) >= n || int64(len(r.buf)) >= r.size-r.at {
+		return nil
+	}
+	size := int(min(max(window, int64(n)), r.size-r.at))
+	r.memory = slices.Grow(r.memory[:0], size)[:size]
+	if m, err := r.ReadAt(r.memory, r.at); err != nil && (m < size || !errors.Is(err, io.EOF)) {
+		return fmt.Errorf("read %s: %w", segmentName(r.number), err)
+	}
+	r.buf = r.memory
+	return nil
+}
+
+// next reads the next frame, which is valid until the next call. If there is no valid one, ok is
+// false and the reader stays.
+func (r *segmentReader) next() (f frame, ok bool, err error) {
+	if err := r.fill(frameHeader); err != nil || len(r.buf) < frameHeader {
+		return f, false, err
+	}
+	if err := r.fill(r.shape.frameSize(r.buf)); err != nil {
+		return f, false, err
+	}
+	f, size := r.shape.readFrame(r.buf, r.salt)
+	r.skip(size)
+	return f, size > 0, nil
+}
+
+func (r *segmentReader) skip(n int) { r.at, r.buf = r.at+int64(n), r.buf[n:] }
+
+// search reads the next valid frame at any later position.
+func (r *segmentReader) search() (f frame, ok bool, err error) {
+	for {
+		if f, ok, err = r.next(); ok || err != nil || len(r.buf) < frameHeader {
+			return f, ok, err
+		}
+		r.skip(8)
+		// no frame begins with zeros
+		for len(r.buf) >= 8 && binary.LittleEndian.Uint64(r.buf) == 0 {
+			r.skip(8)
+		}
+	}
+}
+
+// replay applies the frames of a scan up to a sequence to a table.
+func (s scan) replay(ctx context.Context, fs fileSystem, sh shape, first uint64, t *core.Table, report *Recovery) error {
+	p := &player{ctx: ctx, table: t}
+	err := s.each(fs, sh, first, s.complete, func(f *frame) error {
+		if f.Last {
+			report.Changes++
+		}
+		report.Bytes += int64(frameHeader + len(f.Keys) + len(f.Keys2) + len(f.Vals))
+		return p.add(&f.Effect)
+	})
+	if err != nil {
+		return err
+	}
+	return p.flush()
+}
+
+// each calls f for the frames from one sequence to another.
+func (s scan) each(fs fileSystem, sh shape, first, last uint64, f func(*frame) error) error {
+	for _, seg := range s.segments {
+		if seg.limit <= first {
+			continue
+		}
+		if err := eachOf(fs, sh, seg, first, last, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func eachOf(fs fileSystem, sh shape, seg scanned, first, last uint64, f func(*frame) error) (err error) {
+	r, err := openSegment(fs, sh, seg.number)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	for {
+		fr, ok, err := r.next()
+		if err != nil || !ok || fr.sequence >= seg.limit || fr.sequence > last {
+			return err
+		}
+		if fr.sequence < first {
+			continue
+		}
+		if err := f(&fr); err != nil {
+			return err
+		}
+	}
+}
+
+// player applies effects to a table. It joins the pairs of successive frames to large batches.
+type player struct {
+	ctx   context.Context
+	table *core.Table
+	pairs core.Effect
+}
+
+// playRows is the number of pairs that the player joins.
+const playRows = 1 << 20
+
+func (p *player) add(e *core.Effect) error {
+	if e.Kind != core.PutPairs {
+		if err := p.flush(); err != nil {
+			return err
+		}
+		return p.apply(e)
+	}
+	p.pairs.N += e.N
+	p.pairs.Keys, p.pairs.Vals = append(p.pairs.Keys, e.Keys...), append(p.pairs.Vals, e.Vals...)
+	if p.pairs.N >= playRows {
+		return p.flush()
+	}
+	return nil
+}
+
+func (p *player) flush() error {
+	if p.pairs.N == 0 {
+		return nil
+	}
+	p.pairs.Kind = core.PutPairs
+	err := p.apply(&p.pairs)
+	p.pairs.N, p.pairs.Keys, p.pairs.Vals = 0, p.pairs.Keys[:0], p.pairs.Vals[:0]
+	return err
+}
+
+// apply applies an effect. A table of fixed size that is too small is an error of its options.
+func (p *player) apply(e *core.Effect) error {
+	err := p.table.Replay(p.ctx, e)
+	if errors.Is(err, weft.ErrFull) {
+		return fmt.Errorf("%w: the table is too small for the store: %w", weft.ErrOptions, err)
+	}
+	return err
+}
+
+// loadCheckpoint loads the checkpoint that a manifest names.
+func loadCheckpoint(ctx context.Context, fs fileSystem, m manifest, t *core.Table) (n int, err error) {
+	if m.Checkpoint == 0 {
+		return 0, nil
+	}
+	name := checkpointName(m.Checkpoint)
+	f, err := fs.Open(name)
+	if errors.Is(err, iofs.ErrNotExist) {
+		err = fmt.Errorf("%w: %s is missing", weft.ErrCorrupt, name)
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	size, err := f.Size()
+	if err != nil {
+		return 0, err
+	}
+	if _, ok := t.Policy.(core.Reserver); ok && m.Pairs > 0 && !t.Fixed {
+		if err := t.Reserve(ctx, m.Pairs); err != nil {
+			return 0, err
+		}
+	}
+	n, err = t.Load(ctx, bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<20))
+	switch {
+	case errors.Is(err, op.ErrFormat):
+		return n, fmt.Errorf("%w: %s: %w", weft.ErrCorrupt, name, err)
+	case errors.Is(err, weft.ErrFull):
+		return n, fmt.Errorf("%w: the table is too small for the store: %w", weft.ErrOptions, err)
+	case err == nil && n != m.Pairs:
+		return n, fmt.Errorf("%w: %s has %d pairs, and the manifest says %d", weft.ErrCorrupt, name, n, m.Pairs)
+	}
+	return n, err
+}

@@ -1,0 +1,300 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/internal/core"
+)
+
+// Structure is any map, set, multimap or ordered map of this module.
+type Structure interface {
+	Len() int
+	Close() error
+}
+
+// store is the journal of a table: its log, and what replaces the log from time to time.
+type store struct {
+	*log
+	fs    fileSystem
+	opts  Options
+	table *core.Table
+	lock  io.Closer
+	found Recovery
+
+	full   chan struct{}
+	cancel context.CancelFunc // of the checkpointer
+	ended  chan struct{}      // the checkpointer has returned
+
+	checkpoints sync.Mutex // one at a time
+	lastSegment uint64     // guarded by checkpoints
+
+	mu            sync.Mutex
+	manifest      manifest
+	checkpointErr error // of the last checkpoint that failed by itself
+}
+
+// Open opens the store in a folder, or makes one, and returns its table. make returns an empty
+// structure of this module, such as a *linear.Map; Open fills it with the content of the store and
+// makes its changes durable. Close closes both.
+//
+//	m, err := durable.Open(ctx, "visits", func() (*linear.Map[uint64, uint64], error) {
+//		return linear.New[uint64, uint64](dev, nil)
+//	}, durable.Options{})
+//
+// A store that holds another kind of structure or other types is [weft.ErrFormat]. A damaged one is
+// [weft.ErrCorrupt]; see Options.Repair. A second opener gets [ErrLocked]. A structure of fixed
+// size that is too small is [weft.ErrOptions].
+func Open[M Structure](ctx context.Context, dir string, make func() (M, error), opts Options) (m M, err error) {
+	if opts, err = opts.check(); err != nil {
+		return m, fmt.Errorf("durable: %w", err)
+	}
+	if err := makeDir(dir); err != nil {
+		return m, fmt.Errorf("durable: %w", err)
+	}
+	lock, err := osDir(dir).lock()
+	if err != nil {
+		return m, fmt.Errorf("durable: %w", err)
+	}
+	if m, err = open(ctx, osDir(dir), lock, make, opts); err != nil {
+		return m, fmt.Errorf("durable: %s: %w", dir, err)
+	}
+	return m, nil
+}
+
+// open is Open on any file system. It closes the lock if it fails.
+func open[M Structure](ctx context.Context, fs fileSystem, lock io.Closer, make func() (M, error), opts Options) (m M, err error) {
+	var none M
+	if m, err = make(); err != nil {
+		return none, errors.Join(err, lock.Close())
+	}
+	s := &store{fs: fs, opts: opts, lock: lock, table: core.TableOf(m)}
+	if err = s.recover(ctx); err == nil {
+		s.start()
+		return m, nil
+	}
+	return none, errors.Join(err, m.Close(), lock.Close())
+}
+
+// shapeOf returns the shape of a table, or an error if it cannot be that of a store.
+func shapeOf(t *core.Table) (s shape, err error) {
+	if t == nil {
+		return s, fmt.Errorf("%w: it takes a map, set, multimap or ordered map of package weft", weft.ErrOptions)
+	}
+	if _, ok := t.Engine.(core.Persister); ok {
+		return s, fmt.Errorf("%w: a %s is durable by itself", weft.ErrOptions, t.Name)
+	}
+	if t.Len() > 0 {
+		return s, fmt.Errorf("%w: the structure is not empty", weft.ErrOptions)
+	}
+	return shape{Kind: t.Kind, Types: t.Types, Ordered: t.Ordered(), key: t.Widths.Key, val: t.Widths.Val}, nil
+}
+
+// recover fills the table with the content of the store and begins a new segment.
+func (s *store) recover(ctx context.Context) error {
+	shape, err := shapeOf(s.table)
+	if err != nil {
+		return err
+	}
+	l, err := list(s.fs)
+	if err != nil {
+		return err
+	}
+	for _, name := range l.temporary {
+		if err := s.fs.Remove(name); err != nil {
+			return err
+		}
+	}
+	if !l.manifest {
+		return s.create(shape, l)
+	}
+	text, err := readFile(s.fs, manifestName)
+	if err != nil {
+		return err
+	}
+	if s.manifest, err = decodeManifest(text, shape); err != nil {
+		return err
+	}
+	return s.restore(ctx, shape, l)
+}
+
+// create makes an empty store. It replaces the remains of a creation that power failure ended.
+func (s *store) create(shape shape, l listing) error {
+	if len(l.checkpoints) > 0 || len(l.segments) > 1 {
+		return fmt.Errorf("%w: %s is missing", weft.ErrCorrupt, manifestName)
+	}
+	for _, n := range l.segments {
+		found, err := scanLog(s.fs, shape, []uint64{n}, 1, 0)
+		if err == nil && found.complete > 0 || errors.Is(err, weft.ErrCorrupt) {
+			return fmt.Errorf("%w: %s is missing, and %s holds changes", weft.ErrCorrupt, manifestName, segmentName(n))
+		}
+		if err = errors.Join(err, s.fs.Remove(segmentName(n))); err != nil {
+			return err
+		}
+	}
+	segment, err := createSegment(s.fs, shape, 1, 1, nil)
+	if err != nil {
+		return err
+	}
+	s.manifest = newManifest(shape)
+	s.manifest.Segment, s.manifest.Sequence = 1, 1
+	if err = s.fs.SyncDir(); err == nil { // the manifest never names a segment that is missing
+		err = s.manifest.write(s.fs)
+	}
+	if err != nil {
+		return errors.Join(err, segment.Close())
+	}
+	s.lastSegment = 1
+	s.log = newLog(s.fs, shape, s.opts, segment, 0, 0)
+	return nil
+}
+
+// restore loads the checkpoint, replays the log, and begins a new segment.
+func (s *store) restore(ctx context.Context, shape shape, l listing) error {
+	m := s.manifest
+	for len(l.segments) > 0 && l.segments[0] < m.Segment {
+		l.segments = l.segments[1:]
+	}
+	if len(l.segments) == 0 || l.segments[0] != m.Segment {
+		return fmt.Errorf("%w: %s is missing", weft.ErrCorrupt, segmentName(m.Segment))
+	}
+	found, err := scanLog(s.fs, shape, l.segments, m.Sequence, m.Synced)
+	if err = s.tolerate(err); err != nil {
+		return err
+	}
+	s.found.Torn, s.found.Lost = found.torn, found.lost
+	s.found.Pairs, err = loadCheckpoint(ctx, s.fs, m, s.table)
+	if err = s.tolerate(err); err != nil {
+		return err
+	}
+	s.table.RaiseNextID(m.NextID)
+	if err := found.replay(ctx, s.fs, shape, m.Sequence, s.table, &s.found); err != nil {
+		return err
+	}
+	return s.resume(shape, found, l.segments[len(l.segments)-1]+1)
+}
+
+// tolerate drops an error that Options.Repair allows, and reports it.
+func (s *store) tolerate(err error) error {
+	if !s.opts.Repair || !errors.Is(err, weft.ErrCorrupt) {
+		return err
+	}
+	s.opts.Logger.Warn("durable: repair drops what is damaged", "damage", err)
+	if s.found.Damage != "" {
+		s.found.Damage += "; "
+	}
+	s.found.Damage += err.Error()
+	return nil
+}
+
+// resume begins a new segment with the changes that may not be on the disk. The segments before
+// receive no more frames. After a failed sync the system may show frames that the disk does not
+// have, so these are written again.
+func (s *store) resume(shape shape, found scan, number uint64) error {
+	segment, err := createSegment(s.fs, shape, number, found.boundary+1, func(seg *segment) error {
+		s.log = newLog(s.fs, shape, s.opts, seg, found.boundary, found.boundary)
+		return found.each(s.fs, shape, found.boundary+1, found.complete, func(f *frame) error { return s.log.Append(&f.Effect) })
+	})
+	if err != nil {
+		return err
+	}
+	s.lastSegment = number
+	if err = s.fs.SyncDir(); err == nil && found.lost > 0 {
+		s.manifest.Synced = found.complete
+		err = s.manifest.write(s.fs)
+	}
+	if err == nil { // the frames are on the disk already
+		s.log.synced, s.log.newNames = s.log.appended, false
+		err = removeOld(s.fs, s.manifest)
+	}
+	if err != nil {
+		return errors.Join(err, segment.Close())
+	}
+	s.opts.Logger.Info("durable: recovered", "pairs", s.table.Len(), "checkpoint", s.found.Pairs,
+		"changes", s.found.Changes, "bytes", s.found.Bytes, "torn", s.found.Torn, "lost", s.found.Lost)
+	return nil
+}
+
+// start makes the store the journal of its table and begins to sync and to checkpoint.
+func (s *store) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.full, s.cancel, s.ended = make(chan struct{}, 1), cancel, make(chan struct{})
+	s.log.full = func() {
+		select {
+		case s.full <- struct{}{}:
+		default:
+		}
+	}
+	s.log.mu.Lock()
+	s.log.bytes = s.found.Bytes
+	s.log.mu.Unlock()
+	s.table.SetJournal(s)
+	go s.log.run()
+	go s.checkpointer(ctx)
+}
+
+// Close implements core.Journal.
+func (s *store) Close() error {
+	s.cancel()
+	<-s.ended
+	s.checkpoints.Lock()
+	defer s.checkpoints.Unlock()
+	err := s.log.close()
+	if err == nil { // the promise that nothing is missing
+		s.manifest.Synced = s.log.Position()
+		err = s.manifest.write(s.fs)
+	}
+	return errors.Join(err, s.lock.Close())
+}
+
+// storeOf returns the store of a structure that Open has returned.
+func storeOf(m Structure) (*store, error) {
+	if t := core.TableOf(m); t != nil {
+		if s, ok := t.Journal().(*store); ok {
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("durable: %w: the structure was not opened by this package", weft.ErrOptions)
+}
+
+// Checkpoint writes a checkpoint now, so that the next Open is quick and the log is small. Stores
+// write checkpoints by themselves when the log reaches Options.LogLimit.
+func Checkpoint(ctx context.Context, m Structure) error {
+	s, err := storeOf(m)
+	if err == nil {
+		if err = s.checkpoint(ctx); err != nil {
+			err = fmt.Errorf("durable: %w", err)
+		}
+	}
+	return err
+}
+
+// Info describes an open store.
+type Info struct {
+	Recovery   Recovery
+	LogBytes   int64  // written since the last checkpoint began
+	Frames     uint64 // appended since the store was made
+	Synced     uint64 // frames that are on the disk
+	Pairs      int    // in the checkpoint
+	Checkpoint error  // of the last checkpoint, if it failed
+	Failure    error  // ErrFailed, if the store has failed
+}
+
+// Status returns the state of the store of a structure that Open has returned.
+func Status(m Structure) (Info, error) {
+	s, err := storeOf(m)
+	if err != nil {
+		return Info{}, err
+	}
+	s.mu.Lock()
+	info := Info{Recovery: s.found, Pairs: s.manifest.Pairs, Checkpoint: s.checkpointErr, Failure: s.log.err()}
+	s.mu.Unlock()
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	info.LogBytes, info.Frames, info.Synced = s.log.bytes, s.log.appended, s.log.synced
+	return info, nil
+}

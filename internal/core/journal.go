@@ -1,0 +1,354 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/internal/batch"
+	"github.com/weftgo/weft/internal/op"
+)
+
+// Journal stores the effects of changes, so that a table can be restored after a power failure. The
+// writer lock guards all methods except Readable, Wait and Flush.
+type Journal interface {
+	// Reserve reserves space for effects of about n bytes, before the change runs. After an error
+	// the change does not run.
+	Reserve(n int) error
+	// Append stores an effect. The effects of one change end with one that is Last; replay applies
+	// all of them or none.
+	Append(e *Effect) error
+	// Position returns the position after the last effect.
+	Position() uint64
+	// Fail makes the journal refuse all later changes: the effects of a change are unknown.
+	Fail(err error)
+	// Readable returns the error of a journal that has failed, unless lookups are allowed then.
+	Readable() error
+	// Wait waits until everything before a position is as durable as a change must be when it
+	// returns.
+	Wait(ctx context.Context, position uint64) error
+	// Flush waits until everything appended so far is on the medium.
+	Flush(ctx context.Context) error
+	// Close flushes and releases the journal.
+	Close() error
+}
+
+// EffectKind is the kind of an [Effect]. Logs contain the numbers.
+type EffectKind uint8
+
+// The kinds of effects.
+const (
+	PutPairs     EffectKind = 1 + iota // insert pairs or replace values; in a multimap, add pairs
+	DeleteKeys                         // remove keys; in a multimap, all pairs of each key
+	DeleteRanges                       // remove the pairs inside the ranges from Keys to Keys2
+	ClearTable                         // remove everything
+	SetNextID                          // Assign gives ids from NextID on
+)
+
+// Effect is a part of what a change has done. Effects do not depend on the state before them, so
+// that repeating the effects of a log, in order, gives the same table. One kind is an exception:
+// pairs are added to a multimap once more.
+type Effect struct {
+	Kind              EffectKind
+	N                 int
+	Keys, Keys2, Vals []byte // columns of N rows; Vals only for pairs, Keys2 only for ranges
+	NextID            uint64
+	Last              bool // of its change
+}
+
+// errNoKernels is the error of kernels that would change a table with a journal.
+var errNoKernels = fmt.Errorf("%w: a durable table cannot be changed by kernels of its user, since the log would miss the changes", device.ErrInvalid)
+
+// TableOf returns the table of a facade of package weft, or nil for other values. Package weft sets
+// it.
+var TableOf func(facade any) *Table
+
+// Journal returns the journal of the table, or nil.
+func (t *Table) Journal() Journal { return t.journal }
+
+// SetJournal makes a journal store all later changes. No call is active.
+func (t *Table) SetJournal(j Journal) { t.journal, t.loggedID = j, t.nextID }
+
+// runDurable is runLocked for changes: it waits, without the lock, until the change and all changes
+// before it are durable.
+func (t *Table) runDurable(ctx context.Context, exclusive bool, f func() error) error {
+	var position uint64
+	err := t.runLocked(ctx, exclusive, func() error {
+		err := f()
+		if t.journal != nil {
+			position = t.journal.Position()
+		}
+		return err
+	})
+	if position > 0 {
+		err = errors.Join(err, t.journal.Wait(ctx, position))
+	}
+	return err
+}
+
+// reserveLog reserves space in the journal for a batch of n operations, before it runs.
+func (t *Table) reserveLog(n int) error {
+	if t.journal == nil {
+		return nil
+	}
+	return t.journal.Reserve(n * (2*t.Widths.Key + t.Widths.Val))
+}
+
+// logBatch appends the effects of a batch in host memory. failed and err are its outcome. If the
+// effects cannot be found or stored, the journal fails.
+func (t *Table) logBatch(ctx context.Context, b *batch.Batch, failed []int, err error) error {
+	if t.journal == nil || b.N == 0 {
+		return nil
+	}
+	l := logger{t: t, ctx: context.WithoutCancel(ctx)}
+	l.batch(b, err == nil && len(failed) == 0)
+	return l.end()
+}
+
+// logStream appends the effects of a batch on the device, which it copies to host memory. It waits
+// for the batch. A table of fixed size may have dropped operations without a report yet.
+func (t *Table) logStream(ctx context.Context, s *device.Stream, b *batch.Batch, failed []int, err error) error {
+	if t.journal == nil || b.N == 0 {
+		return nil
+	}
+	inputs := &batch.Batch{N: b.N, Kind: b.Kind, Flags: b.Flags}
+	for _, r := range []batch.Role{batch.Keys, batch.Keys2, batch.Kinds, batch.Vals} {
+		if r != batch.Vals || b.Kind == op.Put {
+			inputs.Columns[r] = b.Columns[r]
+		}
+	}
+	ctx = context.WithoutCancel(ctx)
+	host, ferr := inputs.Fetch(ctx, s)
+	if ferr != nil {
+		t.journal.Fail(ferr)
+		return ferr
+	}
+	l := logger{t: t, ctx: ctx}
+	l.batch(host, err == nil && len(failed) == 0 && !t.Fixed)
+	return l.end()
+}
+
+// logClear appends the effect of Clear. After an error of Clear the content is unknown.
+func (t *Table) logClear(err error) error {
+	if t.journal == nil {
+		return nil
+	}
+	if err != nil {
+		t.journal.Fail(err)
+		return nil
+	}
+	l := logger{t: t}
+	l.add(Effect{Kind: ClearTable})
+	t.loggedID = 0
+	return l.end()
+}
+
+// logger appends the effects of one change. It holds one effect back, since the last one is marked.
+type logger struct {
+	t    *Table
+	ctx  context.Context
+	held Effect
+	err  error
+}
+
+func (l *logger) add(e Effect) {
+	if l.err != nil {
+		return
+	}
+	if l.held.Kind != 0 {
+		l.err = l.t.journal.Append(&l.held)
+	}
+	l.held = e
+}
+
+// end appends the last effect.
+func (l *logger) end() error {
+	t := l.t
+	if t.nextID > t.loggedID {
+		l.add(Effect{Kind: SetNextID, NextID: t.nextID})
+		t.loggedID = t.nextID
+	}
+	l.held.Last = true
+	l.add(Effect{})
+	if l.err != nil {
+		t.journal.Fail(l.err)
+	}
+	return l.err
+}
+
+// batch adds the effects of a batch. complete reports that all of its operations succeeded.
+func (l *logger) batch(b *batch.Batch, complete bool) {
+	t, kind := l.t, b.Kind
+	if b.Columns[batch.Kinds].Given() {
+		kind, complete = op.Get, false // of several kinds
+	}
+	multi := t.Kind == MultiMap
+	keys := b.Columns[batch.Keys].Host
+	switch {
+	case kind == op.DeleteRange:
+		ends := b.Columns[batch.Keys2].Host
+		l.add(Effect{Kind: DeleteRanges, N: b.N, Keys: keys, Keys2: ends})
+		if !complete {
+			l.pairsIn(b)
+		}
+	case complete && t.Widths.Val == 0 && kind == op.PutNew:
+		l.add(Effect{Kind: PutPairs, N: b.N, Keys: keys})
+	case complete && kind == op.Put && (multi || b.Ordered()):
+		l.add(Effect{Kind: PutPairs, N: b.N, Keys: keys, Vals: b.Columns[batch.Vals].Host})
+	case complete && (multi && kind == op.DeleteAll || !multi && kind == op.Delete):
+		l.add(Effect{Kind: DeleteKeys, N: b.N, Keys: keys})
+	case multi:
+		look := b.Select(batch.Keys).Gather(l.distinct(b))
+		l.add(Effect{Kind: DeleteKeys, N: look.N, Keys: look.Columns[batch.Keys].Host})
+		l.pairsIn(look)
+	default:
+		rows := b
+		if b.Columns[batch.Kinds].Given() {
+			rows = b.Gather(changes(b))
+		}
+		for lo := 0; lo < rows.N; lo += logRows {
+			l.states(rows.Part(lo, min(lo+logRows, rows.N)))
+		}
+	}
+}
+
+// logRows is the number of keys that are looked up at a time to log their state.
+const logRows = 1 << 16
+
+// changes returns the rows of a mixed batch that are not lookups.
+func changes(b *batch.Batch) (rows []uint32) {
+	for i, k := range batch.View[op.Kind](b.Columns[batch.Kinds].Host) {
+		if k != op.Get {
+			rows = append(rows, uint32(i))
+		}
+	}
+	return rows
+}
+
+// distinct returns one row for each different key of a mixed batch, or of a batch of one kind.
+func (l *logger) distinct(b *batch.Batch) (rows []uint32) {
+	seen := map[string]bool{}
+	c := &b.Columns[batch.Keys]
+	for i := range b.N {
+		if key := c.Row(i); !seen[string(key)] {
+			seen[string(key)] = true
+			rows = append(rows, uint32(i))
+		}
+	}
+	return rows
+}
+
+// states adds the present state of the keys of a batch: the pairs of those that are in the table,
+// and the removal of the others.
+func (l *logger) states(b *batch.Batch) {
+	if l.err != nil {
+		return
+	}
+	t := l.t
+	look, found := b.Select(batch.Keys), make([]bool, b.N)
+	look.Flags, look.Columns[batch.OK] = t.Policy.MixedFlags(), batch.Output(found)
+	if w := t.Widths.Val; w > 0 {
+		look.Columns[batch.Vals] = batch.Output(make([]byte, b.N*w)).WithWidth(w)
+	}
+	done, hits, err := t.Engine.Lookup(l.ctx, nil, t.Leases.Current(), look, 0)
+	if err == nil && done < b.N {
+		err = fmt.Errorf("a lookup of %d keys ended after %d", b.N, done)
+	}
+	if err != nil {
+		l.err = fmt.Errorf("the effect of a change is unknown: %w", err)
+		return
+	}
+	present := look
+	if hits < b.N {
+		absent := look.Gather(flaggedRows(look, look.N, false))
+		present = look.Gather(flaggedRows(look, look.N, true))
+		l.add(Effect{Kind: DeleteKeys, N: absent.N, Keys: absent.Columns[batch.Keys].Host})
+	}
+	if present.N > 0 {
+		l.add(Effect{Kind: PutPairs, N: present.N, Keys: present.Columns[batch.Keys].Host, Vals: present.Columns[batch.Vals].Host})
+	}
+}
+
+// pairsIn adds the pairs that the table now has of the keys of a batch, or inside its ranges.
+func (l *logger) pairsIn(b *batch.Batch) {
+	t := l.t
+	for lo := 0; lo < b.N && l.err == nil; lo += logRows {
+		part := b.Chunk(lo, min(lo+logRows, b.N))
+		look := &batch.Batch{N: part.N, Flags: t.Policy.MixedFlags()}
+		look.Columns[batch.Keys], look.Columns[batch.Keys2] = part.Columns[batch.Keys], part.Columns[batch.Keys2]
+		ranges := look.Columns[batch.Keys2].Given()
+		offsets := make([]uint64, part.N+1)
+		var keys, vals []byte
+		err := t.expand(l.ctx, t.Leases.Current(), look, offsets, false, func(rows int) (c batch.Columns) {
+			vals = make([]byte, rows*t.Widths.Val)
+			c[batch.Vals] = batch.Output(vals).WithWidth(t.Widths.Val)
+			if ranges {
+				keys = make([]byte, rows*t.Widths.Key)
+				c[batch.OutKeys] = batch.Output(keys).WithWidth(t.Widths.Key)
+			}
+			return c
+		})
+		if err != nil {
+			l.err = fmt.Errorf("the effect of a change is unknown: %w", err)
+			return
+		}
+		n := int(offsets[part.N])
+		if !ranges {
+			keys = repeat(&part.Columns[batch.Keys], offsets)
+		}
+		if n > 0 {
+			l.add(Effect{Kind: PutPairs, N: n, Keys: keys[:n*t.Widths.Key], Vals: vals[:n*t.Widths.Val]})
+		}
+	}
+}
+
+// repeat returns each key as often as it has rows.
+func repeat(keys *batch.Column, offsets []uint64) []byte {
+	var all []byte
+	for i := range len(offsets) - 1 {
+		for range offsets[i+1] - offsets[i] {
+			all = append(all, keys.Row(i)...)
+		}
+	}
+	return all
+}
+
+// Replay applies an effect that a journal has stored. The table has no journal yet.
+func (t *Table) Replay(ctx context.Context, e *Effect) error {
+	key := func(b []byte) batch.Column { return batch.Input(b).WithWidth(t.Widths.Key) }
+	b := &batch.Batch{N: e.N, Kind: op.Put, Columns: batch.Columns{batch.Keys: key(e.Keys)}}
+	switch e.Kind {
+	case PutPairs:
+		if w := t.Widths.Val; w > 0 {
+			b.Columns[batch.Vals] = batch.Input(e.Vals).WithWidth(w)
+		} else {
+			b.Kind = op.PutNew
+		}
+	case DeleteKeys:
+		if b.Kind = op.Delete; t.Kind == MultiMap {
+			b.Kind = op.DeleteAll
+		}
+	case DeleteRanges:
+		b.Kind, b.Columns[batch.Keys2] = op.DeleteRange, key(e.Keys2)
+	case ClearTable:
+		return t.Clear(ctx)
+	case SetNextID:
+		t.RaiseNextID(e.NextID)
+		return nil
+	default:
+		return fmt.Errorf("%w: unknown effect %d", op.ErrFormat, e.Kind)
+	}
+	_, err := t.change(ctx, b)
+	return t.wrap("replay", err)
+}
+
+// NextID returns a lower bound of the ids that Assign has not given. The caller holds the writer
+// lock.
+func (t *Table) NextID() uint64 { return t.nextID }
+
+// RaiseNextID makes Assign give no id below n. No call is active.
+func (t *Table) RaiseNextID(n uint64) { t.nextID = max(t.nextID, n) }
+
+// Ordered reports whether a batch of Puts resolves duplicates in batch order.
+func (t *Table) Ordered() bool { return t.Policy.Flags(op.Put)&batch.Order != 0 }
