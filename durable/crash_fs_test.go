@@ -21,6 +21,9 @@ type memoryFS struct {
 	nFiles int
 	setup  int // events that made the folder
 
+	full     bool // no space is left for Allocate
+	badWrite bool // writes fail
+
 	hold chan struct{} // if not nil, checkpoints begin to write when it is closed
 
 	failSync int // the number of syncs until one fails; 0 is never
@@ -210,6 +213,9 @@ func (f *memoryFile) ReadAt(b []byte, at int64) (int, error) {
 func (f *memoryFile) WriteAt(b []byte, at int64) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
+	if f.fs.badWrite {
+		return 0, errDisk
+	}
 	f.data = writeTo(f.data, b, at)
 	f.fs.record(event{kind: write, file: f.id, at: at, data: slices.Clone(b)})
 	return len(b), nil
@@ -233,6 +239,9 @@ func (f *memoryFile) Allocate(size int64) error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
 	if size > int64(len(f.data)) {
+		if f.fs.full {
+			return errDisk
+		}
 		f.resize(size)
 	}
 	return nil

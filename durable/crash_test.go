@@ -390,6 +390,9 @@ func sizes(files map[string][]byte) string {
 // After a power failure at any moment a store has all changes that had returned, and the change
 // under way as a whole or not at all.
 func TestPowerFailures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens thousands of stores")
+	}
 	small(t)
 	dev, err := cpu.Open(&cpu.Options{Workers: 1})
 	if err != nil {
@@ -419,6 +422,9 @@ func TestPowerFailures(t *testing.T) {
 
 // Each sync is needed: without it, power failures lose changes.
 func TestOmittedSyncs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens thousands of stores")
+	}
 	small(t)
 	dev, err := cpu.Open(&cpu.Options{Workers: 1})
 	if err != nil {
@@ -455,6 +461,9 @@ func TestOmittedSyncs(t *testing.T) {
 // A failed sync ends a store. What it had promised is there when the store is opened again, and
 // also after a power failure that comes later.
 func TestFailedSyncs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens thousands of stores")
+	}
 	small(t)
 	dev, err := cpu.Open(&cpu.Options{Workers: 1})
 	if err != nil {
@@ -526,6 +535,9 @@ const emptyContent = "map[]"
 
 // A closed store with any damage is refused, or has its whole content.
 func TestDamage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens thousands of stores")
+	}
 	small(t)
 	dev, err := cpu.Open(&cpu.Options{Workers: 1})
 	if err != nil {

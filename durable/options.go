@@ -62,8 +62,10 @@ type Options struct {
 	// ReadAfterFailure allows lookups after the disk has failed. They may then return changes that
 	// are not on the disk. Without it, lookups return [ErrFailed], as changes do.
 	ReadAfterFailure bool
-	// Repair makes Open drop what is damaged, where it would return [weft.ErrCorrupt]. All changes
-	// after the first damaged one are lost. [Status] says how many.
+	// Repair makes Open drop what is damaged, where it would return [weft.ErrCorrupt]. Of a damaged
+	// log, all changes from the first damaged one on are lost; [Status] says how many frames. Of a
+	// damaged checkpoint, the pairs before the damage stay, and the log is replayed on them. A
+	// store without its manifest or its first segment is refused even so.
 	Repair bool
 	// Logger receives recoveries, checkpoints and failures. nil is none.
 	Logger *slog.Logger

@@ -73,11 +73,16 @@ func open[M Structure](ctx context.Context, fs fileSystem, lock io.Closer, make 
 		return none, errors.Join(err, lock.Close())
 	}
 	s := &store{fs: fs, opts: opts, lock: lock, table: core.TableOf(m)}
-	if err = s.recover(ctx); err == nil {
-		s.start()
-		return m, nil
+	if err = s.recover(ctx); err != nil {
+		return none, errors.Join(err, m.Close(), lock.Close())
 	}
-	return none, errors.Join(err, m.Close(), lock.Close())
+	s.start()
+	if s.found.Damage != "" { // what is left is whole from now on
+		if err = s.checkpoint(ctx); err != nil {
+			return none, errors.Join(err, m.Close())
+		}
+	}
+	return m, nil
 }
 
 // shapeOf returns the shape of a table, or an error if it cannot be that of a store.

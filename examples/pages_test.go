@@ -18,6 +18,7 @@ var pages = []struct{ page, file, example string }{
 	{"docs/ordered.md", "guides_test.go", "Example_ordered"},
 	{"docs/graphs.md", "guides_test.go", "Example_graphs"},
 	{"docs/batches.md", "guides_test.go", "Example_batches"},
+	{"docs/durability.md", "../durable/example_test.go", "Example"},
 }
 
 // The code on pages is compiled and run.

@@ -214,9 +214,6 @@ func (t *Table) changeOn(ctx context.Context, s *device.Stream, b *batch.Batch, 
 	to, err := t.prepareCounter(ctx, s, b, counts)
 	if err == nil {
 		err = t.runLocked(ctx, false, func() (err error) {
-			if err := t.reserveLog(b.N); err != nil {
-				return err
-			}
 			t.setFlags(b)
 			if err := t.reserveLog(b.N); err != nil {
 				return err
