@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// apply runs a mixed batch from host memory in chunks, so that its columns need no more memory for
-// a larger batch. After ErrFull in one chunk, it runs the other chunks.
+// apply runs a mixed batch from host memory in chunks, so that the memory of its columns does not
+// grow with the batch. After ErrFull in one chunk, it runs the other chunks.
 func apply[K Key, V Value](ctx context.Context, t *core.Table, ops []Op[K, V], res []Result[V]) error {
 	if res != nil && len(res) != len(ops) {
 		panic(fmt.Sprintf("%s: Apply: %d operations, but %d results", t.Name, len(ops), len(res)))
@@ -56,7 +56,7 @@ func apply[K Key, V Value](ctx context.Context, t *core.Table, ops []Op[K, V], r
 }
 
 // columns holds the columns of one chunk of a mixed batch from host memory. Values found go to the
-// column out, because an operation that overflows at first needs its own value again.
+// column out, because an operation that overflows runs again and then reads its value from vals.
 type columns[K Key, V Value] struct {
 	keys      []K
 	vals, out []V

@@ -121,7 +121,7 @@ func (m *pairs[K, V]) PutNew(ctx context.Context, keys []K, vals []V, ok []bool)
 	}))
 }
 
-// PutNewOn inserts the pairs with absent keys from device memory. ok may be empty. See
+// PutNewOn inserts those of the pairs in device memory that have absent keys. ok may be empty. See
 // [Map.PutNew].
 func (m *pairs[K, V]) PutNewOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool], inserted ...device.Slice[uint64]) error {
 	return m.core.ChangeOn(s, "PutNewOn", m.batch(op.PutNew, keys.Len(), batch.Columns{

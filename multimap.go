@@ -69,8 +69,8 @@ func (m *MultiMap[K, V]) GetAll(ctx context.Context, keys []K, rows *Rows[V]) er
 
 // GetAllOn looks up all values of keys that lie in device memory. counts receives the number of
 // values of each key. offsets is one longer than keys. It receives the index in vals at which the
-// values of each key begin, and last the total number. vals receives as many values as fit. If
-// another stream changes the map meanwhile, vals may have gaps.
+// values of each key begin, and in its last element the total number of values. vals receives as
+// many values as fit. If another stream changes the map meanwhile, vals may have gaps.
 func (m *MultiMap[K, V]) GetAllOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error {
 	return m.core.ExpandOn(s, "GetAllOn", nil, m.batch(op.Get, keys.Len(), batch.Columns{
 		batch.Keys: batch.InputOn(keys), batch.Counts: batch.OutputOn(counts), batch.Offsets: batch.OffsetsOn(offsets),

@@ -14,9 +14,9 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// OrderedMap is a [Map] with keys in the order of their type, signed or unsigned. It also finds
-// pairs by key range, by neighboring key and by rank. The package comment states the rules that all
-// methods share.
+// OrderedMap is a [Map] that keeps its keys in ascending order, as signed or unsigned integers
+// according to their type. It also finds pairs by key range, by neighboring key and by rank. The
+// package comment states the rules that all methods share.
 //
 // A range includes both of its bounds, so that it may begin with the smallest key and end with the
 // largest. If hi is smaller than lo, the range is empty.
@@ -31,8 +31,8 @@ func NewOrderedMap[K Key, V Value](t *core.Table) *OrderedMap[K, V] {
 }
 
 // Build puts pairs that are likely to be most of the map's content, sorted or not. A structure may
-// process them as one batch, and rebuilds itself if that is faster. See [OrderedMap.Put] for the
-// results.
+// process all of them as one batch. It rebuilds itself if that is faster than inserting them. See
+// [OrderedMap.Put] for the results.
 func (m *OrderedMap[K, V]) Build(ctx context.Context, keys []K, vals []V) (inserted int, err error) {
 	b := m.batch(op.Put, len(keys), batch.Columns{batch.Keys: batch.Input(keys), batch.Vals: batch.Input(vals)})
 	b.Bulk = true
@@ -80,10 +80,11 @@ func (m *OrderedMap[K, V]) Pages(ctx context.Context) iter.Seq2[Page[K, V], erro
 	return m.pages(ctx)
 }
 
-// Snapshot returns a snapshot of the map. The snapshot sees every call that has returned and every
-// batch submitted before it, and no later change. It stays valid through any number of changes. It
-// holds memory of the map until it is closed, but no call waits for it. If snapshots leave too
-// little memory for a change, the change returns device.ErrMemory and the map stays unchanged.
+// Snapshot returns a snapshot of the map. The snapshot sees the changes of every call that has
+// returned and every batch that has been submitted, and no later change. It stays valid through any
+// number of changes. Until it is closed, it holds memory of the map, but no call has to wait for
+// it. If snapshots leave too little memory for a change, the change returns device.ErrMemory and
+// the map stays unchanged.
 func (m *OrderedMap[K, V]) Snapshot(ctx context.Context) (*Snapshot[K, V], error) {
 	at, err := m.core.Snapshot(ctx, "Snapshot")
 	if err != nil {
@@ -102,8 +103,8 @@ func (s *Snapshot[K, V]) Core() *core.Snapshot { return s.snapshot }
 // Len returns the number of pairs, also after Close.
 func (s *Snapshot[K, V]) Len() int { return s.snapshot.Len() }
 
-// Close releases the memory that the snapshot holds, once calls on the snapshot have ended. A
-// second Close does nothing.
+// Close releases the memory that the snapshot holds, as soon as running calls on the snapshot have
+// ended. Close does not wait for them. A second Close does nothing.
 func (s *Snapshot[K, V]) Close() error { return s.snapshot.Close() }
 
 // Get looks keys up in the snapshot. See [OrderedMap.Get].
@@ -113,7 +114,7 @@ func (s *Snapshot[K, V]) Get(ctx context.Context, keys []K, vals []V, found []bo
 	}})
 }
 
-// GetOn looks up keys that lie in device memory. found may be empty.
+// GetOn looks up in the snapshot keys that lie in device memory. found may be empty.
 func (s *Snapshot[K, V]) GetOn(stream *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits ...device.Slice[uint64]) error {
 	return s.tab.GetOn(stream, "GetOn", s.snapshot, &batch.Batch{N: keys.Len(), Columns: batch.Columns{
 		batch.Keys: batch.InputOn(keys), batch.Vals: batch.OutputOn(vals), batch.OK: batch.OptionalOn(found),
@@ -127,7 +128,7 @@ func (s *Snapshot[K, V]) Contains(ctx context.Context, keys []K, found []bool) (
 	}})
 }
 
-// ContainsOn looks for keys that lie in device memory. found may be empty.
+// ContainsOn looks in the snapshot for keys that lie in device memory. found may be empty.
 func (s *Snapshot[K, V]) ContainsOn(stream *device.Stream, keys device.Slice[K], found device.Slice[bool], hits ...device.Slice[uint64]) error {
 	return s.tab.GetOn(stream, "ContainsOn", s.snapshot, &batch.Batch{N: keys.Len(), Columns: batch.Columns{
 		batch.Keys: batch.InputOn(keys), batch.OK: batch.OptionalOn(found),
@@ -174,8 +175,8 @@ func (r *PairRows[K, V]) Row(i int) ([]K, []V) {
 // Reset drops all rows and keeps the allocated memory.
 func (r *PairRows[K, V]) Reset() { r.Offsets, r.Keys, r.Vals = r.Offsets[:0], r.Keys[:0], r.Vals[:0] }
 
-// Next returns the start of the part of range i that a call of Range with the same limit did not
-// return. hi is the end of the range. more is false if the range has no further pairs.
+// Next returns the key at which to continue range i after a call of Range with the same limit. hi
+// is the end of the range. more is false if Range has returned all pairs inside the range.
 func (r *PairRows[K, V]) Next(i, limit int, hi K) (lo K, more bool) {
 	keys, _ := r.Row(i)
 	if limit <= 0 || len(keys) < limit || keys[len(keys)-1] == hi {
@@ -184,8 +185,9 @@ func (r *PairRows[K, V]) Next(i, limit int, hi K) (lo K, more bool) {
 	return keys[len(keys)-1] + 1, true
 }
 
-// NextBackward returns the end of the part of range i that RangeBackward with the same limit did
-// not return. lo is the start of the range. more is false if the range has no further pairs.
+// NextBackward returns the key at which to continue range i after a call of RangeBackward with the
+// same limit. lo is the start of the range. more is false if RangeBackward has returned all pairs
+// inside the range.
 func (r *PairRows[K, V]) NextBackward(i, limit int, lo K) (hi K, more bool) {
 	keys, _ := r.Row(i)
 	if limit <= 0 || len(keys) < limit || keys[len(keys)-1] == lo {
@@ -242,13 +244,14 @@ func (m *seeker[K, V]) expand(ctx context.Context, method string, b *batch.Batch
 
 // RangeOn finds the pairs inside ranges that lie in device memory. counts receives the number of
 // pairs in each range, at most limit. offsets is one longer than lo. It receives the index in keys
-// and vals at which the pairs of each range begin, and last the total number. keys and vals have
-// the same length and receive as many pairs as fit.
+// and vals at which the pairs of each range begin, and in its last element the total number of
+// pairs. keys and vals have the same length and receive as many pairs as fit.
 func (m *seeker[K, V]) RangeOn(s *device.Stream, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], offsets device.Slice[uint64], keys device.Slice[K], vals device.Slice[V]) error {
 	return m.expandOn(s, "RangeOn", m.rangeBatch(batch.InputOn(lo), batch.InputOn(hi), lo.Len(), limit, false), counts, offsets, keys, vals)
 }
 
-// RangeBackwardOn finds pairs like RangeOn, in descending order of their keys.
+// RangeBackwardOn finds the pairs inside ranges in descending order of their keys. See
+// [OrderedMap.RangeOn].
 func (m *seeker[K, V]) RangeBackwardOn(s *device.Stream, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], offsets device.Slice[uint64], keys device.Slice[K], vals device.Slice[V]) error {
 	return m.expandOn(s, "RangeBackwardOn", m.rangeBatch(batch.InputOn(lo), batch.InputOn(hi), lo.Len(), limit, true), counts, offsets, keys, vals)
 }
@@ -277,8 +280,8 @@ func (m *seeker[K, V]) checkLimit(method string, b *batch.Batch) error {
 
 // RangeFirst finds the first pairs of each range, at most limit, and counts the nonempty ranges.
 // keys and vals are limit times as long as lo. The pairs of range i begin at index i*limit, and
-// counts[i] receives their number; the rest of the limit elements is undefined. RangeFirst takes
-// one search per range; [OrderedMap.Range] takes two.
+// counts[i] receives their number. The elements after them, up to index (i+1)*limit, are undefined.
+// RangeFirst takes one search per range; [OrderedMap.Range] takes two.
 func (m *seeker[K, V]) RangeFirst(ctx context.Context, lo, hi []K, limit int, counts []uint32, keys []K, vals []V) (hits int, err error) {
 	return m.rangeLimited(ctx, "RangeFirst", false, lo, hi, limit, counts, keys, vals)
 }
@@ -365,8 +368,9 @@ func (m *seeker[K, V]) RankOn(s *device.Stream, keys device.Slice[K], ranks devi
 	}})
 }
 
-// Select finds the pair with each rank, which is the number of smaller keys, and counts the pairs
-// found. keys[i] and vals[i] are zero if no pair has rank ranks[i]. vals and found may be nil.
+// Select finds the pair with each rank and counts the pairs found. A pair's rank is the number of
+// smaller keys. keys[i] and vals[i] are zero if no pair has rank ranks[i]. vals and found may be
+// nil.
 func (m *seeker[K, V]) Select(ctx context.Context, ranks []uint64, keys []K, vals []V, found []bool) (hits int, err error) {
 	b := m.outputBatch(op.Select, len(ranks), batch.Output(keys), batch.Optional(vals), batch.Optional(found))
 	b.Columns[batch.Ranks] = batch.Input(ranks)

@@ -79,8 +79,8 @@ var (
 	// ErrOptions reports that the options of a constructor contradict each other or ask for more
 	// than the structure can hold.
 	ErrOptions = op.ErrOptions
-	// ErrFormat reports that Save did not write the stream passed to Load, that the stream is
-	// damaged, or that it holds keys or values of other types.
+	// ErrFormat reports that the data passed to Load was not written by Save, is damaged, or holds
+	// keys or values of other types.
 	ErrFormat = op.ErrFormat
 	// ErrCorrupt reports that Check found a structure that breaks its own invariants. The cause is
 	// a fault in this module, or in other code that writes the structure's memory.
@@ -132,7 +132,7 @@ type Reduction uint8
 // The reductions. Results for integers are exact and independent of the order of the pairs. The
 // last digits of float sums depend on the order.
 const (
-	Sum Reduction = Reduction(op.Sum) // integers wrap
+	Sum Reduction = Reduction(op.Sum) // integers wrap around
 	// like Go's min: NaN if either value is NaN; -0 is less than 0
 	Min Reduction = Reduction(op.Min)
 	Max Reduction = Reduction(op.Max) // like Go's max

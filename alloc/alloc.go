@@ -88,8 +88,9 @@ func (p *Pool) sync() error { return p.stream.Sync(context.Background()) }
 
 // ---- super blocks -----------------------------------------------------------
 
-// grow adds super blocks for blocks more memory blocks, and at least a quarter of the existing
-// super blocks, so that growth is rare. It may add fewer. An error means that it added none.
+// grow adds super blocks with room for at least the given number of memory blocks. To keep growth
+// rare, it adds at least a quarter of the existing super blocks. If the device or the pool's limit
+// does not allow that many, it adds fewer. An error means that it added none.
 func (p *Pool) grow(blocks int) error {
 	limit := p.opts.MaxSuperBlocks - len(p.supers)
 	if limit == 0 {
@@ -149,10 +150,11 @@ func (p *Pool) addSuper(at device.Ptr) {
 
 // ---- memory blocks ----------------------------------------------------------
 
-// assignBlocks assigns n free memory blocks to an owner, and up to limit if the pool has them. It
-// chooses those with the lowest addresses. It grows the pool if necessary and may assign fewer than
-// n. An error means that it assigned none. The units of the assigned blocks are free and filled
-// with ones, and no running kernel can reach them.
+// assignBlocks assigns free memory blocks to an owner, and grows the pool if fewer than n are free.
+// It assigns up to limit blocks if they are free after that, and fewer than n if the pool cannot
+// grow enough. It chooses the blocks with the lowest addresses. An error means that it assigned
+// none. The units of the assigned blocks are free and filled with ones, and no running kernel can
+// reach them.
 func (p *Pool) assignBlocks(o *Owner, n, limit int) (assigned []uint32, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -183,7 +185,8 @@ func (p *Pool) assignBlocks(o *Owner, n, limit int) (assigned []uint32, err erro
 	return assigned, nil
 }
 
-// wipe frees all units of memory blocks and fills them with ones. The block numbers must ascend.
+// wipe frees all units of the memory blocks with the given numbers, which must ascend, and fills
+// the units with ones.
 func (p *Pool) wipe(blocks []int) (err error) {
 	for lo := 0; lo < len(blocks); {
 		hi := lo + 1
@@ -209,12 +212,12 @@ func (p *Pool) numbers(blocks []uint32) []int {
 	return n
 }
 
-// number returns the number of the memory block that contains an address.
+// number returns the number of the memory block that contains the unit.
 func (p *Pool) number(unit uint32) int {
 	return int(unit>>superShift)*p.opts.Blocks + int(unit&unitMask>>blockShift)
 }
 
-// owner returns the owner of the memory block that contains an address. It returns nil if the block
+// owner returns the owner of the memory block that contains the unit. It returns nil if the block
 // has no owner or does not exist.
 func (p *Pool) owner(unit uint32) *Owner {
 	if unit&unitMask >= uint32(p.opts.Blocks*blockUnits) || p.number(unit) >= len(p.blocks) {
@@ -276,7 +279,7 @@ func (p *Pool) Stats() Stats {
 	}
 }
 
-// Close closes all owners and frees the memory. Closing it again does nothing. Later calls of other
+// Close closes all owners and frees the memory. A second Close does nothing. After Close, the other
 // methods return weft.ErrClosed.
 func (p *Pool) Close() (err error) {
 	p.mu.Lock()

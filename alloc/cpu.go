@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// cpuGrain is the number of units that a core takes or frees at a time. It corresponds to a few
-	// tens of microseconds of work.
+	// cpuGrain is the number of units that a core takes or frees at a time, which takes a few tens
+	// of microseconds.
 	cpuGrain = 1 << 12
 	// cpuPiece is the number of units between two checks of the context.
 	cpuPiece = 1 << 20
@@ -30,7 +30,7 @@ type cpuEngine struct {
 	warps  atomic.Uint32 // number of workers created so far
 }
 
-// local returns a view of an owner that cores use.
+// local returns the [Local] through which cores take and free the units of a view.
 func (c *cpuEngine) local(v view) Local {
 	return Local{
 		supers: c.supers, warps: &c.warps, view: v,

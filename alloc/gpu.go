@@ -18,8 +18,9 @@ type gpuEngine struct {
 	stream *device.Stream
 	kernel struct{ allocate, release, used, churn device.Kernel }
 
-	// report holds the counters that kernels write: failures at 0 (32 bits), units at 1, and at 2
-	// the failures of submitted batches, which are never read.
+	// report holds the counters that kernels write. Word 0 counts the failures of a batch (32
+	// bits), and word 1 the used units. Word 2 counts the failures of submitted batches and is
+	// never read.
 	report device.Slice[uint64]
 	units  device.Slice[uint32] // buffer for addresses; grows up to gpuPiece
 }
@@ -57,7 +58,8 @@ func (e *gpuEngine) read(ctx context.Context, i int) (int, error) {
 }
 
 // pieces calls f for each piece of a batch of n addresses and returns the sum of the failures.
-// Before each call, the buffer on the device is available and the failure count is 0.
+// Before each call, it sets the failure count to 0 and ensures that the device buffer holds a
+// piece.
 func (e *gpuEngine) pieces(ctx context.Context, n int, f func(lo, hi int) error) (done, failed int, err error) {
 	if size := min(n, gpuPiece); e.units.Len() < size {
 		if err := e.units.Free(); err != nil {

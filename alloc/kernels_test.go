@@ -30,7 +30,7 @@ var allocTests = []mutate.KernelTest{
 	{Name: "spread", Run: unitsSpread},
 }
 
-// allocSeeds is the number of schedules for each.
+// allocSeeds is the number of schedules for each test.
 const allocSeeds = 3
 
 // TestKernels checks that each unit is allocated once under concurrent use.
@@ -89,8 +89,8 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// churn runs the kernel churn with the given threads and rounds. All but left units can be hidden.
-// It returns the number of times that a unit was taken.
+// churn runs the kernel churn with the given threads and rounds. If left is not 0, only left units
+// stay free for the kernel. It returns the number of times that a unit was taken.
 func churn(t testing.TB, dev device.Device, threads, rounds, units, left int) int {
 	a, err := openOwner(dev, &Options{Blocks: units / blockUnits, SuperBlocks: 1, MaxSuperBlocks: 1})
 	if err != nil {

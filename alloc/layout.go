@@ -57,8 +57,8 @@ type Ref struct {
 	Tries  uint32 // maximum number of memory blocks that a warp tries
 	Blocks uint32 // memory blocks per super block
 	Unit   uint32 // bytes per unit
-	// Units at addresses below Known had their initial content before the launch; see doc.go. Units
-	// below Old had it before every launch with a Ref.
+	// Known and Old are addresses. Units below Known had their initial content before the launch;
+	// see doc.go. Units below Old had it before every launch with a Ref.
 	Known uint32
 	Old   uint32
 }
@@ -66,8 +66,9 @@ type Ref struct {
 // address returns the address of the first unit in the pool's memory block i.
 func (r *Ref) address(i uint32) uint32 { return i/r.Blocks<<superShift | i%r.Blocks<<blockShift }
 
-// view is an owner in the form that engines use.
+// view describes an owner to an engine.
 type view struct {
 	Ref
-	blocks []uint32 // first units of all the owner's memory blocks, even if Ref.List is 0
+	// addresses of the first units of all the owner's memory blocks, even if Ref.List is 0
+	blocks []uint32
 }

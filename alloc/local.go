@@ -42,8 +42,8 @@ func (l *Local) bitmap(unit uint32) *[bitmapWords]uint32 {
 	return (*[bitmapWords]uint32)(unsafe.Add(l.supers[unit>>superShift], uintptr(block)*bitmapBytes))
 }
 
-// contains reports whether the owner has a unit at an address. If the owner has a list, it only
-// reports whether the pool has one.
+// contains reports whether the owner has the unit. For an owner with a list (see Ref.List), it
+// reports only whether the super block of the unit exists.
 func (l *Local) contains(unit uint32) bool {
 	switch {
 	case unit&unitMask >= l.Blocks*blockUnits:
@@ -80,8 +80,8 @@ func (l *Local) Worker() Worker {
 	return Worker{local: l, warp: l.warps.Add(1), word: bitmapWords}
 }
 
-// Allocate takes units and stores their addresses in units. It returns the number of addresses. The
-// number is less than len(units) only if no more units are found.
+// Allocate takes units and stores their addresses in the slice. It returns the number of stored
+// addresses, which is less than the length of the slice only if no more units are found.
 func (w *Worker) Allocate(units []uint32) (n int) {
 	for n < len(units) {
 		if w.word == bitmapWords {

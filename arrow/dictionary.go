@@ -56,7 +56,7 @@ func decoded(arr *array.Dictionary) (column.Column, error) {
 	return c.WithValid(column.OfBools(valid)), nil
 }
 
-// rows returns codes as indexes of a dictionary's n values, and -1 for null.
+// rows converts codes to indexes into a dictionary of n values. A null code becomes -1.
 func rows(codes column.Column, n int) (at []int, err error) {
 	switch codes.Type() {
 	case column.Int8:
@@ -94,8 +94,8 @@ func rowsOf[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](c
 	return at, nil
 }
 
-// gather returns a column of the values that at indexes. Index -1 yields an arbitrary value. Byte
-// strings become codes if no value is null.
+// gather returns a column with value values[at[i]] in row i. Index -1 yields an arbitrary value.
+// Byte strings become codes if no value is null.
 func gather(values column.Column, at []int) (column.Column, error) {
 	switch t := values.Type(); {
 	case t == column.Bytes && values.Len() > 0 && !values.HasNulls() && !values.HasCodes():

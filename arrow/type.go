@@ -71,7 +71,8 @@ func Ordered(t arrow.DataType) error {
 	return nil
 }
 
-// meaning unwraps a type to the storage of an extension and the values of a dictionary.
+// meaning replaces an extension type by its storage type, and a dictionary type by its value type.
+// It returns other types unchanged.
 func meaning(t arrow.DataType) arrow.DataType {
 	for {
 		switch of := t.(type) {

@@ -77,8 +77,8 @@ func encodeColumns(columns []column.Column, schema *goarrow.Schema) ([][]byte, e
 	})
 }
 
-// cut encodes rows in pieces of at most MaxBlock bytes. size estimates the bytes of all rows. A
-// piece that turns out larger is halved.
+// cut encodes rows as pieces of at most MaxBlock bytes. Each call of encode encodes rows lo to
+// hi-1. size estimates the encoded bytes of the rows. A piece that turns out larger is halved.
 func cut(rows int, size int64, encode func(lo, hi int, size int64) ([]byte, error)) (
 	pieces [][]byte, err error,
 ) {
@@ -140,7 +140,8 @@ func sizeOf(columns []column.Column) (size int64) {
 	return size
 }
 
-// encodeRecords encodes a record batch as a stream of about size bytes.
+// encodeRecords encodes a record batch as a stream. size estimates the length of the stream, which
+// is the memory to allocate.
 func encodeRecords(rec goarrow.RecordBatch, size int64) ([]byte, error) {
 	b := bytes.NewBuffer(make([]byte, 0, size+1024+256*rec.NumCols()))
 	w := ipc.NewWriter(b, ipc.WithSchema(rec.Schema()))

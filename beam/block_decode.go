@@ -18,7 +18,7 @@ import (
 
 // Decode returns the record batch of a block. Its arrays are views of the block's memory unless
 // buffers are compressed, so the block must not change. A block without a record batch has no rows.
-// Invalid bytes, and blocks of several record batches, are [weft.ErrFormat].
+// Invalid bytes, and blocks of several record batches, cause [weft.ErrFormat].
 func Decode(block []byte) (rec goarrow.RecordBatch, err error) {
 	defer func() {
 		if p := recover(); p != nil {

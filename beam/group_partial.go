@@ -29,7 +29,7 @@ type partialGroups struct {
 	Plan groupPlan
 
 	groups   *group.Groups
-	on       *group.GroupsOn // latest groups, on the device; nil if none
+	on       *group.GroupsOn // groups of the latest rows, on the device; nil if none
 	onRows   int
 	schema   *goarrow.Schema // schema of the result
 	ordinals []uint64

@@ -22,7 +22,7 @@ func init() {
 		&broadcastJoin{})
 }
 
-// devices caches the devices that auto.Open has opened, by their choice. They stay open.
+// devices caches the devices that auto.Open has opened, by the argument of Open. They stay open.
 var devices struct {
 	sync.Mutex
 	open map[string]device.Device

@@ -20,7 +20,7 @@ type readPlan struct {
 	First   string // name of the first file
 	Sampled int    // number of files that determined the columns
 	Typed   bool
-	Fields  []readField // all columns of these files
+	Fields  []readField // all columns of the sampled files
 	Reads   []readInput // columns to read
 	Schema  []byte      // schema of blocks, encoded by encodeSchema
 }

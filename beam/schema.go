@@ -53,8 +53,8 @@ func pick(rec goarrow.RecordBatch, at []int) ([]column.Column, error) {
 	return columns, nil
 }
 
-// plain removes from a field what may differ between blocks: dictionaries, which become their
-// values, metadata, and whether nulls are allowed.
+// plain removes the properties of a field that may differ between blocks: metadata, whether nulls
+// are allowed, and dictionaries, which become the type of their values.
 func plain(f goarrow.Field) goarrow.Field {
 	t := f.Type
 	if d, ok := t.(*goarrow.DictionaryType); ok {
@@ -71,8 +71,8 @@ func withoutDictionaries(schema *goarrow.Schema) *goarrow.Schema {
 	return goarrow.NewSchema(fields, nil)
 }
 
-// resultSchema returns the schema of the groups: keys, then aggregates. Their names are those of
-// the command weft.
+// resultSchema returns the schema of the groups: keys, then aggregates. An aggregate gets the name
+// that the command weft gives it.
 func (p *groupPlan) resultSchema(
 	block *goarrow.Schema, keys, values []int,
 ) (*goarrow.Schema, error) {
@@ -97,7 +97,7 @@ func (p *groupPlan) resultSchema(
 	return goarrow.NewSchema(fields, nil), nil
 }
 
-// typeOf returns the type of an aggregate of values of a type.
+// typeOf returns the type of the results of f for values of the given type.
 func typeOf(f group.Func, values goarrow.DataType) (goarrow.DataType, error) {
 	storage, err := arrow.Storage(values)
 	if err != nil {

@@ -80,7 +80,7 @@ func benchmarkOn[K, V ~uint32 | ~uint64](b *testing.B, dev device.Device, n int)
 	}
 }
 
-// reads measures a bulk load, and lookups of all kinds.
+// reads measures a bulk load of n pairs, and lookups of all kinds in them.
 func (x *measurement[K, V]) reads(b *testing.B, n, few int) {
 	m, st, q := x.m, x.st, min(n, few)
 	all, vals := x.all.Sub(0, n), x.vals.Sub(0, n)
@@ -102,7 +102,7 @@ func (x *measurement[K, V]) reads(b *testing.B, n, few int) {
 	x.run(b, "rank", n, nil, func() error { return m.RankOn(st, all, x.ranks.Sub(0, n)) })
 }
 
-// changes measures batches that insert, update and delete new keys.
+// changes measures a batch of new keys that are inserted, then updated and deleted.
 func (x *measurement[K, V]) changes(b *testing.B, size int, prefix string) {
 	keys, vals := x.more.Sub(0, size), x.vals.Sub(0, size)
 	put := func() error { return x.m.PutOn(x.st, keys, vals) }

@@ -15,7 +15,7 @@ import (
 //
 // Changes exclude lookups, so nodes need no latches and no versions in their states. A batch is
 // sorted, and each subtree's operations are run by one core (cpu_change.go). Nodes that leave the
-// tree are free at once, unless a version has them.
+// tree are free at once, unless a version needs them.
 type cpuEngine[K, V, T word] struct {
 	cpu.Engine
 	shape

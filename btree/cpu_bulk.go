@@ -14,8 +14,9 @@ import (
 // bulkGrain is the number of nodes that a core writes at a time.
 const bulkGrain = 1 << 10
 
-// build writes n pairs to adjacent nodes of an empty tree, which must have memory for them. write
-// writes pairs, from index first on, to the slots of a leaf. If ctx ends, the tree stays empty.
+// build writes n pairs to adjacent nodes of an empty tree, which must have memory for them. For
+// each leaf, it calls write with the slots to fill and the index of the first pair. If ctx ends,
+// the tree stays empty.
 func (t *cpuTree[T]) build(ctx context.Context, dev device.Host, n, fill int, write func(to []slot[T], first int)) error {
 	a := t.nodes()
 	next, count, level := uint32(leafNode), (n+fill-1)/fill, 0
@@ -142,9 +143,9 @@ func (e *cpuEngine[K, V, T]) load(ctx context.Context, b *batch.Batch) error {
 	return done(err)
 }
 
-// prepareEmpty returns an empty tree with memory for the given number of pairs. It is the current
-// tree, unless that has open leases. done makes the tree current, or frees a new tree after an
-// error.
+// prepareEmpty returns an empty tree with memory for the given number of pairs: the current tree,
+// or a new one if the current tree has open leases. done makes the new tree current, or frees it
+// after an error.
 func (e *cpuEngine[K, V, T]) prepareEmpty(pairs int) (to *cpuTree[T], done func(error) error, err error) {
 	if !e.Leases.Held() {
 		to = e.tree()
@@ -160,7 +161,7 @@ func (e *cpuEngine[K, V, T]) prepareEmpty(pairs int) (to *cpuTree[T], done func(
 	}, err
 }
 
-// loadAscending builds a tree from pairs with ascending keys. It reports whether it has done so.
+// loadAscending builds a tree from pairs. It returns false if the keys do not ascend.
 func (e *cpuEngine[K, V, T]) loadAscending(ctx context.Context, keys []K, vals []V) (laid bool, err error) {
 	return cpu.WhileAscending(ctx, keys, e.flip, func(ctx context.Context, wrote func(first int, ascends bool)) error {
 		to, done, err := e.prepareEmpty(len(keys))
@@ -211,7 +212,7 @@ type pairParts[T word] struct {
 	parts, starts []int
 }
 
-// write is a write function for build.
+// write copies pairs, from index first on, to slots of a leaf. build calls it.
 func (p *pairParts[T]) write(to []slot[T], first int) {
 	i := sort.SearchInts(p.starts, first+1) - 1
 	for done := 0; done < len(to); i++ {

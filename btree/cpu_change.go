@@ -18,16 +18,17 @@ import (
 
 // Sizes of pieces and tasks. Tests make all of them smaller.
 var (
-	// piece is the number of operations of a piece. They take a few cores some milliseconds.
+	// piece is the number of operations of a piece. A few cores run them in some milliseconds.
 	piece = 1 << 18
 
 	// endlessPiece is the size of a piece if the context cannot end.
 	endlessPiece = 1 << 22
 
-	// targetTasks is the number of tasks from which on the tree is not divided further.
+	// targetTasks is the number of tasks at which the division of the tree stops.
 	targetTasks = 1 << 8
 
-	// minTaskItems is the minimum number of operations of a share. One core runs a share.
+	// minTaskItems is the minimum number of operations of a share, except the last one. A share is
+	// a group of tasks that one core runs.
 	minTaskItems = 1 << 11
 )
 
@@ -64,8 +65,8 @@ func (e *cpuEngine[K, V, T]) Change(ctx context.Context, s *device.Stream, b *ba
 	return done, nil, nil
 }
 
-// task is a subtree and the items [lo,hi) on its keys. Afterward, slots [from,to) of the worker's
-// stack replace the subtree's root in its parent.
+// task is a subtree and the items [lo,hi) on its keys. After it has run, slots [from,to) of the
+// worker's stack replace the subtree's root in its parent.
 type task[K, V, T word] struct {
 	self     slot[T]
 	lo, hi   int
@@ -74,7 +75,7 @@ type task[K, V, T word] struct {
 	small    bool // one of the resulting nodes may be merged
 }
 
-// change runs a piece. After an error the piece has changed nothing.
+// change runs a batch as one piece. After an error the piece has changed nothing.
 func (e *cpuEngine[K, V, T]) change(ctx context.Context, b *batch.Batch) error {
 	t := e.tree()
 	defer e.sorter.Trim()
@@ -112,7 +113,7 @@ func changesOf[K, V word](b *batch.Batch) cpu.Changes[K, V] {
 	return c
 }
 
-// inserted counts the first n operations that may insert a key.
+// inserted counts how many of the first n operations may insert a key.
 func inserted[K, V word](ops *cpu.Changes[K, V], n int) (inserts int) {
 	if !ops.Mixed() {
 		if ops.Kind(0).Inserts() {

@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// eraseRanges is the maximum number of ranges to delete at a time. After about erasePairs deleted
-// pairs, the other ranges are left for the next time.
+// eraseRanges is the maximum number of ranges that a call of deleteRanges deletes. After about
+// erasePairs deleted pairs, the call leaves the other ranges to the next call.
 const (
 	eraseRanges = 1 << 12
 	erasePairs  = 1 << 22
@@ -41,8 +41,8 @@ func (e *cpuEngine[K, V, T]) deleteRanges(b *batch.Batch) (done int, err error) 
 	return done, nil
 }
 
-// erase removes the pairs inside a range below a node. A child is dropped if the range includes its
-// whole key range. The first child always stays.
+// erase removes the pairs with keys in [from,last] below node id. A child is dropped if the range
+// includes its whole key range. The first child always stays.
 func (w *worker[K, V, T]) erase(id uint32, level int, from, last T) {
 	n := w.at(id)
 	if level == 0 {
@@ -83,8 +83,8 @@ func (w *worker[K, V, T]) erase(id uint32, level int, from, last T) {
 	}
 }
 
-// detachSubtree removes a subtree from the links. On each level, the last node of the subtree to
-// the left gets the link of the last node of this subtree.
+// detachSubtree retires the subtree below node id, which follows the subtree below left. On each
+// level, the last node below left gets the link of the last node below id.
 func (w *worker[K, V, T]) detachSubtree(left, id uint32, level int) {
 	for l, x, y := level, w.at(left), w.at(id); ; l-- {
 		w.copyOnWrite(left)

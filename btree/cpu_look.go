@@ -70,7 +70,7 @@ func (e *cpuEngine[K, V, T]) reader(l *core.Lease, b *batch.Batch) *reader[K, V,
 
 func (r *reader[K, V, T]) stored(key K) T { return T(key ^ r.flip) }
 
-// group has a node for each of a group of keys: the node that its search has reached.
+// group holds, for each key of a group, the number of the node that its search has reached.
 type group [cpu.Group]uint32
 
 // prefetchLevels is the number of levels, from the leaves up, whose nodes are prefetched. Nodes of
@@ -91,8 +91,8 @@ func (r *reader[K, V, T]) descend(keys []K, ids *group) {
 	}
 }
 
-// forEachGroup finds the leaves of keys [lo,hi) of a batch. It calls finish for each group of keys,
-// which begins at index at.
+// forEachGroup finds the leaves of keys [lo,hi) of a batch, in groups. For each group, it calls
+// finish with the index of the first key, the keys, and their leaves.
 func (r *reader[K, V, T]) forEachGroup(w *cpu.Watch, lo, hi int, finish func(at int, keys []K, ids *group) (hits int)) (ran, hits int) {
 	var ids group
 	for at := lo; at < hi; at += cpu.Group {

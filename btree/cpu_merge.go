@@ -7,8 +7,8 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// supply has the nodes that a change may take: first the free nodes, then new nodes from number top
-// on.
+// supply holds the nodes that a change may take: first the free nodes, then new nodes from number
+// top on.
 type supply struct {
 	free []uint32
 	top  uint32
@@ -335,7 +335,7 @@ func (w *worker[K, V, T]) runRoot() {
 	w.collapseRoot()
 }
 
-// collapseRoot removes levels that have a single node below the root.
+// collapseRoot removes the levels below the root that have a single node.
 func (w *worker[K, V, T]) collapseRoot() {
 	n := w.at(rootNode)
 	for n.count() == 1 && n.level() > 1 {

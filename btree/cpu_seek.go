@@ -73,7 +73,7 @@ func (r *reader[K, V, T]) predecessors(w *cpu.Watch, lo, hi int) (ran, hits int)
 	})
 }
 
-// rank counts the smaller keys in the map for each of keys [lo,hi).
+// rank computes the rank of each of keys [lo,hi), which is the number of smaller keys in the map.
 func (r *reader[K, V, T]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	o := r.tree.leafOrder(r.time)
 	return r.forEachGroup(w, lo, hi, func(at int, keys []K, ids *group) int {
@@ -99,8 +99,8 @@ func (r *reader[K, V, T]) selectRanks(w *cpu.Watch, lo, hi int) (ran, hits int) 
 // walks reports whether ranges are read from one end without counting their pairs first.
 func (r *reader[K, V, T]) walks() bool { return r.Limit > 0 }
 
-// walk finds up to Limit pairs of each of ranges [lo,hi), from its beginning or, with Backward,
-// from its end.
+// walk finds up to Limit pairs of each of ranges [lo,hi), from the beginning of the range or, with
+// Backward, from its end.
 func (r *reader[K, V, T]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	if r.Backward {
 		return cpu.RunLoop(w, lo, hi, 8+r.Limit/8, func(i int) int {
@@ -146,8 +146,8 @@ func (r *reader[K, V, T]) prefetchNext(ids []uint32) {
 // maxPrefetch is the maximum number of leaves of a range to prefetch before reading it.
 const maxPrefetch = 4
 
-// copyForward copies up to limit pairs, from pair j of leaf x up to key last, to the output rows
-// from index at on. It returns the number of pairs.
+// copyForward copies up to limit pairs to the output rows, from pair j of leaf x up to key last. at
+// is the index of the first output row. It returns the number of pairs copied.
 func (r *reader[K, V, T]) copyForward(x *node[T], j int, last T, limit, at int) (n int) {
 	for {
 		if x.link != noNode {
@@ -170,8 +170,8 @@ func (r *reader[K, V, T]) copyForward(x *node[T], j int, last T, limit, at int) 
 	}
 }
 
-// copyBackward copies up to limit pairs, from key last down to key from, to the output rows from
-// index at on. It returns the number of pairs.
+// copyBackward copies up to limit pairs to the output rows, from key last down to key from. at is
+// the index of the first output row. It returns the number of pairs copied.
 func (r *reader[K, V, T]) copyBackward(last, from T, limit, at int) (n int) {
 	x, low := r.findLeaf(last)
 	x, j, low := r.previousPair(x, x.upper(last), low)
@@ -211,8 +211,8 @@ func (r *reader[K, V, T]) ranges(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// countRange counts the pairs inside a range that begins in leaf id. It lists the leaves in order
-// if the range is long.
+// countRange counts the pairs with keys in [from,last]. The range begins in leaf id. If it is long,
+// countRange uses the list of leaves in o, and makes it first if o is nil.
 func (r *reader[K, V, T]) countRange(from, last T, id uint32, o **leafOrder) (n uint64) {
 	x := r.node(id)
 	if *o == nil {
@@ -237,7 +237,8 @@ func (r *reader[K, V, T]) countShortRange(x *node[T], from, last T) (n uint64, o
 	return 0, false
 }
 
-// rankOf returns the number of pairs before the leaf of a key, plus count of that leaf and the key.
+// rankOf returns the number of pairs before the leaf of key, plus the result of count for that
+// leaf.
 func (r *reader[K, V, T]) rankOf(key T, count func(*node[T], T) int, o *leafOrder) uint64 {
 	id := uint32(rootNode)
 	for range r.depth() {

@@ -85,7 +85,7 @@ func (n *node[T]) childIndex(key T) int {
 // child returns the number of the child that key belongs to.
 func (n *node[T]) child(key T) uint32 { return n.slot(n.childIndex(key)).id() }
 
-// lower returns the number of pairs with smaller keys in a leaf.
+// lower returns the number of keys in leaf n that are smaller than key.
 func (n *node[T]) lower(key T) int {
 	c := n.count()
 	i := less(n.slots[7].key, key) & less(7, c) << 3
@@ -94,7 +94,7 @@ func (n *node[T]) lower(key T) int {
 	return i + less(n.slot(i-less(slotCount[T]()-1, i)).key, key)&less(i, c)
 }
 
-// upper returns the number of pairs with keys up to key in a leaf.
+// upper returns the number of keys in leaf n that are at most key.
 func (n *node[T]) upper(key T) int {
 	at, ok := n.search(key)
 	if ok {
@@ -145,7 +145,7 @@ type cpuTree[T word] struct {
 func (t *cpuTree[T]) nodes() nodes[T]   { return nodesOf[T](t.buf.Host) }
 func (t *cpuTree[T]) control() *control { return controlOf(t.buf.Host) }
 
-// addPairs adds live to the number of pairs.
+// addPairs adds live, which may be negative, to the number of pairs in the tree.
 func (t *cpuTree[T]) addPairs(live int64) {
 	t.tally.Live += uint64(live)
 	t.tally.Used = t.tally.Live
@@ -183,8 +183,8 @@ type leafOrder struct {
 	starts []uint64 // number of pairs before each leaf, and the total at the end
 }
 
-// leafOrder returns the leaves in order, of the version at time, or of the present if time is 0. It
-// lists them once, and again after a change.
+// leafOrder returns the list of leaves of the version at time, or of the present tree if time is 0.
+// It caches the lists, and makes the present one anew after a change.
 func (t *cpuTree[T]) leafOrder(time uint64) *leafOrder {
 	t.mu.Lock()
 	defer t.mu.Unlock()

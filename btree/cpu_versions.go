@@ -19,8 +19,9 @@ import (
 // versions has the held versions of a tree, and the lists of older content.
 type versions struct {
 	held []version // held versions, oldest first
-	// By node: when its content was written, 0 before the first snapshot; the node with its older
-	// content; and the node with its newer content. noNode if there is no such node.
+	// By node: the time at which its content was written, or 0 if before the first snapshot; the
+	// node with its older content; and the node with its newer content. noNode if there is no such
+	// node.
 	written      []uint64
 	older, newer []uint32
 	reclaimable  []uint32 // nodes that no version needs; the next change frees them
@@ -30,7 +31,7 @@ type versions struct {
 type version struct {
 	time    uint64
 	pairs   uint64
-	retired []uint32 // nodes that neither a later version nor the present has
+	retired []uint32 // nodes that are neither in a later version nor in the present tree
 }
 
 // newest returns the time of the newest version. A version must exist.
@@ -165,8 +166,8 @@ func (w *worker[K, V, T]) copyOnWrite(id uint32) {
 	w.kept = append(w.kept, c)
 }
 
-// retire retires nodes that have left the tree, and copies of old content. Removed nodes are freed
-// if no version needs them.
+// retire adds removed nodes and copies of old content to the retired nodes of the newest version.
+// It frees the removed nodes that no version needs.
 func (t *cpuTree[T]) retire(removed, kept []uint32) {
 	if !t.isVersioned() {
 		t.freeNodes(removed)
@@ -196,7 +197,7 @@ func (v *versions) nKept() (n int) {
 	return n
 }
 
-// nodeAt returns the node that has the content of node id at a time.
+// nodeAt returns the node that holds the content of node id as of the given time.
 func (v *versions) nodeAt(id uint32, time uint64) uint32 {
 	for v.written[id] > time {
 		id = v.older[id]

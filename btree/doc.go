@@ -78,11 +78,11 @@
 //
 // # Batches
 //
-// A batch is sorted, and the operations on each key run in batch order, so duplicates and mixed
-// batches have one outcome. All operations on a key become one change of the tree. Neighboring keys
-// reach a leaf together. With [Options.Unordered] each operation changes the tree by itself, in any
-// order, as in the thesis. The first batch of an empty map is laid out bottom up, as full as
-// Options.Fill says.
+// A batch is sorted, and the operations on each key run in batch order, so batches with duplicates
+// and mixed batches have deterministic results. All operations on a key become one change of the
+// tree. Neighboring keys reach a leaf together. With [Options.Unordered] each operation changes the
+// tree by itself, in any order, as in the thesis. The first batch of an empty map is laid out
+// bottom up, as full as Options.Fill says.
 //
 // Lookups of keys run alongside changes. Reads of more than one leaf (ranges, neighbors, counts and
 // ranks) run between batches, so they are exact, and a later batch waits for them. Ranks, Select,

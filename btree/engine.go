@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// engine has the methods that the policy calls beside those of [core.Engine].
+// engine has the methods that the policy calls in addition to those of [core.Engine].
 type engine interface {
 	core.Engine
 	// ensure allocates memory for a bulk load of the given number of pairs.
@@ -28,7 +28,7 @@ type engine interface {
 	// discards the sorted batch unless it is b.
 	presort(s *device.Stream, b *batch.Batch) error
 	discardPresorted(b *batch.Batch)
-	// reclaim makes dead nodes free, if no lease is held.
+	// reclaim makes dead nodes free. It does nothing if a lease is held.
 	reclaim(ctx context.Context) error
 	// compact moves all pairs to as few nodes as Options.Fill allows, and drops dead nodes.
 	compact(ctx context.Context) error

@@ -42,11 +42,12 @@ type gpuEngine struct {
 	cached    control       // control when last read
 	stale     bool          // changes have been submitted since cached was read
 	presorted presorted
-	// e.Stream already waits for all changes before the sort of presorted, and not for the sort
+	// e.Stream already waits for the changes before the presort, so reading counters need not wait
+	// for the sort
 	streamWaits bool
 }
 
-// kernels has the entry points for one pair of widths.
+// kernels holds the kernels that are compiled for one pair of key and value widths.
 type kernels struct {
 	get, seek                                                      device.Kernel
 	collect, sizes, places, rows, copy                             device.Kernel
@@ -195,8 +196,8 @@ func (e *gpuEngine) ReadCounters(ctx context.Context) (core.Counters, error) {
 	return core.Counters{Live: t.tally.Live, Used: t.tally.Used}, nil
 }
 
-// AddPairs submits a kernel that adds the number of pairs to a counter, or subtracts it if negate
-// is set.
+// AddPairs submits a kernel that adds the number of pairs in the map to a counter in device memory,
+// or subtracts it if negate is set.
 func (e *gpuEngine) AddPairs(s *device.Stream, to device.Slice[uint64], negate bool) error {
 	p := addParams{control: e.current().buf.Ptr, to: to.Ptr()}
 	if negate {
@@ -237,7 +238,7 @@ func (e *gpuEngine) maxNewNodes(n, inserts int) int {
 }
 
 // maxSplitNodes returns the maximum number of nodes that n insertions take for splits. It includes
-// one node per tile that the tile may take and not use.
+// one node per tile, which the tile may take without using it.
 func (e *gpuEngine) maxSplitNodes(n int) int {
 	lanes := e.node / 32
 	return e.maxSplits(n) + (n+lanes-1)/lanes + 2*levelMask
@@ -391,8 +392,8 @@ func (e *gpuEngine) copyAll(s *device.Stream, t, to *tree, n int) error {
 	return e.layOutTree(s, to, bulkParams{keys: p.keys, vals: p.vals, count: e.work.Ptr + count}, n)
 }
 
-// growBuffer makes a buffer large enough. Before it frees the old memory, it waits for all work
-// that is ordered with the changes. The content is lost.
+// growBuffer grows a buffer to at least the given size. Before it frees the old memory, it waits
+// for all work that is ordered with the changes. The content is lost.
 func (e *gpuEngine) growBuffer(buf *device.Buffer, bytes int) (err error) {
 	if buf.Size >= bytes {
 		return nil

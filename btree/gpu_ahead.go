@@ -17,7 +17,7 @@ type presorted struct {
 	work  device.Ptr // address of the sorted batch
 }
 
-// discardPresorted discards a sorted batch other than b. That batch did not run.
+// discardPresorted implements engine.
 func (e *gpuEngine) discardPresorted(b *batch.Batch) {
 	if e.presorted.batch != b {
 		e.presorted = presorted{}

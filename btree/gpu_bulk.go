@@ -21,15 +21,15 @@ func (e *gpuEngine) isLoad(b *batch.Batch) bool {
 	return b.Flags&batch.Order != 0 && !mixed && (b.Kind == op.Put || b.Kind == op.PutNew) && e.isEmpty() && b.N >= e.fill
 }
 
-// sortsValues reports whether a load sorts values with their keys. Then no results of single
-// operations are needed, and each key gets its first or its last value.
+// sortsValues reports whether a load of b sorts values with their keys. This requires that no
+// results of single operations are needed. Each key then gets its first or its last value.
 func (e *gpuEngine) sortsValues(b *batch.Batch) bool {
 	c := &b.Columns
 	return !c[batch.OK].Given() && !c[batch.Out].Given() && c[batch.Vals].Width == e.Widths.Val
 }
 
-// layOutLoad lays out the memory of a load from an address on. It has sixteen bytes per pair if
-// keys and values have 32 bits. Steps after the sort reuse the memory of the sort.
+// layOutLoad lays out the memory of a load from an address on. The layout takes sixteen bytes per
+// pair if keys and values have 32 bits. Steps after the sort reuse the memory of the sort.
 func (e *gpuEngine) layOutLoad(b *batch.Batch, at device.Ptr) (m changeMemory) {
 	n, c := b.N, prim.Carve(at)
 	w := prim.Widths{Key: e.Widths.Key, Val: 4}
@@ -104,8 +104,8 @@ func (e *gpuEngine) layOutTree(s *device.Stream, to *tree, p bulkParams, n int) 
 // bulkLanes is the number of lanes that write a node (btree.cu).
 const bulkLanes = 16
 
-// maxWork returns the maximum size of work memory to keep. It is twice the size that the largest
-// other change needs. Loads that need more free their memory.
+// maxWork returns the maximum size of the work memory that is kept after a load. It is twice the
+// size that the largest other change needs.
 func (e *gpuEngine) maxWork() int { return 2 * int(e.layOut(maxOps, 0).end) }
 
 // trimWork frees the work memory if it has more than maxBytes bytes. All changes must be done.

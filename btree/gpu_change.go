@@ -205,7 +205,7 @@ func (e *gpuEngine) changeHost(ctx context.Context, b *batch.Batch) error {
 	return errors.Join(err, e.Stream.Sync(ctx))
 }
 
-// workOf returns the size of the work memory that a batch needs, including at bytes before it.
+// workOf returns the end of the work memory that a batch needs, if that memory begins at offset at.
 func (e *gpuEngine) workOf(b *batch.Batch, at prim.Carve) int {
 	if e.isLoad(b) {
 		return int(e.layOutLoad(b, device.Ptr(at)).end)
@@ -267,8 +267,8 @@ func (e *gpuEngine) combine(s *device.Stream, t *tree, b *batch.Batch, m *change
 	return e.resolveKeys(s, b, m, m.found)
 }
 
-// resolveKeys submits the kernel that runs the operations on each key. found is the address of
-// flags for the keys that the tree has, or 0 if the keys were not looked up.
+// resolveKeys submits the kernel that runs the operations on each key. found is the address of one
+// flag per key, set if the tree has the key. It is 0 if the keys were not looked up.
 func (e *gpuEngine) resolveKeys(s *device.Stream, b *batch.Batch, m *changeMemory, found device.Ptr) error {
 	c := &b.Columns
 	return device.Launch(s, e.settle, gpu.Wave(e.Dev, b.N), gpu.Block, &settleParams{
@@ -290,7 +290,7 @@ func (e *gpuEngine) merge(s *device.Stream, t *tree, b *batch.Batch, m *changeMe
 }
 
 // deleteRanges deletes the pairs inside ranges on the device. The device finds the pairs. The host
-// waits, and assigns each pair to the first range that has it.
+// waits, and assigns each pair to the first range that contains it.
 func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch.Batch, at int) error {
 	t := e.current()
 	spans, err := e.spans(ctx, s, t, b)
@@ -342,7 +342,8 @@ func (e *gpuEngine) launchKeep(s *device.Stream, t *tree, p *keepParams) error {
 	return device.Launch(s, e.keptKeep, gpu.Resident(e.Dev, t.maxUsed*t.node/32, keptBlocks), gpu.Block, &kept)
 }
 
-// spans finds the pairs inside ranges, after all changes, and waits for the result.
+// spans finds the ranks of the pairs inside each range once all earlier changes are done, and waits
+// for the result.
 func (e *gpuEngine) spans(ctx context.Context, s *device.Stream, t *tree, b *batch.Batch) ([]core.Span, error) {
 	mem, err := e.Dev.Alloc((8 + 4) * b.N)
 	if err != nil {

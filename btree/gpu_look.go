@@ -68,8 +68,8 @@ func (e *gpuEngine) find(s *device.Stream, t *tree, b *batch.Batch, p getParams)
 	return e.launchGet(s, t, b.N, &p, b.Version)
 }
 
-// launchGet launches the lookup of keys at a time. Time 0 is the present. If kernels may take
-// snapshots, the launched kernel sets the time of a change that it reads.
+// launchGet launches the lookup of keys as of the given time, or in the present if time is 0. If
+// kernels may take snapshots, the launched kernel sets the time of a change that it reads.
 func (e *gpuEngine) launchGet(s *device.Stream, t *tree, n int, p *getParams, time uint64) error {
 	if time != 0 {
 		params := thenGetParams{
@@ -226,8 +226,8 @@ func (e *gpuEngine) expandMany(ctx context.Context, c *gpu.Transfer, t *tree, b 
 	return err
 }
 
-// writeRows submits the kernel that writes the pairs of ranges to rows [first,limit). The columns
-// begin with row first.
+// writeRows submits the kernel that writes the pairs of ranges to rows [first,limit). Element 0 of
+// each column is the row with index first.
 func (e *gpuEngine) writeRows(s *device.Stream, t *tree, b *batch.Batch, first, limit uint64) error {
 	if err := e.listLeaves(s, t, b.Version); err != nil {
 		return err

@@ -89,7 +89,7 @@ const (
 	levelMask    = 15
 	versionShift = 12
 
-	// freeLevel is the level of free nodes.
+	// freeLevel is the level that is stored in free nodes.
 	freeLevel = levelMask
 )
 
@@ -149,6 +149,6 @@ type control struct {
 	top   uint32
 	free  uint32
 	taken uint32
-	// dead counts the nodes that have died since then, and those taken but not used.
+	// dead counts the nodes that have died since the last reclaim, and those taken but not used.
 	dead uint32
 }

@@ -24,8 +24,8 @@ func TestOperationsFail(t *testing.T) {
 	}
 }
 
-// TestOperationsFailSimulated does the same for a map with snapshots on a simulated GPU, for one
-// operation in stride.
+// TestOperationsFailSimulated repeats TestOperationsFail for a map with snapshots on a simulated
+// GPU. In each round, another operation fails; only every 17th is tried.
 func TestOperationsFailSimulated(t *testing.T) {
 	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {

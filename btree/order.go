@@ -7,7 +7,7 @@ import (
 )
 
 // order is a list of a GPU tree's leaves in key order. It has the first key of each leaf, and the
-// number of pairs before it. It is valid until the tree changes.
+// number of pairs before that leaf. It is valid until the tree changes.
 type order struct {
 	buf   device.Buffer
 	nodes int // capacity in nodes of the tree; 0 if not built
@@ -29,15 +29,16 @@ func (o *order) layOut(at device.Ptr, nodes, key int) (r orderRef, end device.Pt
 
 func (t *tree) keyBytes() int { return t.slot / 2 }
 
-// orderRef returns the kernel parameter for the list at a time. Time 0 is the present.
+// orderRef returns the kernel parameter for the list of leaves as of the given time. Time 0 is the
+// present.
 func (t *tree) orderRef(time uint64) orderRef {
 	o := t.orderAt(time)
 	r, _ := o.layOut(o.buf.Ptr, o.nodes, t.keyBytes())
 	return r
 }
 
-// listLeaves submits kernels that list the leaves of a tree in key order at a time, unless a list
-// exists. They run after earlier changes and before later changes.
+// listLeaves submits kernels that list the leaves of a tree in key order, as of the given time,
+// unless such a list exists. They run after earlier changes and before later changes.
 func (e *gpuEngine) listLeaves(s *device.Stream, t *tree, time uint64) error {
 	o := t.orderAt(time)
 	if o.nodes != 0 {
@@ -84,7 +85,7 @@ func (e *gpuEngine) listLeaves(s *device.Stream, t *tree, time uint64) error {
 	return nil
 }
 
-// launchCollect launches the kernel that collects the leaves with pairs at a time.
+// launchCollect launches the kernel that collects the leaves that have pairs at the given time.
 func (e *gpuEngine) launchCollect(s *device.Stream, t *tree, p *collectParams, n int, time uint64) error {
 	if time == 0 {
 		return device.Launch(s, e.collect, gpu.Wave(e.Dev, n), gpu.Block, p)

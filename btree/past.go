@@ -300,7 +300,7 @@ func (p *past) find(time uint64) int {
 	return slices.IndexFunc(p.held, func(h *heldVersion) bool { return h.time == time })
 }
 
-// orderAt returns the list of leaves at a time. Time 0 is the present.
+// orderAt returns the list of leaves as of the given time. Time 0 is the present.
 func (t *tree) orderAt(time uint64) *order {
 	if time != 0 {
 		if i := t.past.find(time); i >= 0 {
@@ -310,7 +310,7 @@ func (t *tree) orderAt(time uint64) *order {
 	return &t.order
 }
 
-// pairsAt returns the number of pairs at a time. Time 0 is the present.
+// pairsAt returns the number of pairs as of the given time. Time 0 is the present.
 func (e *gpuEngine) pairsAt(t *tree, time uint64) uint64 {
 	if time != 0 {
 		e.submitMu.Lock()

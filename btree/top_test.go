@@ -57,7 +57,8 @@ func full[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device) (m *Map[K, V]
 	return m, keys, vals, err
 }
 
-// ask looks up keys while nothing else runs.
+// ask looks up the first topKeys keys of a tree of full nodes, without concurrent changes. It fails
+// if a key is not found.
 func ask(t *testing.T, rewrite func(file, ptx string) string) (err error) {
 	dev, err := sim.Open(&sim.Options{Scheduler: sim.Random, Rewrite: rewrite, Races: true})
 	if err != nil {

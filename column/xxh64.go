@@ -17,7 +17,7 @@ const (
 func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
 // xxh64 is XXH64 of Collet's "xxHash fast digest algorithm", version 0.1.1. Most languages have a
-// library of it. It reads long strings in four lanes of 8 bytes, and the rest by 8, 4 and 1.
+// library of it. xxh64 reads long strings in four lanes of 8 bytes, and the rest by 8, 4 and 1.
 func xxh64(b []byte, seed uint64) uint64 {
 	h := seed + prime5
 	n := uint64(len(b))

@@ -120,7 +120,7 @@ func (c *changer[K, SK, V, SV]) hasWholeTable() bool {
 }
 
 // makeSlot frees a slot by moving keys, or takes a slot of the stash. It returns nil if it finds
-// none. tried is the number of keys tried.
+// none. tried is the number of keys that it tried to move.
 func (c *changer[K, SK, V, SV]) makeSlot(p path) (free *cpu.Slot[SK, SV], tried int) {
 	if !c.pinned && c.part.CanAdd(&c.Result) && c.search.Allowed() {
 		var usedEmpty bool

@@ -7,8 +7,8 @@ import "github.com/weftgo/weft/internal/cpu"
 // are. A search of 512 keys fails if too many keys share buckets, or if the table is all but full.
 const maxNodes = 512
 
-// longSearch is a number of keys tried. After a longer search, pieces of a batch no longer run on
-// all cores, since such pieces cannot be stopped.
+// longSearch is the number of keys tried above which a search is long. After a long search, pieces
+// of a batch no longer run on all cores, since such pieces cannot be stopped.
 const longSearch = 256
 
 // node is a key that may be moved. parent is the node whose key would take the slot. A root has

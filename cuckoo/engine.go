@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// engine has the methods that a table calls beside those of bucket.Engine.
+// engine has the methods that a table calls in addition to those of bucket.Engine.
 type engine interface {
 	bucket.Engine
 	// geometry returns the geometry of the current table.

@@ -14,8 +14,8 @@ import (
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams -type weft::EvictParams=.evictParams cuckoo_mixed.cu
 
 const (
-	// strideBlocks is the number of blocks per multiprocessor in kernels that stride. It is more
-	// than fit at the same time.
+	// strideBlocks is the number of blocks per multiprocessor in kernels that stride. It exceeds
+	// the number that run at the same time.
 	strideBlocks = 8
 
 	// wideGet and wideChange are the loads above which kernels read 64 bytes of a bucket at a time
@@ -32,7 +32,7 @@ type gpuEngine struct {
 	kernel kernels
 }
 
-// kernels has the entry points for one pair of widths.
+// kernels holds the kernels that are compiled for one pair of key and value widths.
 type kernels struct {
 	engine *gpu.Engine
 	widths batch.Widths
@@ -81,8 +81,8 @@ func (k *kernels) refOf(p core.Parts) tableRef {
 	return ref
 }
 
-// loadFactor returns the share of slots in use. It returns more if changes have been submitted
-// since the last count.
+// loadFactor returns the share of slots in use. If changes have been submitted since the last
+// count, it returns an upper bound.
 func (k *kernels) loadFactor(p core.Parts) float64 {
 	g := p.(*generation)
 	return float64(k.engine.Used()) / float64(int(g.buckets)<<g.shift)

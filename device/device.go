@@ -84,9 +84,9 @@ type Device interface {
 	// returns ErrInvalid while a part of b is mapped.
 	FreeHost(b []byte) error
 	// Register page-locks host memory of the caller, so that copies of it are as fast as copies of
-	// AllocHost memory. The caller keeps b alive and in place until it calls unregister (by
-	// runtime.Pinner for Go memory). Register returns ErrInvalid if a part of b is already
-	// registered or mapped.
+	// AllocHost memory. Until the caller calls unregister, it must keep b alive and in place, Go
+	// memory by runtime.Pinner. Register returns ErrInvalid if a part of b is already registered or
+	// mapped.
 	Register(b []byte) (unregister func() error, err error)
 	// Pinned reports whether all of b was allocated by AllocHost, registered or mapped.
 	Pinned(b []byte) bool
@@ -116,9 +116,9 @@ type Device interface {
 	// its first launch. That launch may therefore take long, and it returns the compiler's errors.
 	// Load returns ErrNoKernels on a device that runs Go code only.
 	Load(img *Image) (Module, error)
-	// Unload removes an image from the device, for all users of the image. From then on, lookups
-	// and launches of its kernels return ErrClosed. Its launches must have completed. A later Load
-	// loads the image anew. Unload does nothing if the image is not loaded.
+	// Unload removes an image from the device, for all users of the image. Launches of its kernels
+	// must have completed before. From then on, lookups and launches of the kernels return
+	// ErrClosed. A later Load loads the image anew. Unload does nothing if the image is not loaded.
 	Unload(img *Image) error
 
 	// NewStream opens an empty stream of work.
@@ -129,8 +129,8 @@ type Device interface {
 	// Sync waits for all work of all streams. If ctx ends first, Sync returns the context's error.
 	Sync(ctx context.Context) error
 
-	// Close releases the device. The caller closes streams, buffers, ranges and events before. A
-	// second Close does nothing.
+	// Close releases the device. Streams, buffers, ranges and events must be closed or freed
+	// before. A second Close does nothing.
 	Close() error
 }
 

@@ -14,7 +14,7 @@ type Image struct {
 // String returns the image's name and variant: "linear_64_64".
 func (img *Image) String() string { return img.Name + img.suffix() }
 
-// Entry returns the entry point's name of a kernel of the image: "linear_get_64_64" for "get".
+// Entry returns the name of the entry point for a kernel: "linear_get_64_64" for "get".
 func (img *Image) Entry(kernel string) string { return img.Name + "_" + kernel + img.suffix() }
 
 func (img *Image) suffix() string {
@@ -32,13 +32,13 @@ type Target struct {
 	// end. The parameters of a kernel are one struct or the fields of one. Params is nil in images
 	// made by hand; devices then read the sizes elsewhere, if they can.
 	Params map[string]int
-	// MinBlocks maps a kernel to the number of blocks that must fit a multiprocessor. It has
-	// kernels only if their number differs from the one in PTX. Targets that differ in nothing else
-	// share their PTX.
+	// MinBlocks maps a kernel to the number of blocks that must fit a multiprocessor. It contains
+	// only kernels for which this number differs from the number in PTX. Targets that differ in
+	// nothing else share their PTX.
 	MinBlocks map[string]int
 }
 
-// For returns the target with the highest Arch that a device of arch can run, or nil.
+// For returns the target with the highest Arch that a device of architecture arch can run, or nil.
 func (img *Image) For(arch int) *Target {
 	for i := len(img.Targets) - 1; i >= 0; i-- {
 		if img.Targets[i].Arch <= arch {

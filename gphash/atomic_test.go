@@ -226,7 +226,7 @@ func (tr *atomicTrial) change(b *batch.Batch) bool {
 	return err == nil && len(failed) == 0
 }
 
-// exploreAtomic runs programs until about states images have been checked.
+// exploreAtomic runs programs until about the given number of images has been checked.
 func exploreAtomic(t *testing.T, states int, change func(*atomicTrial)) (images, resizes, refused int, failed string) {
 	regions, minOps := minRegionBits, minParallelOps
 	minRegionBits, minParallelOps = 1, 1
@@ -300,7 +300,7 @@ func TestAtomicMutants(t *testing.T) {
 	}
 }
 
-// inLog reports whether publish is storing to word at of the log.
+// inLog reports whether publish is storing to a word of the log. at is the index of the word.
 func inLog(tr *atomicTrial, at uint64) bool {
 	f, _ := pmtest.Site()
 	return f == "gphash.(*redoLog).publish" && at >= tr.table.redo.first && at < tr.table.redo.last && (at-tr.table.redo.first)%redoLine == headSum

@@ -7,15 +7,15 @@ import "github.com/weftgo/weft/internal/op"
 type writer struct {
 	*table
 	region *region // memory for new values
-	// No other thread uses the candidate buckets, so the writer may move other keys.
+	// exclusive is true if no other thread uses the candidate buckets of the writer's keys, so that
+	// the writer may move other keys.
 	exclusive bool
 	buffer    []byte // key that is being moved
 	live      int    // change of the number of keys
 	dead      int    // number of full slots that became tombstones
 }
 
-// newWriter returns a writer. exclusive states that no other thread uses the candidate buckets of
-// its keys.
+// newWriter returns a writer. See [writer] for exclusive.
 func (t *table) newWriter(r *region, exclusive bool) writer {
 	return writer{table: t, region: r, exclusive: exclusive, buffer: make([]byte, t.keySize)}
 }

@@ -25,7 +25,8 @@ func TestLargeOffsets(t *testing.T) {
 	}
 }
 
-// largeOffsets uses a pool of size bytes whose levels are moved up by offset.
+// largeOffsets runs batches on a pool of the given size, in which all levels lie offset bytes
+// higher than usual.
 func largeOffsets(t *testing.T, dev device.Device, size int64, offset uint64, batches int) {
 	mapped, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {

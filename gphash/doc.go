@@ -101,16 +101,16 @@
 //
 // A GPU runs an atomic batch on a mirror of the slots. Lookups see no part of the batch before it
 // is durable, and all of it afterwards, slot by slot. Values go to the pool in the order of their
-// keys' hashes, and log records and buckets go in rows. Each key writes a value, 32 bytes and a
-// bucket. Lookups read only the value from the pool.
+// keys' hashes, and log records and buckets are written sequentially. Each key writes a value, 32
+// bytes and a bucket. Lookups read only the value from the pool.
 //
 // Opening a pool scans all slots. The scan frees slots of unpublished insertions, tombstones, and
 // second copies of keys that were moving. It also computes which memory is free, since the pool
-// does not store that. A GPU reads control words and tags once, in rows, and inspects them in its
-// own memory. The host inspects the pool as well if the GPU finds damage or the pool has records.
-// [Report] has the duration of each step. The scan checks tags and places against the keys. With
-// OpenOptions.Verify it checks values against their checksums. A pool with other damage is refused
-// with a description of the damage, or repaired with OpenOptions.Repair.
+// does not store that. A GPU reads control words and tags once, sequentially, and inspects them in
+// its own memory. The host inspects the pool as well if the GPU finds damage or the pool has
+// records. [Report] has the duration of each step. The scan checks tags and places against the
+// keys. With OpenOptions.Verify it checks values against their checksums. A pool with other damage
+// is refused with a description of the damage, or repaired with OpenOptions.Repair.
 //
 // The paper keeps two words per slot and frees slots at once. There, a lookup can return the value
 // of another key, and a delete can miss an update. See layout.go.

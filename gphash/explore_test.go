@@ -56,7 +56,6 @@ func (s *smallShape) key(i int) []byte {
 	return key
 }
 
-// value returns a random value.
 func (s *smallShape) value(rng *rand.Rand) []byte {
 	size := s.valueSize
 	if size == 0 {
@@ -271,7 +270,8 @@ func (tr *trial) thread(id int) {
 	}
 }
 
-// explore runs programs until about states images have been checked, or one of them was wrong.
+// explore runs programs until about the given number of images has been checked, or one of them was
+// wrong.
 func explore(states int, change func(*trial)) (images int, failed string) {
 	return pmtest.Explore(states, func(seed uint64) (int, string) {
 		tr := newTrial(shapes[seed%uint64(len(shapes))], seed)

@@ -20,9 +20,9 @@ type unitRun struct {
 	words    uint64 // number of words in use by records
 }
 
-// freeRuns frees runs of at least n units until it has freed units units. It starts with the runs
-// that have the fewest words in use per unit. No other thread may be at work, and replaced records
-// must be free already.
+// freeRuns frees runs of at least n units until it has freed the given number of units. It starts
+// with the runs that have the fewest words in use per unit. No other thread may be at work, and
+// replaced records must be free already.
 func (e *engine) freeRuns(n int, units uint64) (freed uint64, err error) {
 	v := e.values
 	v.singleWriter = true
@@ -77,9 +77,9 @@ func (v *values) freeSupply() freeSupply {
 	return s
 }
 
-// runAt returns the run of n units at first. ok is true if all its records fit elsewhere, in units
-// of their classes or in free units. With mustGain, the records must take fewer free units than the
-// run frees. A single unit is never freed at the cost of another unit.
+// runAt returns the run of n units at index first. ok is true if all its records fit elsewhere, in
+// units of their classes or in free units. If mustGain is true, the records must also take fewer
+// free units than the run frees. A single unit is never freed at the cost of another unit.
 func (v *values) runAt(first, n int, mustGain bool, avail freeSupply) (r unitRun, ok bool) {
 	r = unitRun{first: first, n: n}
 	inRun := [128]uint64{} // by class: number of places in the run, used or not
@@ -127,8 +127,8 @@ func (e *engine) vacateRun(r unitRun) (freed bool) {
 	return freed
 }
 
-// withdraw prevents allocations from n consecutive units. It marks free units as units of a level,
-// and moves partly free extents to the region detached.
+// withdraw prevents allocations from n consecutive units. It marks free units as units of a level
+// and returns them, and moves partly free extents to the region detached.
 func (v *values) withdraw(first, n int, detached *region) (reserved []int) {
 	for i := first; i < first+n; i++ {
 		x := v.space.owner[i].extent.Load()

@@ -317,7 +317,7 @@ func (k *launcher) opsPerWarp(n int) uint32 {
 	return uint32(min(k.shape.MaxRound, 1<<(bits.Len(uint(n/minWarps))-1)))
 }
 
-// roundGrid returns the grid for n operations with round operations per warp.
+// roundGrid returns the grid for n operations if each warp runs a round of them.
 func (k *launcher) roundGrid(n int, round uint32) device.Dim {
 	return gpu.Grid(k.shape.Lanes * ((n + int(round) - 1) / int(round)))
 }
@@ -386,7 +386,8 @@ func sortBytes(n int) int {
 	return int(end)
 }
 
-// sort submits kernels that hash the keys of n operations and sort these, in the memory at work.
+// sort submits kernels that hash the keys of n operations and sort the hashes. Its temporary memory
+// begins at the address work.
 func (k *launcher) sort(s *device.Stream, t *tableRef, keys device.Ptr, n int, work device.Ptr) (o order, err error) {
 	o, _ = newOrder(work, n)
 	p := hashParams{table: *t, keys: keys, hashes: o.hashes, prefixes: o.From.Keys, n: uint64(n)}
@@ -524,7 +525,7 @@ func (k *launcher) submitRecycle(s *device.Stream) error {
 	return k.clearLists(s)
 }
 
-// clearLists submits resetting the counts of the lists from the previous change.
+// clearLists drops the lists of the previous change and submits a reset of their counts.
 func (k *launcher) clearLists(s *device.Stream) error {
 	if k.freedLists != nil {
 		k.freedLists.releaseAfter(s)
@@ -672,7 +673,6 @@ func (o *pooledBuffer) releaseAfter(s *device.Stream) {
 	o.inUse = !recorded
 }
 
-// freeOnClose adds a buffer that close frees.
 func (l *bufferPool) freeOnClose(b device.Buffer) { l.owned = append(l.owned, b) }
 
 func (l *bufferPool) close() (err error) {

@@ -120,7 +120,7 @@ func (tr *atomicKernelTrial) applyOn(t testing.TB, s *device.Stream, kinds []wef
 	return err
 }
 
-// exploreAtomicKernels runs programs until about states images have been checked.
+// exploreAtomicKernels runs programs until about the given number of images has been checked.
 func exploreAtomicKernels(t testing.TB, states int, rewrite func(file, ptx string) string, change func(*atomicKernelTrial)) (images, resizes int, failed string) {
 	for seed := uint64(0); images < states; seed++ {
 		tr := newAtomicKernelTrial(t, seed, rewrite)

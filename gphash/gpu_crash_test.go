@@ -215,7 +215,8 @@ func (tr *kernelTrial) finish(t testing.TB, s *device.Stream, b *kernelBatch) {
 	must(t, errors.Join(b.keys.Free(), b.values.Free(), b.kinds.Free()))
 }
 
-// exploreKernels runs programs, from seed from on, until about states images have been checked.
+// exploreKernels runs programs, beginning with the seed from, until about the given number of
+// images has been checked.
 func exploreKernels(t testing.TB, from uint64, states int, rewrite func(file, ptx string) string) (images int, failed string) {
 	for seed := from; images < states; seed++ {
 		tr := newKernelTrial(t, seed, rewrite)

@@ -245,8 +245,8 @@ func (tr *lossTrial) checkKeys() error {
 	return nil
 }
 
-// runUntilLost runs batches and lookups until the GPU is lost. It returns false if batches batches
-// do not meet the loss.
+// runUntilLost runs batches and lookups until the GPU is lost. It returns false if the given number
+// of batches does not meet the loss.
 func (tr *lossTrial) runUntilLost(batches int) bool {
 	for range batches {
 		err := tr.runBatch(op.Put, op.Put, op.PutNew, op.Delete, op.Get)

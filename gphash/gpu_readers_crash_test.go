@@ -52,7 +52,7 @@ func newReadersTrial(t testing.TB, seed uint64) *readersTrial {
 	return tr
 }
 
-// delayed makes each lookup wait for rounds rounds before it begins.
+// delayed makes each lookup wait for the given number of rounds before it begins.
 func delayed(ptx string, rounds int) string {
 	lo := bytes.Index([]byte(ptx), []byte(".entry gphash_get("))
 	if lo < 0 {
@@ -139,7 +139,8 @@ func (tr *readersTrial) checkAnswer(t testing.TB, at *pendingLookup, returned in
 	}
 }
 
-// exploreReaders runs programs until about states images are checked or a crash undoes an answer.
+// exploreReaders runs programs until about the given number of images is checked or a crash undoes
+// an answer.
 func exploreReaders(t testing.TB, states int, change func(*readersTrial)) (images, nEarly int, failed, revoked string) {
 	for seed := uint64(0); images < states; seed++ {
 		tr := newReadersTrial(t, seed)

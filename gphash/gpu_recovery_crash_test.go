@@ -110,9 +110,9 @@ func (tr *kernelTrial) contents() (contents [][]byte) {
 	return contents
 }
 
-// exploreRecovery runs programs on a GPU, beginning with seed from. It simulates crashes of each
-// program, and then crashes of the recovery by a GPU and of the batch after the recovery. It stops
-// once about states images have been checked.
+// exploreRecovery runs programs on a GPU, beginning with the seed from. It simulates crashes of
+// each program, and then crashes of the recovery by a GPU and of the batch after the recovery. It
+// stops once about the given number of images has been checked.
 func exploreRecovery(t testing.TB, from uint64, states int, atomic bool, rewrite func(file, ptx string) string, mutant func(*pmtest.Access) bool) (images int, mended Report, failed string) {
 	during := 0
 	for seed := from; images < states; seed++ {

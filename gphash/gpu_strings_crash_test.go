@@ -112,7 +112,8 @@ func (tr *stringsTrial) runBatch(t testing.TB) {
 	}
 }
 
-// exploreStrings runs programs, from seed from on, until about states images have been checked.
+// exploreStrings runs programs, beginning with the seed from, until about the given number of
+// images has been checked.
 func exploreStrings(t testing.TB, atomic bool, from uint64, states int, rewrite func(file, ptx string) string, change func(*stringsTrial)) (images, resizes int, failed string) {
 	for seed := from; images < states; seed++ {
 		tr := newStringsTrial(t, atomic, seed, rewrite)

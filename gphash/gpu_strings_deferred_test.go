@@ -90,9 +90,9 @@ func (s *smallShape) change(x *Strings, rng *rand.Rand, values [][]byte) error {
 	return x.Apply(ctx, kinds, keys, input, nil, nil)
 }
 
-// checkEither checks that each key has its value in before or in after. If done is set, it must be
-// the value in after. With whole, all values must be from one of the two. It returns the values
-// found.
+// checkEither checks that each key has its value of before or of after. If done is true, it must be
+// the value of after. If whole is true, all values must be from one of the two. checkEither returns
+// the values found.
 func (s *smallShape) checkEither(t *testing.T, x *Strings, before, after [][]byte, done, whole bool) (current [][]byte) {
 	t.Helper()
 	var keys, got Bytes

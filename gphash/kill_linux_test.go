@@ -157,7 +157,6 @@ func killed(plan []byte) error {
 	}
 }
 
-// open opens the pool, or creates it.
 func (p *killPlan) open(dev device.Device) (x *Index, err error) {
 	if _, err := os.Stat(p.Path); errors.Is(err, fs.ErrNotExist) {
 		fmt.Println("create")

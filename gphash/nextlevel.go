@@ -55,7 +55,7 @@ func (e *engine) setNext(top level, first, units uint64) {
 	e.next = &nextLevel{level: top, first: first, units: units}
 }
 
-// zeroNext zeroes buckets buckets of the next level, or all that are left.
+// zeroNext zeroes the given number of buckets of the next level, or all that are left.
 func (e *engine) zeroNext(buckets uint64) error {
 	l := e.next
 	n := min(buckets, 1<<l.bits-l.zeroed)
@@ -98,8 +98,8 @@ func (p *policy) zeroAhead(now core.Counters, b *batch.Batch, n int) error {
 	return p.zeroNext(zeroPerOp*uint64(n)/p.slots + 1)
 }
 
-// preallocLevel allocates the next level if the remaining memory fits values more values. Otherwise
-// it does not try again, and the batch that grows the index does all the work.
+// preallocLevel allocates the next level if the remaining memory still fits the given number of
+// values. Otherwise it does not try again, and the batch that grows the index does all the work.
 func (p *policy) preallocLevel(b *batch.Batch, values uint64) error {
 	top := level{bits: p.live[0].bits + 1}
 	if top.bits >= maxLevels || top.bits == p.skippedLevel {

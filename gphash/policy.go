@@ -59,8 +59,8 @@ func (p *policy) Prepare(ctx context.Context, now core.Counters, s *device.Strea
 // safeLoad is a load at which practically every key finds a slot.
 const safeLoad = 0.75
 
-// mayLackMemory reports whether n more values might find no memory if used slots are in use. Each
-// region may hold free memory that other regions cannot use.
+// mayLackMemory reports whether n more values might find no memory, given the number of used slots.
+// Each region may hold free memory that other regions cannot use.
 func (p *policy) mayLackMemory(used, n uint64) bool {
 	v := p.values
 	total := uint64(len(v.space.owner)-v.space.levels) * v.perUnit

@@ -99,7 +99,7 @@ func (r *reads) checkRead(key *register, seen, from int, got []byte) int {
 	return seen
 }
 
-// readers runs up to programs programs, until one of them fails.
+// readers runs up to the given number of programs, until one of them fails.
 func readers(programs int, change func(*reads)) (failed string) {
 	for seed := range uint64(programs) {
 		r := newReads(seed)

@@ -72,10 +72,10 @@ func (e *engine) addLevel() error {
 	return nil
 }
 
-// setLevels replaces the levels. The last closed levels of live are closed. A GPU that works on the
-// pool gets the levels before the superblock is written, since it may lack the memory. On an error
-// the old levels stay. Lookups find every key with the old and with the new levels, and no change
-// runs in between.
+// setLevels replaces the levels. closed is the number of levels at the end of live that accept no
+// new keys. A GPU that works on the pool gets the levels before the superblock is written, since it
+// may lack the memory. On an error the old levels stay. Lookups find every key with the old and
+// with the new levels, and no change runs in between.
 func (e *engine) setLevels(live []level, closed int, update func(*pool.Superblock)) (err error) {
 	t := e.table
 	liveBefore, closedBefore := t.live, t.closed
@@ -142,9 +142,9 @@ func (t *table) slotsIn(levels []level) (slots uint64) {
 	return slots
 }
 
-// drain moves up the keys of buckets buckets of the closed levels, or of all that are left. It
-// drops levels that become empty. crowded reports that a key found no slot above. During an
-// iteration drain does nothing.
+// drain moves up the keys of the given number of buckets of the closed levels, or of all buckets
+// that are left. It drops levels that become empty. crowded reports that a key found no slot above.
+// During an iteration drain does nothing.
 func (e *engine) drain(ctx context.Context, buckets uint64) (crowded bool, err error) {
 	t := e.table
 	if t.closed > 0 {
@@ -205,7 +205,8 @@ func (e *engine) moveUp(bottom level, lo, hi uint64) (ok bool, err error) {
 	return !crowded.Load(), nil
 }
 
-// moveBucket moves the keys of a bucket to open levels. It returns false if a key finds none.
+// moveBucket moves the keys of a bucket to open levels. It returns false if a key finds no slot
+// there.
 func (t *table) moveBucket(bucket uint64, key []byte) bool {
 	for slot := range t.slots {
 		at := slotRef{bucket, slot}

@@ -62,7 +62,8 @@ func newGrowth(seed uint64) *growth {
 	return g
 }
 
-// reopen opens a pool that a crash has left. With resume it may also finish a resize in progress.
+// reopen opens a pool that a crash has left. If resume is true, it may also finish a resize in
+// progress.
 func (tr *trial) reopen(m *pm.Memory, resume bool) (*table, *Report) {
 	p, err := pool.OpenMemory(m)
 	if err != nil {
@@ -150,7 +151,8 @@ func (g *growth) change(i int) {
 	g.possible[i] = [][]byte{next}
 }
 
-// exploreGrowth runs programs, from seed from on, until about states images have been checked.
+// exploreGrowth runs programs, beginning with the seed from, until about the given number of images
+// has been checked.
 func exploreGrowth(from uint64, states int, change func(*growth)) (images, resizes int, failed string) {
 	for seed := from; images < states; seed++ {
 		g := newGrowth(seed)

@@ -118,7 +118,7 @@ func (x *Strings) Contains(ctx context.Context, keys Bytes, found []bool) (hits 
 }
 
 // Get looks up keys and returns the number of keys that exist. It appends one row per key to
-// values, which is empty for an absent key. found, if not nil, reports which keys exist. If the
+// values; the row of an absent key is empty. found, if not nil, reports which keys exist. If the
 // values take more than half of the host's free memory, Get returns [device.ErrMemory]. On an error
 // values stays unchanged.
 func (x *Strings) Get(ctx context.Context, keys Bytes, values *Bytes, found []bool) (hits int, err error) {
@@ -240,5 +240,6 @@ func (x *Strings) Stats(ctx context.Context) (Stats, error) { return stats(ctx, 
 // Durability returns the durability that the pool provides.
 func (x *Strings) Durability() Durability { return Durability(x.engine.pool.Durability()) }
 
-// Close closes the pool. Closing it again does nothing. Other calls then return [weft.ErrClosed].
+// Close closes the pool. A second Close does nothing. After Close, the other methods return
+// [weft.ErrClosed].
 func (x *Strings) Close() error { return x.core.Close() }

@@ -17,8 +17,8 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// twins stores second copies of keys in other candidate slots. With shared, a copy has the same
-// value, as after a crash during a move. Otherwise it has an unused value.
+// twins stores second copies of keys in other candidate slots. If shared is true, a copy has the
+// same value, as after a crash during a move. Otherwise it has an unused value.
 func twins(t *testing.T, content []byte, keys model, shared bool) (n uint64) {
 	t.Helper()
 	p, err := pool.OpenMemory(pm.New(content, nil))

@@ -12,9 +12,9 @@ type table struct {
 	hasher
 	mem    *pm.Memory
 	hashes int
-	// live holds the levels from the top down. The last closed levels are being drained and accept
-	// no new keys. Searches begin with these levels, so a search always finds a key that is moving
-	// up.
+	// live holds the levels from the top down. closed is the number of levels at its end that are
+	// being drained and accept no new keys. Searches begin with these levels, so a search always
+	// finds a key that is moving up.
 	live   []level
 	closed int
 	values *values
@@ -149,7 +149,8 @@ func (v *values) get(block uint64, buf []byte) []byte {
 	return buf
 }
 
-// probe is the result of a search for a key. If the key is absent, it has a free slot for the key.
+// probe is the result of a search for a key. If the key is absent, the result includes a free slot
+// for it, if one exists.
 type probe struct {
 	at          slotRef // slot of the key
 	control     control

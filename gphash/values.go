@@ -25,7 +25,7 @@ type values struct {
 	classes []unitLayout
 	mem     *pm.Memory
 	first   uint64 // first word of unit 0
-	// number of words, from first on, where a value may begin without leaving the pool
+	// number of words, beginning at first, where a value may begin without leaving the pool
 	span         uint64
 	space        space
 	regions      []region // by the first bits of the hash
@@ -335,7 +335,7 @@ func (v *values) regionIndex(h uint64, bits uint) uint64 {
 	return h >> (64 - bits) << (maxRegionBits - bits)
 }
 
-// emptyCopy returns values with the same levels in which no value is marked as in use.
+// emptyCopy returns a copy in which units of levels are marked, but no value is in use.
 func (v *values) emptyCopy() *values {
 	clone := newValues(v.mem, v.first, v.unit, v.size)
 	for i := range v.space.owner {
@@ -405,9 +405,9 @@ func (r *region) addStale(block uint64)  { r.stale = append(r.stale, block) }
 func (r *region) addTomb(control uint64) { r.tombs = append(r.tombs, control) }
 
 // free frees the memory of a value. If the value's unit becomes empty, free releases the unit, too.
-// A region keeps its last unit, unless the units hold records. No writer may be at work except the
-// one that uses r, and only for memory that it has just taken. If block is not a value in use,
-// another program wrote it, and free does nothing.
+// A region keeps its last unit, unless the units hold records. No writer may be at work, except
+// that the writer that uses r may free memory that it has just taken. If no value in use begins at
+// block, another program wrote the block, and free does nothing.
 func (r *region) free(block uint64) {
 	v := r.values
 	e, i, ok := v.valueInUse(block)
@@ -480,7 +480,8 @@ func (r *region) freeTombs() (n int) {
 	return n
 }
 
-// freeValues returns how many values of a class fit the free memory, without reserved units.
+// freeValues returns how many values of a class fit the free memory, if the given number of units
+// stays reserved.
 func (v *values) freeValues(class int, reserved uint64) (n uint64) {
 	for i := range v.regions {
 		for _, e := range *v.regions[i].extentsOf(class) {

@@ -16,8 +16,8 @@ type blocks struct {
 const largeClass = 29
 
 // blockSource describes where the new blocks of a class come from. New block r is entry top-1-r of
-// the stack of free blocks if r is less than taken. The other new blocks lie one after the other
-// from unit base on.
+// the stack of free blocks if r is less than taken. The other new blocks lie one after the other,
+// beginning at unit base.
 type blockSource struct {
 	top, taken int
 	base       int
@@ -38,7 +38,8 @@ func (b *blocks) blockSources(needed *[classes]int) (from [classes]blockSource, 
 	return from, units
 }
 
-// countAllocated counts the needed blocks as allocated. blockSources returned units.
+// countAllocated counts the needed blocks as allocated. units is the number of units that
+// blockSources returned.
 func (b *blocks) countAllocated(needed *[classes]int, units int) {
 	b.units = units
 	for c, n := range needed {

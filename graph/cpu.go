@@ -45,7 +45,7 @@ func (e *cpuEngine) addCount(_ *device.Stream, to device.Slice[uint64], n uint64
 	return nil
 }
 
-// zero clears a buffer from a position on.
+// zero clears a buffer, beginning at byte offset from.
 func zero(b device.Buffer, from int) error {
 	clear(b.Host[from:])
 	return nil
@@ -274,8 +274,9 @@ func (e *cpuEngine) deleteVertices(ctx context.Context, _ *device.Stream, b *bat
 	return n, nil
 }
 
-// arcsTo returns the keys of all arcs from and to the vertices in toDelete. In an undirected graph
-// it adds both directions of each edge. In a directed graph it scans all rows.
+// arcsTo returns the keys of all arcs from and to the vertices in toDelete. w is the number of bits
+// of a vertex in a key. In an undirected graph it adds both directions of each edge. In a directed
+// graph it scans all rows.
 func (e *cpuEngine) arcsTo(v *view, toDelete []uint32, w int) []uint64 {
 	isDeleted := func(u uint32) bool { return toDelete[u/32]>>(u%32)&1 != 0 }
 	parts := make([][]uint64, (v.vertices+rowGrain-1)/rowGrain)

@@ -17,7 +17,7 @@ import (
 type cpuChange struct {
 	*cpuEngine
 	items    []cpu.Item[uint64]
-	bits     int // width of an end in a key
+	bits     int // number of bits of a vertex in a key
 	vertices int // number of records after the change
 
 	kind     op.Kind
@@ -82,7 +82,8 @@ func (c *cpuChange) kindOf(operation uint32) op.Kind {
 // keys returns the arcs of a batch as sort keys. Arcs that belong in no row get the largest key.
 func (c *cpuChange) keys(b *batch.Batch) []uint64 {
 	from, to := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Keys2].Host)
-	var maxEnd atomic.Uint32 // largest vertex plus 1; maxPut: of vertices that get records
+	// one more than the largest vertex; maxPut counts only vertices that get records
+	var maxEnd atomic.Uint32
 	var maxPut atomic.Uint32
 	c.host.Parallel(b.N, grain, func(lo, hi int) {
 		all, put := uint32(0), uint32(0)
@@ -123,7 +124,7 @@ func (c *cpuChange) keys(b *batch.Batch) []uint64 {
 	return keys
 }
 
-// storeMax sets n to the maximum of n and to.
+// storeMax sets n to the larger of its value and the given one.
 func storeMax(n *atomic.Uint32, to uint32) {
 	for old := n.Load(); old < to && !n.CompareAndSwap(old, to); old = n.Load() {
 	}
@@ -150,7 +151,6 @@ func (c *cpuChange) run(ctx context.Context) error {
 	return nil
 }
 
-// eachSegment calls f for all segments, on all cores.
 func (c *cpuChange) eachSegment(f func(*segment)) {
 	c.host.Parallel(len(c.segments), rowGrain, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -291,7 +291,7 @@ func (c *cpuChange) assignBlocks() error {
 	return nil
 }
 
-// write writes the new row of a vertex, followed by its record.
+// write writes the new row of the vertex of s, followed by its record. v has the records.
 func (c *cpuChange) write(v *view, s *segment) {
 	if int(s.vertex) >= v.vertices {
 		return // nothing is deleted from a vertex without a record

@@ -65,7 +65,7 @@
 //
 // # Concurrency
 //
-// Changes run one after the other and exclude lookups of the present graph. Lookups on a [Snapshot]
+// Changes run one after the other and exclude lookups of the current graph. Lookups on a [Snapshot]
 // run alongside changes. A Snapshot copies the records and keeps the blocks that they refer to. A
 // block is never modified. When a row gets a new block, its old block stays allocated until no
 // snapshot refers to it. Batches on the device are submitted in the order of the calls, even on

@@ -22,8 +22,8 @@ type gpuEngine struct {
 	*store
 	prims *prim.Kernels
 
-	work    gpu.Work      // work memory of the running change
-	extra   gpu.Work      // work memory of vertex deletions and compactions
+	work    gpu.Work      // memory for intermediate results of the running change
+	extra   gpu.Work      // memory for intermediate results of vertex deletions and compactions
 	words   device.Buffer // words at fixed offsets up to wordBytes
 	stacks  [classes]device.Buffer
 	retired []retiredList
@@ -60,8 +60,8 @@ type kernels struct {
 
 // Offsets of the parts of gpuEngine.words, in bytes.
 const (
-	firstsAt  = 0    // start of each group, among items sorted by group
-	stacksAt  = 1280 // a stack per class
+	firstsAt  = 0    // index of the first block of each class among the blocks sorted by class
+	stacksAt  = 1280 // a stack of free blocks per class
 	presentAt = stacksAt + stackBytes
 	// piles, which are the stacks for binned batches, followed by grants
 	pilesAt   = (presentAt + 8 + 255) &^ 255
@@ -131,7 +131,6 @@ func (e *gpuEngine) close() error {
 	return errors.Join(err, e.Queue.Close())
 }
 
-// free frees a buffer if it is not empty.
 func free(dev device.Device, b device.Buffer) error {
 	if b.Size == 0 {
 		return nil
@@ -256,12 +255,12 @@ func submitFinal(submit func(*device.Stream, func() error) error, s *device.Stre
 	return err
 }
 
-// zero clears a buffer from a position on.
+// zero clears a buffer, beginning at byte offset from.
 func (e *gpuEngine) zero(b device.Buffer, from int) error {
 	return e.Submit(e.Stream, func() error { return e.Stream.Fill(b.Ptr+device.Ptr(from), 0, (b.Size-from)/4) })
 }
 
-// download copies the first bytes of a buffer to host memory.
+// download copies the given number of bytes at the start of a buffer to host memory.
 func (e *gpuEngine) download(ctx context.Context, b device.Buffer, bytes int) (device.Buffer, error) {
 	host := batch.Aligned(make([]byte, bytes))
 	if bytes == 0 {
@@ -399,7 +398,8 @@ func (e *gpuEngine) uploadRetired(entries []retiredBlock) (list retiredList, err
 	return list, e.Stream.CopyIn(list.buf.Ptr, bytes)
 }
 
-// growStack grows a stack to at least size entries and keeps the first used entries.
+// growStack grows the stack of a class to at least size entries. It keeps the entries with indexes
+// below used.
 func (e *gpuEngine) growStack(s *device.Stream, class, used, size int) error {
 	old := e.stacks[class]
 	if 4*size <= old.Size {

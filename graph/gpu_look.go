@@ -85,8 +85,8 @@ func (e *gpuEngine) rows(ctx context.Context, s *device.Stream, v *view, b *batc
 	})
 }
 
-// rowsTo submits writing rows to columns in device memory. Without Keys the vertices begin at
-// first. limit is the capacity of the columns.
+// rowsTo submits a kernel that writes rows to columns in device memory, which have room for limit
+// entries. If the batch has no Keys, its vertices are first, first+1 and so on.
 func (e *gpuEngine) rowsTo(s *device.Stream, v *view, b *batch.Batch, first, limit int) error {
 	p := rowsParams{
 		graph: refOf(v), vertices: b.Columns[batch.Keys].Ptr, offsets: b.Columns[batch.Offsets].Ptr,

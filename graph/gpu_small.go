@@ -45,12 +45,14 @@ const (
 	smallBytes = countsAt + 4*countStride*maxBins - smallAt
 )
 
-// binsFor returns the number of bins for a batch of the given arcs, without bins for new vertices.
+// binsFor returns the number of bins for a batch with the given number of arcs, without bins for
+// new vertices.
 func binsFor(arcs int) int {
 	return max((arcs+largeBinArcs-1)/largeBinArcs, min((arcs+smallBinArcs-1)/smallBinArcs, maxSmallBins))
 }
 
-// spareVertices returns the number of new vertices that bins cover in addition to vertices.
+// spareVertices returns how many new vertices the bins of a graph with the given number of vertices
+// cover.
 func spareVertices(vertices int) int { return vertices/4 + 64 }
 
 // binnedBatch is the plan of a binned batch.
@@ -61,12 +63,12 @@ type binnedBatch struct {
 	list         device.Ptr // list of the free blocks that the batch takes
 	maxBins      int        // number of bins with memory
 	covered      int        // number of vertices that bins cover
-	blocksBefore blocks     // counts before the change
+	blocksBefore blocks     // block counts before the change
 	vertices     int        // number of records before the change
 }
 
-// binOverflow records that a bin overflowed because few vertices had too many arcs. For some time,
-// batches of at least as many arcs are sorted. This time grows with each further overflow.
+// binOverflow records that a bin overflowed because few vertices had too many arcs. The next
+// batches of at least as many arcs are sorted. Their number grows with each further overflow.
 type binOverflow struct {
 	minArcs    int // arcs of the smallest batch that overflowed, or 0
 	remaining  int // number of batches to sort before the next attempt
@@ -84,7 +86,7 @@ func (c *binOverflow) record(arcs int) {
 	c.remaining = c.retryAfter
 }
 
-// shouldSort reports whether to sort a batch of the given arcs.
+// shouldSort reports whether to sort a batch with the given number of arcs.
 func (c *binOverflow) shouldSort(arcs int) bool {
 	if c.minArcs == 0 || arcs < c.minArcs {
 		return false
@@ -97,10 +99,12 @@ func (c *binOverflow) shouldSort(arcs int) bool {
 	return false
 }
 
-// overflow returns the binOverflow of edges or, for arcs of deleted vertices, that of deletions.
+// overflow returns the record of overflows for changes of this kind: batches of edges, or arcs of
+// deleted vertices.
 func (c *gpuChange) overflow() *binOverflow { return &c.overflows[c.arcs.empties] }
 
-// layOutBins assigns the memory from at on to bins and returns the end.
+// layOutBins assigns memory to bins. at is the first address of the memory. The result is the end
+// of the bins.
 func (c *gpuChange) layOutBins(at device.Ptr) device.Ptr {
 	c.binPlan = binnedBatch{}
 	if c.n > maxBinnedArcs || c.arcs.multi != 0 && c.kinds != 0 {
@@ -175,8 +179,8 @@ func (c *gpuChange) clearWords() error {
 	return c.s.Fill(c.headAt, 0, smallBytes/4)
 }
 
-// writeBins submits writing the rows, which happens only if memory suffices. With copyResults it
-// also submits copying the results to the host.
+// writeBins submits the kernels that write the rows if memory suffices. If copyResults is true, it
+// also submits the copy of the results to the host.
 func (c *gpuChange) writeBins(copyResults bool) error {
 	if err := c.sendPiles(); err != nil {
 		return err

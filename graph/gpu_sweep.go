@@ -16,11 +16,11 @@ import (
 // directed graph is scanned because its rows do not store the sources of edges. The scan is as fast
 // as for an undirected graph.
 
-// sweepRows divides the number of vertices of each bin (kRows in graph_bins.cuh).
+// The number of vertices of a bin is a multiple of sweepRows (kRows in graph_bins.cuh).
 const sweepRows = 256
 
-// sweepShare selects sweeps: at least one vertex in sweepShare is deleted. Such a sweep costs at
-// most as much as deleting the arcs of these vertices.
+// A batch is deleted by a sweep if it has at least one in sweepShare vertices. Such a sweep costs
+// at most as much as deleting the arcs of these vertices.
 const sweepShare = 64
 
 // sweep is a running deletion of vertices by a scan.
@@ -36,7 +36,7 @@ func (e *gpuEngine) shouldSweep(n int) bool {
 	return e.opts.Directed || n >= e.vertices/e.share
 }
 
-// layOutSweep assigns the memory from at on to a sweep.
+// layOutSweep assigns memory to a sweep. at is the first address of the memory.
 func (e *gpuEngine) layOutSweep(at device.Ptr) *sweep {
 	n, k := max(1, e.vertices), prim.Carve(at)
 	w := &sweep{toDelete: k.Alloc(bitmapBytes(n)), width: sweepRows}
@@ -94,7 +94,7 @@ func (e *gpuEngine) deleteBySweep(ctx context.Context, s *device.Stream, b *batc
 	return c.results.changed, err
 }
 
-// planSweep submits the scan of all rows.
+// planSweep submits the kernel that scans all rows.
 func (c *gpuChange) planSweep() error {
 	newest, held := c.newestSnapshot()
 	p := sweepParams{graph: refOf(c.currentView()), control: c.headAt, binned: c.binPlan.binned, doomed: c.swept.toDelete, width: uint32(c.swept.width), newest: newest}

@@ -35,8 +35,9 @@ func (e *gpuEngine) insertVertices(ctx context.Context, _ *device.Stream, b *bat
 	return n - before, err
 }
 
-// markVertices submits marking vertices as present. If toDelete is not null, it instead marks the
-// present vertices of the batch in bitmap toDelete. It adds the number of marked vertices to count.
+// markVertices submits a kernel that marks the vertices of a batch as present. If toDelete is not
+// null, the kernel instead marks those vertices of the batch that are present in bitmap toDelete.
+// It adds the number of marked vertices to count.
 func (e *gpuEngine) markVertices(s *device.Stream, b *batch.Batch, toDelete, count device.Ptr) error {
 	p := markParams{graph: refOf(e.currentView()), vertices: b.Columns[batch.Keys].Ptr, doomed: toDelete, count: count, n: uint64(b.N)}
 	return device.Launch(s, e.kernels.mark, gpu.Wave(e.Dev, b.N), gpu.Block, &p)
@@ -120,12 +121,12 @@ func (e *gpuEngine) deleteByArcs(ctx context.Context, s *device.Stream, b *batch
 	})
 }
 
-// launchArcs submits counting the arcs to delete or, if p has offsets, writing them.
+// launchArcs submits a kernel that counts the arcs to delete or, if p has offsets, writes them.
 func (e *gpuEngine) launchArcs(s *device.Stream, p *doomedParams) error {
 	return device.Launch(s, e.kernels.doomed, gpu.Wave(e.Dev, 32*e.vertices), gpu.Block, p)
 }
 
-// deleteArcs deletes the n arcs from and to the vertices to delete.
+// deleteArcs deletes the arcs from and to the vertices to delete. n is the number of these arcs.
 func (e *gpuEngine) deleteArcs(ctx context.Context, s *device.Stream, p doomedParams, n uint64) error {
 	switch {
 	case n == 0:
@@ -227,7 +228,8 @@ func (e *gpuEngine) compactTo(ctx context.Context, to *memory) (compacted blocks
 	})
 }
 
-// allocateCompacted allocates the new memory and returns where the blocks of each class begin.
+// allocateCompacted allocates the new memory. It returns the counts of its blocks, and stacks with
+// the first unit of the blocks of each class.
 func (e *gpuEngine) allocateCompacted(to *memory, firsts *[257]uint32) (compacted blocks, stacks [classes]stack, err error) {
 	var needed [classes]int
 	for class := 1; class < classes; class++ {

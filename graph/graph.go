@@ -36,8 +36,8 @@ func New(dev device.Device, opts *Options) (*Graph, error) {
 // Device returns the device of the graph.
 func (g *Graph) Device() device.Device { return g.dev }
 
-// Vertices returns the number of vertices. It counts all calls that have returned, but batches on
-// the device only up to the last Sync. Vertices, Arcs and Edges neither lock nor wait.
+// Vertices returns the number of vertices. It includes all calls that have returned, but batches in
+// device memory only up to the last Sync. Vertices, Arcs and Edges neither lock nor wait.
 func (g *Graph) Vertices() int { return int(g.size.vertices.Load()) }
 
 // Arcs returns the number of entries in all rows. See [CSR.Arcs].
@@ -62,9 +62,9 @@ func (g *Graph) Directed() bool { return g.opts.Directed }
 
 // Insert inserts edges and the vertices at their ends. It returns the number of edges that were
 // absent. Unless inserted is nil, inserted[i] reports whether edge i was absent. Insert skips self
-// loops unless Options.SelfLoops is set. A vertex not less than MaxVertices returns weft.ErrOptions
-// with the position of its edge, before anything changes. (Delete and lookups accept such a vertex
-// and find no edge.) Insert panics if the slices differ in length.
+// loops unless Options.SelfLoops is set. If a vertex is not less than MaxVertices, Insert returns
+// weft.ErrOptions with the position of its edge, before anything changes. (Delete and lookups
+// accept such a vertex and find no edge.) Insert panics if the slices differ in length.
 //
 // After an error, a small batch has changed nothing. A batch of more than half a million edges may
 // run in pieces, one after the other. If memory is exhausted or ctx ends between two pieces, the
@@ -97,8 +97,8 @@ func (g *Graph) InsertOn(s *device.Stream, from, to device.Slice[uint32], insert
 	return g.changeOn(s, "InsertOn", edgeBatchOn(op.Put, from, to, batch.Column{}, inserted), counts)
 }
 
-// DeleteOn deletes edges from slices in device memory. It waits and counts as [Graph.InsertOn]
-// does. See [Graph.Delete] for the results.
+// DeleteOn deletes edges, which are listed in device memory. It waits and counts as
+// [Graph.InsertOn] does. See [Graph.Delete] for the results.
 func (g *Graph) DeleteOn(s *device.Stream, from, to device.Slice[uint32], deleted device.Slice[bool], counts ...device.Slice[uint64]) error {
 	return g.changeOn(s, "DeleteOn", edgeBatchOn(op.Delete, from, to, batch.Column{}, deleted), counts)
 }
@@ -168,9 +168,9 @@ func (g *Graph) InsertVerticesOn(s *device.Stream, vertices device.Slice[uint32]
 	return errors.Join(err, wrap(method, g.engine.addCount(s, count, uint64(n))))
 }
 
-// DeleteVerticesOn deletes vertices from a slice in device memory, with all their edges. If counts
-// is given, it adds the number of vertices that were present to counts[0]. It waits for the earlier
-// work of stream s.
+// DeleteVerticesOn deletes the vertices that a slice in device memory lists, with all their edges.
+// If counts is given, it adds the number of vertices that were present to counts[0].
+// DeleteVerticesOn waits for the earlier work of stream s.
 func (g *Graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error {
 	const method = "DeleteVerticesOn"
 	b := vertexBatch(op.Delete, vertices.Len(), batch.InputOn(vertices))
@@ -273,7 +273,7 @@ func (g *store) findOn(s *device.Stream, method string, b *batch.Batch, hits []d
 	}))
 }
 
-// readOn checks the devices of s and b and runs f on the present graph.
+// readOn checks the devices of s and b and runs f on the current graph.
 func (g *store) readOn(s *device.Stream, b *batch.Batch, f func(*view) error) error {
 	if err := g.checkPlace(s, b); err != nil {
 		return err
@@ -373,8 +373,8 @@ func (g *store) rowsOf(ctx context.Context, v *view, vertices []uint32, n int) (
 	return r, g.engine.rows(ctx, nil, v, b)
 }
 
-// CSR returns an immutable copy of the graph, with a row for each number up to the largest ever
-// used.
+// CSR returns an immutable copy of the graph, with a row for each vertex number up to the largest
+// that was ever used.
 func (g *Graph) CSR(ctx context.Context) (c *CSR, err error) {
 	err = g.read(ctx, nil, func(v *view) error {
 		c, _, err = g.export(ctx, v, g.loops)
@@ -403,9 +403,9 @@ func (g *Graph) Save(ctx context.Context, to io.Writer) error {
 }
 
 // Load inserts the vertices and edges of a saved graph. It keeps self loops and parallel edges only
-// if the Options of the graph keep them. Data that is damaged, truncated or of another kind returns
-// weft.ErrFormat. Vertices beyond MaxVertices return weft.ErrOptions. Edges that precede the damage
-// may have been inserted.
+// if the Options of the graph keep them. If the data is damaged, truncated or of another kind, Load
+// returns weft.ErrFormat. If vertices are not less than MaxVertices, it returns weft.ErrOptions.
+// Edges before the damage may have been inserted.
 func (g *Graph) Load(ctx context.Context, from io.Reader) error {
 	return wrap("Load", g.load(ctx, from))
 }

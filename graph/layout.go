@@ -66,7 +66,7 @@ func unitsOf(class uint32) int {
 	return int(5+c%4) << (c/4 + 1)
 }
 
-// view is the state of a graph that readers see: the present one or a snapshot.
+// view is the state of a graph that readers see: the current state or that of a snapshot.
 type view struct {
 	shape
 	records, alive, pool device.Buffer
@@ -128,7 +128,7 @@ type weights struct {
 	bytes []byte
 }
 
-// set copies weight i of from to position k of w.
+// set sets weight k of w to weight i of the other column.
 func (w weights) set(k int, from weights, i int) {
 	switch w.width {
 	case 4:
@@ -138,7 +138,7 @@ func (w weights) set(k int, from weights, i int) {
 	}
 }
 
-// copy copies n weights, from position i of from to position k of w.
+// copy copies n weights of the other column, beginning with weight i, to w, beginning at index k.
 func (w weights) copy(k int, from weights, i, n int) {
 	copy(w.bytes[k*w.width:], from.bytes[i*w.width:(i+n)*w.width])
 }

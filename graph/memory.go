@@ -66,7 +66,8 @@ func (a *area) open(dev device.Device, maxBytes uint64) (err error) {
 	return err
 }
 
-// grow grows the area to at least the given bytes. The content of the new part is undefined.
+// grow grows the area to at least the given size in bytes. The content of the new part is
+// undefined.
 func (a *area) grow(bytes int) error {
 	if bytes <= a.buf.Size {
 		return nil

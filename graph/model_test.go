@@ -369,7 +369,6 @@ func (p *player[W]) run(k int, kinds []weft.OpKind, from, to []uint32, vals []W)
 	return ok, n
 }
 
-// runOn runs a batch from device memory.
 func (p *player[W]) runOn(k int, kinds []weft.OpKind, from, to []uint32, vals []W) (ok []bool, n int) {
 	s, err := p.g.Device().NewStream()
 	must(p.TB, err)

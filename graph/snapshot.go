@@ -87,7 +87,8 @@ func (s *Snapshot) runIfOpen(f func() error) error {
 	return f()
 }
 
-// release ends a call, or the use until Close. The last release frees the memory.
+// release ends the use of the snapshot by one call or, in Close, by its owner. The last release
+// frees the memory.
 func (s *Snapshot) release() (err error) {
 	s.mu.Lock()
 	s.users--

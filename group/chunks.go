@@ -29,7 +29,7 @@ type chunks struct {
 
 	parts int
 	// By share and part: the offset of the next row, the first chunk, and the number of chunks.
-	// Rows end where their chunk ends, so next is a multiple of words only if that is full.
+	// Rows end where their chunk ends, so next is a multiple of words only if the chunk is full.
 	next, first, count []uint32
 	nextFree           []uint32 // by share: its next free chunk
 	nextChunk          []uint32 // by chunk: the next chunk of its list
@@ -129,7 +129,8 @@ func (c *chunks) newCursor(share, part int) cursor {
 	return cursor{c.first[share*c.parts+part], c.rows(share, part)}
 }
 
-// readBlock moves the next rows of a list, at most blockRows, to a block. It returns their number.
+// readBlock moves the next rows of a list from cursor r on, at most blockRows, to block k. It
+// returns their number.
 func (c *chunks) readBlock(r *cursor, k *block) (n int) {
 	var indexes [blockRows]uint32
 	count := min((r.left+c.rowsPerChunk-1)/c.rowsPerChunk, max(blockRows/c.rowsPerChunk, 1))

@@ -54,7 +54,7 @@ func (d *distributor) eachShare(dev device.Host, f func(k *block, c int)) {
 }
 
 // combine makes each core combine all or the first rows of its share in its local part. It returns
-// an estimate of the number of groups in the batch and the remaining rows.
+// an estimate of the number of groups in the batch and in the remaining rows after it.
 func (d *distributor) combine(dev device.Host, remaining int) (groups int) {
 	t := d.t
 	for len(t.localParts) < len(d.done) {

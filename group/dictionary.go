@@ -35,8 +35,8 @@ const (
 	// recentShare is the divisor of Options.Memory that bounds the caches of a column.
 	recentShare = 32
 	// firstLookups is the number of rows looked up before the caches are first updated. Each later
-	// step has four times as many rows, up to maxLookups. If most rows miss, other rows go to the
-	// table.
+	// step has four times as many rows, up to maxLookups. If most rows miss, the remaining rows
+	// skip the caches.
 	firstLookups, maxLookups = 1 << 12, 1 << 18
 )
 

@@ -25,7 +25,7 @@ type Groups struct {
 	lockOrder uint64 // creation number; merges lock in this order
 
 	n      atomic.Int64 // number of groups
-	loaded uint64       // rows of groups from streams, according to the streams
+	loaded uint64       // number of rows in groups that were read from streams; at most maxRows
 
 	mu     sync.Mutex
 	closed bool
@@ -127,8 +127,8 @@ func (g *Groups) Close() error {
 	return err
 }
 
-// Add adds a batch of rows: row i has the value i of each column. Add panics if columns differ in
-// length. It returns an error and adds no row in the following cases. The number or the types of
+// Add adds a batch of rows: row i consists of value i of each column. Add panics if columns differ
+// in length. It returns an error and adds no row in the following cases. The number or the types of
 // the columns differ from the first batch. An aggregate names a missing column, or a column with an
 // unsuitable type.
 //

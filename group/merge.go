@@ -27,7 +27,8 @@ func (p *part) moveRecord(from *part, i int) {
 	p.addCarries(from, rec, to)
 }
 
-// moveRecords copies all records of another part without byte strings. This part must be empty.
+// moveRecords copies all records of another part, which must have no byte strings. This part must
+// be empty.
 func (p *part) moveRecords(from *part) {
 	p.reserve(from.n)
 	p.recs, p.orders = append(p.recs[:0], from.recs...), append(p.orders, from.orders...)

@@ -100,7 +100,8 @@ type byOnCall struct {
 	copied  int // rows copied in all passes
 }
 
-// partition is partition number of count, with at most capacity groups.
+// partition is one of count partitions. capacity is the number of groups that its tables first
+// allocate memory for.
 type partition struct{ number, count, capacity int }
 
 func (j *byOnCall) run(ctx context.Context, dev device.Device) (*Result, error) {
@@ -153,7 +154,7 @@ func (j *byOnCall) open() (err error) {
 	return nil
 }
 
-// newGroups makes the groups of a partition, without memory yet.
+// newGroups returns empty groups for a partition. It allocates no device memory.
 func (j *byOnCall) newGroups(s partition) *gpuGroups {
 	g := &gpuGroups{dev: j.dev, funcs: j.aggs, opts: j.opts, sizes: j.sizes, piece: j.piece}
 	g.opts.Capacity = s.capacity
@@ -225,10 +226,11 @@ func (g *gpuGroups) nUsed() (n int) {
 	return n
 }
 
-// estimate returns the expected number of groups in n rows. used is the number of groups in the
-// first rows. If keys are drawn at random from N, r rows have N(1-exp(-r/N)) distinct keys. A
-// partition that exceeded memory although an earlier estimate sized it needs a safer estimate. With
-// inProportion, groups are assumed to grow in proportion to rows.
+// estimate returns the expected number of groups in n rows. Parameter rows is the number of rows
+// added so far, and used is the number of their groups. If keys are drawn at random from N, r rows
+// have N(1-exp(-r/N)) distinct keys. A partition that exceeded memory although an earlier estimate
+// sized it needs a safer estimate. With inProportion, groups are assumed to grow in proportion to
+// rows.
 func estimate(used, rows, n int, inProportion bool) float64 {
 	found, r, all := float64(used), float64(rows), float64(n)
 	if inProportion {

@@ -117,7 +117,7 @@ func (g *gpuGroups) optionsFor(capacity int) groups.Options {
 	return o
 }
 
-// kernelFunc returns the kernel function for a function of values of a type.
+// kernelFunc returns the kernel function that computes f for values of type t.
 func kernelFunc(f Func, t column.Type) groups.Func {
 	switch {
 	case f == Sum && t.Float():

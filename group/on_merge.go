@@ -11,9 +11,9 @@ import (
 )
 
 // MergeOn adds the groups of on to g, so that groups of several devices become one result, which
-// [Groups.Save] can store. It waits for the batches that streams have added, and does not change
-// on. The device needs memory for the state of all groups, which is copied to the host in pieces.
-// Groups from a GPU are in no order, unless results are sorted.
+// [Groups.Save] can store. It waits for the batches that streams have added, and leaves the groups
+// on the device unchanged. The device needs memory for the state of all groups, which is copied to
+// the host in pieces. Groups from a GPU are in no order, unless results are sorted.
 //
 // If aggregates, types or SkipNulls differ, or the rows of g have ordinals, MergeOn returns
 // [weft.ErrOptions]. If it fails after some groups have been merged, for example because the

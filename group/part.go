@@ -32,7 +32,8 @@ type part struct {
 
 // The loads are index entries per record. A collision in the index costs a branch misprediction,
 // some 16 ns. If one row in four collides, finding takes twice as long as with one in 14. Local
-// parts are small, so their indexes have more entries, and sparseLoad below sparseIndex entries.
+// parts are small, so their indexes have localLoad entries per record, or sparseLoad if smaller
+// than sparseIndex.
 const (
 	minIndex, indexLoad, localLoad = 16, 2, 4
 	sparseLoad, sparseIndex        = 8, 1 << 15
@@ -66,8 +67,8 @@ func (p *part) rows(i int) uint64 { return p.recs[p.rec(i)+wordRows] }
 
 // find writes the offsets of the records of at most blockRows mixed codes to k.ids, and counts a
 // row for each. New groups get a record. rows holds the numbers of the rows in the piece; if nil,
-// they are base, base+1, and so on. find stops before the part exceeds limit groups, and returns
-// the number of codes found.
+// they are base, base+1, and so on. find stops before the part has more groups than limit, and
+// returns the number of codes found.
 //
 // Three of four records are at the first index entry of their code, so a branch on that would be
 // mispredicted one time in four. findHome first compares all codes with these records, without
@@ -153,7 +154,7 @@ func (p *part) uncount(ids []uint32, codes []uint64) {
 }
 
 // search returns the offset of the record of a code, and inserts a missing record. It returns 0 if
-// the part would exceed limit groups.
+// the part would have more groups than limit.
 func (p *part) search(code uint64, row, limit int) uint32 {
 	mask := uint64(len(p.index) - 1)
 	at := code & mask
@@ -172,7 +173,7 @@ func (p *part) search(code uint64, row, limit int) uint32 {
 	}
 }
 
-// insert makes a record and stores its offset in the free index entry at.
+// insert makes a record and stores its offset in index entry at, which must be free.
 func (p *part) insert(at, code, row uint64) (rec uint32) {
 	rec = uint32(len(p.recs))
 	if len(p.recs)+p.l.stride() > cap(p.recs) {

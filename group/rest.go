@@ -13,7 +13,7 @@ import (
 
 // interner numbers the keys that codes cannot hold: all keys, or only those with a null.
 type interner struct {
-	table *intern.Table // nil if only the null of a single key column is no code
+	table *intern.Table // nil if codes hold all keys except the null of a single key column
 	// dictionaries holds, by key column, the dictionaries of packed byte strings; nil for other
 	// types.
 	dictionaries []*dictionary

@@ -87,7 +87,8 @@ func (g *Groups) splitGroupMemory(texts int64) {
 	}
 }
 
-// resplitGroupMemory divides the memory by the average of the groups in memory.
+// resplitGroupMemory divides the memory of groups anew, by the average size of the keys and byte
+// strings in memory.
 func (g *Groups) resplitGroupMemory() {
 	if g.resident > 0 {
 		g.splitGroupMemory(g.textBytes() / int64(g.resident))
@@ -400,7 +401,7 @@ func (g *Groups) addChain(ctx context.Context, c *spill.Chain) (err error) {
 	return g.addReadRows(ctx, kind)
 }
 
-// addReadRows adds the collected rows of a kind.
+// addReadRows adds the rows of a kind that were read from the file.
 func (g *Groups) addReadRows(ctx context.Context, kind uint8) error {
 	rows := g.scratch.readStores[kind]
 	if rows.Len() == 0 {

@@ -30,11 +30,12 @@ type stateColumn struct {
 	typ    column.Type
 	slot   slot // slot that adds a value to the record of a group
 	source int  // the column is null if all values of this source are; -1: never
-	// ordinal marks the ordinals of the column before, which has the same slot.
+	// ordinal is set if the column holds the ordinals of the previous column, which has the same
+	// slot.
 	ordinal bool
 }
 
-// stateColumns lists the columns of a page after the keys.
+// stateColumns lists the columns that follow the keys in a page of state.
 func (l *layout) stateColumns() []stateColumn {
 	all := []stateColumn{{typ: column.Uint64, slot: slot{kind: addRows, offset: wordRows}, source: -1}}
 	for i, s := range l.sources {

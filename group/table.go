@@ -96,7 +96,8 @@ func partsFor(groups int) int {
 	return n
 }
 
-// repartition moves all groups to n parts, a power of two, with capacity for groups in total.
+// repartition moves all groups to n new parts. n is a power of two. The parts together have
+// capacity for the given number of groups.
 func (t *table) repartition(dev device.Host, n, groups int) {
 	pool := t.pool
 	t.capacity = groups

@@ -26,8 +26,8 @@ type block struct {
 	moved   [maxMoved][blockRows]uint64
 }
 
-// add adds rows to their groups, and stops before the part exceeds limit groups. done counts the
-// rows.
+// add adds rows to their groups, and stops before the part has more groups than limit. It returns
+// the number of rows added.
 func (p *part) add(k *block, b batch, limit int) (done int) {
 	for done < b.n {
 		n := min(blockRows, b.n-done)
@@ -96,7 +96,8 @@ func (p *part) updateSlot(x slot, ids []uint32, words, ords []uint64) {
 	}
 }
 
-// updateOrdered keeps the values with the lowest or the highest ordinals.
+// updateOrdered keeps the value with the lowest ordinal in a slot of kind first, and the value with
+// the highest ordinal in a slot of kind last.
 func (p *part) updateOrdered(x slot, ids []uint32, words, ords []uint64) {
 	for i, rec := range ids {
 		if ord := &p.recs[int(rec)+x.ord]; x.kind == first && ords[i] <= *ord || x.kind == last && ords[i] >= *ord {
@@ -187,7 +188,8 @@ func gatherFloats[T float32 | float64](words []uint64, values []T, rows []uint32
 	return words
 }
 
-// updates add words to the slots at word `at` of the records with offsets ids.
+// updates holds, by kind of slot, the function that adds a word to each of some records. The slot
+// is word at of a record, and ids are the offsets of the records.
 var updates = [...]func(p *part, at int, ids []uint32, words []uint64){
 	sumSigned: func(p *part, at int, ids []uint32, words []uint64) {
 		recs, words := p.recs[at:], words[:len(ids)]

@@ -25,7 +25,8 @@ const (
 	bufferShare = 32
 )
 
-// bufferable reports whether a batch may be buffered. Byte strings and interned keys are not.
+// bufferable reports whether a batch may be buffered. Batches with byte strings or interned keys
+// are not.
 func (g *Groups) bufferable(keys, values []column.Column, n int) bool {
 	fixed := func(c column.Column) bool { return c.Type() != column.Bytes }
 	limit := rowsPerGroup * g.resident

@@ -74,8 +74,8 @@ func (g *Groups) writeColumns(ctx context.Context, writers []*writer, base, n in
 	return ctx.Err()
 }
 
-// fetchLines holds the offsets, in words, of the cache lines to prefetch in a part. In a step of
-// many groups, they cover its records.
+// fetchLines holds the offsets, in words, of the cache lines to prefetch in a part. They cover the
+// records that a step reads from the part if there are many groups.
 var fetchLines = [...]uint32{0, 8, 16, 24, 32, 40}
 
 // prefetch prefetches the records from i on. A step reads records of many parts, which lie far
@@ -87,7 +87,8 @@ func (p *part) prefetch(i int) {
 	}
 }
 
-// extendTo extends the run to the records before place end that fit, and returns their number.
+// extendTo extends the run by the records whose places come before end, up to blockRows records. It
+// returns the number of records.
 func (r *run) extendTo(end uint64) int {
 	orders := r.p.orders[r.lo:min(r.lo+blockRows, r.p.n)]
 	for r.n < len(orders) && orders[r.n] < end {

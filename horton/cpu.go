@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// secondaryWork is the work charged for a search in a secondary bucket.
+// secondaryWork is the cost charged for a search in a secondary bucket. A primary search costs 1.
 const secondaryWork = 1
 
 // cpuEngine runs on the cores of the host. K and V are the types of keys and values in a batch as
@@ -98,7 +98,7 @@ type getter[K, SK cpu.Key, V any, SV cpu.Val] struct {
 	secondary [2]secondaryGroup[SK]
 }
 
-// secondaryGroup has the keys of a group that must be searched in secondary buckets.
+// secondaryGroup holds the keys of a group that must be searched for in secondary buckets.
 type secondaryGroup[SK cpu.Key] struct {
 	n       int
 	at      [cpu.Group]uint32 // indexes in getter.keys
@@ -136,8 +136,8 @@ func (g *getter[K, SK, V, SV]) prefetchPaths(lo int, paths *[cpu.Group]path[SK])
 	cpu.Prefetch(g.table.base, pieces, pieceShift)
 }
 
-// searchPrimary searches the primary buckets of keys [lo,hi). It adds keys with remap entries to
-// to, and prefetches their secondary buckets.
+// searchPrimary searches the primary buckets of keys [lo,hi). It stores the keys that have remap
+// entries in a secondary group, and prefetches their secondary buckets.
 func (g *getter[K, SK, V, SV]) searchPrimary(lo, hi int, paths []path[SK], to *secondaryGroup[SK]) {
 	var buffer [maxPieces * cpu.Group]uint32
 	pieces := buffer[:0]

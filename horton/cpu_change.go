@@ -194,7 +194,7 @@ func (c *changer[K, SK, V, SV]) isAvailable(bucket uint32) bool {
 }
 
 // makeSlot frees a slot for a key whose primary bucket is full. It returns nil if it finds none.
-// tried is the number of keys tried.
+// tried is the number of keys that it tried to move.
 func (c *changer[K, SK, V, SV]) makeSlot(m *mover[SK, SV], p path[SK]) (free *cpu.Slot[SK, SV], tried int) {
 	m.tried, m.pinned = 0, c.pinned || !c.part.CanAdd(&c.Result) || !c.search.Allowed()
 	free = m.makeSlot(p)

@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// bucketsPerCheck is the number of buckets that are reclaimed between two checks of the context. It
-// takes a few milliseconds.
+// bucketsPerCheck is the number of buckets that are reclaimed between two checks of the context.
+// Reclaiming them takes a few milliseconds.
 const bucketsPerCheck = 1 << 14
 
 func (e *cpuEngine[K, SK, V, SV]) reclaim(ctx context.Context) (done bool, err error) {

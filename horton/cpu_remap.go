@@ -13,8 +13,8 @@ const maxNodes = 512
 // homes. The second round also moves primary keys.
 const maxTried = 4 * maxNodes
 
-// longSearch is a number of keys tried for one key. After a longer search, pieces of a batch no
-// longer run on all cores, since such pieces cannot be stopped.
+// longSearch is the number of keys tried for one key above which a search is long. After a long
+// search, pieces of a batch no longer run on all cores, since such pieces cannot be stopped.
 const longSearch = 4 * maxNodes
 
 // node is a secondary key that may be moved. parent is the node whose key would take the slot. A
@@ -116,7 +116,7 @@ func (m *mover[K, V]) hasPrimaryKey(bucket uint32, s *cpu.Slot[K, V]) bool {
 	return isKey(s) && twins(m.geometry, s.Key) == bucket>>1
 }
 
-// countUsed counts the slot that a key is about to move to.
+// countUsed counts slot free as used if it is empty. A key is about to move to it.
 func (m *mover[K, V]) countUsed(free *cpu.Slot[K, V]) {
 	if free.Key == cpu.Sentinel[K](cpu.Empty) {
 		m.used++
@@ -155,7 +155,8 @@ func (m *mover[K, V]) remap(h home) *cpu.Slot[K, V] {
 	return free
 }
 
-// setEntry sets the entry of a home to a function that gives the secondary bucket of slot to.
+// setEntry sets the entry of a home to the number of a function that selects the secondary bucket
+// of the given slot.
 func (m *mover[K, V]) setEntry(h home, to *cpu.Slot[K, V]) {
 	s, entries, at := last(m.bucket(h.bucket)), entriesOf[K, V](), m.number(to)>>m.secondaryShift()
 	i := uint32(1)
@@ -223,10 +224,10 @@ func (m *mover[K, V]) secondarySlotIn(h home, at uint32) *cpu.Slot[K, V] {
 	return nil
 }
 
-// freeSecondary frees one more slot of a secondary bucket. It does not move keys of the home
-// except. It moves a secondary key, or, if urgent is set, a primary one, against guideline 1.
-// Without that, one in 300,000 keys of 32-bit sets has no place in buckets of two and four slots,
-// so no large table could be filled.
+// freeSecondary frees one more slot of secondary bucket at, without moving keys of the excepted
+// home. It moves a secondary key, or, if urgent is set, a primary one, against guideline 1. Without
+// moves of primary keys, one in 300,000 keys of 32-bit sets has no place in buckets of two and four
+// slots, so no large table could be filled.
 func (m *mover[K, V]) freeSecondary(at uint32, except home) bool {
 	first := at << m.secondaryShift()
 	if m.displace(m.addNodes(0, first, 1<<m.secondaryShift(), -1, except), except, at) != nil {
@@ -250,9 +251,9 @@ func (m *mover[K, V]) freeSecondary(at uint32, except home) bool {
 	return false
 }
 
-// regroup moves the keys of a home, which share an entry, from one secondary bucket to another.
-// spare slots must remain free there. It takes a bucket that has enough free slots, or one from
-// which enough other keys can be moved.
+// regroup moves the keys of a home, which share an entry, from one secondary bucket to another. At
+// least the given number of spare slots must remain free there. It takes a bucket that has enough
+// free slots, or one from which enough other keys can be moved.
 func (m *mover[K, V]) regroup(h home, from uint32, spare int) bool {
 	entries := entriesOf[K, V]()
 	for try := uint32(0); try < 2*functions && !m.pinned && m.tried < m.maxTried; try++ {
@@ -307,7 +308,7 @@ func countFree[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (first *cpu.Slot[K,
 // displace frees the slot of one of the first n nodes, and returns it. A breadth-first search finds
 // the shortest sequence of moves that ends at a free slot. Each move takes a secondary key to
 // another of its buckets. Keys that share their entry stay in their bucket, since the entry applies
-// to all of them. Keys of the home except do not move, and no key goes to the reserved bucket.
+// to all of them. Keys of the excepted home do not move, and no key goes to the reserved bucket.
 // displace returns nil if it finds no sequence.
 func (m *mover[K, V]) displace(n int, except home, reserved uint32) *cpu.Slot[K, V] {
 	if m.pinned {
@@ -340,8 +341,8 @@ const noBucket = math.MaxUint32
 
 var noHome = home{bucket: noBucket}
 
-// addNodes adds nodes for the secondary keys in some slots, except keys of a home. It stops when
-// m.nodes is full.
+// addNodes adds nodes for the secondary keys in a range of slots, without those of the excepted
+// home. It stops when m.nodes is full, and returns the new number of nodes.
 func (m *mover[K, V]) addNodes(n int, first, slots uint32, parent int32, except home) int {
 	for number := first; number < first+slots && n < len(m.nodes); number++ {
 		s := m.slot(number)

@@ -27,7 +27,7 @@ func (t *cpuTable[K, V]) slotBytes() int {
 }
 func (t *cpuTable[K, V]) perLine() uint32 { return uint32(lineBytes / t.slotBytes()) }
 
-// slotsAt returns n slots, from slot first of the table on.
+// slotsAt returns n adjacent slots. first is the index of the first one in the table.
 func (t *cpuTable[K, V]) slotsAt(first, n uint32) []cpu.Slot[K, V] {
 	return unsafe.Slice((*cpu.Slot[K, V])(unsafe.Add(t.base, uintptr(first)*uintptr(t.slotBytes()))), n)
 }

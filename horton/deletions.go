@@ -7,7 +7,7 @@ package horton
 type deletions struct {
 	deleted uint64 // bound when keys were last counted
 	live    uint64 // number of keys at that time, or more
-	// Operations submitted since that may insert or delete a key.
+	// Operations submitted since then that may insert a key, and those that may delete one.
 	inserts, deletes uint64
 }
 

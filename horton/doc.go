@@ -42,9 +42,9 @@
 // key in that bucket moves to another of its buckets. If none can move, the bucket is promoted to
 // type B, for which one of its keys becomes secondary. Then the new key becomes secondary, or
 // another key of its primary bucket in its place. The secondary key goes to the least full of its
-// seven buckets. A GPU takes the first bucket with a free slot if that takes a search. Secondary
-// keys displace only each other, by a breadth-first search. Before a key is refused, however, a
-// primary key is displaced too.
+// seven buckets. On a GPU, the kernel that searches for slots takes the first bucket with a free
+// slot instead. Secondary keys displace only each other, by a breadth-first search. Before a key is
+// refused, however, a primary key is displaced too.
 //
 // A deleted key leaves its slot dead (a tombstone), and any key may take it. The table also
 // reclaims space after deletes (section 5.4). It clears unused entries, returns keys to primary

@@ -15,8 +15,8 @@ import (
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams -type weft::EvictParams=.evictParams horton_mixed.cu
 
 const (
-	// strideBlocks is the number of blocks per multiprocessor in kernels that stride. It is more
-	// than fit at the same time.
+	// strideBlocks is the number of blocks per multiprocessor in kernels that stride. It exceeds
+	// the number that run at the same time.
 	strideBlocks = 8
 
 	lanes = 4 // as in horton_table.cuh
@@ -33,7 +33,7 @@ type gpuEngine struct {
 	deletions deletions
 }
 
-// kernels has the entry points for one pair of widths.
+// kernels holds the kernels that are compiled for one pair of key and value widths.
 type kernels struct {
 	engine *gpu.Engine
 	widths batch.Widths

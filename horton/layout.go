@@ -129,7 +129,7 @@ func mix[K cpu.Key](g geometry, key K) K {
 	return K(hash.Uint64(uint64(key), g.seed))
 }
 
-// unmix returns the key with a mixed form.
+// unmix returns the original key of a mixed key.
 func unmix[K cpu.Key](g geometry, mixed K) K {
 	if unsafe.Sizeof(mixed) == 4 {
 		return K(hash.Unmix32(uint32(mixed), g.seed))
@@ -160,8 +160,8 @@ func pathOf[K cpu.Key, V cpu.Val](g geometry, key K) path[K] {
 	return path[K]{stored, twins(g, stored)<<1 | uint32(mixed>>typeShift[K, V]())&1}
 }
 
-// twins returns the number of the pair of twins that has the primary bucket of a key. The original
-// type bit selects the bucket.
+// twins returns the number of the pair of twins that contains the primary bucket of a key. The
+// original type bit selects the bucket.
 func twins[K cpu.Key](g geometry, stored K) uint32 {
 	if unsafe.Sizeof(stored) == 4 {
 		return hash.Reduce32(uint32(stored), g.buckets/2)
@@ -309,7 +309,8 @@ func writeArray[K cpu.Key, V cpu.Val](s *cpu.Slot[K, V], a array) {
 	}
 }
 
-// locate returns the half of the array that has an entry, and the position of the entry in it.
+// locate returns the half of the array that holds the entry of a tag, and the position of the entry
+// in it.
 func (a *array) locate(tag uint32) (half *uint64, shift uint32) {
 	if tag >= halfEntries {
 		return &a.high, entryBits * (tag - halfEntries)

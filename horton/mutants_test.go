@@ -123,7 +123,7 @@ var rare = map[string]uint64{
 	"a key's slot is given away without a fence":              19,
 }
 
-// only returns a single test.
+// only returns a list with one test, which calls run.
 func only(run func(t testing.TB, dev device.Device)) []mutate.KernelTest {
 	return []mutate.KernelTest{{Run: run}}
 }

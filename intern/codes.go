@@ -19,7 +19,8 @@ type coded struct {
 const (
 	// minCoded is the minimum number of rows for which the memory of all numbers pays.
 	minCoded = 1 << 10
-	// maxNumbers bounds the numbers. Their memory, four bytes each, fits a second-level cache.
+	// maxNumbers bounds the range of the numbers. The memory for all of them, four bytes each, fits
+	// a second-level cache.
 	maxNumbers = 1 << 18
 )
 

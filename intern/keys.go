@@ -123,7 +123,7 @@ func (k *keys) bytes() int64 {
 	return k.blockBytes((len(k.words)+len(k.blocks))<<blockBits) + k.arena.Bytes()
 }
 
-// growth returns by how much bytes grows if n keys, with size bytes in the arena, are added to
+// growth returns by how much k.bytes() grows if n keys, with size bytes in the arena, are added to
 // nKeys keys.
 func (k *keys) growth(nKeys, n, size int) int64 {
 	return k.blockBytes(nKeys+n) - k.blockBytes(nKeys) + k.writer.MaxGrowth(size)

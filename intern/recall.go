@@ -13,8 +13,8 @@ import (
 const sampleRows, minHitShare = 512, 3
 
 // findKnown computes the hashes of items, and writes the numbers of known items to ids, while a
-// core's cache holds the range. It returns the rows that are not found, or nil for all. Their
-// hashes are the first of scratch.keys.
+// core's cache holds the range. It returns the rows that are not found, or nil if that is all rows.
+// The hashes of these rows are then the first of scratch.keys.
 func findKnown[S source](t *Table, items S, ids []uint32) (rows []uint32) {
 	s := &t.scratch
 	finder, ok := t.index.(number.Finder)

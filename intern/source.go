@@ -67,8 +67,8 @@ func (s wideItems) gather(rows []uint32, out [][]byte) {
 	}
 }
 
-// chunkFunc returns a chunk of the rows of a call, from row lo on, as a column. It lasts until the
-// next call.
+// chunkFunc returns a chunk of the rows of a call, from row lo on, as a column. The chunk is valid
+// until the next call.
 type chunkFunc func(lo int) column.Column
 
 // next returns the number of rows in the chunk from row lo on, for a batch of n rows.

@@ -294,7 +294,8 @@ func (b *builder[K]) finish(ctx context.Context) error {
 	return nil
 }
 
-// compact moves the groups of all parts together. Two groups without rows follow them.
+// compact removes the gaps between the groups of different parts. Two groups without rows follow
+// the last group.
 func (b *builder[K]) compact(ctx context.Context, bases []uint32) (err error) {
 	t, old := b.table, b.table.keys
 	if t.keys, err = device.Make[K](t.host, t.groups+2); err != nil {

@@ -8,7 +8,7 @@ import (
 // bounds[p]. Rows with nulls follow the last part.
 type partitioned[K word] struct {
 	keys   []K      // by row
-	rows   []uint32 // relative to the first row
+	rows   []uint32 // row numbers, counted from the first distributed row
 	bounds []uint32
 }
 

@@ -130,8 +130,8 @@ func (c *remoteIndex[K]) build(ctx context.Context, dev device.Device, src *sour
 	return c.table.rows.Free()
 }
 
-// readWords returns the words of the rows with a key, and the numbers of the rows without one. Sets
-// keyedRows.
+// readWords returns the words of the rows with a key, and the numbers of the rows without one. It
+// sets c.keyedRows.
 func (c *remoteIndex[K]) readWords(src *source[K]) (words []K, nulls []uint32) {
 	if src.words != nil && !src.nulls {
 		return src.words, nil
@@ -221,8 +221,8 @@ func (l *remoteProber[K]) locate(ctx context.Context, lo, hi int, out []span) er
 	return nil
 }
 
-// translateRows replaces the rows in spans by rows of the build side, and sets those of rows with
-// nulls.
+// translateRows replaces the rows in spans by rows of the build side, and sets the spans of rows
+// with nulls.
 func (l *remoteProber[K]) translateRows(lo int, out []span, from, to int) {
 	for i := from; i < to && l.keyedRows != nil; i++ {
 		if out[i].n == 1 {

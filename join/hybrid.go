@@ -139,7 +139,8 @@ func (h *hybrid) partition(columns []column.Column) (column.Parts, error) {
 		Seed: h.seed})
 }
 
-// evict moves the largest partitions to the file, with at least a quarter of the rows in memory.
+// evict moves the largest partitions to the file. They have at least a quarter of the rows in
+// memory.
 func (h *hybrid) evict(ctx context.Context) error {
 	rows, err := h.countParts()
 	if err != nil {

@@ -50,8 +50,8 @@ func (x *interned) build(ctx context.Context, p *plan, keys []column.Column) err
 // text reports whether the key is one byte string, and null is no key.
 func (p *plan) text() bool { return len(p.types) == 1 && !p.nulls }
 
-// text returns a column without its nulls. Nulls become the bytes that lie there. Later steps leave
-// out their rows.
+// text returns a column in which no row is null. Rows that were null get the bytes that lie there,
+// and later steps leave these rows out.
 func text(c column.Column) column.Column {
 	if !c.HasNulls() {
 		return c

@@ -42,7 +42,7 @@ type lookup interface {
 	free() error
 }
 
-// prober finds the matching rows of the build side for rows lo to hi-1 of the other, at most
+// prober finds the matching rows of the build side for rows lo to hi-1 of the other side, at most
 // pieceRows.
 type prober interface {
 	locate(ctx context.Context, lo, hi int, out []span) error

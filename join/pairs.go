@@ -123,7 +123,7 @@ func (x *expansion) count(host device.Host, outer bool) (total uint64) {
 	return total
 }
 
-// write writes pairs from number lo on.
+// write writes pairs to left and right, from pair number lo on.
 func (x *expansion) write(host device.Host, lo uint64, left, right []uint32) {
 	host.Parallel(len(left), 1<<14, func(from, to int) {
 		x.writeRange(lo+uint64(from), left[from:to], right[from:to])

@@ -72,7 +72,7 @@ func (ix *Index) appendRows(ctx context.Context, method string, keys []column.Co
 	return all, nil
 }
 
-// visitMatches calls body for all pieces. It panics if an output has another length than keys.
+// visitMatches calls body for each piece. It panics if an output has another length than keys.
 func (ix *Index) visitMatches(ctx context.Context, method string, keys []column.Column, outputs int, noOutput bool, body func(piece)) error {
 	if len(keys) > 0 && !noOutput && outputs != keys[0].Len() {
 		panic(fmt.Sprintf("join: %s: %d results for %d rows", method, outputs, keys[0].Len()))

@@ -14,11 +14,11 @@ func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, 
 }
 
 // longSearch is a search length in sectors. After a change has searched farther, pieces of a batch
-// no longer run on all cores, because parallel pieces cannot stop. With longSearch sectors per
-// operation, a piece takes tens of milliseconds.
+// no longer run on all cores, because parallel pieces cannot stop when the context ends. With
+// longSearch sectors per operation, a piece takes tens of milliseconds.
 const longSearch = 1 << 10
 
-// changer runs the changes of one piece of a batch, or of one share.
+// changer runs the changes in one piece of a batch. Copies of it run the shares of the piece.
 type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	cpu.Changes[K, V]
 	gen   *generation
@@ -54,8 +54,8 @@ func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r c
 	return ran, c.Result
 }
 
-// combine runs operations that combine values, most of them on keys that are present. For such
-// operations, looking for the key in the first lines of its path suffices.
+// combine runs operations that combine values. It runs a full search only for keys that are not in
+// the first lines of their paths, where most are.
 func (c *changer[K, SK, V, SV]) combine(w *cpu.Watch, ops []uint32) (ran int) {
 	var homes [2][cpu.Group]uint32
 	c.prefetchHomes(ops[:min(cpu.Group, len(ops))], &homes[0])

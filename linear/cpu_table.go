@@ -34,9 +34,9 @@ func (t *cpuTable[K, V]) perSector() int {
 
 func (t *cpuTable[K, V]) prefetch(sectors []uint32) { cpu.Prefetch(t.base, sectors, sectorShift) }
 
-// pathSector returns the index of sector number o on the path that begins at home. The path visits
-// the home sector, then the other sectors of that line by exclusive or, and then line by line
-// around the table (layout.cuh, Path).
+// pathSector returns the index of the o-th sector, counted from 0, on the path that begins at home.
+// The path visits the home sector, then the other sectors of that line by exclusive or, and then
+// line by line around the table (layout.cuh, Path).
 func (t *cpuTable[K, V]) pathSector(home, o uint32) uint32 {
 	line := home/lineSectors + o/lineSectors
 	if line >= t.lines && home/lineSectors != t.lines {
@@ -78,9 +78,9 @@ func (t *cpuTable[K, V]) findInFirstLine(key K, home uint32) (s *cpu.Slot[K, V],
 	return nil, false
 }
 
-// match returns the index of the slot that holds a key in one cache line, or the number of slots if
-// none holds it. It takes the same steps in all cases, because one mispredicted jump costs as much
-// as the whole line.
+// match searches one cache line for a key and returns the index of its slot, or the number of slots
+// if the key is absent. It takes the same steps in all cases, because one mispredicted jump costs
+// as much as the whole line.
 //
 //go:noinline
 func match[K cpu.Key, V cpu.Val](line unsafe.Pointer, key K) (at int) {
@@ -109,7 +109,7 @@ func match[K cpu.Key, V cpu.Val](line unsafe.Pointer, key K) (at int) {
 const matchLines = 4
 
 // matchFirstLines returns the slot of a stored key if it lies in the first cache lines of its path
-// and within a share. Otherwise it returns nil.
+// and within the share part. Otherwise it returns nil.
 func (t *cpuTable[K, V]) matchFirstLines(part cpu.Share, home uint32, key K) *cpu.Slot[K, V] {
 	for o := uint32(0); o < min(matchLines*nearSectors, t.pathLength(home)); o += nearSectors {
 		sector := t.pathSector(home, o)
@@ -171,8 +171,8 @@ type searchResult[K cpu.Key, V cpu.Val] struct {
 	read        int             // sectors read before the last one
 }
 
-// insertSlot returns the slot for an absent key: a dead slot if it may be taken, otherwise the
-// empty slot. It returns nil if neither was found.
+// insertSlot returns the slot for an absent key: with reuse the first dead slot, otherwise the dead
+// slot that holds the key. If there is no such dead slot, it returns the first empty slot, or nil.
 func (s *searchResult[K, V]) insertSlot(reuse bool) *cpu.Slot[K, V] {
 	switch {
 	case reuse && s.dead != nil:
@@ -246,8 +246,8 @@ func (t *cpuTable[K, V]) live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
 	}
 }
 
-// probeLengths considers each key in lines [lo,hi) and the number of slots before it on its path.
-// It returns the sum and the maximum of these numbers.
+// probeLengths returns the sum and the maximum of the probe lengths of all keys in lines [lo,hi).
+// The probe length of a key is the number of slots before it on its path.
 func (t *cpuTable[K, V]) probeLengths(lo, hi uint32) (sum uint64, longest uint32) {
 	per := uint32(t.perSector())
 	for i := lo * lineSectors; i < hi*lineSectors; i++ {

@@ -16,8 +16,8 @@ type engine interface {
 	// geometry describes the current table.
 	geometry() geometry
 	// rehash moves the live pairs to a table with the given number of lines. It returns
-	// weft.ErrFull if pairs crowd there, so that some find no slot or all searches get long. With
-	// thorough, it accepts more crowding. After an error the old table is unchanged.
+	// weft.ErrFull if pairs crowd there, so that some find no slot or all searches get long. If
+	// thorough is set, it accepts more crowding. After an error the old table is unchanged.
 	rehash(ctx context.Context, lines uint32, thorough bool) error
 	// rehashInPlace drops dead slots within the table's memory; a GPU does not drop those of the
 	// extra line. It returns false if iterations read that memory, or if no slot is empty. If ctx

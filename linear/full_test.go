@@ -180,7 +180,8 @@ func TestApplyOnFullMap(t *testing.T) {
 	conformance.WantPairs(t, m, append(fresh, keys[32:]...))
 }
 
-// The same must hold for a batch in device memory, where outputs overwrite values.
+// In device memory, too, an insertion that overflows at first must store its own value, although
+// outputs overwrite values.
 func TestApplyOnDeviceOnFullMap(t *testing.T) {
 	for _, within := range []bool{false, true} {
 		t.Run(fmt.Sprintf("device, within %v", within), func(t *testing.T) { applyOnFullMap(t, devicetest.Open(t), within) })

@@ -54,7 +54,7 @@ func (e *cpuEngine[K, SK, V, SV]) rehashInPlace(ctx context.Context) (bool, erro
 	return ctx.Err() == nil, ctx.Err()
 }
 
-// borders divides the table into parts and returns the first border in each part.
+// borders divides the table into a number of parts and returns the first border in each part.
 func (t *cpuTable[K, V]) borders(parts int) []uint32 {
 	var found []uint32
 	part := (t.lines-1)/uint32(parts) + 1
@@ -154,8 +154,8 @@ func liveMask[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (live uint32) {
 }
 
 // firstFree returns the index of the slot that comes first on a path, among the slots of a line
-// that are set in free. The path begins in the given sector of this line or of an earlier line. A
-// sector has per slots.
+// whose bits are set in free. The path begins in the given sector of this line or of an earlier
+// line. per is the number of slots in a sector.
 func firstFree(free, sector, per uint32) uint32 {
 	var onPath uint32
 	for o := range uint32(lineSectors) {
@@ -165,8 +165,8 @@ func firstFree(free, sector, per uint32) uint32 {
 	return (i/per^sector)*per + i%per
 }
 
-// tryInsertBefore stores a pair in the first empty slot within the first lines of its path. It
-// returns false if none is empty.
+// tryInsertBefore stores a pair in the first empty slot within the given number of lines at the
+// start of its path. It returns false if no slot there is empty.
 func (t *cpuTable[K, V]) tryInsertBefore(lines, home uint32, pair *cpu.Slot[K, V]) bool {
 	for o := range lines * lineSectors {
 		slots := t.sector(t.pathSector(home, o))

@@ -275,7 +275,7 @@ func TestIterationPutsOffRehashInPlace(t *testing.T) {
 	}
 }
 
-// The same must hold for an iteration that begins after the decision to rehash.
+// An iteration that begins after the decision to rehash must also see each key once.
 func TestIterationBeginsBesideRehashInPlace(t *testing.T) {
 	s, err := sim.Open(nil)
 	if err != nil {
@@ -305,7 +305,7 @@ func TestIterationBeginsBesideRehashInPlace(t *testing.T) {
 	}
 }
 
-// allocates is a device that calls before prior to each allocation.
+// allocates wraps a device and calls a function prior to each allocation.
 type allocates struct {
 	device.Device
 	before func()

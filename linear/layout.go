@@ -34,8 +34,8 @@ const (
 	smallLines = 32
 )
 
-// freeDivisor returns n if one slot in n must stay free beyond a small table. n is 16 for slots of
-// 16 bytes and 32 for smaller slots, because a path of maxPath lines has more of the smaller slots.
+// freeDivisor returns n if one slot in n must stay free beyond the first smallLines lines. n is 16
+// for slots of 16 bytes and 32 for smaller ones, because maxPath lines hold more of these.
 func freeDivisor(perLine int) int { return min(2*perLine, 32) }
 
 // maxKeys returns the maximum number of keys in a table with perLine slots per line.

@@ -19,9 +19,9 @@ type Set[K weft.Key] struct {
 	table
 }
 
-// New makes an empty map on dev, which must stay open longer than the map. It returns
-// [weft.ErrOptions], [device.ErrMemory], or an error of loading kernels. nil options are the
-// defaults.
+// New makes an empty map on dev, which must stay open longer than the map. If opts is nil, the
+// defaults apply. New returns [weft.ErrOptions], [device.ErrMemory], or an error from loading
+// kernels.
 func New[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*Map[K, V], error) {
 	t, err := newTable(dev, core.Map, batch.MapWidths[K, V](), core.MapTypes[K, V](), opts)
 	if err != nil {

@@ -90,15 +90,15 @@ func (p *policy) Prepare(ctx context.Context, now core.Counters, s *device.Strea
 	return n, s != nil && (p.mayOverflow(now, n) || p.skipsTombstones(b)), err
 }
 
-// skipsTombstones reports whether a batch may find no slot for a key although the table has many.
-// Mixed batches do not reuse dead slots of a set, since such slots do not hold their keys. So the
-// extra line may fill if keys that look like sentinels come and go.
+// skipsTombstones reports whether an operation of a batch may find no slot although the table has
+// many. Mixed batches do not reuse dead slots of a set, since such slots do not hold their keys. So
+// the extra line may fill if keys that look like sentinels come and go.
 func (p *policy) skipsTombstones(b *batch.Batch) bool {
 	return p.widths.Val == 0 && b.Columns[batch.Kinds].Given()
 }
 
-// minChunk is the minimum number of free slots at which a chunk runs without a lookup of its keys.
-// The lookup counts the new keys and takes half as long as the changes.
+// minChunk is the number of free slots below which the keys of a chunk are looked up first, to
+// count the new keys. That lookup takes half as long as the changes.
 const minChunk = core.ChunkOps / 8
 
 // ensureCapacity grows the table if necessary, and returns how many operations of a batch to run.
@@ -168,9 +168,9 @@ func cannotGrow(err error) bool {
 	return errors.Is(err, device.ErrMemory) || errors.Is(err, op.ErrFull)
 }
 
-// growthSize returns the number of lines to grow to if lines are needed. It at least doubles the
-// table, so that growth costs each key a constant number of moves. If dropping dead slots makes
-// half the table free, the size stays.
+// growthSize returns the new number of lines of a table that must grow to at least the given
+// number. It at least doubles the table, so that growth costs each key a constant number of moves.
+// If dropping dead slots makes half the table free, the size stays.
 func (p *policy) growthSize(lines uint32) uint32 {
 	current := p.engine.geometry().lines
 	switch {
@@ -217,8 +217,8 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 }
 
 // makeSpace makes space for operations that found no slot. If the old table can be restored, it
-// returns a lease on it. With dead, all dead slots must go. A rehash in place does not suffice for
-// that, because on a GPU it leaves the extra line as it is.
+// returns a lease on it. If dead is set, all dead slots must go. A rehash in place does not suffice
+// for that, because on a GPU it leaves the extra line as it is.
 func (p *policy) makeSpace(ctx context.Context, dead bool) (before *core.Lease, err error) {
 	lines := p.engine.geometry().lines
 	if p.opts.Fixed && !dead {
@@ -238,8 +238,9 @@ func (p *policy) makeSpace(ctx context.Context, dead bool) (before *core.Lease, 
 	return before, nil
 }
 
-// rehashUseless reports whether a rehash cannot help. In a fixed table that is so without dead
-// slots, or at capacity. Another table must have failed to double in much the same state.
+// rehashUseless reports whether a rehash cannot help. In a fixed table it cannot if no slot is dead
+// or the table holds as many keys as it may. In a growing table it cannot if doubling has failed in
+// much the same state.
 func (p *policy) rehashUseless(now core.Counters) bool {
 	if p.opts.Fixed {
 		return now.Dead == 0 || p.full(now)
@@ -248,7 +249,7 @@ func (p *policy) rehashUseless(now core.Counters) bool {
 	return p.engine.geometry().lines == s.lines && now.Used <= s.Used+s.Used/8 && now.Dead <= s.Dead+s.Used/8
 }
 
-// resize rehashes to a number of lines. With thorough, it accepts more crowding before it aborts.
+// resize rehashes to a table of the given number of lines. If thorough, it accepts more crowding.
 func (p *policy) resize(ctx context.Context, lines uint32, thorough bool) error {
 	old, start := p.engine.geometry().lines, time.Now()
 	if err := p.engine.rehash(ctx, lines, thorough); err != nil {

@@ -84,7 +84,7 @@ func TestSchedules(t *testing.T) {
 // the number for reductions.
 const someSeeds, fewSeeds = 8, 5
 
-// The same must hold with GetOrPuts instead of PutNews.
+// Under any schedule, some order must explain the results, also with GetOrPuts instead of PutNews.
 func TestSchedulesOfGetOrPut(t *testing.T) {
 	for _, m := range []mode{{arch: 80}, {arch: 90, scheme: linear.Reuse}, {arch: 90, unordered: true}} {
 		dst.Explore(t, m, loading(schedules[uint32, uint32](m)).WithSeeds(someSeeds))

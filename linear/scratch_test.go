@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// interjecting is a device that calls a function once, before an event is recorded. The function
+// interjecting wraps a device and calls a function once, before an event is recorded. The function
 // does what another goroutine might do at that time.
 type interjecting struct {
 	device.Device

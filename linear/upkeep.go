@@ -23,16 +23,16 @@ func (t *table) Reserve(ctx context.Context, n int) error {
 }
 
 // maxDeadShare is a fraction of the slots that MaxLoad leaves free. If more of them are dead, a
-// fixed table is rehashed in place. A smaller fraction costs rehashes, a larger one costs searches;
-// NOTES.md has the measurement.
+// fixed table is rehashed in place. A smaller fraction causes more rehashes, a larger one longer
+// searches; NOTES.md has the measurement.
 const maxDeadShare = 3.0 / 8
 
-// maxDeadLoad is the maximum MaxLoad from which inPlaceDue computes. Above it, almost no slot is
-// free.
+// maxDeadLoad is the value that inPlaceDue uses instead of a larger MaxLoad, which leaves almost no
+// slot free.
 const maxDeadLoad = 0.875
 
-// inPlaceDue reports whether a fixed table with these live and dead slots should be rehashed in
-// place. If not, n is the minimum number of insertions until a rehash is due.
+// inPlaceDue reports whether a fixed table with the given numbers of live and dead slots should be
+// rehashed in place. If not, n is the minimum number of insertions until a rehash is due.
 func (p *policy) inPlaceDue(live, dead uint64) (due bool, n int) {
 	slots, load := float64(p.slots()), min(p.opts.MaxLoad, maxDeadLoad)
 	if float64(dead) < max(slots/128, 4) { // too few for a pass over the table
@@ -79,8 +79,7 @@ func (p *policy) rehashInPlaceIfDue(ctx context.Context, now core.Counters, stre
 	return min(n, limit), err
 }
 
-// rehashInPlace rehashes in place, if possible, and logs it. done is false if that was not
-// possible.
+// rehashInPlace rehashes in place and logs it. done is false if no rehash was possible.
 func (p *policy) rehashInPlace(ctx context.Context) (done bool, err error) {
 	if done, err = p.engine.rehashInPlace(ctx); done {
 		p.opts.Logger.Debug("linear: rehash in place", "lines", p.engine.geometry().lines)

@@ -122,7 +122,7 @@ func (e *cpuEngine[K, V]) push(run array[K, V]) error {
 }
 
 // replace merges runs, and makes a generation in which the result replaces the merged newest
-// levels. It will have live keys.
+// levels. live is the number of keys in that generation.
 func (e *cpuEngine[K, V]) replace(runs tree[K, V], slot, merged int, live uint64) error {
 	m := merger[K, V]{runs: runs}
 	m.cut()
@@ -195,9 +195,9 @@ func (m *merger[K, V]) cut() {
 	}
 }
 
-// merge merges a piece and returns the number of resulting entries. It writes them to to, unless to
-// is nil. Only the newest entry of a key remains. A tombstone is dropped together with the entry
-// that added its key.
+// merge merges a piece and returns the number of resulting entries. It writes these entries to
+// array to, unless to is nil. Only the newest entry of a key remains. A tombstone is dropped
+// together with the entry that added its key.
 func (m *merger[K, V]) merge(p *piece, to *array[K, V]) (n int) {
 	w := walk[K, V]{tree: make(tree[K, V], 0, len(m.runs))}
 	for l := range m.runs {

@@ -36,7 +36,7 @@ func (e *cpuEngine[K, V]) Lookup(ctx context.Context, s *device.Stream, l *core.
 	return e.RunLookup(ctx, b.N, q.get)
 }
 
-// queries has the queries of a lookup and its result columns.
+// queries holds the queries of a lookup and its result columns.
 type queries[K, V uint32 | uint64] struct {
 	tree[K, V]
 	flip K

@@ -13,7 +13,7 @@ func (t tree[K, V]) size() (n uint32) {
 	return n
 }
 
-// place returns the number of entries of a level that have smaller keys.
+// place returns the number of entries in a level with keys smaller than key.
 func (a *array[K, V]) place(key K) int {
 	var at inorder.Places
 	one := [...]K{key}

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// engine has the methods that the policy calls beside those of [core.Engine].
+// engine has the methods that the policy calls in addition to those of [core.Engine].
 type engine interface {
 	core.Engine
 	// bound returns an upper bound on the number of entries, and their number when last counted.

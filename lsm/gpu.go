@@ -16,10 +16,10 @@ import (
 // gpuEngine runs the kernels of lsm.cu.
 //
 // Changes run one after the other on all streams. Each change writes a new level, which is part of
-// the next generation. A lookup submitted after the change uses that generation at once and waits
-// for it. Later changes reuse the memory of dropped levels, since they run after all work that
-// reads it. So only freeing memory waits for a change. The size of a level is an upper bound until
-// its entries are counted.
+// the next generation. A lookup submitted after the change reads that generation, once the device
+// has written it. Later changes reuse the memory of dropped levels, since they run after all work
+// that reads it. So only freeing memory waits for a change. The size of a level is an upper bound
+// until its entries are counted.
 type gpuEngine struct {
 	gpu.Queue
 	kernels
@@ -28,13 +28,14 @@ type gpuEngine struct {
 	prims  *prim.Kernels
 	flip   uint64
 
-	work   gpu.Work             // work memory of the current change
-	counts device.Slice[uint64] // for ReadCounters: keys, then entries by level
-	cached core.Counters        // counters when last read
-	stale  bool                 // changes have been submitted since cached was read
+	work gpu.Work // work memory of the current change
+	// result of the count kernel: number of keys, then number of entries by level
+	counts device.Slice[uint64]
+	cached core.Counters // counters when last read
+	stale  bool          // changes have been submitted since cached was read
 }
 
-// kernels has the entry points for one pair of widths.
+// kernels holds the kernels that are compiled for one pair of key and value widths.
 type kernels struct {
 	get, seek, walk, rows, copy device.Kernel
 	settle, enter               device.Kernel
@@ -162,8 +163,8 @@ func (e *gpuEngine) ReadCounters(ctx context.Context) (core.Counters, error) {
 	return e.cached, nil
 }
 
-// AddPairs submits a kernel that adds the number of pairs to a counter, or subtracts it if negate
-// is set.
+// AddPairs submits a kernel that adds the number of pairs in the map to a counter in device memory,
+// or subtracts it if negate is set.
 func (e *gpuEngine) AddPairs(s *device.Stream, to device.Slice[uint64], negate bool) error {
 	p := countParams{levels: e.levelsOf(e.current()), add: to.Ptr()}
 	if negate {

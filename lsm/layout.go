@@ -28,13 +28,13 @@ type level struct {
 	capacity int // capacity in entries
 	slot     int // depth of the level, which sets its capacity
 	n        int // number of entries; on a GPU an upper bound until they are counted
-	refs     int // number of generations that have the level; guarded by pool.mu
+	refs     int // number of generations that contain the level; guarded by pool.mu
 }
 
-// Memory returns the memory of the level to core.Spare.
+// Memory returns the memory of the level. core.Spare calls it.
 func (l *level) Memory() device.Buffer { return l.buf }
 
-// Capacity returns the capacity in entries to core.Spare.
+// Capacity returns the capacity in entries. core.Spare calls it.
 func (l *level) Capacity() int { return l.capacity }
 
 // generation is the state of a tree between two changes: its levels. The newest level is the
@@ -83,8 +83,8 @@ func (p *pool) target(levels []*level, n int) (slot, merged, total int) {
 	}
 }
 
-// withLevel returns a generation in which l replaces the newest levels. If l is nil, the levels are
-// only dropped.
+// withLevel returns a generation in which l replaces the given number of newest levels. If l is
+// nil, these levels are only dropped.
 func (g *generation) withLevel(l *level, replaced int) *generation {
 	to := &generation{pool: g.pool}
 	if l != nil {
@@ -99,7 +99,8 @@ func (g *generation) withLevel(l *level, replaced int) *generation {
 	return to
 }
 
-// Free implements core.Parts. The memory of levels that no generation has is kept for new levels.
+// Free implements core.Parts. The memory of levels that no generation contains is kept for new
+// levels.
 func (g *generation) Free() error {
 	p := g.pool
 	var unused []*level

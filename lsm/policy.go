@@ -12,8 +12,8 @@ import (
 const (
 	// maxRunOps is the maximum number of operations that become one run.
 	maxRunOps = 1 << 28
-	// countSlack is a number of entries. They are counted if their upper bound exceeds twice the
-	// last count by more.
+	// countSlack is a number of entries. If their upper bound exceeds twice the last count by more
+	// than countSlack, the entries are counted.
 	countSlack = 1 << 20
 	// deadBases bounds dead entries. All levels are merged if dead entries exceed the keys by
 	// deadBases times the base.

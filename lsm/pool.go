@@ -60,8 +60,8 @@ func (p *pool) alloc(slot, n int) (*level, error) {
 	return &level{buf: buf, capacity: capacity, slot: slot, n: n}, nil
 }
 
-// bytes returns the size of the levels of generation now and of kept memory, and the size of all
-// other levels.
+// bytes implements engine. It counts the levels of generation now and the kept memory as used, and
+// all other levels as held.
 func (p *pool) bytes(now *generation) (used, held int) {
 	used, all := p.spare.Bytes()
 	for _, l := range now.levels {

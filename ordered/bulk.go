@@ -10,8 +10,9 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// bulkLoad writes n pairs to the leaves of an empty forest. write writes n pairs, from index first
-// on, to a leaf. After an error, or if ctx ends, the forest is empty.
+// bulkLoad writes n pairs to the leaves of an empty forest. It calls write for each leaf, with the
+// index of the leaf's first pair and the number of its pairs. After an error, or if ctx ends, the
+// forest is empty.
 func (f *forest[K, V]) bulkLoad(ctx context.Context, dev device.Host, n int, write func(l *leaf[K, V], first, n int)) error {
 	leaves := (n + f.fill - 1) / f.fill
 	if err := f.reserve(leaves); err != nil {
@@ -45,8 +46,8 @@ func (f *forest[K, V]) bulkLoad(ctx context.Context, dev device.Host, n int, wri
 	return f.replace(x)
 }
 
-// loadAscending loads a batch of Puts with ascending keys into an empty forest. It reports whether
-// it has loaded the batch.
+// loadAscending loads a batch into an empty forest, provided that all its operations are Puts
+// without results and its keys ascend. Otherwise it returns false.
 func (e *cpuEngine[K, V]) loadAscending(ctx context.Context, b *batch.Batch) (loaded bool, err error) {
 	c := &b.Columns
 	if b.Kind != op.Put || c[batch.Kinds].Given() || c[batch.OK].Given() {
@@ -60,7 +61,8 @@ func (e *cpuEngine[K, V]) loadAscending(ctx context.Context, b *batch.Batch) (lo
 	})
 }
 
-// setAscending sets the pairs of the leaf in stored form, and reports whether their keys ascend.
+// setAscending sets the pairs of the leaf, converts their keys to stored form, and reports whether
+// the keys ascend.
 func (l *leaf[K, V]) setAscending(keys []K, vals []V, order K) bool {
 	to, falls, last := l.keys[:len(keys)], 0, keys[0]^order
 	for i, k := range keys[1:] {

@@ -27,7 +27,7 @@ type chunk[K word] struct {
 	moved bool
 }
 
-// entries describes leaves in order, as an index does.
+// entries lists leaves in key order, with the separator, the number and the size of each leaf.
 type entries[K word] struct {
 	seps  []K
 	ids   []uint32
@@ -68,7 +68,8 @@ func (f *forest[K, V]) chunks(items []cpu.Item[K]) (chunks []chunk[K]) {
 	return chunks
 }
 
-// items returns the end of the items from index lo on that belong to leaves before b.
+// items returns the index of the first item, from index lo on, that belongs to leaf b or to a later
+// leaf.
 func (x *index[K]) items(items []cpu.Item[K], lo, b int) int {
 	if b == x.leaves {
 		return len(items)

@@ -24,7 +24,8 @@ func (e *cpuEngine[K, V]) compact(ctx context.Context) error {
 	return e.Leases.Replace(to)
 }
 
-// copyPairs copies n pairs to a leaf, from the pair at rank first on.
+// copyPairs copies n pairs of the forest to leaf l, in key order. Parameter first is the rank of
+// the first of these pairs.
 func (f *forest[K, V]) copyPairs(l *leaf[K, V], first, n int) {
 	p, at := f.present.place(uint64(first))
 	for done := 0; done < n; p, at = p+1, 0 {

@@ -12,7 +12,7 @@ import (
 // cpuEngine runs on the cores of the host. K and V are the stored types of keys and values.
 type cpuEngine[K, V word] struct {
 	cpu.Engine
-	order   K // exclusive or with order converts keys to stored form and back
+	order   K // keys are XORed with order to convert them to stored form and back
 	sorter  cpu.Sorter[K]
 	mergers sync.Pool
 }
@@ -44,7 +44,7 @@ func (e *cpuEngine[K, V]) Unpin(_ context.Context, version uint64) error {
 // Clear implements core.Engine.
 func (e *cpuEngine[K, V]) Clear(context.Context) error { return e.forest().clear() }
 
-// Extent implements core.Engine. Units are leaves.
+// Extent implements core.Engine. A unit is a leaf.
 func (e *cpuEngine[K, V]) Extent(l *core.Lease) (units uint32, rows int) {
 	return uint32(l.Parts.(*forest[K, V]).indexAt(l.Version).leaves), leafPairs
 }

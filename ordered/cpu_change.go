@@ -15,7 +15,7 @@ import (
 
 // Sizes of pieces and chunks. Tests make all of them smaller.
 var (
-	// piece is the number of operations of a piece. They take a few cores some milliseconds.
+	// piece is the number of operations of a piece. A few cores run them in some milliseconds.
 	piece = 1 << 18
 
 	// endlessPiece is the size of a piece if the context cannot end. A larger piece has more
@@ -57,7 +57,7 @@ func (e *cpuEngine[K, V]) Change(ctx context.Context, s *device.Stream, b *batch
 	return done, nil, nil
 }
 
-// change runs a piece. After an error the piece has changed nothing.
+// change runs a batch as one piece. After an error the piece has changed nothing.
 func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 	f := e.forest()
 	if f.present.leaves == 0 {
@@ -101,7 +101,8 @@ func (e *cpuEngine[K, V]) merger() *merger[K, V] {
 	return &merger[K, V]{}
 }
 
-// plan computes how many leaves a chunk may need in addition to its own.
+// plan computes how many leaves c may need in addition to its own, and lists the leaves of c that
+// have operations.
 func (f *forest[K, V]) plan(c *chunk[K], items []cpu.Item[K], ops *cpu.Changes[K, V]) {
 	if c.a == c.b {
 		c.maxExtra = f.leavesFor(c.hi - c.lo)

@@ -8,14 +8,15 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// eraseRanges is the maximum number of ranges to delete at a time. After about erasePairs deleted
-// pairs, the other ranges are left for the next time.
+// eraseRanges is the maximum number of ranges that a call of deleteRanges deletes. After about
+// erasePairs deleted pairs, the call leaves the other ranges to the next call.
 const (
 	eraseRanges = 1 << 12
 	erasePairs  = 1 << 22
 )
 
-// stretch is leaves a to b, from which a range has removed pairs.
+// stretch is a run of leaves from which the deletion of a range has removed pairs. a is the first
+// leaf, and b the last.
 type stretch struct{ a, b int }
 
 // deleteRanges deletes the pairs of the first ranges in a batch, and returns how many ranges are
@@ -69,13 +70,13 @@ func (e *cpuEngine[K, V]) deleteRanges(b *batch.Batch) (done int, err error) {
 type trimmer[K, V word] struct {
 	*forest[K, V]
 	index    index[K]
-	ids      []uint32 // new leaves to replace leaves that versions have
+	ids      []uint32 // new leaves that replace leaves shared with versions
 	replaced []uint32 // the replaced leaves
 	touched  []stretch
 	removed  int
 }
 
-// erase removes the pairs with keys from lo to hi, and returns their number.
+// erase removes the pairs with keys in [lo,hi], and returns their number.
 func (t *trimmer[K, V]) erase(lo, hi K) (n int) {
 	if lo > hi {
 		return 0

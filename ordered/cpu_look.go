@@ -63,16 +63,17 @@ func (e *cpuEngine[K, V]) reader(l *core.Lease, b *batch.Batch) *reader[K, V] {
 	}
 }
 
-// group has a number for each of a group of keys. A lookup has three stages: descend to the lowest
-// level of the index, search that level, and search the leaf. Each stage prefetches the memory that
-// the next stage reads. Several groups of keys are in different stages at the same time.
+// group holds one number for each key in a group of keys. A lookup has three stages: descend to the
+// lowest level of the index, search that level, and search the leaf. Each stage prefetches the
+// memory that the next stage reads. Several groups of keys are in different stages at the same
+// time.
 type group [cpu.Group]uint32
 
-// forEachGroup searches the index for keys [lo,hi) of a batch. It calls finish for each group of
-// keys, which begins at index at, with the keys' leaves and the places of those leaves in the
-// index.
+// forEachGroup searches the index for keys [lo,hi) of a batch, in groups. For each group it calls
+// finish with the index of the first key, the keys, the positions of their leaves in the index, and
+// the ids of these leaves. It returns the number of keys searched before w stopped the search.
 func (r *reader[K, V]) forEachGroup(w *cpu.Watch, lo, hi int, finish func(at int, keys []K, places, leaves *group) (hits int)) (ran, hits int) {
-	var places [3]group // numbers of nodes, then of leaves in the index
+	var places [3]group // positions of nodes, then of leaves, in the index
 	var leaves [2]group
 	const g = cpu.Group
 	for at, round := lo-2*g, 0; at < hi; at, round = at+g, round+1 {
@@ -103,7 +104,8 @@ func (r *reader[K, V]) answerEmpty(_ *cpu.Watch, lo, hi int) (ran, hits int) {
 	return hi - lo, 0
 }
 
-// groupAt returns the group of keys that begins at index at and ends at hi at the latest.
+// groupAt returns the group of keys that starts at the given index and ends before hi. It returns
+// nil if the index is negative or not below hi.
 func (r *reader[K, V]) groupAt(at, hi int) []K {
 	if at < 0 || at >= hi {
 		return nil
@@ -132,7 +134,8 @@ func nodeShift[K word]() uint {
 	return 6
 }
 
-// findLeafIDs finds the leaf of each key in its node of the lowest level.
+// findLeafIDs finds the leaf of each key. On entry, places holds the positions of the keys' nodes
+// in the lowest level. On return, it holds the positions of their leaves.
 func (r *reader[K, V]) findLeafIDs(keys []K, places, leaves *group) {
 	x := r.x
 	var at [2 * cpu.Group]unsafe.Pointer

@@ -85,7 +85,7 @@ func (m *merger[K, V]) visitLeaf(p int, items []cpu.Item[K]) {
 	m.flush(false)
 }
 
-// gather collects the pairs of a leaf as they are after its operations.
+// gather runs the operations on a leaf and collects the resulting pairs.
 func (m *merger[K, V]) gather(p int, id uint32, unshared bool, items []cpu.Item[K]) {
 	l, lo, hi := m.at(id), 0, int(m.index.sizes[p])
 	m.begin(m.index.seps[0][p])
@@ -116,7 +116,7 @@ func (m *merger[K, V]) begin(sep K) {
 	}
 }
 
-// merge collects pairs [lo,hi) of a leaf as they are after the operations on them.
+// merge runs operations on pairs [lo,hi) of a leaf and collects the resulting pairs.
 func (m *merger[K, V]) merge(l *leaf[K, V], lo, hi int, items []cpu.Item[K]) {
 	for x := 0; x < len(items); {
 		key, from := items[x].Key, x

@@ -12,13 +12,14 @@ import (
 // place is the place of a pair in the map: a leaf, and the index of the pair in it.
 type place struct{ leaf, at int }
 
-// lower returns the place of the first pair that has at least the given key. The map has leaves.
+// lower returns the place of the first pair that has at least the given key. The map must have
+// leaves.
 func (r *reader[K, V]) lower(key K) place {
 	p := r.x.leaf(key)
 	return place{p, r.pool.at(r.x.ids[p]).lower(key, int(r.x.sizes[p]))}
 }
 
-// upper returns the place of the first pair with a larger key. The map has leaves.
+// upper returns the place of the first pair with a larger key. The map must have leaves.
 func (r *reader[K, V]) upper(key K) place {
 	p := r.x.leaf(key)
 	return place{p, r.pool.at(r.x.ids[p]).upper(key, int(r.x.sizes[p]))}
@@ -27,7 +28,7 @@ func (r *reader[K, V]) upper(key K) place {
 // before returns the number of pairs before a place in the map.
 func (r *reader[K, V]) before(p place) uint64 { return r.x.before(p.leaf) + uint64(p.at) }
 
-// rank counts the smaller keys in the map for each of keys [lo,hi).
+// rank computes the rank of each of keys [lo,hi), which is the number of smaller keys in the map.
 func (r *reader[K, V]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.forEachGroup(w, lo, hi, func(at int, keys []K, places, leaves *group) int {
 		for i, k := range keys {
@@ -99,8 +100,8 @@ func (r *reader[K, V]) span(i int) (from, to place, n uint64) {
 	return from, to, r.before(to) - r.before(from)
 }
 
-// ranges counts the pairs inside each of ranges [lo,hi). It copies them if the batch has output
-// columns.
+// ranges counts the pairs inside each of ranges [lo,hi). It also copies these pairs if the batch
+// has output columns.
 func (r *reader[K, V]) ranges(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return cpu.RunLoop(w, lo, hi, 8+r.limit/8, func(i int) int {
 		from, to, n := r.span(i)
@@ -141,8 +142,9 @@ func (r *reader[K, V]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// copyUpTo copies up to limit pairs, from a place up to key last, to the output rows from index at
-// on. It returns the number of pairs.
+// copyUpTo copies up to r.limit pairs to the output rows. It starts at the given place and stops
+// after the key last. at is the index of the first output row. It returns the number of pairs
+// copied.
 func (r *reader[K, V]) copyUpTo(from place, last K, at int) (n int) {
 	for more := true; more && n < r.limit && from.leaf < r.x.leaves; from = (place{from.leaf + 1, 0}) {
 		l, end := r.pool.at(r.x.ids[from.leaf]), int(r.x.sizes[from.leaf])
@@ -158,8 +160,8 @@ func (r *reader[K, V]) copyUpTo(from place, last K, at int) (n int) {
 	return n
 }
 
-// copyRows copies pairs to output rows [at,end). The pairs go forward from place from, or backward
-// from place to.
+// copyRows copies pairs to output rows [at,end). It copies the pairs that follow from, or, if
+// r.backward is set, the pairs before to in descending order.
 func (r *reader[K, V]) copyRows(from, to place, at, end int) {
 	for p := from.leaf; !r.backward && at < end; p, from.at = p+1, 0 {
 		l, n := r.pool.at(r.x.ids[p]), min(int(r.x.sizes[p])-from.at, end-at)
@@ -178,7 +180,8 @@ func (r *reader[K, V]) copyRows(from, to place, at, end int) {
 	}
 }
 
-// copyLeaf copies n pairs of a leaf, from pair j on, to the output rows from index at on.
+// copyLeaf copies n pairs of a leaf to the output rows. j is the index of the first pair in the
+// leaf, and at is the index of its output row.
 func (r *reader[K, V]) copyLeaf(at int, l *leaf[K, V], j, n int) {
 	if r.outs != nil {
 		for i, k := range l.keys[j : j+n] {

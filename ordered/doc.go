@@ -5,7 +5,7 @@
 // The design follows a proposal in the last chapter of Awad's thesis ("Fully Concurrent GPU Data
 // Structures", 2022): leaves of one cache line under an immutable index. The operations of a batch
 // are combined before a leaf is touched, as in Eirene (Zhang and others, PPoPP 2023). So the map
-// needs no latches, no reader sees half of a change, and a batch has one outcome.
+// needs no latches, readers never see half of a change, and the result of a batch is deterministic.
 //
 // # When to choose it
 //
@@ -56,7 +56,7 @@
 // On a GPU a change writes new leaves in place of those that change, and a new index. The old
 // leaves and the old index stay as they are. A thread resolves the operations on each key. Warps
 // plan and write leaves, one leaf per lane. When free leaves run short, one pass over the indexes
-// finds the leaves that no version has. A batch is merged whole, up to 2^24 operations at a time,
+// finds the leaves that no version uses. A batch is merged whole, up to 2^24 operations at a time,
 // or 2^28 into an empty map. Each operation takes about fifty bytes while the batch runs.
 //
 // Mixed batches, which may contain [weft.OpUpdate], keep the order of their operations. Each
@@ -73,13 +73,13 @@
 //
 // # Snapshots
 //
-// A snapshot is the index at the time when it was taken, so taking it is free. From then on,
-// changes replace leaves of the newest snapshot by new leaves instead of overwriting them, and
-// write a new index. So a snapshot costs an index and a copy of each leaf that has changed since. A
-// clock advances at each snapshot, and each leaf has the time of its first write. Each snapshot
-// lists the leaves that no later snapshot has and that are no longer in use. When the snapshot is
-// closed, the leaves that the previous snapshot also has are added to that snapshot's list. All
-// others are free at once, for the next batch.
+// A snapshot keeps the index that is current when the snapshot is taken, so taking one is free.
+// From then on, changes replace leaves of the newest snapshot by new leaves instead of overwriting
+// them, and write a new index. So a snapshot costs an index and a copy of each leaf that has
+// changed since. A clock advances at each snapshot, and each leaf has the time of its first write.
+// Each snapshot lists the leaves that no later snapshot has and that are no longer in use. When the
+// snapshot is closed, the leaves that the previous snapshot also has are added to that snapshot's
+// list. All others are free at once, for the next batch.
 //
 // On a GPU leaves never change, so a snapshot is a retained index, and costs the leaves that have
 // been replaced.
@@ -108,8 +108,8 @@
 // # Caveats
 //
 //   - Kernels of users read a map or a snapshot ([Map.View], [Map.ViewAt]). They do not change it.
-//   - On a GPU memory holds the leaves that a batch touches twice, so it is up to three times that
-//     of the leaves in use.
+//   - On a GPU, a leaf that a batch touches is in memory twice, before and after the change. So
+//     memory is up to three times the size of the leaves in use.
 //   - Many snapshots of a large map, with few changes between them, cost an index each.
 //   - A map has at most 2^30 leaves.
 package ordered

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// engine has the methods that the policy calls beside those of [core.Engine].
+// engine has the methods that the policy calls in addition to those of [core.Engine].
 type engine interface {
 	core.Engine
 	// compact moves all pairs to new memory. A CPU engine does nothing while a version is held. On
@@ -17,7 +17,8 @@ type engine interface {
 	compact(ctx context.Context) error
 	// ensure allocates memory for the given number of pairs.
 	ensure(pairs int) error
-	// extent returns the maximum number of leaves in use, and how many the memory allows.
+	// extent returns an upper bound on the number of leaves in use, and the number of leaves that
+	// fit in memory.
 	extent() (leaves, capacity int)
 	// usage returns the current use of memory.
 	usage() (usage, error)

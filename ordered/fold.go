@@ -4,7 +4,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// reserve allocates the spare index, with capacity for the present leaves and extra more.
+// reserve allocates the spare index, with capacity for the present leaves and the given number of
+// extra leaves.
 func (f *forest[K, V]) reserve(extra int) error {
 	leaves := f.present.leaves + extra
 	if f.spare != nil {
@@ -21,7 +22,7 @@ func (f *forest[K, V]) reserve(extra int) error {
 	return err
 }
 
-// prepare allocates all memory that chunks may need. After an error the chunks have none of it.
+// prepare allocates all memory that chunks may need. After an error the chunks have no new leaves.
 func (f *forest[K, V]) prepare(chunks []chunk[K]) error {
 	extra := 0
 	for i := range chunks {
@@ -41,7 +42,8 @@ func (f *forest[K, V]) prepare(chunks []chunk[K]) error {
 	return nil
 }
 
-// abandon frees the leaves that chunks have taken or written. No index has them.
+// abandon frees the leaves that were allocated for the chunks of an empty forest, whether written
+// or not.
 func (f *forest[K, V]) abandon(chunks []chunk[K]) {
 	for i := range chunks {
 		f.freeLeaves(chunks[i].out.ids...)
@@ -49,9 +51,9 @@ func (f *forest[K, V]) abandon(chunks []chunk[K]) {
 	}
 }
 
-// fold updates the index with the results of chunks. The chunks replace their leaves in the index
-// of. If of is the present index, no leaf has moved, and no version shares it, only sizes change.
-// Otherwise fold builds a new present index.
+// fold updates the present index with the results of chunks, which replace the leaves of index of.
+// If that is the present index, no leaf has moved, and no version shares it, only sizes change.
+// Otherwise fold builds a new present index. moved must be set if of is not the present index.
 func (f *forest[K, V]) fold(dev device.Host, of *index[K], moved bool, chunks []chunk[K]) error {
 	moved = moved || f.present.refs > 1 || of.leaves == 0
 	for i := range chunks {
@@ -78,8 +80,8 @@ func (f *forest[K, V]) fold(dev device.Host, of *index[K], moved bool, chunks []
 	return err
 }
 
-// replace makes x the present index. The memory of the old index is kept for the next one, unless a
-// version has it or a spare exists.
+// replace makes x the present index. The memory of the old index is kept as the spare index, unless
+// a version uses it or a spare exists already.
 func (f *forest[K, V]) replace(x *index[K]) error {
 	oldIndex := f.present
 	x.refs, f.present = 1, x
@@ -90,7 +92,8 @@ func (f *forest[K, V]) replace(x *index[K]) error {
 	return nil
 }
 
-// span is a run of leaves for a new index. They come from the old index or from a chunk.
+// span is a run of leaves from the old index or from a chunk. to is the position of its first leaf
+// in the new index.
 type span[K word] struct {
 	entries[K]
 	to int
@@ -99,7 +102,8 @@ type span[K word] struct {
 // spanLeaves is the maximum number of leaves to copy from the old index at a time.
 const spanLeaves = 1 << 15
 
-// buildIndex builds an index in the spare memory. Chunks replace their leaves of old.
+// buildIndex builds an index in the spare memory. It takes the leaves of old, and replaces those of
+// each chunk by the results of the chunk.
 func (f *forest[K, V]) buildIndex(dev device.Host, old *index[K], chunks []chunk[K]) *index[K] {
 	x := f.spare
 	f.spare = nil

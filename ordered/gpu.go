@@ -18,10 +18,11 @@ import (
 // gpuEngine runs the kernels of ordered.cu.
 //
 // Changes run one after the other on all streams. Each change writes new leaves in place of those
-// that it touches, and a new index. A lookup submitted after a change uses the new index at once
-// and waits for it. So lookups run alongside later changes, and a snapshot is a retained index. The
-// host keeps an upper bound on the number of leaves, and waits only if memory for them may be
-// short. While memory suffices, it waits at most for the plan of the last batch. See [planResults].
+// that it touches, and a new index. A lookup submitted after a change reads the new index, once the
+// device has written it. So lookups run alongside later changes, and a snapshot is a retained
+// index. The host keeps an upper bound on the number of leaves, and waits only if memory for them
+// may be short. While memory suffices, it waits at most for the plan of the last batch. See
+// [planResults].
 type gpuEngine struct {
 	gpu.Queue
 	kernels
@@ -37,10 +38,10 @@ type gpuEngine struct {
 	cached    core.Counters
 	stale     bool // changes have been submitted since cached was read
 	minLeaves int  // number of leaves for which memory is always kept
-	pinned    int  // number of snapshots and iterations
+	pinned    int  // number of open snapshots and iterations
 }
 
-// kernels has the entry points for one pair of widths.
+// kernels holds the kernels that are compiled for one pair of key and value widths.
 type kernels struct {
 	get, seek, count, ranges, copy, before                                            device.Kernel
 	kernel, settlePuts, plan, planGaps, write, writeGaps, enter, load, refill, reread device.Kernel
@@ -144,8 +145,8 @@ func (e *gpuEngine) ReadCounters(ctx context.Context) (core.Counters, error) {
 	return e.cached, nil
 }
 
-// AddPairs submits a kernel that adds the number of pairs to a counter, or subtracts it if negate
-// is set.
+// AddPairs submits a kernel that adds the number of pairs in the map to a counter in device memory,
+// or subtracts it if negate is set.
 func (e *gpuEngine) AddPairs(s *device.Stream, to device.Slice[uint64], negate bool) error {
 	p := addParams{content: e.refOf(e.current()).content, to: to.Ptr()}
 	if negate {

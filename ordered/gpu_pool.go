@@ -15,7 +15,7 @@ import (
 
 // gpuPool is the memory of leaves and indexes on a GPU. A leaf never changes once it is in an
 // index: a change writes to other leaves. When free leaves run short, the pool searches for the
-// leaves that no version has.
+// leaves that no version uses.
 //
 // The first nBlocks blocks of leaves are as in [pool]. All later leaves lie in one address range.
 // The range grows by the number of leaves needed instead of doubling. On a GPU a range has at least
@@ -44,8 +44,8 @@ type gpuPool struct {
 	closed   bool
 }
 
-// gpuIndex is the index of a version: a generation. It has the arrays of [index], with capacity for
-// a number of nodes and with the levels of separators in reverse order, and its content.
+// gpuIndex is the index of one version (a generation). Its memory holds the arrays of [index], with
+// the levels of separators in reverse order, and then the content record.
 type gpuIndex struct {
 	pool      *gpuPool
 	buf       device.Buffer
@@ -56,7 +56,8 @@ type gpuIndex struct {
 
 // spareIndexes is the maximum number of unused indexes to keep. A map that is repeatedly cleared,
 // loaded and changed needs two. Otherwise each round would allocate an index, which takes 0.4 ms or
-// a fifth of a batch of 2^22 on an H100 (2026-11-26). After each change only one is kept.
+// a fifth of the time of a batch of 2^22 operations on an H100 (2026-11-26). After each change only
+// one is kept.
 const spareIndexes = 2
 
 func newGPUPool(s *device.Stream, key, val int, wait func() error) (*gpuPool, error) {
@@ -92,7 +93,8 @@ func (p *gpuPool) takenPtr() device.Ptr { return p.table.Ptr() + 8*maxBlocks }
 
 func (p *gpuPool) leafBytes() int { return leafPairs * (p.key + p.val) }
 
-// nBlocks is the number of blocks before the range. Tests lower it.
+// nBlocks is the maximum number of blocks. All later leaves lie in the address range. Tests lower
+// it.
 var nBlocks = 10
 
 // capacity returns the number of leaves for which memory is allocated.
@@ -106,7 +108,8 @@ func (p *gpuPool) memory() []device.Buffer {
 	return append(slices.Clip(p.blocks), device.Buffer{Ptr: p.tail.Ptr(), Size: p.tailLeaves * p.leafBytes()})
 }
 
-// leavesInBlocks returns the number of leaves in the first blocks.
+// leavesInBlocks returns the total number of leaves in the given number of blocks, counted from the
+// first block.
 func leavesInBlocks(blocks int) int {
 	if blocks == 0 {
 		return 0
@@ -196,8 +199,9 @@ func (p *gpuPool) reserve(s *device.Stream) error {
 	return nil
 }
 
-// setBases writes the base addresses of n adjacent blocks, from block b on, to the table for
-// kernels. Leaf first, the first leaf of these blocks, lies at address at.
+// setBases writes the base addresses of n adjacent blocks, from block b on, to the table that
+// kernels read. first is the number of the first leaf in these blocks, and at is the address of
+// this leaf.
 func (p *gpuPool) setBases(s *device.Stream, b, n int, at device.Ptr, first int) error {
 	bases := slices.Repeat([]uint64{uint64(at) - uint64(first)*uint64(p.leafBytes())}, n)
 	return errors.Join(s.CopyIn(p.table.Ptr()+device.Ptr(8*b), device.Bytes(bases)), s.Sync(context.Background()))
@@ -267,7 +271,7 @@ func nodeBounds(leaves, spare int) (lo, hi int) {
 	return n, n + 2*(n/spare) + 64
 }
 
-// fits reports whether allocIndex can reuse memory.
+// fits reports whether allocIndex would reuse the memory of an unused index.
 func (p *gpuPool) fits(leaves, spare int) bool { return p.spare.Has(nodeBounds(leaves, spare)) }
 
 // allocIndex returns memory for an index with the given number of leaves. The contents are
@@ -295,10 +299,10 @@ func (p *gpuPool) allocIndex(leaves, spare int) (*gpuIndex, error) {
 	return x, nil
 }
 
-// Memory returns the memory of the index to core.Spare.
+// Memory returns the memory of the index. core.Spare calls it.
 func (x *gpuIndex) Memory() device.Buffer { return x.buf }
 
-// Capacity returns the capacity in nodes to core.Spare.
+// Capacity returns the capacity in nodes. core.Spare calls it.
 func (x *gpuIndex) Capacity() int { return x.nodes }
 
 // Free implements core.Parts. It also frees the index of a failed change. The memory is kept for
@@ -320,7 +324,8 @@ func (x *gpuIndex) Free() error {
 	return err
 }
 
-// close frees the pool once no reader has a version of it. No change may be running.
+// close frees the pool at once if no version of it is held. Otherwise the pool is freed with its
+// last version. No change may be running.
 func (p *gpuPool) close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -360,7 +365,7 @@ func (p *gpuPool) bytes() int {
 	return size + p.free.Size + p.emptyBuffer.Size
 }
 
-// minUnused returns a lower bound on the number of leaves that no version has.
+// minUnused returns a lower bound on the number of leaves that no version uses.
 func (p *gpuPool) minUnused() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,13 +12,13 @@ import (
 type word interface{ uint32 | uint64 }
 
 // index maps a key to its leaf, and a leaf to the number of pairs before it. It is immutable,
-// except that sizes and ranks change while no version shares it. A version keeps the index with
-// which it was taken.
+// except that sizes and ranks change while no version shares it. A version keeps the index that was
+// present when the version was made.
 //
 // Its memory has these arrays, one after the other, each at a multiple of [lineBytes]:
 //
 //	separators by level   those of all leaves, of every 16th leaf, of every 256th, …
-//	ids                   where the leaves lie
+//	ids                   the number of each leaf in the pool
 //	sizes                 the number of pairs of each leaf
 //	ranks                 the number of pairs before every 16th leaf, and of all
 //
@@ -117,8 +117,8 @@ func (x *index[K]) complete() {
 	x.recount(0, len(x.ranks)-1)
 }
 
-// recount recomputes the ranks after nodes [from,to), in which sizes have changed. All later ranks
-// change by the same amount as rank to.
+// recount updates the ranks after the sizes in nodes [from,to) have changed. It recomputes the
+// ranks after each of these nodes, and shifts all later ranks by the change of the last one.
 func (x *index[K]) recount(from, to int) {
 	was := x.ranks[to]
 	for node := from; node < to; node++ {

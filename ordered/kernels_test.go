@@ -77,7 +77,8 @@ func fillLeaf[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	}
 }
 
-// getOrPut runs GetOrPut on a stream for present and absent keys. The results must tell them apart.
+// getOrPut calls GetOrPut on a stream for present and absent keys. The results must report which
+// keys were present.
 func getOrPut[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	const n, nPresent = 40, 20
 	m := conformance.Open(t, ordered.New[K, V], dev, nil)

@@ -29,8 +29,8 @@ type Options struct {
 
 const (
 	defaultFill = 0.8
-	// minFill is the minimum of Options.Fill. At this fill, pairs left over for the next leaf never
-	// turn it into three leaves.
+	// minFill is the minimum of Options.Fill. At this fill, a full leaf that takes over the pairs
+	// left from the leaf before it never needs three leaves.
 	minFill = 0.65
 
 	// shrinkShare is the divisor of the capacity. If fewer leaves than capacity/shrinkShare are in

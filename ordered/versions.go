@@ -29,7 +29,7 @@ type forest[K, V word] struct {
 type version[K word] struct {
 	time    uint64
 	index   *index[K]
-	retired []uint32 // leaves that neither a later version nor the present has
+	retired []uint32 // leaves that are neither in a later version nor in the present index
 }
 
 func newForest[K, V word](dev device.Device, fill int) (*forest[K, V], error) {
@@ -75,12 +75,13 @@ func (f *forest[K, V]) newestTime() uint64 {
 	return 0
 }
 
-// unshared reports whether no version has the leaf. The present has it.
+// unshared reports whether no version contains leaf id of the present index.
 func (f *forest[K, V]) unshared(id uint32) bool {
 	return len(f.versions) == 0 || f.created[id] > f.newestTime()
 }
 
-// retire removes a leaf from the present. The leaf is freed unless a version has it.
+// retire handles a leaf that has left the present index. It frees the leaf if no version contains
+// it, and otherwise adds it to the retired leaves of the newest version.
 func (f *forest[K, V]) retire(id uint32) {
 	if f.unshared(id) {
 		f.freeLeaves(id)
@@ -90,7 +91,7 @@ func (f *forest[K, V]) retire(id uint32) {
 	v.retired = append(v.retired, id)
 }
 
-// pin adds the present to the versions.
+// pin makes a version of the present index.
 func (f *forest[K, V]) pin() *version[K] {
 	v := &version[K]{time: f.clock, index: f.present}
 	v.index.refs++
@@ -117,7 +118,7 @@ func (f *forest[K, V]) findVersion(time uint64) int {
 	return i
 }
 
-// unpin removes a version. Its retired leaves pass to the previous version if that version has
+// unpin removes a version. Its retired leaves pass to the previous version if that version contains
 // them. Otherwise they are freed.
 func (f *forest[K, V]) unpin(time uint64) error {
 	i := f.findVersion(time)
@@ -139,7 +140,7 @@ func (f *forest[K, V]) unpin(time uint64) error {
 	return f.releaseIndex(v.index)
 }
 
-// clear removes all leaves from the present.
+// clear removes all leaves from the present index.
 func (f *forest[K, V]) clear() error {
 	ids := f.present.ids[:f.present.leaves]
 	if f.present.refs > 1 {

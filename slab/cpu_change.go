@@ -21,8 +21,8 @@ func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, 
 	return e.Engine.Change(ctx, s, b, size, func(part *batch.Batch) cpu.Loops { return e.changer(part) })
 }
 
-// longWork is the maximum number of slabs that all searches of a piece read, if all cores run it.
-// Reading them takes one core ten milliseconds.
+// longWork is the maximum number of slabs that the searches of a quick piece read. Reading them
+// takes one core ten milliseconds. See [changer.Quick].
 const longWork = 1 << 17
 
 // changer runs the changes of one piece of a batch, or of a share of the piece.
@@ -61,7 +61,7 @@ func (c *changer[K, SK, V, SV]) Locate(lo, hi int, buckets []uint32) {
 }
 
 // Quick implements cpu.Loops. If the table has long chains, it compares the total length of the
-// operations' chains with longWork.
+// chains of all operations with longWork.
 func (c *changer[K, SK, V, SV]) Quick() bool {
 	if c.appends || !c.gen.long.Load() {
 		return true

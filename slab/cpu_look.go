@@ -51,7 +51,8 @@ func (e *cpuEngine[K, SK, V, SV]) Expand(ctx context.Context, s *device.Stream, 
 	return e.expand(ctx, l, &host)
 }
 
-// expand writes the values of each key, as far as the rows suffice.
+// expand writes the values of each key to Vals, at the key's offset. It drops values that do not
+// fit.
 func (e *cpuEngine[K, SK, V, SV]) expand(ctx context.Context, l *core.Lease, b *batch.Batch) error {
 	keys, to := batch.View[K](b.Columns[batch.Keys].Host), batch.View[V](b.Columns[batch.Vals].Host)
 	offsets := b.Columns[batch.Vals].Offsets
@@ -80,7 +81,8 @@ type probeGroup struct {
 	slabs [group]unsafe.Pointer
 }
 
-// add adds key i and the next slab of its chain to the group. It returns false if next is nil.
+// add adds key i and the next slab of its chain to the group. If next is nil, it adds nothing and
+// returns false.
 func (f *probeGroup) add(i int, next unsafe.Pointer) bool {
 	if next == nil {
 		return false
@@ -98,8 +100,8 @@ func (f *probeGroup) firstKey(next int) int {
 	return next
 }
 
-// fillGroup fills a group with the base slabs of the keys from index next on, and prefetches all
-// slabs of the group. It returns the index of the first key not added.
+// fillGroup fills a group with keys, beginning at index next, and their base slabs, and prefetches
+// all slabs of the group. It returns the index of the first key not added.
 func fillGroup[K, SK cpu.Key, SV cpu.Val](f *probeGroup, t *cpuTable[SK, SV], keys []K, next int) int {
 	for ; f.n < group && next < len(keys); next++ {
 		f.keys[f.n], f.slabs[f.n] = next, t.base(locate(t, keys[next]))
@@ -166,8 +168,8 @@ func walkChains[K, SK cpu.Key, SV cpu.Val](w *cpu.Watch, t *cpuTable[SK, SV], ke
 	return len(keys)
 }
 
-// visitMatches calls yield for the slots of a slab that hold a stored key. It reports whether the
-// chain continues, which an empty slot ends.
+// visitMatches calls yield for the slots of a slab that hold key, in its stored form. It reports
+// whether the chain continues, which an empty slot ends.
 func visitMatches[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V], key K, yield func(*cpu.Slot[K, V])) (continues bool) {
 	for i := range slots {
 		switch slots[i].Key {

@@ -19,8 +19,8 @@ type cpuTable[K cpu.Key, V cpu.Val] struct {
 	long     *atomic.Bool
 }
 
-// longChain is the number of chained slabs from which on a bucket counts as long. A piece of
-// changes to a single shorter bucket, in the cache, does not delay cancellation noticeably.
+// A bucket counts as long if it has at least longChain chained slabs. A piece of changes to a
+// single shorter bucket, in the cache, does not delay cancellation noticeably.
 const longChain = 32
 
 func tableOf[K cpu.Key, V cpu.Val](g *generation) cpuTable[K, V] {
@@ -121,8 +121,8 @@ func match[K cpu.Key, V cpu.Val](slab unsafe.Pointer, key K) int {
 	return at
 }
 
-// find returns the first slot of a bucket that holds a stored key, or nil. Slots fill in order, so
-// an empty slot ends the search.
+// find returns the first slot of a bucket that holds key, in its stored form, or nil. Slots fill in
+// order, so an empty slot ends the search.
 func (t *cpuTable[K, V]) find(base unsafe.Pointer, key K) *cpu.Slot[K, V] {
 	for slab := base; slab != nil; slab = t.next(slab) {
 		if at := match[K, V](slab, key); at < t.perSlab() {
@@ -220,7 +220,8 @@ func (t *cpuTable[K, V]) live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
 	}
 }
 
-// deleteAll marks all slots that hold a stored key as dead, and returns their number.
+// deleteAll marks all slots of a bucket that hold key, in its stored form, as dead. It returns
+// their number.
 func (t *cpuTable[K, V]) deleteAll(base unsafe.Pointer, key K) (n uint32) {
 	for slab := base; slab != nil; slab = t.next(slab) {
 		continues := visitMatches(t.slots(slab), key, func(s *cpu.Slot[K, V]) {

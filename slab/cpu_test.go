@@ -66,7 +66,6 @@ func (s *subject[K, V]) read(b *batch.Batch) (hits int, err error) {
 	return hits, err
 }
 
-// export copies the pairs of buckets [lo,hi) to columns.
 func (s *subject[K, V]) export(lo, hi uint32, keys []K, vals []V) (int, error) {
 	return s.engine().Export(context.Background(), s.core.Leases.Current(), lo, hi, s.pairs(keys, vals))
 }

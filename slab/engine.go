@@ -14,12 +14,12 @@ import (
 type engine interface {
 	core.Engine
 	core.Expander
-	// geometry and units describe the present table: its buckets and its chained slabs.
+	// geometry and units describe the current table: its buckets and its chained slabs.
 	geometry() geometry
 	units() *alloc.Owner
-	// rehash moves the live pairs to a table with the given number of buckets and a pool of at
-	// least the given units. The pairs of a key keep their order. After an error nothing has
-	// changed.
+	// rehash moves the live pairs to a table with the given number of buckets and a pool with at
+	// least the given number of units. The pairs of a key keep their order. After an error nothing
+	// has changed.
 	rehash(ctx context.Context, buckets uint32, units int) error
 	// flush drops the dead slots of each bucket, keeps the order of the other slots, and frees the
 	// slabs that become empty (the paper's FLUSH).
@@ -32,7 +32,7 @@ type engine interface {
 const chainLengths = 32
 
 // newEngine returns a CPU engine for a host device, and a GPU engine for any other device. The pool
-// has at least the given units. If fixed is set, the pool is light and never grows.
+// has at least the given number of units. If fixed is true, the pool is light and never grows.
 func newEngine(dev device.Device, w batch.Widths, g geometry, units int, fixed, multi bool) (engine, *core.Leases, error) {
 	host, ok := dev.(device.Host)
 	if !ok {

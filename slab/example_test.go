@@ -41,7 +41,6 @@ func Example() {
 	// 3 inserted, 2 found: [2.5 0 3] [true false true]
 }
 
-// openCPU opens a device for the examples below.
 func openCPU() *cpu.Device {
 	dev, err := cpu.Open(nil)
 	if err != nil {

@@ -44,7 +44,6 @@ func (t *table) CheckInvariants() error {
 
 func (t *table) Bucket(key uint64) int { return int(bucketOf(t.policy.engine.geometry(), key)) }
 
-// gen returns the current generation.
 func (t *table) gen() *generation { return t.core.Leases.Current().Parts.(*generation) }
 
 // run replaces the engine that runs batches.
@@ -107,7 +106,6 @@ func (im *image) bucket(key uint64) uint32 {
 	return uint32(hash.Reduce64(hash.Uint64(key, im.seed), uint64(im.buckets)))
 }
 
-// emptySlab is all ones.
 var emptySlab = bytes.Repeat([]byte{0xff}, 128)
 
 // check reports the first violation of these rules:

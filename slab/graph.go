@@ -113,10 +113,10 @@ func (g *graph) Edges() int {
 // ---- changes ----------------------------------------------------------------
 
 // Insert inserts edges and returns the number of edges that were absent. Unless inserted is nil,
-// inserted[i] reports whether edge i was absent. Insert skips self loops. A vertex not less than
-// MaxVertices returns [weft.ErrOptions] with the position of its edge, before anything changes.
-// (Delete and lookups accept such a vertex and find no edge.) Insert panics if the slices differ in
-// length.
+// inserted[i] reports whether edge i was absent. Insert skips self loops. If a vertex is not less
+// than MaxVertices, Insert returns [weft.ErrOptions] with the position of its edge, before anything
+// changes. (Delete and lookups accept such a vertex and find no edge.) Insert panics if the slices
+// differ in length.
 func (g *Graph) Insert(ctx context.Context, from, to []uint32, inserted []bool) (int, error) {
 	return g.change(ctx, "Insert", nil, op.PutNew, edgeColumns(from, to, batch.Column{}, inserted))
 }
@@ -153,8 +153,8 @@ func (g *WeightedGraph[W]) InsertOn(s *device.Stream, from, to device.Slice[uint
 	return g.changeOn("InsertOn", s, op.Put, edgeColumnsOn(from, to, batch.InputOn(weights), inserted), counts)
 }
 
-// DeleteOn deletes edges from slices in device memory, and does not wait. See [Graph.Delete] for
-// the results. It counts as [Graph.InsertOn] does. The next Delete or Compact frees memory.
+// DeleteOn deletes edges, which are listed in device memory, and does not wait. See [Graph.Delete]
+// for the results. It counts as [Graph.InsertOn] does. The next Delete or Compact frees memory.
 func (g *graph) DeleteOn(s *device.Stream, from, to device.Slice[uint32], deleted device.Slice[bool], counts ...device.Slice[uint64]) error {
 	return g.changeOn("DeleteOn", s, op.Delete, edgeColumnsOn(from, to, batch.Column{}, deleted), counts)
 }
@@ -176,7 +176,8 @@ func (g *graph) change(ctx context.Context, method string, s *device.Stream, kin
 	return g.changeCounted(ctx, method, s, kind, b, 0)
 }
 
-// changeCounted runs change. On a GPU it adds the number of changed edges to count, unless null.
+// changeCounted does the same as change. On a GPU it also adds the number of changed edges to
+// count, unless count is null.
 func (g *graph) changeCounted(ctx context.Context, method string, s *device.Stream, kind op.Kind, b *batch.Batch, count device.Ptr) (int, error) {
 	b.MustMatch(g.core.Name, method)
 	b.Kind = kind
@@ -233,9 +234,9 @@ func (g *graph) deleteVertices(ctx context.Context, method string, vertices []ui
 	return n, g.rerunError(method, err)
 }
 
-// DeleteVerticesOn deletes all edges of vertices from a slice in device memory. If counts is given,
-// it adds the number of deleted edges to counts[0]. It copies the slice to host memory, so it waits
-// for the earlier work of stream s, and for the deletion.
+// DeleteVerticesOn deletes all edges of the vertices that a slice in device memory lists. If counts
+// is given, it adds the number of deleted edges to counts[0]. It copies the slice to host memory,
+// so it waits for the earlier work of stream s, and for the deletion.
 func (g *graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error {
 	const method = "DeleteVerticesOn"
 	b := &batch.Batch{N: vertices.Len(), Columns: batch.Columns{batch.Keys: batch.InputOn(vertices)}}
@@ -281,7 +282,6 @@ func (g *graph) edgesOf(ctx context.Context, method string, doomed []uint32) (fr
 	return from, to, err
 }
 
-// sequence returns the numbers lo to hi-1.
 func sequence(lo, hi int) []uint32 {
 	all := make([]uint32, hi-lo)
 	for i := range all {
@@ -376,7 +376,7 @@ func (g *graph) DegreeOn(s *device.Stream, vertices, degrees device.Slice[uint32
 	return g.readOn("DegreeOn", s, b, func(at *generation) error { return g.policy.engine.degrees(context.Background(), s, at, b) })
 }
 
-// readOn checks the devices of s and b and runs f on the present generation.
+// readOn checks the devices of s and b and runs f on the current generation.
 func (g *graph) readOn(method string, s *device.Stream, b *batch.Batch, f func(*generation) error) error {
 	b.MustMatch(g.core.Name, method)
 	if err := b.CheckDevice(g.core.Device, s); err != nil {
@@ -435,7 +435,7 @@ func (g *graph) Neighbors(ctx context.Context, vertex uint32, to []uint32) ([]ui
 	return append(to, row...), err
 }
 
-// rowsOf reads rows, and with weighted also their weights.
+// rowsOf reads rows and, if weighted is true, their weights.
 func (g *graph) rowsOf(ctx context.Context, method string, vertices []uint32, weighted bool) (offsets []uint64, ids []uint32, weights []byte, err error) {
 	err = g.core.WithWriteLock(ctx, method, func(core.Counters) error {
 		offsets, ids, weights, err = g.rowsNow(ctx, vertices, weighted)

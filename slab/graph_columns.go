@@ -76,7 +76,8 @@ func (c *columnWork) loadKernels() error {
 	return c.err
 }
 
-// reserve provides the given bytes. It waits for the last batch before it replaces the memory.
+// reserve ensures that the memory has at least the given size in bytes. It waits for the last batch
+// before it replaces the memory.
 func (c *columnWork) reserve(bytes int) (err error) {
 	if c.memory.Size >= bytes {
 		return nil
@@ -98,7 +99,7 @@ type mixedBatch struct {
 // mixedCounts holds the counts of a mixed batch that the host reads (twin: weft::slab::Told).
 type mixedCounts [4]uint32
 
-// layOut places the arrays of a mixed batch in the memory.
+// layOut assigns device memory to the arrays of a mixed batch.
 func (c *columnWork) layOut(b *batch.Batch) (m mixedBatch, err error) {
 	n, g := b.N, c.engine
 	width := bits.Len(uint(g.maxVertices))
@@ -202,7 +203,7 @@ func (c *columnWork) split(s *device.Stream, b *batch.Batch, count device.Slice[
 		func() error { return c.prim.Sort(s, &m.sort, m.scratch) },
 		launch(c.last))
 	var counts mixedCounts
-	// After an error the memory is not used.
+	// Copy the counts even after an error, so that the memory is no longer in use.
 	err = errors.Join(err, s.CopyOut(context.Background(), device.Bytes(counts[:]), m.told))
 	if err == nil && counts[0] != 0 {
 		err = c.rangeError(s, &m, int(^counts[0]))
@@ -210,7 +211,6 @@ func (c *columnWork) split(s *device.Stream, b *batch.Batch, count device.Slice[
 	return m, int(counts[1]), int(counts[2]), err
 }
 
-// rangeError returns the error of an insertion with a vertex out of range.
 func (c *columnWork) rangeError(s *device.Stream, m *mixedBatch, i int) error {
 	var u, v [1]uint32
 	err := errors.Join(

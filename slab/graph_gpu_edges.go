@@ -94,7 +94,6 @@ func growColumn[T device.Elem](ctx context.Context, a *arcBatch, c *device.Slice
 	return err
 }
 
-// arcsPerEdge returns the number of arcs per edge.
 func (e *gpuGraph) arcsPerEdge() int {
 	if e.directed {
 		return 1
@@ -199,7 +198,7 @@ func (a *arcBatch) edgesParams(b *batch.Batch) edgesParams {
 }
 
 // submit converts a batch of edges on the device to arcs, submits the arcs, and submits the
-// collection of their results. Insertions are first attempted in the present tables, where most
+// collection of their results. Insertions are first attempted in the current tables, where most
 // succeed. If any overflow, the tables are enlarged and all insertions run again. submit adds the
 // number of changed edges to count. If each edge is one arc and count is null, the arcs write the
 // results of the edges directly.
@@ -273,7 +272,7 @@ func (a *arcBatch) insertWithOutcomes(ctx context.Context, t *core.Table, method
 	return rerunDone, t.Submit(ctx, s, method, rerun)
 }
 
-// insertAttempt converts edges to arcs and inserts the arcs that fit into the present tables. It
+// insertAttempt converts edges to arcs and inserts the arcs that fit into the current tables. It
 // returns the number that do not fit. It does not run if the batch is too large for ordering
 // duplicates.
 func (a *arcBatch) insertAttempt(ctx context.Context, t *core.Table, method string, s *device.Stream, b, arcs *batch.Batch) (nOverflow int, ran bool, err error) {

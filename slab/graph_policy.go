@@ -34,14 +34,14 @@ type graphEngine interface {
 	// rehash moves the tables of the listed vertices to unused base slabs, which must suffice. It
 	// does nothing during an iteration, which would miss edges or yield them twice.
 	rehash(ctx context.Context) (done bool, err error)
-	// rebuild moves all tables to a new generation with entries for n vertices, the given base
-	// slabs, and a pool of the given units. Each table gets base slabs for its degree and its
+	// rebuild moves all tables to a new generation with entries for n vertices, and with the given
+	// numbers of base slabs and of units. Each table gets base slabs for its degree and its
 	// incoming arcs. After an error the old generation is unchanged.
 	rebuild(ctx context.Context, n int, slabs uint64, units int) error
 	// neededSlabs returns the number of base slabs that rebuild needs.
 	neededSlabs(ctx context.Context) (uint64, error)
 
-	// addCount submits an addition of n to the caller's counter to, if given.
+	// addCount submits work that adds n to the caller's counter, unless the counter is empty.
 	addCount(s *device.Stream, to device.Slice[uint64], n uint64) error
 	// apply runs or submits a change of edges from Keys to Keys2. It returns the number of edges
 	// changed. A submitted change returns 0 and adds the number to count, unless count is null.
@@ -76,7 +76,7 @@ type graphPolicy struct {
 	widths batch.Widths
 	sizing
 	engine graphEngine
-	free   int    // lower bound of the number of free units
+	free   int    // at least this number of units are free
 	peak   uint64 // maximum number of arcs since all tables moved
 }
 
@@ -130,7 +130,8 @@ func (p *graphPolicy) prepareAttempt(ctx context.Context, bound core.Counters, s
 	return err
 }
 
-// reserveBatch reserves memory for a large batch of edges, with the given arcs, before it runs.
+// reserveBatch reserves memory for a large batch of edges before it runs. arcs is the number of its
+// arcs.
 func (p *graphPolicy) reserveBatch(ctx context.Context, now core.Counters, s *device.Stream, edges *batch.Batch, arcs int) error {
 	now, err := p.flushIfNeeded(ctx, now)
 	if err == nil {
@@ -201,7 +202,8 @@ func (p *graphPolicy) rebuild(ctx context.Context, n, incoming int) error {
 	return p.rebuildWith(ctx, n, slabs, units+spareUnits)
 }
 
-// expected returns the expected number of chained slabs for the given arcs and base slabs.
+// expected returns the expected number of chained slabs, given the numbers of arcs and of base
+// slabs.
 func (p *graphPolicy) expected(arcs uint64, slabs uint32) int {
 	return chainedFor(arcs, 1, max(slabs, 1), p.widths.Slot)
 }
@@ -230,7 +232,7 @@ func (p *graphPolicy) maxUnitsFor(n int) int {
 	return maxChained(n, p.engine.dict().ownedSlabs, p.widths.Slot)
 }
 
-// reserve fills the pool with the units that n insertions of a batch are expected to take.
+// reserve ensures that the pool has the units that n insertions of a batch are expected to take.
 // Insertions that find no unit are retried.
 func (p *graphPolicy) reserve(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch, n int) error {
 	limit := p.maxUnitsFor(n)

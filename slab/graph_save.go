@@ -59,9 +59,9 @@ func (g *graph) save(ctx context.Context, to io.Writer) error {
 }
 
 // Load inserts the edges of a graph that this package or package graph saved. It skips self loops,
-// and keeps one of several parallel edges. Data that is damaged, truncated or of another kind
-// returns [weft.ErrFormat]. Vertices beyond MaxVertices return [weft.ErrOptions]. Edges that
-// precede the damage may have been inserted.
+// and keeps one of several parallel edges. If the data is damaged, truncated or of another kind,
+// Load returns [weft.ErrFormat]. If vertices are not less than MaxVertices, it returns
+// [weft.ErrOptions]. Edges before the damage may have been inserted.
 func (g *graph) Load(ctx context.Context, from io.Reader) error {
 	err := savedgraph.Load(ctx, from, g.savedKind(), g.policy.opts.MaxVertices, loadedGraph{g})
 	if err != nil {

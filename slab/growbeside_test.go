@@ -115,7 +115,7 @@ func (g *growing) must(err error) {
 	}
 }
 
-// put submits inserting the keys [lo,hi).
+// put submits insertions of the keys [lo,hi).
 func (g *growing) put(lo, hi int) {
 	g.t.Helper()
 	k := batch.InputOn(g.keys.Sub(lo, hi))

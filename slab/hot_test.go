@@ -55,7 +55,6 @@ func TestHotKeysStop(t *testing.T) {
 	}
 }
 
-// hotLookups returns the methods that read.
 func hotLookups(m *slab.MultiMap[uint32, uint32], keys []uint32) []conformance.Stoppable {
 	vals, counts, absent := make([]uint32, len(keys)), make([]uint32, len(keys)), conformance.Sequence[uint32](1000, len(keys))
 	return []conformance.Stoppable{
@@ -78,7 +77,6 @@ func hotLookups(m *slab.MultiMap[uint32, uint32], keys []uint32) []conformance.S
 	}
 }
 
-// hotChanges returns the methods that write.
 func hotChanges(m *slab.MultiMap[uint32, uint32], keys []uint32, saved []byte) []conformance.Stoppable {
 	vals, others := make([]uint32, len(keys)), conformance.Sequence[uint32](1000, len(keys))
 	ops := make([]weft.Op[uint32, uint32], len(keys))

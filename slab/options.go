@@ -33,8 +33,8 @@ type Options struct {
 
 	// MaxTombstones is the share of dead slots among the slots in use at which the structure
 	// flushes itself. It flushes after a batch from host memory, and before a batch on the device
-	// that may overflow. The default is 0.25. If MaxTombstones is negative, only Compact flushes,
-	// and a structure that is out of memory.
+	// that may overflow. The default is 0.25. If MaxTombstones is negative, the structure is
+	// flushed only by Compact or when it is out of memory.
 	MaxTombstones float64
 
 	// Unordered drops the promise that duplicates within a batch have the result of batch order.

@@ -14,9 +14,10 @@ import (
 // maxUnits is the maximum number of chained slabs in a pool.
 const maxUnits = alloc.MaxSupers * alloc.MaxBlocks * alloc.BlockUnits
 
-// poolOptions returns the options of a pool of at least units chained slabs. A fixed pool is a
-// single block of memory. A growing pool begins with up to four super blocks. So it can grow by a
-// factor of sixty before a rehash must replace it by a pool with larger super blocks.
+// poolOptions returns the options of a pool with room for at least the given number of chained
+// slabs. A fixed pool is a single block of memory. A growing pool begins with up to four super
+// blocks. So it can grow by a factor of sixty before a rehash must replace it by a pool with larger
+// super blocks.
 func poolOptions(units int, fixed bool) (*alloc.Options, error) {
 	if units > maxUnits {
 		return nil, fmt.Errorf("%w: a pool of %d slabs, more than %d", op.ErrFull, units, maxUnits)
@@ -52,8 +53,8 @@ func checkMemory(dev device.Device, g geometry, units int, fixed bool) error {
 	return nil
 }
 
-// allocate makes the memory of a table: base slabs with undefined content, and a pool of at least
-// units slabs, which the table owns.
+// allocate allocates the memory of a table: base slabs with undefined content, and a pool with room
+// for at least the given number of chained slabs. The generation owns the pool.
 func allocate(dev device.Device, g geometry, units int, fixed bool) (*generation, error) {
 	o, err := poolOptions(units, fixed)
 	if err != nil {

@@ -67,7 +67,7 @@ func blocksOf(s *device.Stream, ref alloc.Ref) (all []block, err error) {
 	return all, err
 }
 
-// hide marks all free units of an owner as taken, except the first left units. show undoes this.
+// hide marks all free units of an owner as taken, except for the given number. show undoes this.
 func hide(dev device.Device, o *alloc.Owner, left int) (show func() error, err error) {
 	s, err := dev.NewStream()
 	if err != nil {

@@ -68,7 +68,7 @@ func (t *table) Update(ctx context.Context, s *device.Stream, maxInserts int, su
 // queue returns the queue of the engine. The core has checked that the engine runs on a GPU.
 func (t *table) queue() *gpu.Queue { return &t.policy.engine.(*gpuEngine).Queue }
 
-// ref returns a Ref of a table with the given terms.
+// ref returns the Ref that consists of a table and terms.
 func (t *table) ref(table tableRef, terms gpu.Terms) Ref {
 	if t.policy.multi {
 		terms.Mode |= gpu.IsMulti

@@ -57,7 +57,7 @@ func utilizationAt(pairs, perKey float64, slotBytes int) float64 {
 }
 
 // pairsPerBucket returns the smallest mean number of pairs per bucket that reaches a utilization.
-// ok is false if chains of reasonable length do not reach it.
+// ok is false if no chains of reasonable length reach it.
 func pairsPerBucket(utilization, perKey float64, slotBytes int) (pairs float64, ok bool) {
 	const step = 1.01
 	hi := utilization * slabBytes / float64(slotBytes) // if each bucket had one slab
@@ -80,8 +80,8 @@ func pairsPerBucket(utilization, perKey float64, slotBytes int) (pairs float64, 
 // maxPairs bounds pairsPerKey. More pairs per key make no difference, since they fill whole slabs.
 const maxPairs = 1 << 10
 
-// pairsPerKey estimates the mean number of pairs per key in a table of n pairs with the given
-// chained slabs. It returns 1 if the number of chained slabs can result from chance.
+// pairsPerKey estimates the mean number of pairs per key in a table of n pairs. chained is the
+// number of its chained slabs. pairsPerKey returns 1 if that number can result from chance.
 func pairsPerKey(n uint64, buckets uint32, chained, slotBytes int) float64 {
 	pairs, b := float64(n)/float64(buckets), float64(buckets)
 	expected := func(perKey float64) float64 { return (meanSlabs(pairs, perKey, slotsIn(slotBytes)) - 1) * b }
@@ -100,7 +100,8 @@ func pairsPerKey(n uint64, buckets uint32, chained, slotBytes int) float64 {
 	return hi
 }
 
-// bucketsFor returns the number of buckets for n keys. ok is false if it exceeds maxBuckets.
+// bucketsFor returns the number of buckets for n keys. ok is false if the number exceeds
+// maxBuckets.
 func bucketsFor(n uint64, perBucket float64) (buckets uint32, ok bool) {
 	exact := math.Ceil(float64(n) / perBucket)
 	if exact > maxBuckets {

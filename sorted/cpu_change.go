@@ -31,7 +31,8 @@ func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 	return e.replace(m.jobs())
 }
 
-// replace makes a generation from jobs, if changes is set. It will have live pairs.
+// replace runs jobs, which write the next generation, and makes it current. live is its number of
+// pairs. If changes is false, replace does nothing.
 func (e *cpuEngine[K, V]) replace(jobs []job[K, V], live int, changes bool) error {
 	if !changes {
 		return nil
@@ -54,7 +55,7 @@ type entry[K, V uint32 | uint64] struct {
 	existed, present bool // whether the key had a pair before, and whether it has one now
 }
 
-// merge is a merge of a batch with the pairs.
+// merge merges a batch with the pairs of the map.
 type merge[K, V uint32 | uint64] struct {
 	old     array[K, V]
 	items   []cpu.Item[K] // sorted rows of the batch
@@ -63,7 +64,8 @@ type merge[K, V uint32 | uint64] struct {
 }
 
 // part is the work of one core at a time: items [lo,hi), which are all items of their keys. Their
-// entries have indexes [lo,end). from is the place of the first pair that has no smaller key.
+// entries have indexes [lo,end). from is the place of the first pair whose key is not smaller than
+// the keys of the part.
 type part struct {
 	lo, hi, end int
 	from        int
@@ -97,7 +99,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// job is to write pairs [from,to), merged with entries, to the new array from place at on.
+// job writes old pairs [from,to), merged with entries, to the new array. The first one goes to
+// place at.
 type job[K, V uint32 | uint64] struct {
 	from, to int
 	entries  []entry[K, V]
@@ -132,7 +135,7 @@ func (m *merge[K, V]) jobs() (jobs []job[K, V], live int, changes bool) {
 	return jobs, at, changes
 }
 
-// before returns the number of entries that have smaller keys.
+// before returns the number of entries with keys smaller than key.
 func before[K, V uint32 | uint64](entries []entry[K, V], key K) int {
 	n, _ := slices.BinarySearchFunc(entries, key, func(e entry[K, V], key K) int {
 		return btoi(e.key > key) - btoi(e.key < key)

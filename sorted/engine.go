@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// engine has the methods that the policy calls beside those of [core.Engine].
+// engine has the methods that the policy calls in addition to those of [core.Engine].
 type engine interface {
 	core.Engine
 	// bound returns an upper bound on the number of pairs, and their number when last counted.
@@ -36,8 +36,8 @@ func newEngine(dev device.Device, w batch.Widths, flip uint64) (engine, *core.Le
 	return open(host, p, flip)
 }
 
-// bytes returns the size of generation now and the spare memory, and the size of all other
-// generations.
+// bytes implements engine. It counts generation now and the spare memory as used, and all other
+// generations as held.
 func (p *pool) bytes(now *generation) (used, held int) {
 	kept, all := p.spare.Bytes()
 	used = now.buf.Size + kept

@@ -19,9 +19,9 @@ import (
 // gpuEngine runs the kernels of sorted.cu.
 //
 // Changes run one after the other on all streams. Each change writes the next generation. A lookup
-// submitted after the change uses that generation at once and waits for it. The next change reuses
-// the memory of the previous generation, which is safe because it runs after all work on that
-// generation. So only freeing memory waits for a change.
+// submitted after the change reads that generation, once the device has written it. The next change
+// reuses the memory of the previous generation, which is safe because it runs after all work on
+// that generation. So only freeing memory waits for a change.
 type gpuEngine struct {
 	gpu.Queue
 	kernels
@@ -36,7 +36,7 @@ type gpuEngine struct {
 	stale    bool          // changes have been submitted since cached was read
 }
 
-// kernels has the entry points for one pair of widths.
+// kernels holds the kernels that are compiled for one pair of key and value widths.
 type kernels struct {
 	get, seek, rows, copy           device.Kernel
 	settle, move, enter, keep, fill device.Kernel
@@ -156,8 +156,8 @@ func (e *gpuEngine) ReadCounters(ctx context.Context) (core.Counters, error) {
 // bound implements engine.
 func (e *gpuEngine) bound() (maxPairs, counted uint64) { return e.maxPairs, e.cached.Live }
 
-// AddPairs submits a kernel that adds the number of pairs to a counter, or subtracts it if negate
-// is set.
+// AddPairs submits a kernel that adds the number of pairs in the map to a counter in device memory,
+// or subtracts it if negate is set.
 func (e *gpuEngine) AddPairs(s *device.Stream, to device.Slice[uint64], negate bool) error {
 	p := addParams{counters: e.current().tallyPtr(), to: to.Ptr()}
 	if negate {

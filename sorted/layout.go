@@ -35,10 +35,10 @@ type pool struct {
 	spare core.Spare[*generation]
 }
 
-// Memory returns the memory of the generation to core.Spare.
+// Memory returns the memory of the generation. core.Spare calls it.
 func (g *generation) Memory() device.Buffer { return g.buf }
 
-// Capacity returns the capacity in pairs to core.Spare.
+// Capacity returns the capacity in pairs. core.Spare calls it.
 func (g *generation) Capacity() int { return g.capacity }
 
 // alloc returns memory for the given number of pairs. Its content is undefined.

@@ -17,7 +17,7 @@ const prefetchBytes = 256 << 20
 // batches. A memory limit admits one row group per minGroup bytes.
 const minGroup = 32 << 20
 
-// prefetcher decodes row groups concurrently, ahead of the one that is returned. If the file has
+// prefetcher decodes row groups concurrently, before their batches are requested. If the file has
 // fewer row groups than cores, it also decodes the columns of a row group concurrently.
 type prefetcher struct {
 	f      *File
@@ -66,7 +66,8 @@ func (a *prefetcher) stop() {
 	a.work.Wait()
 }
 
-// start starts decoding row groups up to the limits, but always at least one.
+// start starts decoding further row groups until maxGroups or prefetchBytes is reached. If none is
+// being decoded, it starts one despite prefetchBytes.
 func (a *prefetcher) start() {
 	for a.next < a.f.RowGroups() && len(a.started) < a.maxGroups && (len(a.started) == 0 ||
 		a.bytes < prefetchBytes) {
@@ -84,7 +85,7 @@ func (a *prefetcher) start() {
 	}
 }
 
-// whole converts columns without omitted rows to batches.
+// whole converts an iteration over columns to batches that omit no rows.
 func whole(columns iter.Seq2[[]column.Column, error]) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		for c, err := range columns {
@@ -110,7 +111,8 @@ func (a *prefetcher) decode(batches iter.Seq2[Batch, error], out chan<- prefetch
 	}
 }
 
-// group returns the batches of the next row group. number is its index, for errors.
+// group returns the batches of the next row group. Error messages contain number, the group's
+// index.
 func (a *prefetcher) group(number int) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		a.start()
@@ -128,8 +130,8 @@ func (a *prefetcher) group(number int) iter.Seq2[Batch, error] {
 	}
 }
 
-// batch combines the next batch of each part of a row group. After the last batch it returns one
-// without rows.
+// batch combines the next batch of each part of a row group. After the last one it returns an empty
+// Batch.
 func (a *prefetcher) batch(d *decoding, number int) (batch Batch, err error) {
 	ended := 0
 	for _, part := range d.batches {

@@ -63,7 +63,7 @@ func deltas(b []byte, maxValues int) (values []int64, rest []byte, err error) {
 	return values, b[at:], nil
 }
 
-// bitsAt returns the width bits of b that begin at bit pos.
+// bitsAt returns the number in bits pos to pos+width-1 of b.
 func bitsAt(b []byte, pos int, width uint) uint64 {
 	at, shift := pos>>3, uint(pos&7)
 	w := binary.LittleEndian.Uint64(b[at:]) >> shift
@@ -95,8 +95,8 @@ func deltaTexts(b []byte, maxValues int) (offsets []int, data []byte, err error)
 	return offsets, data, nil
 }
 
-// frontTexts decodes byte strings that are stored without the prefix they share with the previous
-// one (DELTA_BYTE_ARRAY).
+// frontTexts decodes byte strings that are stored without the prefix that each shares with the
+// previous byte string (DELTA_BYTE_ARRAY).
 func frontTexts(b []byte, maxValues int) (offsets []int, data []byte, err error) {
 	prefixes, rest, err := deltas(b, maxValues)
 	if err != nil {

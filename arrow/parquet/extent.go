@@ -17,9 +17,9 @@ import (
 // values so far are null or NaN.
 type extent struct{ minMax column.Column }
 
-// maxBound bounds byte strings in statistics. A longer value drops all bounds of a chunk.
-// Truncating it instead would gain readers little, and a truncated bound must still be a value of
-// its type.
+// maxBound bounds byte strings in statistics. If a value is longer, the chunk gets no bounds.
+// Truncating the value instead would gain readers little, and a truncated bound must still be a
+// value of its type.
 const maxBound = 256
 
 func (e *extent) add(c column.Column) {

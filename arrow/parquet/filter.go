@@ -19,7 +19,7 @@ type Filter interface {
 	// rows, key i lies between the two values of bounds, inclusive, or is NaN, or is null if nulls
 	// is set. A null bound is unknown. Empty bounds mean that key i is null in all rows.
 	MayContain(i int, bounds column.Column, nulls bool) bool
-	// Select appends the indexes of rows of keys that may be wanted, in ascending order.
+	// Select appends to rows, in ascending order, the index of each row of keys that may be wanted.
 	Select(keys []column.Column, rows []uint32) ([]uint32, error)
 }
 
@@ -82,8 +82,8 @@ type query struct {
 	parts        int // number of goroutines that decode the fields of one row group
 }
 
-// group returns the batches of a row group. If its last rows are omitted, the last batch has no
-// columns.
+// group returns the batches of a row group. If the last rows of the group are omitted, the last
+// batch has no columns.
 func (q *query) group(ctx context.Context, group int) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		r, err := q.open(group)
@@ -165,7 +165,7 @@ func (r *groupReader) release() {
 	}
 }
 
-// piece removes the rows of the next batch from r.left and returns them.
+// piece removes the rows of the next batch from r.left and returns their ranges.
 func (r *groupReader) piece() (piece []rowRange) {
 	for n := int64(0); n < r.most && len(r.left) > 0; {
 		lo := r.left[0].lo
@@ -227,7 +227,7 @@ const maxGap = 64
 func (r *groupReader) decodeFound(got []column.Column, piece []rowRange) error {
 	var ranges []rowRange
 	rows := make([]uint32, len(r.found)) // index of each matching row among the decoded rows
-	// first and n count the rows before the current range: in the piece, and decoded
+	// first counts the rows of the piece before the current range, and n the decoded rows before it
 	first, n, k := int64(0), int64(0), 0
 	for i, row := range r.found {
 		for int64(row)-first >= piece[k].hi-piece[k].lo {

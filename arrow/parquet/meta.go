@@ -6,7 +6,7 @@ import (
 )
 
 // fileMeta is the part of a file's metadata that reading requires. Statistics and other parts are
-// skipped. A list that lacks entries, because its writer may omit them, is no error.
+// skipped. If a writer omitted entries of a list in a skipped part, that causes no error.
 type fileMeta struct {
 	Schema    thrift.Slice[format.SchemaElement] `thrift:"2,required"`
 	NumRows   int64                              `thrift:"3,required"`

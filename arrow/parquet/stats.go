@@ -88,7 +88,7 @@ func (c *chunkStats) mayContain(filter Filter, key int, l *leaf, rows int64, typ
 	return filter.MayContain(key, bounds, nulls)
 }
 
-// noBounds returns a column without values.
+// noBounds returns an empty column of the field's type.
 func (l *leaf) noBounds() column.Column { return l.bounds(nil, nil).Slice(0, 0) }
 
 // bounds returns the minimum and maximum in statistics as a column of two values. A missing bound
@@ -146,7 +146,7 @@ func ascends(c column.Column) bool {
 const maxIndex = 64 << 20
 
 // index decodes a page index into v. It reports whether the file has a valid index of n bytes at
-// position at.
+// the given offset.
 func (f *File) index(at int64, n int32, v any) bool {
 	if at <= 0 || n <= 0 || n > maxIndex || at > f.size || int64(n) > f.size-at {
 		return false

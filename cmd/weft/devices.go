@@ -45,8 +45,8 @@ func runDevices(a *app, entries []auto.Entry) error {
 	return writeDevicesTable(a.stdout, entries)
 }
 
-// chosen returns the index of the entry that "auto" opens, or -1 if none can be opened. It is the
-// GPU with the most free memory, or the CPU if no GPU is usable.
+// chosen returns the index of the entry that "auto" opens, or -1 if none can be opened. That entry
+// is the GPU with the most free memory, or the CPU if no GPU is usable.
 func chosen(entries []auto.Entry) int {
 	best := -1
 	for i, e := range entries {

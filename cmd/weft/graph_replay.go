@@ -255,7 +255,7 @@ func (r *replayer) facts() []fact {
 	return facts
 }
 
-// window determines which edges the last size lines no longer list.
+// window holds the last size lines of the file, and finds the edges that they no longer list.
 type window struct {
 	graph.Edges
 	size     int

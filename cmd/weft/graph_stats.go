@@ -40,7 +40,7 @@ list of objects with from, to and vertices.`,
 	return cmd
 }
 
-// graphDegrees counts the vertices with degrees From to To.
+// graphDegrees is the number of vertices with degrees from From to To, inclusive.
 type graphDegrees struct {
 	From     int `json:"from"`
 	To       int `json:"to"`

@@ -202,7 +202,8 @@ func check(s *device.Stream, columns []column.On) error {
 	return nil
 }
 
-// checkDevice returns an error for memory on another device than stream s. A nil device has none.
+// checkDevice returns an error for memory on another device than stream s. A nil device stands for
+// no memory.
 func checkDevice(s *device.Stream, name string, dev device.Device) error {
 	if dev == nil || dev == s.Device() {
 		return nil

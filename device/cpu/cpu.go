@@ -103,7 +103,7 @@ func (d *Device) Parallel(n, grain int, body func(lo, hi int)) {
 	d.pool.parallel(n, grain, body)
 }
 
-// Labels returns Options.Labels.
+// Labels reports whether Options.Labels is set.
 func (d *Device) Labels() bool { return d.pool.labels }
 
 // Pinned returns true, because the host copies all memory at the same speed.

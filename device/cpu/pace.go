@@ -22,8 +22,8 @@ type pace struct{ next atomic.Int64 } // nanoseconds since epoch
 
 // yield yields the core if yieldTime has passed and no core is idle. An idle core runs its timers
 // itself. Waking it takes 20 us in a virtual machine, whereas a yield among busy cores takes 0.5
-// us. If other goroutines kept the core for longer than yieldTime, the next yield comes after an
-// equal time.
+// us. If other goroutines kept the core for longer than yieldTime, the goroutine then runs for as
+// long before its next yield.
 func (p *pace) yield() {
 	begin := time.Since(epoch)
 	if int64(begin) < p.next.Load() {

@@ -16,7 +16,8 @@ func spin(d time.Duration) {
 	}
 }
 
-// keepBusy runs Parallel until the test ends, with ranges that take the time long, and counts them.
+// keepBusy runs Parallel until the test ends, with ranges that each take the given time. It counts
+// the ranges.
 func keepBusy(t *testing.T, long time.Duration) *atomic.Int64 {
 	d := open(t, runtime.GOMAXPROCS(0))
 	var ranges atomic.Int64

@@ -26,7 +26,7 @@ type pool struct {
 	stop    chan struct{}
 	running sync.WaitGroup
 	callers pace
-	// labels starts new helpers for each region, so that they inherit the caller's profiler labels.
+	// labels makes each region start new helpers, which inherit the caller's profiler labels.
 	labels bool
 }
 

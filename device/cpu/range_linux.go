@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/hostmem"
 )
 
-// reservation implements [device.Range] by reserved addresses without access. It makes the first
-// bytes accessible in steps of one huge page.
+// reservation implements [device.Range]. It reserves addresses that cannot be accessed, and makes
+// the first bytes accessible in steps of one huge page.
 type reservation struct {
 	dev       *Device
 	addresses []byte // the whole range; bytes from mapped on must not be accessed
@@ -93,7 +93,8 @@ func (r *reservation) grow(n int) error {
 	return nil
 }
 
-// shrink waits for running operations of streams. The caller waits for its own Parallel calls.
+// shrink waits for running operations of streams. The caller must have waited for its own calls of
+// Parallel.
 func (r *reservation) shrink(n int) error {
 	r.dev.work.Lock()
 	defer r.dev.work.Unlock()

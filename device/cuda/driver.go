@@ -109,7 +109,8 @@ func (drv *driver) resolve(fr *frame, lib library) error {
 	return nil
 }
 
-// procAddress returns the driver's variant of a function for the version in info, or 0.
+// procAddress returns the address of the driver's variant of a function for the version in info, or
+// 0 if the driver has none.
 func (drv *driver) procAddress(fr *frame, getProc uintptr, info symbolInfo) uintptr {
 	const flags = 0 // CU_GET_PROC_ADDRESS_DEFAULT
 	n := copy(fr.args[:], []uintptr{fr.cString(info.name), fr.result(0), uintptr(info.version()), flags, fr.result(1)})

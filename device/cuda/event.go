@@ -39,7 +39,7 @@ func (fr *frame) newEvent(flags uintptr) (uintptr, error) {
 	return uintptr(fr.out[0]), err
 }
 
-// use calls f while the event cannot be closed. f must not wait or use another event.
+// use calls f and keeps the event open meanwhile. f must not wait or use another event.
 func (e *event) use(f func() error) error {
 	e.dev.events.RLock()
 	defer e.dev.events.RUnlock()

@@ -60,7 +60,8 @@ type fakeGPU struct {
 	free, total uint64
 }
 
-// addrStep is the distance of device addresses. It is so large that a wrong address hits no memory.
+// addrStep is the distance between the addresses of two allocations. It is so large that a wrong
+// address hits no memory.
 const addrStep = 1 << 40
 
 func newFake() *fake {

@@ -11,7 +11,8 @@ type fakeStream struct {
 	queue []fakeOp
 }
 
-// fakeOp is an operation. It can run once its event has reached marker after.
+// fakeOp is an operation. It can run once its event has reached the marker with the number in
+// after.
 type fakeOp struct {
 	run   func()
 	event *fakeEvent

@@ -8,7 +8,7 @@ type fakePin struct{ size, flags uintptr }
 // they are unified, so that a test cannot confuse the two.
 type fakeAlias struct{ lo, size uintptr }
 
-// fakeRange is reserved addresses. data is the mapped and accessible part.
+// fakeRange is a range of reserved addresses. data is the mapped and accessible part.
 type fakeRange struct {
 	size  uintptr
 	parts []fakePart

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// maxArgs is the largest number of arguments of a driver function, that is of cuLaunchKernel.
+	// maxArgs is the largest number of arguments of a driver function, which cuLaunchKernel has.
 	maxArgs = 11
 	// maxParams is the number of bytes of kernel parameters that every GPU accepts.
 	maxParams = 4096

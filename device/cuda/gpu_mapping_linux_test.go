@@ -48,7 +48,8 @@ func fileSystem(t *testing.T, path string) int64 {
 	return int64(s.Type)
 }
 
-// tmpfs is the type of a file system whose files can be mapped. The kernel refuses files of others.
+// tmpfs is the type of a file system with files that can be mapped. The kernel refuses files of
+// other types.
 const tmpfs = 0x01021994
 
 var refused = map[int64]string{0xef53: "ext4", 0x58465342: "xfs", 0x9123683e: "btrfs", 0x794c7630: "an overlay"}

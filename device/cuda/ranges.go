@@ -66,12 +66,12 @@ func (r *ranges) overlap(b []byte) bool {
 		i < len(r.spans) && r.spans[i].lo < address(b)+uintptr(len(b))
 }
 
-// search returns the index of the first span that starts at or after lo, and whether it is lo.
+// search returns the index of the first span from lo on, and whether that span starts at lo.
 func (r *ranges) search(lo uintptr) (int, bool) {
 	return slices.BinarySearchFunc(r.spans, lo, func(s span, lo uintptr) int { return cmp.Compare(s.lo, lo) })
 }
 
-// remove deletes the span that is exactly b and has this owner and host. It reports whether it did.
+// remove deletes the span of exactly b with the given owner and host. It reports whether it did.
 func (r *ranges) remove(owner *Device, b []byte, host bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

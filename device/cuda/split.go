@@ -21,8 +21,8 @@ type part struct{ name, text string }
 var (
 	entryHead = regexp.MustCompile(`^(?:\.visible |\.weak )*\.entry ([\w$]+)`)
 	funcHead  = regexp.MustCompile(`^(?:\.visible |\.weak )*\.func (?:\([^)]*\) ?)?([\w$]+)`)
-	// Several modules may each have a copy of such a variable: shared memory is separate for each
-	// kernel, and constants are never written.
+	// variableHead matches constants and variables in shared memory. Several modules may each have
+	// a copy of them: shared memory is separate for each kernel, and constants are never written.
 	variableHead = regexp.MustCompile(`^(?:\.visible |\.weak )*\.(?:const|shared) (?:\.align \d+ )?\.\w+ ([\w$]+)`)
 )
 

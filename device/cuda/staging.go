@@ -41,7 +41,7 @@ type slot struct {
 type ring struct {
 	s     *stream
 	idle  chan *slot
-	mu    sync.Mutex // guards all
+	mu    sync.Mutex // guards the field all
 	all   []*slot
 	small sync.Mutex // guards tail and used
 	tail  *slot      // slot that small copies share
@@ -54,7 +54,7 @@ func (r *ring) init(s *stream) {
 }
 
 // acquire returns a slot after its last copy has completed. If the next idle slot is not ready,
-// acquire allocates a slot. With maxSlots slots, it waits instead.
+// acquire allocates a slot. If the ring already has maxSlots slots, acquire waits instead.
 func (r *ring) acquire(ctx context.Context) (*slot, error) {
 	select {
 	case sl := <-r.idle:

@@ -56,7 +56,7 @@ func (s *stream) enter() error {
 
 func (s *stream) leave() { s.life.RUnlock() }
 
-// do calls f within a method.
+// do calls f like [Device.do]. Close of the stream waits until f has returned.
 func (s *stream) do(f func(fr *frame) error) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -172,7 +172,7 @@ func (s *stream) Wait(e device.EventDriver) error {
 	return s.withEvent(ev, func(fr *frame) error { return fr.call(symStreamWaitEvent, s.handle, ev.handle, flags) })
 }
 
-// withEvent calls f as do does, while ev cannot be closed.
+// withEvent calls f like do, and prevents ev from being closed meanwhile.
 func (s *stream) withEvent(ev *event, f func(fr *frame) error) error {
 	if err := s.enter(); err != nil {
 		return err

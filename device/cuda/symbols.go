@@ -65,7 +65,7 @@ const baseVersion = 12000
 
 // symbolInfo describes how to look up a driver function.
 type symbolInfo struct {
-	// name is the name for cuGetProcAddress and in errors.
+	// name is the function's name for cuGetProcAddress and in errors.
 	name string
 	// exported is the name in the library, which drivers without cuGetProcAddress need. It has a
 	// suffix for later versions of a function. If empty, it equals name.

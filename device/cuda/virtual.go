@@ -181,7 +181,7 @@ func (r *reservation) grow(fr *frame, n int) error {
 	return err
 }
 
-// newPiece allocates memory of the GPU and maps it at address at.
+// newPiece allocates size bytes of the GPU's memory and maps them at the given address.
 func (fr *frame) newPiece(l location, at uintptr, size int) (handle uintptr, err error) {
 	const flags, offset = 0, 0
 	prop := newProp(l)
@@ -204,8 +204,8 @@ func (fr *frame) setAccess(l location, at uintptr, size int) error {
 	return fr.call(symMemSetAccess, at, uintptr(size), uintptr(unsafe.Pointer(desc)), count)
 }
 
-// shrink releases all pieces but the first keep ones. It stops at a piece that it cannot unmap,
-// because later calls release only the last piece.
+// shrink releases all pieces except the first ones; keep is their number. It stops at a piece that
+// it cannot unmap, because later calls release only the last piece.
 func (r *reservation) shrink(fr *frame, keep int) error {
 	var errs []error
 	for len(r.pieces) > keep {

@@ -237,7 +237,7 @@ func TestMapInPieces(t *testing.T) {
 	}
 }
 
-// countdown is a context that ends after left calls of Err.
+// countdown is a context that ends after a number of calls of Err.
 type countdown struct {
 	context.Context
 	left int

@@ -22,7 +22,7 @@ type Call struct {
 // String returns the place and the source of the call on one line.
 func (c Call) String() string { return fmt.Sprintf("%v in %s: %s", c.Site, c.Func, c.Text) }
 
-// methods maps the methods of the host protocol to Site.Method and to their number of arguments.
+// methods maps the name of a method of the host protocol to its Site.Method and argument count.
 var methods = map[string]struct {
 	site string
 	args int

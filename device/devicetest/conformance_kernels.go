@@ -37,7 +37,7 @@ func testSeveralParameters(t *testing.T, dev device.Device) {
 	if _, runsGo := dev.(device.Host); runsGo {
 		t.Skip("it runs no kernels")
 	}
-	// store takes a number, a pointer and a byte, and stores both numbers.
+	// store takes a number, a pointer and a byte, and stores both values at the pointer.
 	const store = `
 .version 7.0
 .target sm_80

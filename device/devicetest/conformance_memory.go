@@ -158,7 +158,7 @@ func testMapKernel(t *testing.T, dev device.Device) {
 	equal(t, "what a later launch made of the host's writes", read(t, s, d.Ptr, 4*n), bytes.Repeat([]byte{12, 0, 0, 0}, n))
 }
 
-// reserve reserves addresses until the end of the test. It skips the test if the device cannot.
+// reserve reserves addresses until the end of the test, or skips the test if the device cannot.
 func reserve(t testing.TB, dev device.Device, size int) device.Range {
 	t.Helper()
 	r, err := dev.Reserve(size)
@@ -203,7 +203,7 @@ func testRange(t *testing.T, dev device.Device) {
 	checkRange(t, dev, r, 0)
 	at := r.Ptr()
 	all := noise(slices.Max(rangeSizes), 11)
-	written := 0 // number of bytes of all that the range holds
+	written := 0 // length of the prefix of all that the range holds
 	for _, n := range rangeSizes {
 		must(t, r.Resize(n))
 		checkRange(t, dev, r, n)

@@ -1,10 +1,11 @@
 // Package devicetest helps to test users of devices, and devices themselves.
 //
 // [Open] opens the device that WEFT_DEVICE names, wrapped by [Checked]. The wrapper fails the test
-// for each resource that is not freed by its end, and names the calls that allocated the resource.
-// It also reports double frees, uses after close, and copies and fills outside allocated or mapped
-// memory. It fills new device memory with a pattern, also after a range grows, so that no code
-// relies on zeros. [FailAfter] and [FailNext] make operations fail, to test error paths.
+// for each resource that is not freed by the end of the test, and names the calls that allocated
+// the resource. It also reports double frees, uses after close, and copies and fills outside
+// allocated or mapped memory. It fills new device memory with a pattern, also after a range grows,
+// so that no code relies on zeros. [FailAfter] and [FailNext] make operations fail, to test error
+// paths.
 //
 // [Omit] leaves out single calls that order streams or wait for them, to check that tests then
 // fail. [ListCalls] finds those calls in the source.

@@ -46,7 +46,7 @@ type plan struct {
 	fired atomic.Bool
 }
 
-// failures are the plans that have not fired.
+// failures holds the planned failures that have not happened yet.
 type failures struct{ plans []*plan }
 
 // FailAfter makes one operation of dev fail with device.ErrMemory, after n operations that run as
@@ -153,8 +153,9 @@ func (l *ledger) checkOpen(op string) error {
 	return nil
 }
 
-// FailEach makes every operation of dev fail once, each in its own call of run. A run with a
-// failure must return device.ErrMemory. No run may leave new resources.
+// FailEach calls run repeatedly. In each call, another operation of dev fails; in the last call,
+// none does. FailEach fails the test if a call with a failure does not return device.ErrMemory, or
+// if a call leaves new resources.
 func FailEach(t testing.TB, dev device.Device, name string, run func() error) {
 	t.Helper()
 	before := Live(dev)

@@ -7,7 +7,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Launches is a device that records the kernels launched on its streams.
+// Launches wraps a device and records the kernels launched on its streams.
 type Launches struct {
 	device.Device
 	mu       sync.Mutex

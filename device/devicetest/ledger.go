@@ -102,7 +102,7 @@ func (l *ledger) removeEntry(e *entry) bool {
 	return ok
 }
 
-// find returns an entry of one of the kinds for which ok returns true, or nil.
+// find returns an entry that is of one of the kinds and for which ok returns true, or nil.
 func (l *ledger) find(ok func(*entry) bool, kinds ...string) *entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()

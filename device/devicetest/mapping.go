@@ -42,7 +42,7 @@ func (c *checked) Reserve(size int) (device.Range, error) {
 	return &checkedRange{inner: r, c: c, entry: c.addEntry(entry{kind: kindRange, at: uint64(r.Ptr())})}, nil
 }
 
-// checkedRange checks the use of a range.
+// checkedRange wraps a range and checks its use.
 type checkedRange struct {
 	inner device.Range
 	c     *checked
@@ -74,7 +74,8 @@ func (r *checkedRange) Resize(n int) error {
 	return err
 }
 
-// poison fills the memory mapped after the first old bytes. If that fails, it unmaps this memory.
+// poison fills the memory mapped beyond the first bytes, which were mapped before; old is their
+// number. If that fails, it unmaps the new memory.
 func (r *checkedRange) poison(old int) error {
 	b := r.inner.Buffer()
 	if b.Size <= old {

@@ -23,7 +23,7 @@ func (n *narrow) Properties() device.Properties {
 	return p
 }
 
-// NewStream opens a stream with Device n, so that launches read the properties of n.
+// NewStream opens a stream that belongs to n, so that launches read the properties of n.
 func (n *narrow) NewStream() (*device.Stream, error) {
 	s, err := n.Device.NewStream()
 	if err != nil {

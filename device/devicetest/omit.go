@@ -19,8 +19,8 @@ import (
 type Site struct {
 	File string // name with its folder: "staging/slot.go"
 	Line int    // line of the method name
-	// Method is Wait, Record or Sync, of streams, events and devices. CopyOut stands for
-	// Stream.CopyOut and Slice.CopyTo.
+	// Method is the name of the method: Wait, Record or Sync of a stream, an event or a device.
+	// CopyOut stands for Stream.CopyOut and Slice.CopyTo.
 	Method string
 	// Index distinguishes calls of the same method on one line, in the order in which they run,
 	// from 0. If a function is inlined twice on one line, its calls count twice.
@@ -35,8 +35,8 @@ func (s Site) String() string {
 	return fmt.Sprintf("%s:%d: %s, number %d", s.File, s.Line, s.Method, s.Index+1)
 }
 
-// Omission leaves out calls of the host protocol on the devices that it wraps, and counts all
-// calls. A test can use it to check that it fails without a call:
+// Omission leaves out calls of the host protocol on the devices that it wraps, and counts all calls
+// of that protocol. A test can use it to check that it fails without a call:
 //
 //	calls, err := devicetest.ListCalls(".")
 //	for _, call := range calls {

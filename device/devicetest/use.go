@@ -71,7 +71,7 @@ func Upload[T device.Elem](t testing.TB, s *device.Stream, src []T) device.Slice
 	return d
 }
 
-// Download returns the contents of d after the work submitted to the stream.
+// Download waits for the work submitted to the stream and returns the contents of d.
 func Download[T device.Elem](t testing.TB, s *device.Stream, d device.Slice[T]) []T {
 	t.Helper()
 	dst := make([]T, d.Len())

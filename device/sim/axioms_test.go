@@ -83,8 +83,8 @@ func union(rs ...relation) relation {
 	return u
 }
 
-// execution fixes the source of each read, the order of writes to each location, and that of the
-// fence.sc.
+// execution fixes the source of each read, the order of writes to each location, and the order of
+// the fence.sc.
 type execution struct {
 	acts   []action
 	from   []int    // for each read, its write

@@ -2,8 +2,8 @@ package sim
 
 import "math/bits"
 
-// This file implements instructions by which the lanes of a warp exchange values. Their exec
-// receives the lanes that met, which are all live lanes of the membermask.
+// This file implements instructions by which the lanes of a warp exchange values. The function exec
+// of such an instruction receives the lanes that met, which are all live lanes of the membermask.
 
 // collective resolves the membermask, which is the last operand, and completes the instruction.
 func (o *operands) collective(in instr, exec func(w *warp, in *instr, m uint32)) (instr, error) {
@@ -163,7 +163,8 @@ func buildMatchAll(a *assembler, s *statement, f form) (instr, error) {
 	})
 }
 
-// buildRedux resolves redux, which combines the values of all lanes by the atomic of that name.
+// buildRedux resolves redux, which combines the values of all lanes like the atomic operation of
+// the same name.
 func buildRedux(a *assembler, s *statement, f form) (instr, error) {
 	t := f.last()
 	combine := updates[f[1]](t)

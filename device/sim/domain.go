@@ -21,13 +21,14 @@ type Domain interface {
 	// Holds reports whether memory at addr survives a crash. Other stores are not reported.
 	Holds(addr device.Ptr) bool
 	// Store reports that a store or an atomic operation of t has changed memory at addr to data.
-	// data has 1 to 16 bytes and is valid during the call only. Stores are numbered from 0.
+	// data has 1 to 16 bytes and is valid only during the call. Calls number the stores from 0.
 	Store(t Thread, addr device.Ptr, data []byte) error
 	// Release is called just before the Store of a releasing access. For threads in scope, the
-	// stores in before are ordered before that store, but not before later ones of t.
+	// stores for which before returns true precede that store. They need not precede later stores
+	// of t.
 	Release(t Thread, scope Scope, before Before) error
-	// Fence reports that, for threads in scope, the stores in before precede all later accesses of
-	// t.
+	// Fence reports that, for threads in scope, the stores for which before returns true precede
+	// all later accesses of t.
 	Fence(t Thread, scope Scope, before Before) error
 }
 
@@ -36,7 +37,8 @@ type Domain interface {
 // launch did, in the order of works. A Before is valid during the call that receives it.
 type Before func(store int) bool
 
-// journal numbers the stores that a domain receives, and records who must have seen them.
+// journal numbers the stores that a domain receives, with data to tell which threads have seen
+// them.
 type journal struct {
 	Domain
 	stores []storeRecord

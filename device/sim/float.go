@@ -163,7 +163,7 @@ func (n float) to(exp int) float {
 	return n
 }
 
-// round returns the number in units of 2^last. The result must be less than 2⁶⁴.
+// round returns the number divided by 2^last, rounded to an integer, which must be below 2⁶⁴.
 func (n float) round(last int, mode rounding) uint64 {
 	n = n.to(last - 2)
 	v, rest := n.hi<<62|n.lo>>2, n.lo&3
@@ -225,7 +225,7 @@ func (n float) add(m float, mode rounding) float {
 	return n
 }
 
-// sum returns the sign of the sum of two zeros.
+// sum reports whether the sum of the zero n and a zero of the given sign is negative.
 func (n *float) sum(negative bool, mode rounding) bool {
 	if n.negative == negative {
 		return negative

@@ -164,7 +164,8 @@ var exactly = map[string]func(f format, mode rounding, a, b, c uint64) (x *big.R
 
 var floatOps = map[string]*floatOp{"add": &floatAdd, "sub": &floatSub, "mul": &floatMul, "div": &floatDiv, "fma": &floatFMA, "sqrt": &floatSqrt}
 
-// compute returns the result of an instruction. Without the host's processor it must be the same.
+// compute returns the result of an instruction, and requires the same result without the host's
+// processor.
 func compute(t *testing.T, op string, f floatForm, a, b, c uint64) uint64 {
 	t.Helper()
 	o := floatOps[op]

@@ -55,9 +55,9 @@ func (f floatForm) result(n float) uint64 {
 	return v
 }
 
-// tiny reports whether n, rounded to the digits of a normal number, is less than the least normal
-// number. It ignores that n would be stored with fewer digits. An H200 flushes such a number even
-// if rounding to the stored digits would give a normal number.
+// tiny reports whether n is less than the least normal number after rounding to the full number of
+// digits, although a subnormal number is stored with fewer. An H200 flushes such a number even if
+// rounding to the stored digits would give a normal number.
 func (f floatForm) tiny(n float) bool {
 	n.exp += f.digits // with this exponent all digits are stored
 	return f.encode(n, f.mode)&^f.sign() < uint64(1+f.digits)*f.minNormal()

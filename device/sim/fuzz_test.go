@@ -58,7 +58,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// This test does the same with almost correct text: kernels of forms with some words replaced.
+// Almost correct text, which consists of kernels of forms with some words replaced, must also give
+// a value or an error.
 func TestDisturbedText(t *testing.T) {
 	var texts [][]string
 	var pool []string

@@ -152,7 +152,7 @@ func bfe(t typ) func(a, position, length uint64) uint64 {
 	}
 }
 
-// bfi inserts the low length bits of a into b, beginning at position.
+// bfi inserts the lowest bits of a into b, beginning at position. length is the number of bits.
 func bfi(t typ, a, b, position, length uint64) uint64 {
 	pos, n := int(position&0xff), int(length&0xff)
 	n = max(0, min(n, t.bits-pos))

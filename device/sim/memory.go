@@ -93,7 +93,7 @@ func (s *segment) mark(off, size int, written bool) {
 	s.markBits(last, end, written)
 }
 
-// markBits marks bytes that share a byte of written.
+// markBits marks the bytes [off,end), which must share one byte of s.written.
 func (s *segment) markBits(off, end int, written bool) {
 	if off == end {
 		return
@@ -124,10 +124,11 @@ const (
 	// never form such an address.
 	heapBase  = 0x1b57_0000_0000
 	heapAlign = 256
-	// heapGap divides the remaining addresses. The quotient is about the gap after a segment: 1 GiB
-	// at first, then less, so that addresses never run out. Wrong accesses mostly hit gaps.
+	// heapGap determines the gap after a segment, which is about the number of remaining addresses
+	// divided by heapGap. The gap is 1 GiB at first, then less, so that addresses never run out.
+	// Wrong accesses mostly hit gaps.
 	heapGap = 1 << 16
-	// maxBlockSize exceeds the memory of any GPU, and of the host.
+	// maxBlockSize is the maximum size of an allocation in bytes, more than an H200 has.
 	maxBlockSize = 1 << 38
 	// maxFreed bounds the number of freed segments in heap.segs.
 	maxFreed = 1 << 12
@@ -172,7 +173,7 @@ func (h *heap) free(s *segment) {
 	}
 }
 
-// freed counts the freed segments in segs. It counts only if segs is longer than maxFreed.
+// freed counts the freed segments in segs, or returns 0 if segs has at most maxFreed elements.
 func (h *heap) freed() int {
 	if len(h.segs) <= maxFreed {
 		return 0
@@ -222,7 +223,8 @@ func (h *heap) find(addr uint64, size int) (*segment, string) {
 	return nil, fmt.Sprintf("address 0x%x: no memory there", addr)
 }
 
-// copyFrom copies bytes of another segment. Bytes that are unwritten in o become unwritten.
+// copyFrom copies size bytes at offset from in the segment o to offset to in s. Bytes that are
+// unwritten in o become unwritten in s.
 func (s *segment) copyFrom(to int, o *segment, from, size int) {
 	written := make([]bool, size)
 	for i := range written {

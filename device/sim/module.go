@@ -102,8 +102,8 @@ type assemblies struct {
 	rewritten []source // oldest first
 }
 
-// maxRewritten is large enough for the images that a test compares. A search opens many devices for
-// each image.
+// maxRewritten is the number of rewritten images that the cache keeps. It suffices for tests that
+// compare several images, because such tests open many devices for each image.
 const maxRewritten = 16
 
 func (a *assemblies) get(s source) *assembly {

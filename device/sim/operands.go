@@ -279,8 +279,9 @@ func (a *assembler) special(name string, fill func(w *warp, row *lanes)) int32 {
 	return row
 }
 
-// addressOf returns the row that holds the address of a variable in its own space, plus from, cut
-// to mask. The address of a module's variable is set at run time, because each device allocates it.
+// addressOf returns the row that holds an address within a variable's own space: the variable's
+// address plus the displacement from, reduced to the bits in mask. The address of a module's
+// variable is set at run time, because each device allocates it.
 func (a *assembler) addressOf(v *variable, from, mask uint64) int32 {
 	if v.space != spaceGlobal && v.space != spaceConst {
 		return a.constant((v.addr + from) & mask)

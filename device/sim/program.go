@@ -121,7 +121,7 @@ type assembler struct {
 	p      *program
 	block  map[string]int32 // number of the basic block that begins at a label
 	consts map[uint64]int32
-	pred   map[bool]int32 // predicates that are constant
+	pred   map[bool]int32 // predicates that are constant, by value
 	sregs  map[string]int32
 	use    use // registers that the last resolved statement uses
 }

@@ -20,7 +20,7 @@ type bulk struct {
 }
 
 // checkRead records a load of a cell. It reports false, and fails the launch, if a store races with
-// it.
+// the load.
 func (s *views) checkRead(w *warp, lane int, seg *segment, at uint64, c *cell, me *mark) bool {
 	if c.written() {
 		t := &w.threads[lane]
@@ -86,7 +86,7 @@ func (s *views) checkBulk(w *warp, lane int, seg *segment, at uint64, c *cell, m
 	return true
 }
 
-// bytesOf returns the mask of the bytes of the cell at offset at that lie in [lo,hi).
+// bytesOf returns the mask of those bytes of a cell that lie in [lo,hi). at is the cell's offset.
 func bytesOf(lo, hi, at uint64) (m uint8) {
 	for i := range uint64(cellBytes) {
 		if at+i >= lo && at+i < hi {
@@ -153,7 +153,8 @@ func (s *views) transfer(w *work, lo, hi int) bool {
 	return true
 }
 
-// checkTransfer does the same for the bytes [lo,hi) of one segment.
+// checkTransfer records the bytes [lo,hi) of one segment as an access by a transfer. It reports
+// false, and marks the device as lost, if an earlier access races with the transfer.
 func (s *views) checkTransfer(w *work, seg *segment, lo, hi uint64, write bool) bool {
 	t := w.transfer
 	races := func(c *cell, at uint64, m *mark) bool {
@@ -191,8 +192,7 @@ func (s *views) checkTransfer(w *work, seg *segment, lo, hi uint64, write bool) 
 	return true
 }
 
-// maxBulk is the number of entries of segment.bulk at which addBulk removes those that are known to
-// all.
+// maxBulk is the length of segment.bulk at which addBulk removes the entries that all works know.
 const maxBulk = 16
 
 // addBulk adds the next piece of a transfer to the segment's list.

@@ -81,7 +81,8 @@ func (r *random) startBlocks(l *launch) {
 	}
 }
 
-// runWarp runs some lanes of a warp until just before their next access but one.
+// runWarp runs some lanes of a warp until just before their second access to memory that threads
+// share.
 func (r *random) runWarp(l *launch) {
 	r.startBlocks(l)
 	if len(l.ready) == 0 {

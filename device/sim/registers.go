@@ -67,7 +67,7 @@ func (k *kernel) intervals(blocks []basicBlock, order []int, uses []use) []inter
 	return all
 }
 
-// live returns the registers that are live at the begin and at the end of each basic block. A
+// live returns the registers that are live at the start and at the end of each basic block. A
 // register is live if its value is still to be read.
 func (k *kernel) live(blocks []basicBlock, order []int, uses []use) (in, out []rowSet) {
 	in, out = make([]rowSet, len(blocks)), make([]rowSet, len(blocks))
@@ -134,7 +134,7 @@ func newRowSet(rows int) rowSet { return make(rowSet, (rows+63)/64) }
 func (s rowSet) add(row int)    { s[row/64] |= 1 << (row % 64) }
 func (s rowSet) remove(row int) { s[row/64] &^= 1 << (row % 64) }
 
-// join adds the rows of o that are not in without, and reports whether it added any.
+// join adds the rows of o, except those in without, and reports whether it added any.
 func (s rowSet) join(o, without rowSet) (grown bool) {
 	for i, v := range o {
 		if without != nil {

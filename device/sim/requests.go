@@ -39,8 +39,8 @@ const (
 // String returns the name of the kind.
 func (k RequestKind) String() string { return [...]string{"load", "store", "atomic"}[k] }
 
-// CountIn returns how many sectors of r begin in the size bytes at address at, and in how many
-// lines these sectors lie.
+// CountIn returns how many sectors of r begin in a block of memory, and in how many lines these
+// sectors lie. at is the address of the block, and size its length in bytes.
 func (r Request) CountIn(at device.Ptr, size int) (sectors, lines int) {
 	last := device.Ptr(0) // never an address of memory
 	for _, s := range r.Sectors {

@@ -5,8 +5,8 @@ package sim
 // would take a third of the time. Each loop has the name of the function that computes one lane.
 // Most loops compute four lanes per iteration.
 
-// rows2 returns a builder that builds the same instruction, with two sources, but runs loop for
-// full warps. rows3 does so for three sources.
+// rows2 returns a builder that builds the same instruction as build, with two sources, but runs
+// loop for full warps. rows3 does so for three sources.
 func rows2(build builder, loop func(t typ) func(d, a, b *lanes)) builder {
 	return func(a *assembler, s *statement, f form) (instr, error) {
 		in, err := build(a, s, f)

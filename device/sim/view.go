@@ -138,8 +138,8 @@ func (v *vector) firstDifference(o *vector, i int) int {
 	return i
 }
 
-// compare reports whether any time in p is above the same time in o, and whether any is below. nil
-// is all 0.
+// compare reports whether any time in p is above the same time in o, and whether any is below. A
+// nil page counts as all zeros.
 func (p *page) compare(o *page) (above, below bool) {
 	if p == nil {
 		return false, true

@@ -162,8 +162,9 @@ func (w *warp) lowestGroup() (index int, stop int32) {
 const maxBacks = 256
 
 // advance executes a group until it ends, waits, splits, reaches stop or has run quantum
-// instructions. If one is set, advance also stops before the second access to memory that threads
-// share. It returns the number of instructions executed. Runnable lanes are then in w.groups again.
+// instructions. If the parameter one is set, advance also stops before the second access to memory
+// that threads share. It returns the number of instructions executed. Runnable lanes are then in
+// w.groups again.
 func (w *warp) advance(g group, stop int32, quantum int, one bool) (steps int) {
 	l := w.launch
 	code := l.prog.code
@@ -399,8 +400,8 @@ func (w *warp) describeWaiting(mask uint32) string {
 	return s
 }
 
-// takeLane removes a lane from a nonempty mask and returns it. Lanes come in ascending order from
-// first, wrapping around.
+// takeLane removes a lane from a nonempty mask and returns it. It takes the lowest lane that is at
+// least first, or else the lowest lane.
 func takeLane(m *uint32, first int) int {
 	lane := (bits.TrailingZeros32(bits.RotateLeft32(*m, -first)) + first) & (warpSize - 1)
 	*m &^= 1 << lane

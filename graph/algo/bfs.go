@@ -62,7 +62,7 @@ type bfs struct {
 	ctx            context.Context
 	g              *graph.CSR
 	depths         []uint32
-	frontier, next *vertexList // vertices at the present depth and at the next
+	frontier, next *vertexList // vertices at the current depth and at the next
 }
 
 // arcs returns the number of arcs from the frontier.

@@ -112,7 +112,6 @@ func sampleLabels(labels []uint32) []uint32 {
 	return sample
 }
 
-// mostFrequent returns the most frequent label.
 func mostFrequent(labels []uint32) uint32 {
 	best, counts := uint32(NoVertex), make(map[uint32]int)
 	for _, label := range labels {

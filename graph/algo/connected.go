@@ -44,9 +44,10 @@ func (c *Connected) Reset(ctx context.Context, g *graph.CSR) error {
 }
 
 // Insert unites the ends of edges. It adds all vertices up to the largest end, and as many as
-// edges.Vertices. A vertex of at least 2^28 returns device.ErrInvalid with the position of its
-// edge, before anything changes, unless edges.Vertices allows it. If ctx ends, only part of the
-// edges may be inserted; all may be inserted again. Insert panics if From and To differ in length.
+// edges.Vertices. If a vertex is neither less than 2^28 nor less than edges.Vertices, Insert
+// returns device.ErrInvalid with the position of its edge, before anything changes. If ctx ends,
+// Insert may have inserted a part of the edges; inserting all of them again is allowed. Insert
+// panics if From and To differ in length.
 func (c *Connected) Insert(ctx context.Context, edges graph.Edges) error {
 	mustMatchEnds("connected", edges)
 	n, err := verticesWith("connected", len(c.parents), edges)
@@ -111,8 +112,8 @@ func (c *Connected) Count() int { return c.count }
 // Label returns the smallest vertex in the component of v. It panics if v is not a vertex.
 func (c *Connected) Label(v uint32) uint32 { return c.root(v) }
 
-// Labels writes the smallest vertex of its component for each vertex. It panics if the numbers of
-// labels and vertices differ.
+// Labels sets labels[v] to the smallest vertex in the component of v, for each vertex v. It panics
+// if the numbers of labels and vertices differ.
 func (c *Connected) Labels(labels []uint32) {
 	if len(labels) != len(c.parents) {
 		panic("algo: connected: not as many labels as vertices")

@@ -50,13 +50,15 @@ func Triangles(ctx context.Context, dev device.Device, g *graph.CSR) (uint64, er
 	return total.Load(), ctx.Err()
 }
 
-// partStart returns the first of all wedges that belong to a part.
+// partStart returns the number of the first wedge of a part. all is the number of wedges, which are
+// divided into equal parts.
 func partStart(all uint64, part, parts int) uint64 {
 	return all/uint64(parts)*uint64(part) + all%uint64(parts)*uint64(part)/uint64(parts)
 }
 
-// wedges returns for each vertex the number of wedges u→v, v→w of smaller u, plus one per edge u→v.
-// The last element is the total.
+// wedges numbers all wedges u→v, v→w in the order of u, v and w. It leaves out one number after the
+// wedges of each edge u→v. Element u of the result is the first number of a wedge that begins at u,
+// and the last element is the end of the numbers.
 func wedges(h device.Host, o *graph.CSR) []uint64 {
 	before := make([]uint64, o.Vertices()+1)
 	h.Parallel(o.Vertices(), rows, func(lo, hi int) {
@@ -78,13 +80,13 @@ type wedgeCounter struct {
 	bitmap []uint64 // all zero between two vertices
 }
 
-// count counts the closed wedges in [lo,hi). All wedges of an edge u→v belong to the part of its
-// first wedge.
+// count counts the closed wedges with numbers in [lo,hi); before is the result of wedges. All
+// wedges of an edge u→v belong to the range that contains the first of them.
 func (c *wedgeCounter) count(ctx context.Context, before []uint64, lo, hi uint64) (closed uint64) {
 	if lo == hi {
 		return 0
 	}
-	// The first vertex with a wedge of number lo or more.
+	// The first vertex u that has a wedge with number lo or more.
 	u := sort.Search(c.o.Vertices(), func(u int) bool { return before[u+1] > lo })
 	for unchecked := uint64(0); u < c.o.Vertices() && before[u] < hi; u++ {
 		if unchecked += before[u+1] - before[u]; unchecked > 1<<18 {
@@ -97,7 +99,7 @@ func (c *wedgeCounter) count(ctx context.Context, before []uint64, lo, hi uint64
 	return closed
 }
 
-// countVertex counts the closed wedges of vertex u, the first of which has number at.
+// countVertex counts the closed wedges of vertex u. at is the number of the first wedge of u.
 func (c *wedgeCounter) countVertex(u uint32, at, lo, hi uint64) (closed uint64) {
 	row := c.o.Neighbors(u)
 	first, last := 0, len(row)

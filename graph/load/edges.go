@@ -29,7 +29,7 @@ type ids interface {
 	// finish sets the number of vertices and their names. vertices is the number in a header, or
 	// -1.
 	finish(e *edges, vertices int) error
-	// has reports whether an id is the id of a vertex. It must follow a flush.
+	// has reports whether id is the id of a vertex. Call flush before has.
 	has(e *edges, id []byte) (bool, error)
 	count() int
 	close() error

@@ -1,9 +1,9 @@
-// Package arena stores byte strings, called items, by the million. A word identifies each item: it
-// contains a short item, or refers to a longer one. Tables find an item by a 64-bit key.
+// Package arena stores byte strings, called items, by the million. A word identifies each item. The
+// word contains a short item, or refers to a longer one. Tables find an item by a 64-bit key.
 //
 // The word of an item of up to [MaxShort] bytes has the bytes in its low 56 bits, the first byte
-// lowest, and the length above. The word of a longer item is the bit [Long] and the item's place in
-// an [Arena].
+// lowest, and the length in the high 8 bits. The word of a longer item is the bit [Long] and the
+// item's place in an [Arena].
 //
 // The key of a short item is [Mix] of its word. The key of a long item is Mix of its hash with the
 // bit Long set. Mix is a bijection, so no other item has the key of a short item. Two long items
@@ -32,9 +32,10 @@ const (
 )
 
 // Arena stores the bytes of long items, each after its length as a varint. The place of an item has
-// the chunk's number in bits 32 to 62 and the offset in the chunk below.
+// the chunk's number in bits 32 to 62 and the offset in the chunk in bits 0 to 31.
 type Arena struct {
-	// Pool allocates the chunks, or nil for the Go heap. Freeing the pool ends the arena.
+	// Pool allocates the chunks. If Pool is nil, the chunks are on the Go heap. The arena must not
+	// be used once Pool is freed.
 	Pool *hostmem.Pool
 
 	mu     sync.Mutex
@@ -45,8 +46,8 @@ type Arena struct {
 // Bytes returns the size of the arena's memory, including unused ends of chunks.
 func (a *Arena) Bytes() int64 { return a.size.Load() }
 
-// addChunk adds a chunk. Several goroutines may call it at once, but not while another calls
-// [Arena.At].
+// addChunk adds a chunk and returns its number. Several goroutines may call it at once, but not
+// while another one calls [Arena.At].
 func (a *Arena) addChunk(chunk []byte) (number int) {
 	a.size.Add(int64(len(chunk)))
 	a.mu.Lock()
@@ -81,7 +82,7 @@ type Writer struct {
 // NewWriter returns a writer that appends to a.
 func NewWriter(a *Arena) Writer { return Writer{arena: a} }
 
-// Size returns the number of bytes that a long item takes in an arena.
+// Size returns the number of bytes that a long item takes in an arena, including its length.
 func Size(item []byte) int {
 	n := 1 + len(item)
 	for k := len(item); k >= 0x80; k >>= 7 {
@@ -158,8 +159,8 @@ func (w *Writer) Split(size int) Writer {
 	return part
 }
 
-// MaxGrowth returns the maximum growth of the arena if size bytes are reserved in any number of
-// parts. All chunks but the last are at least three quarters full.
+// MaxGrowth returns the maximum growth of the arena in bytes if size bytes are reserved in any
+// number of parts. All chunks but the last are at least three quarters full.
 func (w *Writer) MaxGrowth(size int) int64 {
 	if w.used+size <= len(w.chunk) {
 		return 0
@@ -167,8 +168,8 @@ func (w *Writer) MaxGrowth(size int) int64 {
 	return int64(size)*4/3 + int64(max(w.chunkSize(0), min(maxChunk, 3*size)))
 }
 
-// wordOf returns the word of a place. It panics if the place has too many bits, because its word
-// would refer to another item.
+// wordOf returns the word of the item at offset off of a chunk. It panics if either number has too
+// many bits, because the word would refer to another item.
 func wordOf(number, off int) uint64 {
 	if uint64(off) > math.MaxUint32 || uint64(number) >= Long>>32 {
 		panic(fmt.Sprintf("arena: no word for offset %d of chunk %d", off, number))

@@ -24,9 +24,9 @@ type File struct {
 	ended  bool
 }
 
-// Create begins a file. It follows symbolic links, even to a target that does not exist, and
-// creates the temporary file in the folder of the target. If name is a named pipe, Create waits for
-// a reader.
+// Create begins a file that Commit gives the given name. It follows symbolic links, even to a
+// target that does not exist, and creates the temporary file in the folder of the target. If name
+// is a named pipe, Create waits for a reader.
 func Create(name string) (*File, error) {
 	target, err := Resolve(name)
 	if err != nil {
@@ -81,7 +81,8 @@ func WriteFile(name string, content []byte) error {
 
 // Commit gives the file its final name. The file also gets the mode of the file that it replaces
 // and, if the system allows it, the owner. Commit syncs the content first. Otherwise the rename
-// could reach the disk before the content, and a power failure would leave neither file.
+// could reach the disk before the content, and a power failure would leave neither the old content
+// nor the new.
 func (f *File) Commit() (err error) {
 	if f.target == "" {
 		f.ended = true

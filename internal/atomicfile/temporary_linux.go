@@ -14,8 +14,8 @@ import (
 )
 
 // temporary creates a nameless file, which disappears when its process ends for any reason. If the
-// file system does not support nameless files, it creates a named file. It also does so without
-// /proc, which linkTemporary needs.
+// file system does not support nameless files, it creates a named file. It also creates a named
+// file if /proc is missing, since linkTemporary needs /proc.
 func temporary(target string, mode fs.FileMode) (*os.File, string, error) {
 	dir := cmp.Or(folder(target), ".")
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, uint32(mode.Perm()))
@@ -40,8 +40,9 @@ func linkTemporary(f *os.File, name string) error {
 	return nil
 }
 
-// replaceable returns an error if a rename could not replace a writable file. Callers check it
-// early, since the rename would only fail after all data is written.
+// replaceable returns an error if a rename cannot replace target, which is a writable file. Callers
+// check this early, since the rename would only fail after all data is written. info describes
+// target.
 func replaceable(target string, info fs.FileInfo, user int) error {
 	var attributes unix.Statx_t
 	if unix.Statx(unix.AT_FDCWD, target, 0, 0, &attributes) == nil && attributes.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
@@ -86,8 +87,8 @@ func descriptor(name string) (n int, ok bool) {
 	return n, err == nil
 }
 
-// openDescriptor duplicates a descriptor. Both share the file position, so output is appended to a
-// file that a shell opened to append.
+// openDescriptor duplicates a descriptor. Both descriptors share the file position, so the output
+// continues where earlier output of a shell ended.
 func openDescriptor(n int, name string) (*os.File, error) {
 	fd, err := unix.FcntlInt(uintptr(n), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {

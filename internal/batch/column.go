@@ -11,7 +11,7 @@ import (
 // a batch, an output, or both. The zero Column is an absent column.
 //
 // A column with Offsets is an output with rows of variable length. Row i consists of the elements
-// Offsets[i] to Offsets[i+1], of Width bytes each. Host begins with element Offsets[0].
+// Offsets[i] to Offsets[i+1]-1, of Width bytes each. Host begins with element Offsets[0].
 //
 // A column with Data holds byte strings. Each row of Host is the [Span] of a string in Data. So
 // code that selects rows handles both kinds of columns alike.
@@ -43,7 +43,7 @@ func Input[T device.Elem](s []T) Column { return hostColumn(s, input, false) }
 // Output returns a column that a batch writes.
 func Output[T device.Elem](s []T) Column { return hostColumn(s, output, false) }
 
-// Optional returns a column that a batch writes, unless s is nil.
+// Optional returns s as a column that a batch writes, or an absent column if s is nil.
 func Optional[T device.Elem](s []T) Column { return hostColumn(s, output, true) }
 
 func hostColumn[T device.Elem](s []T, dir direction, optional bool) Column {
@@ -56,7 +56,7 @@ func InputOn[T device.Elem](s device.Slice[T]) Column { return deviceColumn(s, i
 // OutputOn returns a column in device memory that a batch writes.
 func OutputOn[T device.Elem](s device.Slice[T]) Column { return deviceColumn(s, output, 0, false) }
 
-// OptionalOn returns a column in device memory that a batch writes, unless s is empty.
+// OptionalOn returns s as a column that a batch writes, or an absent column if s is empty.
 func OptionalOn[T device.Elem](s device.Slice[T]) Column {
 	return deviceColumn(s, output, 0, s.Len() == 0)
 }
@@ -99,7 +99,7 @@ const MaxSpan = 1<<spanBits - 1
 // SpanOf returns the span of a byte string. length must be at most MaxSpan.
 func SpanOf(offset, length uint64) Span { return Span(offset<<spanBits | length) }
 
-// Shift returns the span of the same string after n bytes have been inserted before all data.
+// Shift returns the span of the same string after n bytes are inserted at the start of the data.
 func (s Span) Shift(n int) Span { return s + Span(n)<<spanBits }
 
 func (s Span) bytes(data []byte) []byte {
@@ -145,13 +145,13 @@ func (c Column) WithWidth(width int) Column {
 	return c
 }
 
-// AsInput returns the column as an input.
+// AsInput returns a copy of the column that is only an input.
 func (c Column) AsInput() Column {
 	c.dir = input
 	return c
 }
 
-// WithPtr returns the column at another device address, for one launch.
+// WithPtr returns a copy of the column that lies at another device address.
 func (c Column) WithPtr(to device.Ptr) Column {
 	c.Host, c.Ptr = nil, to
 	return c
@@ -160,7 +160,7 @@ func (c Column) WithPtr(to device.Ptr) Column {
 // Given reports whether a batch has the column.
 func (c *Column) Given() bool { return c.Ptr != 0 || c.Host != nil }
 
-// Rows returns the number of rows with which the column was made.
+// Rows returns the number of rows of the column.
 func (c *Column) Rows() int { return c.rows }
 
 // IsInput reports whether the batch reads the column.

@@ -7,7 +7,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Gather returns a new batch with the operations at the given rows of b. b lies in host memory.
+// Gather returns a batch with the operations of b at the given indexes. b must lie in host memory.
 func (b *Batch) Gather(at []uint32) *Batch {
 	gathered := *b
 	gathered.N = len(at)
@@ -34,7 +34,7 @@ func (b *Batch) Gather(at []uint32) *Batch {
 	return &gathered
 }
 
-// Scatter copies the outputs of a gathered batch back to rows at of b.
+// Scatter copies the outputs of a batch made by Gather back to b: row i of gathered to row at[i].
 func (b *Batch) Scatter(gathered *Batch, at []uint32) {
 	for r := range b.Columns {
 		c := &b.Columns[r]
@@ -68,8 +68,8 @@ func scatter[T any](to, from []T, at []uint32) {
 	}
 }
 
-// Fetch returns a copy of a device batch in host memory, after the stream's earlier work has
-// finished. It copies no column that the host can address directly.
+// Fetch waits for the stream's earlier work and returns a copy in host memory of a batch that lies
+// on the device. It copies no column that the host can address directly.
 func (b *Batch) Fetch(ctx context.Context, s *device.Stream) (*Batch, error) {
 	copied := *b
 	for r := range copied.Columns {

@@ -230,7 +230,7 @@ const (
 	// reseeds is the maximum number of other seeds tried in a row.
 	reseeds = 8
 	// reseedShare is the divisor of the keys at which no seed helped. Seeds are tried again when
-	// 1/reseedShare of them have gone.
+	// 1/reseedShare of these keys have gone.
 	reseedShare = 64
 	// nextSeed is the constant that derives a seed from the previous seed.
 	nextSeed = 0x9e3779b97f4a7c15

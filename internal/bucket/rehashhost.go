@@ -25,8 +25,8 @@ type Table[K cpu.Key, V cpu.Val] interface {
 	Insert(pair *cpu.Slot[K, V]) bool
 }
 
-// pairsPerCheck is the number of pairs that a core copies between two checks of the context. It
-// takes about a millisecond.
+// pairsPerCheck is the number of pairs that a core copies between two checks of the context.
+// Copying them takes about a millisecond.
 const pairsPerCheck = 1 << 13
 
 // forcedPerCheck is the number of deferred pairs between two checks of the context. Each pair may

@@ -10,7 +10,7 @@ func Even(functions int) (perHit, perMiss float64) {
 	return (f + 1) / 2, f
 }
 
-// Cuckoo is a cuckoo table with two functions at a load.
+// Cuckoo describes a cuckoo table with two hash functions.
 type Cuckoo struct {
 	Slots int     // per bucket
 	Load  float64 // keys per slot
@@ -47,7 +47,7 @@ func (c FirstFit) fullAt(mean float64) float64 {
 	return 1 - sum(mean, 0, c.Slots-1, one)
 }
 
-// keysAt returns the average number of keys per bucket for a mean of the distribution.
+// keysAt returns the average number of keys per bucket if the distribution has the given mean.
 func (c FirstFit) keysAt(mean float64) float64 {
 	keys := sum(mean, 0, c.Slots-1, func(x int) float64 { return float64(x) })
 	return keys + float64(c.Slots)*c.fullAt(mean)
@@ -107,7 +107,7 @@ type Balanced Cuckoo
 
 // PerHit returns the average number of buckets that a lookup of a present key reads.
 func (c Balanced) PerHit() float64 {
-	const perKey = 200 // steps in which one key per bucket comes
+	const perKey = 200 // number of steps that bring one key per bucket
 	shares := make([]float64, c.Slots+1)
 	shares[0] = 1
 	steps := max(int(c.Load*float64(c.Slots)*perKey), 1)

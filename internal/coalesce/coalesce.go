@@ -29,7 +29,7 @@ type Queue[C any] struct {
 	run  func([]*C)
 
 	mu      sync.Mutex
-	batches []*batch[C] // batches not begun, oldest first; all but the last were full
+	batches []*batch[C] // batches not begun, oldest first; all except the last have been full
 	calls   []*C        // calls of the running batch
 	inside  int         // calls in the queue that are neither answered nor withdrawn
 	outside []*place[C] // calls beyond the capacity, oldest first
@@ -39,7 +39,7 @@ type Queue[C any] struct {
 	ended   chan struct{} // closed when serve has returned
 }
 
-// place is the position of a waiting call. The call waits outside the queue until it is in a batch.
+// place is the position of a waiting call: outside the queue if it is full, and then in a batch.
 type place[C any] struct {
 	c        *C
 	batch    *batch[C]
@@ -49,16 +49,16 @@ type place[C any] struct {
 
 // batch is a set of calls that run together.
 type batch[C any] struct {
-	calls []*place[C] // nil if withdrawn
-	live  int         // calls not withdrawn, at least half of calls
+	calls []*place[C] // an element is nil if its call was withdrawn
+	live  int         // number of calls not withdrawn, at least half of len(calls)
 	begun bool
 	since time.Time     // when the first call arrived
 	done  chan struct{} // closed when the batch has run
 }
 
 // yields is the maximum number of times that a batch without a delay lets other goroutines run
-// before it begins. It stops earlier if a yield adds no call. Thus goroutines that have just
-// received an answer can join.
+// before it begins. The batch begins earlier if a yield adds no call. Thus goroutines that have
+// just received an answer can join.
 const yields = 16
 
 // New returns a queue that calls run for each batch. run receives the calls in order of arrival and
@@ -74,7 +74,7 @@ func New[C any](opts Options, run func([]*C)) *Queue[C] {
 
 // Do waits until a batch has answered the call c. If the context ends, Do withdraws a call that has
 // not begun. For a call that has begun, Do waits for the answer, or returns at once if leave is
-// set. In that case c still gets an answer, which the caller must ignore.
+// set. If Do returns at once, c still gets an answer, which the caller must ignore.
 func (q *Queue[C]) Do(ctx context.Context, c *C, leave bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (q *Queue[C]) Do(ctx context.Context, c *C, leave bool) error {
 	return nil
 }
 
-// enter puts a call in a batch, after the calls that already wait outside.
+// enter adds a call to a batch. If the queue is full, the call first waits outside.
 func (q *Queue[C]) enter(ctx context.Context, c *C) (*place[C], error) {
 	p := &place[C]{c: c}
 	if !q.admitted(p) {
@@ -114,8 +114,8 @@ func (q *Queue[C]) enter(ctx context.Context, c *C) (*place[C], error) {
 	return p, nil
 }
 
-// admitted reports whether it has put the call in a batch. Otherwise the call waits outside, unless
-// the queue is closed.
+// admitted adds the call to a batch, unless the queue is closed or full, and reports whether it has
+// done so. If the queue is full, it adds the call to the calls that wait outside.
 func (q *Queue[C]) admitted(p *place[C]) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 // Each package compiles the functions in this file for each of its pairs of types. To save compile
 // time, they do nothing except convert arguments and call a structure.
 
-// erasing returns a Maker that erases the types of the structures that open makes.
+// erasing returns a Maker that calls the constructor open and erases the types of the structures.
 func erasing[S, E Structure](open Maker[S], erase func(S) E) Maker[E] {
 	return func(t testing.TB, dev device.Device) E { return erase(open(t, dev)) }
 }

@@ -1,12 +1,12 @@
 // Package conformance holds the tests that all structures of a kind must pass on every device. It
-// has one suite each for maps, sets and multimaps. The tests of a structure call [Map], [Set] or
-// [MultiMap] with a constructor.
+// has one suite each for maps, ordered maps, sets and multimaps. The tests of a structure call
+// [Map], [OrderedMap], [Set] or [MultiMap] with a constructor.
 //
 // The suites test only what package weft promises. The package of a structure tests the structure's
 // own properties. This package has helpers for such tests: device failures in [NewFails] and
 // [OperationsFail], interrupted calls in [InterruptMaintenance], histories in [RandomHistory],
 // statistics in [CompactDropsDead] and [LookupsDoNotGrow], colliding keys in [Colliding], constants
-// of kernels in [Twins], smoke tests and benchmarks.
+// of kernels in [CompareConstants], smoke tests and benchmarks.
 //
 // Suites and smoke tests are not generic, because each package would compile them for each of its
 // pairs of types. They represent keys and values as 64-bit numbers and call structures through
@@ -43,7 +43,7 @@ type Case[S Structure] struct {
 	test func(t testing.TB, empty S)
 }
 
-// run runs all cases of a suite except those named in without.
+// run runs all cases of a suite except those with the given names.
 func run[S Structure](t *testing.T, p target[S], cases []Case[S], without ...string) {
 	for _, c := range cases {
 		if !slices.Contains(without, c.Name) {

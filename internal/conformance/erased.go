@@ -37,7 +37,7 @@ func typesOf[K weft.Key, V weft.Value]() types {
 	}
 }
 
-// wide describes the types of suites that test only one pair of types.
+// wide describes 64-bit keys and values, for suites that test only this pair of types.
 var wide = typesOf[uint64, uint64]()
 
 func signBitOf[K weft.Key]() uint64 {

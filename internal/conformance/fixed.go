@@ -100,8 +100,8 @@ func fixedHoldsCapacity(t *testing.T, m AnyMap[uint64, uint64], c FixedCase) {
 }
 
 // FixedRefusesQuickly requires a full map to reject keys in a time that does not depend on its
-// size. The time is limited to times the duration of a lookup of absent keys in a map with Capacity
-// keys.
+// size. The limit is the duration of a lookup of absent keys in a map with Capacity keys,
+// multiplied by the factor times.
 func FixedRefusesQuickly(t *testing.T, open FixedMaker, times float64, capacities ...int) {
 	for _, capacity := range capacities {
 		c := FixedCase{Capacity: capacity, Seed: 1}
@@ -133,8 +133,9 @@ func FixedRefusesQuickly(t *testing.T, open FixedMaker, times float64, capacitie
 	}
 }
 
-// quickest runs f up to tries times and returns the shortest time. It stops after a run that takes
-// at most limit. On a busy machine many runs are slow, and one fast run proves that f can be fast.
+// quickest runs f repeatedly and returns the shortest time. It runs f at most as often as tries
+// says, and stops after a run that takes at most limit. On a busy machine many runs are slow, and
+// one fast run proves that f can be fast.
 func quickest(tries int, limit time.Duration, f func()) time.Duration {
 	best := time.Duration(math.MaxInt64)
 	for range tries {
@@ -148,8 +149,7 @@ func quickest(tries int, limit time.Duration, f func()) time.Duration {
 }
 
 // FixedMeetsDeadline requires a batch to end soon after its deadline, in a full map and in a map
-// that the batch fills. Afterward the map must be consistent. It tests the default load and one
-// other load.
+// that it fills. The map must then be consistent. It tests the default and the given load.
 func FixedMeetsDeadline(t *testing.T, open FixedMaker, capacity int, load float64) {
 	const wait, margin, tries = 50 * time.Millisecond, 100 * time.Millisecond, 10
 	for _, load := range []float64{0, load} {

@@ -93,8 +93,8 @@ func (s mapSuite) getOrPutConcurrent(t testing.TB, m erasedMap) {
 	}
 }
 
-// checkAssign runs Assign and requires the same ids as from a loop that assigns ids from next on.
-// ids holds the ids assigned before.
+// checkAssign runs Assign and requires the same ids as from a loop that assigns ids in ascending
+// order; next is the first of them. ids holds the ids assigned before.
 func (s mapSuite) checkAssign(t testing.TB, m erasedMap, keys []uint64, ids map[uint64]uint64, next int) {
 	t.Helper()
 	want, fresh := make([]uint64, len(keys)), 0

@@ -84,8 +84,8 @@ func drawOps(rt *rapid.T) []weft.Op[uint32, uint64] {
 	return ops
 }
 
-// runOps runs operations of one kind as a batch of that kind, unless mixed is set. Otherwise it
-// runs a mixed batch.
+// runOps runs operations with the method for their kind if all have the same kind and mixed is not
+// set. Otherwise it runs them as a mixed batch.
 func runOps(m HistoryMap, ops []weft.Op[uint32, uint64], mixed bool) (err error) {
 	keys, vals := make([]uint32, len(ops)), make([]uint64, len(ops))
 	for i, op := range ops {

@@ -148,8 +148,8 @@ func (k kind[S]) iterateAlongside(t testing.TB, s S) {
 	}
 }
 
-// iterateConcurrently requires the same while another goroutine changes pairs. It also checks a
-// file that is saved meanwhile.
+// iterateConcurrently requires iterations to visit each unchanged pair exactly once while another
+// goroutine changes other pairs. It also checks a file that is saved meanwhile.
 func (k kind[S]) iterateConcurrently(t testing.TB, s S) {
 	defer smallPages()()
 	iterations := 24

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Map runs the suite for maps on a device, except for the cases named in without.
+// Map runs the suite for maps on a device, except the cases with the given names.
 func Map[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMap[K, V]], without ...string) {
 	p := mapTarget(dev, scale, open)
 	run(t, p, mapCases(p), without...)
@@ -255,7 +255,8 @@ func (s mapSuite) delete(t testing.TB, m erasedMap) {
 	s.checkLen(t, m, n/2)
 }
 
-// In other implementations, this left two copies of a key (cuCollections #606, SlabHash #27).
+// A Put of present keys after other keys were deleted must not use the free slots for a second
+// copy, as in other implementations (cuCollections #606, SlabHash #27).
 func (s mapSuite) deleteThenInsert(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), 200
 	keys := s.uniqueKeys(n, rng)

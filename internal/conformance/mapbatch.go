@@ -179,8 +179,8 @@ func (s mapSuite) apply(t testing.TB, m erasedMap) {
 	s.checkEqual(t, m, model)
 }
 
-// An update must change present keys only. A map without updates must reject the batch and run none
-// of it. In device memory, such a batch must have no effect.
+// An update must change present keys only. A map that does not support updates must reject the
+// batch and run none of it. In device memory, such a batch must have no effect.
 func (s mapSuite) applyUpdates(t testing.TB, m erasedMap) {
 	const n = 40
 	rng := s.rng()

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// MultiMap runs the suite for multimaps on a device, except for the cases named in without.
+// MultiMap runs the suite for multimaps on a device, except the cases with the given names.
 func MultiMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMultiMap[K, V]], without ...string) {
 	p := multiMapTarget(dev, scale, open)
 	run(t, p, multiMapCases(p), without...)

@@ -27,9 +27,9 @@ var invalidSizes = map[string]Sizes{
 	"MaxLoad NaN":                  {MaxLoad: math.NaN()},
 }
 
-// RefusesOptions requires invalid options to be rejected: sizes that no structure accepts, and
-// cases. cases maps a part of the error message to options. made returns the errors of
-// constructors, by the kind of structure.
+// RefusesOptions requires constructors to reject invalid options: the sizes that no structure
+// accepts, which of converts, and the options in cases. The keys of cases are parts of the error
+// messages. made returns the errors of constructors, by the kind of structure.
 func RefusesOptions[O any](t *testing.T, of func(Sizes) O, cases map[string]O, made func(*O) map[string]error) {
 	for want, sizes := range invalidSizes {
 		cases[want] = of(sizes)
@@ -39,7 +39,7 @@ func RefusesOptions[O any](t *testing.T, of func(Sizes) O, cases map[string]O, m
 	}
 }
 
-// LogsMessages requires a map to log the messages want. The map grows, and then loses half of its
+// LogsMessages requires a map to log the given messages. The map grows, and then loses half of its
 // keys. open opens it with the given logger.
 func LogsMessages(t testing.TB, open func(*slog.Logger) AnyMap[uint64, uint64], want ...string) {
 	t.Helper()

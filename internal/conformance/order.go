@@ -9,7 +9,7 @@ import (
 )
 
 // Keyed has the operations on keys that structures of all kinds share: insert, delete and iterate.
-// [MapKeys], [SetKeys] and [MultiMapKeys] return one.
+// [MapKeys], [SetKeys] and [MultiMapKeys] make a Keyed of a structure.
 type Keyed interface {
 	Add(keys []uint64) error
 	Delete(keys []uint64) error
@@ -110,7 +110,7 @@ func (o order) keys(s Keyed, n int) []uint64 {
 	return keys
 }
 
-// timeBatches passes a sixty-fourth of the keys at a time to the function to, and returns the total
+// timeBatches calls a function with a sixty-fourth of the keys at a time, and returns the total
 // time.
 func (o order) timeBatches(keys []uint64, to func(keys []uint64) error) time.Duration {
 	o.Helper()

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// OrderedMap runs the suites for maps and for ordered maps on a device, except for the cases named
-// in without.
+// OrderedMap runs the suites for maps and for ordered maps on a device, except the cases with the
+// given names.
 func OrderedMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyOrderedMap[K, V]], without ...string) {
 	p := orderedMapTarget(dev, scale, open)
 	run(t, p, orderedMapCases(p), without...)

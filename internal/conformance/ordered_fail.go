@@ -29,7 +29,7 @@ func FailTwoAllocations(dev device.Device, n int) (fired func() bool) {
 }
 
 // OrderedFailsOnDevices runs [OrderedFails] on two devices. On a CPU, two consecutive allocations
-// fail, at each point of a life. Without -short, the operations in simulated also fail on a
+// fail, at each point of a life. Without -short, the operations that simulated selects fail on a
 // simulated GPU.
 func OrderedFailsOnDevices(t *testing.T, open Maker[AnyOrderedMap[uint32, uint32]], simulated ...Failures) {
 	SkipRaced(t, "the simulator has goroutines of its own")

@@ -70,9 +70,9 @@ func FixedIsFull(t testing.TB, m AnyMap[uint64, uint64], capacity, slots, minRef
 	}
 }
 
-// LookupsAlongsideMoves looks up permanent keys repeatedly while other keys come and go and move
-// them. Every lookup must find all permanent keys with their values. The map has a fixed size and
-// is almost full.
+// LookupsAlongsideMoves looks up permanent keys repeatedly while other keys come and go, which
+// moves the permanent keys. Every lookup must find all permanent keys with their values. The map
+// has a fixed size and is almost full.
 func LookupsAlongsideMoves(t testing.TB, dev device.Device, m AnyMap[uint32, uint32], nPermanent, nTransient int) {
 	t.Helper()
 	const lookups = 5

@@ -20,12 +20,13 @@ func RowsOfMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, n int,
 	mapKind(mapTarget(dev, 0, open)).checkPartialErrors(t, n)
 }
 
-// RowsOfSet does for sets what [RowsOfMap] does for maps.
+// RowsOfSet puts n rows into sets of fixed size that hold only some of them. See [RowsOfMap].
 func RowsOfSet[K weft.Key](t *testing.T, dev device.Device, n int, open Maker[AnySet[K]]) {
 	setKind(setTarget(dev, 0, open)).checkPartialErrors(t, n)
 }
 
-// RowsOfMultiMap does for multimaps what [RowsOfMap] does for maps.
+// RowsOfMultiMap puts n rows into multimaps of fixed size that hold only some of them. See
+// [RowsOfMap].
 func RowsOfMultiMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, n int, open Maker[AnyMultiMap[K, V]]) {
 	multiKind(multiMapTarget(dev, 0, open)).checkPartialErrors(t, n)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Set runs the suite for sets on a device, except for the cases named in without.
+// Set runs the suite for sets on a device, except the cases with the given names.
 func Set[K weft.Key](t *testing.T, dev device.Device, scale Scale, open Maker[AnySet[K]], without ...string) {
 	p := setTarget(dev, scale, open)
 	run(t, p, setCases(p), without...)
@@ -53,7 +53,7 @@ func (s setSuite) add(t testing.TB, set erasedSet, keys []uint64, want int) {
 	}
 }
 
-// checkKeys requires the keys in to be present and the keys out to be absent.
+// checkKeys requires the set to contain all keys of the first slice and none of the second.
 func (s setSuite) checkKeys(t testing.TB, set erasedSet, in, out []uint64) {
 	t.Helper()
 	found := make([]bool, len(in)+len(out))

@@ -80,7 +80,7 @@ func smokeMap(t testing.TB, dev device.Device, m erasedMap, full func()) {
 }
 
 // SmokeStats runs [SmokeMap] on a map with statistics and closes it. Then Stats must return an
-// error. right checks the statistics when all SmokeKeys are present.
+// error. The function right checks the statistics when all SmokeKeys are present.
 func SmokeStats[K, V ~uint32 | ~uint64, S any](t testing.TB, dev device.Device, m interface {
 	AnyMap[K, V]
 	Stats(context.Context) (S, error)
@@ -124,7 +124,8 @@ func checkPairs(t testing.TB, m erasedMap, keys, vals []uint64) {
 	s.checkLen(t, m, len(keys))
 }
 
-// SmokeMultiMap calls each method of a multimap once. It calls compact after compacting.
+// SmokeMultiMap calls each method of a multimap once. It calls the function compact after it has
+// compacted the map.
 func SmokeMultiMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyMultiMap[K, V], compact func()) {
 	t.Helper()
 	smokeMultiMap(t, dev, eraseMultiMap(m), compact)

@@ -98,7 +98,7 @@ func Sequence[K weft.Key](first, n int) []K {
 	return keys
 }
 
-// WantCount fails the test unless a call counted want.
+// WantCount fails the test unless a call has returned no error and n as its count.
 func WantCount(t testing.TB, desc string, got, n int, err error) {
 	t.Helper()
 	if got != n || err != nil {

@@ -26,11 +26,12 @@ type Policy interface {
 	// for lookups and for mixed batches.
 	Flags(kind op.Kind) batch.Flags
 	MixedFlags() batch.Flags
-	// Prepare reserves capacity for operations of b and returns how many of them to run now. b lies
-	// in device memory if s is not nil. If now holds bounds that do not prove capacity for any
-	// operation, Prepare returns 0. The table then calls it again with exact counters. If report is
-	// true, the batch must return the operations that overflow, so that they are retried. If report
-	// is false, capacity is certain, or operations that overflow are dropped and Sync reports them.
+	// Prepare reserves capacity for operations of b and returns how many of them to run next. b
+	// lies in device memory if s is not nil. If the counters in now are bounds that prove capacity
+	// for no operation, it returns 0. The table then calls it again with exact counters. If report
+	// is true, the batch must return the operations that overflow, so that they are retried.
+	// Otherwise, capacity is certain, or operations that overflow are dropped and Sync reports
+	// them.
 	Prepare(ctx context.Context, now Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error)
 	// Retry frees capacity for operations that overflowed, given in host memory, and runs them
 	// again. remaining lists the operations that overflowed again, ascending. retryable reports
@@ -39,7 +40,7 @@ type Policy interface {
 	// Trim frees memory that the structure no longer needs after a call. delta is the change in the
 	// number of pairs. Since the call has succeeded, an error is only logged.
 	Trim(ctx context.Context, now Counters, delta int) error
-	// Compact removes dead slots and memory beyond what the options require.
+	// Compact removes dead slots and frees memory that the options do not require.
 	Compact(ctx context.Context, now Counters) error
 	// Describe returns the size of the structure for messages, such as "in 17 buckets".
 	Describe() string
@@ -70,15 +71,15 @@ type Engine interface {
 	// is the length of the prefix that was run. It is less than b.N after an error, or in host
 	// memory if the engine limits the operations per call.
 	Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error)
-	// AddPairs submits the addition of the number of pairs to a caller's counter, negated if negate
-	// is set. Other calls may add to the same counter concurrently.
+	// AddPairs submits work that adds the number of pairs to a counter of the caller, or subtracts
+	// it if negate is set. Other calls may add to the same counter concurrently.
 	AddPairs(s *device.Stream, to device.Slice[uint64], negate bool) error
 	// ReadDropped returns and resets the number of operations that overflowed in submitted changes.
-	// All these changes have been waited for.
+	// The caller has waited for all these changes.
 	ReadDropped(ctx context.Context) (int, error)
 
-	// Extent returns the number of units (lines or buckets) that Export covers. rows is the minimum
-	// number of pairs for which a unit has memory.
+	// Extent returns the number of units (lines or buckets) that Export covers. rows is the number
+	// of pairs for which every unit has memory; some units may have memory for more.
 	Extent(l *Lease) (units uint32, rows int)
 	// Export copies the pairs of units [lo,hi) to the columns Keys and Vals in host memory and
 	// returns their number. If the columns have fewer rows than that, their content is undefined.
@@ -100,15 +101,15 @@ type Caps struct {
 	// DeletesMayOverflow means that deletes may overflow like inserts, so Prepare is called for
 	// them. A delete takes memory if snapshots read older versions, or if the engine keeps a log.
 	DeletesMayOverflow bool
-	// Updates means that mixed batches may contain op.Update. It costs nothing in engines that
-	// resolve all operations on a key before they touch its slot. In the kernels of hash tables it
-	// would cost each thread one more branch. Without kernel support it would take a lookup and two
-	// batches, and the host cannot read the kinds of a batch in device memory.
+	// Updates means that mixed batches may contain op.Update. The support costs nothing in engines
+	// that resolve all operations on a key before they touch its slot. In the kernels of hash
+	// tables it would cost each thread one more branch. Without kernel support it would take a
+	// lookup and two batches, and the host cannot read the kinds of a batch in device memory.
 	Updates bool
 }
 
-// Presenter is an engine with Caps.Streams, which counts present keys for the host. The host cannot
-// look up the keys of a batch in device memory itself.
+// Presenter is an engine with Caps.Streams that counts present keys for the host. The host itself
+// cannot look up the keys of a batch in device memory.
 type Presenter interface {
 	// CountPresent counts the keys of a device batch that are present. Policies call it after all
 	// changes have been waited for.

@@ -318,7 +318,8 @@ func rangesOf(table *core.Table, at *core.Snapshot, lo, hi []uint64) (offsets, k
 	return offsets, keys, vals, err
 }
 
-// rangesOnOf does the same on the device, with memory for the given number of rows.
+// rangesOnOf looks up the same pairs as rangesOf on the device, with memory for the given number of
+// rows.
 func rangesOnOf(t *testing.T, table *core.Table, at *core.Snapshot, lo, hi []uint64, rows int) (offsets, keys, vals []uint64) {
 	dev := table.Device
 	s, err := dev.NewStream()

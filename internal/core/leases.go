@@ -12,8 +12,8 @@ import (
 
 // Parts is the memory that a structure uses between two rehashes. An engine reads and writes it.
 type Parts interface {
-	// Free frees the memory, which is no longer in use. It runs where the last lease ends, which
-	// may be in a reader while a writer is active.
+	// Free frees the memory, which is no longer in use. The call that ends the last lease calls
+	// Free; it may be a reader's call while a writer is active.
 	Free() error
 }
 
@@ -90,8 +90,8 @@ func (l *Leases) newGeneration(parts Parts) *Lease {
 
 // ---- readers ------------------------------------------------------------------
 
-// Read takes a lease for a call, on the generation of from or, if from is nil, on the current
-// generation. [Lease.End] ends it.
+// Read takes a lease for a call. The lease is on the generation of the lease from, or on the
+// current generation if from is nil. [Lease.End] ends it.
 func (l *Leases) Read(ctx context.Context, from *Lease) (*Lease, error) {
 	return l.acquire(ctx, from, callLease)
 }
@@ -219,7 +219,7 @@ func (l *Lease) End() error {
 	return errors.Join(err, l.Parts.Free())
 }
 
-// endCall ends the count of one running call. The caller holds the mutex.
+// endCall counts one running call as ended. The caller holds the mutex.
 func (l *gate) endCall() {
 	if l.calls--; l.calls == 0 && l.idle != nil {
 		close(l.idle)

@@ -9,9 +9,9 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Make makes the table of a structure, or returns err if the caller found the options invalid.
-// build sets the policy and the engine in c. CopyTo calls build again for copies with the same
-// options. Errors name the package and the kind of table.
+// Make makes the table of a structure. If the caller has found the options invalid, it passes the
+// reason as err, and Make returns err. build sets the policy and the engine in c. CopyTo calls
+// build again for copies with the same options. Errors name the package and the kind of table.
 func Make(c Config, err error, build func(c *Config) error) (*Table, error) {
 	if err == nil && c.Device == nil {
 		err = Invalid("no device")

@@ -12,11 +12,12 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// EstimateInserts estimates how many pairs a batch is likely to add. need is at most its number of
-// insertions. If keys repeat in host memory, need estimates the number of distinct keys. b is the
-// first part of a series of all operations, to which expect extrapolates need. Present keys count
-// as adding nothing, because looking them up costs less than growing without need. seed is the
-// table's secret seed, so that adversarial keys cannot exploit the estimate.
+// EstimateInserts estimates how many pairs a batch is likely to add. need is at most the number of
+// insertions in b. If keys repeat in host memory, need estimates the number of distinct keys. b is
+// the first part of a batch. The parameter all is the number of operations in the whole batch, and
+// expect is need extrapolated to it. Present keys count as adding nothing, because looking them up
+// costs less than growing without need. seed is the table's secret seed, so that adversarial keys
+// cannot exploit the estimate.
 func EstimateInserts(ctx context.Context, e Engine, now Counters, s *device.Stream, b *batch.Batch, all int, seed uint64) (need, expect int, err error) {
 	need, err = b.CountInserts(ctx, s)
 	if err != nil || need == 0 {

@@ -26,8 +26,8 @@ func (t *Table) Pages(ctx context.Context, method string, at *Snapshot, yield fu
 	return t.wrap(method, t.pages(ctx, at, yield))
 }
 
-// PagesBackward calls yield with the same pages, from the last to the first. The pairs within a
-// page keep their order.
+// PagesBackward calls yield with the same pages as Pages, from the last to the first. The pairs
+// within a page keep their order.
 func (t *Table) PagesBackward(ctx context.Context, method string, at *Snapshot, yield func(*Page) bool) error {
 	return t.wrap(method, t.pagesFrom(ctx, at, true, yield))
 }

@@ -72,8 +72,8 @@ func (s *Spare[T]) Alloc(bytes int) (device.Buffer, error) {
 	return buf, err
 }
 
-// Release returns pieces to the pool. It then frees the oldest pieces beyond MaxKept, or all pieces
-// after Close.
+// Release adds pieces to the kept pieces. It then frees the oldest pieces beyond MaxKept, or all
+// pieces after Close.
 func (s *Spare[T]) Release(x ...T) error {
 	s.mu.Lock()
 	s.kept = append(s.kept, x...)

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// samplePrefix is the number of keys that are checked before the copy begins. If a batch does not
-// ascend, these keys usually do not ascend either.
+// samplePrefix is the number of leading keys of a batch that are checked for ascending order before
+// the batch is copied. If a batch does not ascend, these keys usually do not ascend either.
 const samplePrefix = 1 << 8
 
 // WhileAscending calls write to copy a batch and reports whether the keys ascend in the order of

@@ -45,7 +45,7 @@ type Loops interface {
 	Run(w *Watch, s Share) (ran int, r Result)
 }
 
-// Result is the outcome of changes.
+// Result is the outcome of the changes in a share or a piece.
 type Result struct {
 	Failed     []uint32 // operations that overflowed, ascending within a share
 	Deferred   []uint32 // operations that need places of other shares

@@ -18,8 +18,8 @@ import (
 // other batches are sorted by shares of the table that fit in a core's cache.
 
 const (
-	// maxReduceRows is the maximum number of rows of a piece; it takes ten milliseconds. In larger
-	// pieces, more rows access a line of a share while the line is in the cache.
+	// maxReduceRows is the maximum number of rows of a piece. Such a piece takes ten milliseconds.
+	// In larger pieces, more rows access a line of a share while the line is in the cache.
 	maxReduceRows = 1 << 19
 
 	// minReduceRows is the minimum number of rows for which sorting by shares pays.
@@ -38,8 +38,8 @@ const (
 	maxShareRows = 1 << 14
 )
 
-// reducibleRows returns the number of rows of the next piece from row done on, or 0 if they are too
-// few. It returns at most the number of free slots, so that searches stay short.
+// reducibleRows returns the number of rows of the next piece, which begins at row done, or 0 if it
+// would have too few. It returns at most the number of free slots, so that searches stay short.
 func (e *Engine) reducibleRows(b *batch.Batch, done int) int {
 	n := min(maxReduceRows, b.N-done, e.freeSlots())
 	if !b.Reduces() || n < minReduceRows {
@@ -95,7 +95,7 @@ func (e *Engine) Combine(b *batch.Batch) *batch.Batch {
 	return combined
 }
 
-// maxFullRows is the maximum number of combined rows for which free slots are not checked.
+// maxFullRows is the maximum number of combined rows that run even if too few slots are free.
 const maxFullRows = 1 << 16
 
 // retryAfter is the number of pieces to skip after a piece for which combining rows did not pay.
@@ -164,9 +164,9 @@ func combineAll[K Key, V uint32 | uint64](c *combiner, dev device.Host, b *batch
 	return &combined
 }
 
-// maxRemaining returns how many of the first rows of a part may remain if combining is to pay. The
-// limit is a fraction of the rows or, if larger, the expected number of occupied slots for random
-// keys.
+// maxRemaining returns how many rows may remain when the first rows of a part have been combined,
+// if combining is to pay. The limit is a fraction of these rows or, if larger, the expected number
+// of occupied slots for random keys.
 func maxRemaining(rows int) float64 {
 	n := float64(rows)
 	return max(maxRemainingRatio*n, -combineSlots*math.Expm1(-n/combineSlots))
@@ -181,8 +181,8 @@ type part[K Key, V uint32 | uint64] struct {
 	vals  []V
 }
 
-// add appends each row, or combines it with the row of the same key. If a key's slots are all
-// occupied, its rows stay separate, even if an adversary chose the keys to collide.
+// add appends each row, or combines it with the row of the same key. If other keys occupy the slots
+// of a key, its rows stay separate, so that keys chosen to collide cost few steps.
 func (p *part[K, V]) add(keys []K, vals []V) {
 	for i, k := range keys {
 		h, free := slotOf(k), -1

@@ -54,8 +54,8 @@ func (d *Partitioner) AllOps(n int) []uint32 {
 	return d.ops
 }
 
-// PartitionOps divides the operations 0 to n-1 into shares of the places 0 to last, keeping their
-// order. locate computes the places of operations [lo,hi).
+// PartitionOps divides the operations 0 to n-1, which begin at places from 0 to last, into shares.
+// It keeps their order within a share. locate computes the places of operations [lo,hi).
 func (d *Partitioner) PartitionOps(dev device.Host, last uint32, n int, locate func(lo, hi int, places []uint32)) []Share {
 	cores := dev.Properties().Units
 	shares := d.partition(dev, last, n, cores, cores*SharesPerCore, locate)
@@ -67,9 +67,10 @@ func (d *Partitioner) PartitionOps(dev device.Host, last uint32, n int, locate f
 	return shares
 }
 
-// PartitionRows divides the rows of b into shares and returns a batch with the keys and values in
+// PartitionRows divides the rows of b into shares and returns a batch of the keys and values in
 // share order. The number of shares is as given or slightly less. If a core's share of the
-// structure fits in its cache, the core then reads its rows from memory only once.
+// structure fits in its cache, the core reads its rows from memory once. See PartitionOps for last
+// and locate.
 func (d *Partitioner) PartitionRows(dev device.Host, last uint32, b *batch.Batch, shares int, locate func(lo, hi int, places []uint32)) (*batch.Batch, []Share) {
 	sorted := *b
 	// With more ranges than cores, a single slow core delays the others less.

@@ -31,8 +31,8 @@ type Engine struct {
 	// at any load.
 	ShortSearchLoad float64
 	// Capacity is the maximum number of pairs in a table with fixed size, and MaxUsed the maximum
-	// number of its slots that hold a pair or a deleted pair. 0 means no limit. Only the counters
-	// show whether a table is full.
+	// number of its slots that hold a pair or a deleted pair. 0 means no limit. Whether a table is
+	// full follows only from its counters, not from a search for a free slot.
 	Capacity, MaxUsed int
 	Leases            *core.Leases
 	Partitioner       Partitioner
@@ -99,8 +99,8 @@ func (e *Engine) Extent(l *core.Lease) (units uint32, rows int) {
 	return l.Parts.(Generation).Memory().Units(), e.SlotsPerLine
 }
 
-// Move empties to, calls move to copy the pairs into it, and makes it the current generation. After
-// an error it frees to.
+// Move empties a new generation, calls move to copy the pairs into it, and makes it the current
+// generation. After an error it frees the new generation.
 func (e *Engine) Move(ctx context.Context, to Generation, move func() error) error {
 	err := e.Wipe(ctx, to)
 	if err == nil {

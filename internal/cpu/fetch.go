@@ -12,7 +12,7 @@ import (
 type Fetcher[K Key] struct {
 	items   []Item[K]
 	columns []column
-	fetched int // end of the items with requested rows
+	fetched int // end of the items with prefetched rows
 }
 
 // column is the memory of a column with 1<<shift bytes per row.
@@ -39,7 +39,7 @@ func (f Fetcher[K]) Slice(lo, hi int) Fetcher[K] {
 	return f
 }
 
-// Fetch prefetches the rows of the next items. The caller calls it when it has reached item i.
+// Fetch prefetches the rows of items ahead of item i. The caller calls it on reaching that item.
 func (f *Fetcher[K]) Fetch(i int) {
 	if i+Group < f.fetched || f.fetched >= len(f.items) {
 		return

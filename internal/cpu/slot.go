@@ -53,8 +53,8 @@ func Stored[K Key](key, last K) K {
 	return key
 }
 
-// HeldKey reports whether a dead slot held the key. It returns false for sets, because their dead
-// slots do not hold deleted keys.
+// HeldKey reports whether a dead slot held the key before its deletion. It returns false for sets,
+// because their dead slots do not hold deleted keys.
 func (s *Slot[K, V]) HeldKey(key K) bool {
 	return unsafe.Sizeof(s.Val) != 0 && *(*K)(unsafe.Pointer(&s.Val)) == key
 }

@@ -12,7 +12,7 @@ import (
 
 // Ordered structures sort each batch by key, and keep rows with equal keys in batch order. First
 // all cores together sort by the leading bits that differ. Then one core sorts each part within its
-// cache. 10^7 random keys of 64 bits move three times.
+// cache. A sort of 10^7 random keys of 64 bits moves each key three times.
 
 // Item is the key and the row number of a batch row.
 type Item[K Key] struct {
@@ -27,8 +27,8 @@ func compareItems[K Key](a, b Item[K]) int {
 	return cmp.Compare(a.Row, b.Row)
 }
 
-// RunEnd returns the first index from i > 0 on at which items can be cut without separating equal
-// keys.
+// RunEnd returns the smallest index, at least i, at which items can be cut without separating equal
+// keys. i must be positive.
 func RunEnd[K Key](items []Item[K], i int) int {
 	for ; i < len(items); i++ {
 		if items[i].Key != items[i-1].Key {

@@ -51,8 +51,8 @@ func (w *Watch) checkContext() bool {
 	return false
 }
 
-// SearchLimit ends long searches for a slot within one share of a piece. If many keys crowd one
-// region, one search after another fails until the table grows or gets another seed.
+// SearchLimit prevents long searches for a slot in one share of a piece after many have failed. If
+// keys crowd a region, search after search fails until the table grows or gets a new seed.
 type SearchLimit struct {
 	*Watch
 	failures int // consecutive failed searches

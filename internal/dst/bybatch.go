@@ -118,7 +118,7 @@ func (h *history) window(number int, index, contentBefore []int, last int) (minI
 	return minIndex, maxIndex
 }
 
-// viewsOf returns all views of batch number. Lookups by key together form one view.
+// viewsOf returns all views of the batch with the given number. Lookups by key form one view.
 func (h *history) viewsOf(number int, events []event) (all []view) {
 	for _, v := range h.views {
 		if v.number == number {

@@ -181,16 +181,16 @@ func (cfg Config[K, V]) Updating() Config[K, V] {
 	return cfg
 }
 
-// AtomicBatches returns cfg for ordered maps with atomic batches, which run one after another, each
-// in batch order. Programs then also use ranges and snapshots ([OrderedMap]). Each lookup must see
-// the content between two changes.
+// AtomicBatches returns a copy of cfg for ordered maps with atomic batches, which run one after
+// another, each in batch order. Programs then also use ranges and snapshots ([OrderedMap]). Each
+// lookup must see the content between two changes.
 func AtomicBatches[K weft.Key, V weft.Value](cfg Config[K, V]) Config[K, V] {
 	cfg.newOrdered = newOrderedRunner[K, V]
 	return cfg
 }
 
-// WithSeeds returns a copy of cfg with the given number of seeds. Fewer seeds suffice if other
-// widths have the same slots, and so the same memory orders.
+// WithSeeds returns a copy of cfg with the given number of seeds. Fewer seeds suffice if tests with
+// other widths use the same slots, and so the same memory orders.
 func (cfg Config[K, V]) WithSeeds(seeds int) Config[K, V] {
 	cfg.Seeds = seeds
 	return cfg

@@ -60,8 +60,8 @@ type batchSet uint64
 
 func (s batchSet) has(i int) bool { return s>>i&1 != 0 }
 
-// addBatch assigns a number to a batch and records its predecessors. with is the set of the batch
-// and its predecessors.
+// addBatch assigns a number to a batch and records its predecessors. The set with contains the
+// batch and its predecessors.
 func (h *history) addBatch(before batchSet) (addBatch int, with batchSet) {
 	h.before = append(h.before, before)
 	addBatch = len(h.before) - 1

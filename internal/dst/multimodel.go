@@ -8,8 +8,8 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// Operations without a kind in package weft. getAll lists all values of a key. getOrPut is a PutNew
-// that returns the present value.
+// These operations have no kind in package weft. getAll lists all values of a key. getOrPut is a
+// PutNew that returns the present value.
 const (
 	getAll   = weft.OpKind(0xfe)
 	getOrPut = weft.OpKind(0xfd)

@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Try runs a test on a device that it wraps with wrap. It returns the failure that the test
+// Try runs a test on a device to which it applies wrap. It returns the failure that the test
 // detects, or nil.
 type Try func(wrap func(device.Device) device.Device) error
 

@@ -57,8 +57,8 @@ type config[S, O any] struct {
 }
 
 // step returns the configs to which a step of operation i may lead. It returns none if the
-// operation must not come next. ends reports whether the step ends the operation. Only operation
-// ending may end.
+// operation must not come next. ends reports whether the step ends the operation. Only the
+// operation with index ending may end.
 func (x *search[S, O]) step(c config[S, O], i, ending int) (to []any, ends bool) {
 	if c.done.has(i) || !x.ops[i].before.coveredBy(c.done) {
 		return nil, false

@@ -67,7 +67,7 @@ const (
 	submit    action = iota // submit a device batch to a stream
 	call                    // run a host batch
 	link                    // make one stream wait for another
-	wait                    // iterate over all pairs, and submit the batch during the iteration
+	wait                    // wait for a stream on the host
 	sync                    // wait for the structure on the host
 	iterate                 // iterate over all pairs, and submit the batch meanwhile
 	clear                   // remove all pairs

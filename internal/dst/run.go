@@ -167,8 +167,8 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// filterError drops errors that batch b may return, because a fixed structure is full or its
-// context ends.
+// filterError drops errors that batch b may return, because a fixed structure is full or the
+// context of b ends.
 func (r *runner[K, V]) filterError(err error, b batch) error {
 	if err != nil && !errors.Is(err, device.ErrLost) &&
 		(r.shape.Fixed && errors.Is(err, weft.ErrFull) || b.maxChecks > 0 && errors.Is(err, context.Canceled)) {

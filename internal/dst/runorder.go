@@ -118,8 +118,8 @@ func (o *orderedRunner[K, V]) closeSnapshots() (err error) {
 	return err
 }
 
-// addView records a lookup. If at is not negative, the lookup sees the content directly before
-// batch number at.
+// addView records a lookup. If at is not negative, the lookup sees the content directly before the
+// batch with that number.
 func (r *runner[K, V]) addView(number, at int, what string, matches func(contents) bool) {
 	r.history.views = append(r.history.views, view{number, at, what, matches})
 }

@@ -75,7 +75,8 @@ func sparse(rng *rand.Rand, n int, before func(i, j int) bool) func(i, j int) bo
 
 type agreement struct{ legal, illegal, unknown int }
 
-// agree requires the search and porcupine to agree on a history. Porcupine uses the model its.
+// agree requires the search and porcupine to agree on a history. its is the model that porcupine
+// uses.
 func agree[S, T, O any](t *testing.T, seen *agreement, m *Model[S, O], its *Model[T, O], h []O, before func(i, j int) bool) {
 	t.Helper()
 	x := newSearch(m, h, before)

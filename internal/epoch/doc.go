@@ -1,23 +1,22 @@
 // Package epoch implements epoch-based reclamation for structures with kernels that unlink nodes of
 // lists and trees while other kernels read the nodes. It frees a node once no block can be reading
-// it. It is the host side of weft/epoch.cuh.
+// the node. The package is the host side of weft/epoch.cuh.
 //
 // # When to use it
 //
 // Use it if one launch retires nodes that the same launch, or a concurrent one, may reuse: btree
 // with versions retires old content of leaves. A structure does not need it if it frees nodes only
-// between launches, as slab does, and btree without versions. It does not need it either if it
-// frees whole versions, as ordered does. Package stack is the smallest structure that needs it, for
-// tests.
+// between launches, as slab does, and btree without versions. Nor does a structure that frees whole
+// versions, as ordered does. Package stack is the smallest structure that needs it, for tests.
 //
 // # How it works
 //
 // The epoch is a number. When a block begins a group of operations, it announces the epoch that it
-// reads. A node that the block retires in the group goes to its bag for that epoch. When all blocks
-// in a group have announced the epoch, the epoch advances by one. If a block was in a group when a
-// link to a node was removed, it has announced that epoch or a neighboring one. So when the epoch
-// has advanced three times since the retiring block announced it, no block can be reading the node.
-// Then the node is freed.
+// reads. A node that the block retires in the group goes into the block's bag for that epoch. When
+// all blocks that are in a group have announced the current epoch, the epoch advances by one. If a
+// block was in a group when a link to a node was removed, it has announced the epoch of that time
+// or a neighboring one. So when the epoch has advanced three times since the retiring block
+// announced it, no block can be reading the node. Then the node is freed.
 //
 // This is DEBRA (Brown, "Reclaiming memory for lock-free data structures: there has to be a better
 // way", PODC 2015), in which each process reads a few announcements per operation. As in Awad's
@@ -37,23 +36,23 @@
 //     linked by one word per node outside the structure's memory, 4 bytes a node. A node is retired
 //     once, so its link is always available, and retiring allocates nothing. A bag in device memory
 //     consists of 32 such lists, which 32 threads walk.
-//   - An announcement counts once the block has read the epoch again after it. Otherwise a block
-//     that stalls between reading the epoch and announcing it would retire nodes in an epoch that
-//     all others have left.
+//   - An announcement counts only after the block has read the epoch a second time. Otherwise a
+//     block that stalls between reading the epoch and announcing it would retire nodes in an epoch
+//     that all others have left.
 //   - Slots of announcements belong to running blocks of any launch. Kernels of several streams
 //     share a Reclaimer.
 //
 // If no block stays in a group, the retired memory that is not free belongs to at most three
-// epochs. So keep the work of a kernel between two begins short. The number of begins is not
+// epochs. So keep the work of a kernel between two calls of begin short. The number of calls is not
 // limited.
 //
 // # Pins
 //
 // A [Pin] keeps all nodes retired before it ends, so that the host, or a snapshot in user code, can
-// still read them. It does not stop the epoch. Nodes retired before the pin begins are freed, and
-// so are nodes retired after the last pin has ended. Each pin has separate stacks for nodes that
-// are retired while it is the newest pin. When a pin ends, its nodes go to the pin before it, or
-// are freed if it was the oldest.
+// still read them. A pin does not stop the epoch. Nodes retired before the pin begins are freed,
+// and so are nodes retired after the last pin has ended. Each pin has separate stacks for nodes
+// that are retired while it is the newest pin. When a pin ends, its nodes go to the next older pin,
+// or are freed if no older pin exists.
 //
 // # Slots of streams
 //
@@ -80,7 +79,7 @@
 //
 // # Cost
 //
-// A group costs three barriers, and a read of the announcements, one word per thread. If its epoch
-// differs from the previous group's epoch, it also costs a fence. [Counters] cost one atomic
+// A group costs three barriers, and a read of the announcements, one word per thread. If the epoch
+// has changed since the previous group, the group also costs a fence. [Counters] cost one atomic
 // operation per block and epoch.
 package epoch

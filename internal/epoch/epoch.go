@@ -18,8 +18,8 @@ type Config struct {
 	// the maximum of the device, 32 per multiprocessor. A block reads all slots before it ends an
 	// epoch, so kernels with few blocks and many groups per block should set Slots.
 	Slots int
-	// Nodes is the number of nodes. Node numbers are below it. MaxNodes is the limit for
-	// [Reclaimer.Grow]. Its default is Nodes.
+	// Nodes is the number of nodes; all node numbers are less than Nodes. MaxNodes is the maximum
+	// number of nodes after [Reclaimer.Grow]. The default of MaxNodes is Nodes.
 	Nodes, MaxNodes int
 	// Bag is the number of nodes per epoch that a block keeps in shared memory: the Size of its
 	// EpochBags. The default is 128.
@@ -31,7 +31,7 @@ type Config struct {
 const (
 	blocksPerUnit  = 32 // default slots per multiprocessor
 	defaultBag     = 128
-	firstEpoch     = 4 // the epoch three earlier must be valid
+	firstEpoch     = 4 // large enough that the epoch three earlier is not zero
 	noNode         = ^uint32(0)
 	linkSize       = 4
 	slotSize       = 8
@@ -43,20 +43,21 @@ const (
 	bagsOffset     = device.Ptr(unsafe.Offsetof(Control{}.Bags))
 )
 
-// Reclaimer manages the memory by which blocks agree when a node is free. Only one goroutine at a
-// time may call its methods. Call methods other than Ref only while no launch retires nodes, or on
-// the stream of such launches.
+// Reclaimer manages the device memory in which blocks announce epochs and retire nodes. Only one
+// goroutine at a time may call its methods. Call methods other than Ref only while no launch
+// retires nodes, or on the stream of such launches.
 type Reclaimer struct {
 	dev   device.Device
 	cfg   Config
-	words device.Buffer // control, slots, states of blocks, and nodes that blocks leave
+	words device.Buffer // control, slots, states of blocks, and the bags that ended blocks left
 	links device.Range
 
 	pins  []*Pin                 // oldest first
 	spare []device.Slice[uint32] // empty stacks of released pins
 }
 
-// New creates a reclaimer. It allocates memory and submits the initialization to stream s.
+// New creates a reclaimer. It allocates memory and submits the initialization of the memory to
+// stream s.
 func New(s *device.Stream, cfg Config) (_ *Reclaimer, err error) {
 	dev := s.Device()
 	if cfg.Slots <= 0 {
@@ -96,7 +97,8 @@ func New(s *device.Stream, cfg Config) (_ *Reclaimer, err error) {
 	return r, nil
 }
 
-// Grow allocates memory for the links of nodes nodes. Launches may run meanwhile.
+// Grow allocates memory for the links, so that node numbers may reach the given number of nodes.
+// Launches may run meanwhile.
 func (r *Reclaimer) Grow(nodes int) error {
 	if nodes*linkSize <= r.links.Mapped() {
 		return nil
@@ -122,8 +124,9 @@ func (r *Reclaimer) Ref() Ref {
 	return ref
 }
 
-// Collect frees retired nodes, or moves them to the newest pin. Submit it after all launches that
-// retire nodes. It empties the bags, except for free nodes that blocks keep.
+// Collect submits a launch that frees the retired nodes, or moves them to the newest pin if pins
+// exist. Submit it after all launches that retire nodes. It empties the bags, except for free nodes
+// that blocks keep.
 func (r *Reclaimer) Collect(s *device.Stream) error {
 	return r.cfg.Collect(s, r.Ref(), r.words.Ptr+bagsOffset, bagStacks)
 }
@@ -145,7 +148,7 @@ func (r *Reclaimer) Bytes() int {
 	return r.words.Size + r.links.Mapped() + (len(r.pins)+len(r.spare))*stacks*linkSize
 }
 
-// ReadCounters returns the counters after the work submitted to a stream.
+// ReadCounters waits for the work submitted to a stream and then reads the counters.
 func (r *Reclaimer) ReadCounters(ctx context.Context, s *device.Stream) (Counters, error) {
 	var c Control
 	head := unsafe.Slice((*byte)(unsafe.Pointer(&c)), bagsOffset)
@@ -173,14 +176,15 @@ func (r *Reclaimer) Close() (err error) {
 	return err
 }
 
-// Pin keeps retired nodes until it is released.
+// Pin keeps nodes that are retired after its creation, so that they stay readable until it is
+// released.
 type Pin struct {
 	r      *Reclaimer
 	stacks device.Slice[uint32] // nodes retired while this was the newest pin
 }
 
 // Pin creates a pin that begins after the work submitted to the stream. Later launches must use a
-// new Ref. They free no retired node before the pin is released.
+// new Ref. Nodes that they retire stay readable until the pin is released.
 func (r *Reclaimer) Pin(s *device.Stream) (*Pin, error) {
 	p := &Pin{r: r}
 	if n := len(r.spare); n > 0 {
@@ -198,8 +202,8 @@ func (r *Reclaimer) Pin(s *device.Stream) (*Pin, error) {
 	return p, nil
 }
 
-// Release ends a pin. Its nodes go to the pin before it, or are freed if it was the oldest. If the
-// launch fails, the pin remains.
+// Release ends a pin. The nodes that it keeps go to the next older pin, or are freed if no older
+// pin exists. If Release returns an error, the pin remains.
 func (p *Pin) Release(s *device.Stream) error {
 	r := p.r
 	i := slices.Index(r.pins, p)

@@ -46,7 +46,8 @@ func (s *Sorter) write(run *spill.Chain, rows []column.Column) error {
 	return nil
 }
 
-// merge merges runs until at most fanIn are left, and calls f with the merged rows of these.
+// merge merges runs until at most s.fanIn() of them are left. Then it calls f with the rows of all
+// runs, in order.
 func (s *Sorter) merge(ctx context.Context, f func([]column.Column) error) error {
 	for len(s.runs) > s.fanIn() {
 		// Only adjacent runs are merged, so that equal rows stay in order.

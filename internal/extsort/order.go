@@ -133,8 +133,9 @@ func allDistinct(dev device.Host, c column.Column, rows []uint32) bool {
 }
 
 // encode writes words for the values of a column from row lo on. If two words differ, they have the
-// order of their values. Words of nulls are undefined. The word of a byte string is 8 bytes from
-// byte number from on, before which all strings agree. Different strings may have equal words.
+// order of their values. Words of nulls are undefined. The word of a byte string is its 8 bytes
+// from index from on. All strings must agree before this index. Different strings may have equal
+// words.
 func encode(c column.Column, descending bool, lo, from int, words []uint64) {
 	if c.Type() == column.Bytes {
 		for i := range words {
@@ -192,7 +193,8 @@ type ranker struct {
 
 func (r *ranker) value(item cpu.Item[uint64]) []byte { return r.c.Bytes(int(r.rows[item.Row])) }
 
-// sort sorts items whose keys are the bytes before byte number from, on all cores.
+// sort sorts items on all cores. The items must already be sorted by their bytes before index from,
+// the last 8 of which are their keys.
 func (r *ranker) sort(dev device.Host, items []cpu.Item[uint64], from int) {
 	runs := runsOf(items)
 	grain := max(1, len(runs)/(16*dev.Properties().Units))

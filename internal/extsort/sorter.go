@@ -74,8 +74,8 @@ type Sorter struct {
 // New returns a sorter without rows. The caller must close it.
 func New(dev device.Host, o Options) *Sorter { return &Sorter{dev: dev, opts: o, file: o.File} }
 
-// Add adds the rows of a page. Its columns have one length, and the types of the first page. The
-// sorter keeps the columns, so they must not change. After an error, all later calls return it.
+// Add adds the rows of a page. Its columns must have one length, and the types of the first page.
+// The sorter keeps the columns, so they must not change. After an error, all later calls return it.
 func (s *Sorter) Add(ctx context.Context, page []column.Column) error {
 	if s.err == nil && len(page) > 0 {
 		s.err = s.add(ctx, page)

@@ -26,9 +26,9 @@ func LookupOf(b *batch.Batch, hits device.Ptr, lanes int) (Lookup, device.Dim) {
 	return l, Grid(b.N * lanes)
 }
 
-// changesOf returns the kernel arguments for part b of a batch, which begins at row first of the
-// batch. The kernel lists the operations that contend in contended, and those that overflow in
-// failed.
+// changesOf returns the kernel arguments for b, a part of a batch. first is the index in the batch
+// of the part's first row. The kernel lists the operations that contend in contended, and those
+// that overflow in failed.
 func changesOf(b *batch.Batch, first int, ok device.Ptr, contended, failed List) Changes {
 	c := Changes{
 		Keys: b.Columns[batch.Keys].Ptr, Vals: b.Columns[batch.Vals].Ptr, Kinds: b.Columns[batch.Kinds].Ptr,

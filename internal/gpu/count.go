@@ -13,12 +13,13 @@ func LoadAdder(dev device.Device) (a Adder, err error) {
 
 func (a *Adder) entry() Entry { return Entry{Name: "add", To: &a.kernel} }
 
-// Add submits adding n to the counter at address to.
+// Add submits adding n to the counter at a device address.
 func (a Adder) Add(s *device.Stream, to device.Ptr, n uint64) error {
 	return a.launch(s, addParams{to: to, n: n})
 }
 
-// AddFrom submits adding the number at address from to the counter at address to.
+// AddFrom submits adding a number in device memory to a counter. The arguments are the addresses of
+// both.
 func (a Adder) AddFrom(s *device.Stream, to, from device.Ptr) error {
 	return a.launch(s, addParams{to: to, counters: from})
 }

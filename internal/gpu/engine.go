@@ -185,9 +185,9 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	return done, failed, nil
 }
 
-// submitPart submits a part of a batch, which begins at row first of the batch. If report is set,
-// it waits for the part and returns the operations that overflowed. While pairs must not move, more
-// operations overflow, so submitPart then reports them even without report.
+// submitPart submits a part of a batch. first is the index in the batch of the part's first row. If
+// report is set, submitPart waits for the part and returns the operations that overflowed. While
+// pairs must not move, more operations overflow, so it then reports them even without report.
 func (e *Engine) submitPart(s *device.Stream, part *batch.Batch, x *Scratch, to List, first int, report bool) (failed []uint32, err error) {
 	err = e.withMoveLock(func() error {
 		if e.noMoves {
@@ -291,7 +291,7 @@ func (e *Engine) storeReport(c *Transfer) (failed uint32) {
 }
 
 // launch launches the kernel of a change and, if the structure requests it, the kernels that
-// resolve duplicates. b begins at row first of its batch.
+// resolve duplicates. first is the index of b's first row in the whole batch.
 func (e *Engine) launch(s *device.Stream, b *batch.Batch, x *Scratch, failed List, first int) error {
 	full := e.Capacity > 0 && !e.stale && e.cached.Live >= uint64(e.Capacity)
 	e.stale = true
@@ -497,8 +497,8 @@ func (e *Engine) Move(ctx context.Context, to core.Parts, move func(s *device.St
 // maxReport is the maximum number of values that Report reads.
 const maxReport = 32
 
-// Report reads statistics of a table into out. launch runs a kernel on the engine's stream that
-// adds up to len(out) numbers at a device address.
+// Report reads statistics of a table into out. launch runs a kernel on the engine's stream, which
+// adds the statistics to len(out) zeroed words at a device address.
 func (e *Engine) Report(ctx context.Context, out []uint64, launch func(to device.Ptr) error) error {
 	to := e.Word(WordReport)
 	if err := e.Stream.Fill(to, 0, 2*len(out)); err != nil {

@@ -23,8 +23,8 @@ func (k *MixedKernels) Entries(suffix string, w batch.Widths) []Entry {
 }
 
 // Submit launches the kernels that run a change. A batch of one kind that combines no values runs
-// kernel change in the given grid. Other batches run the kernels that mix loads. In a mixed batch,
-// reductions run after all other operations.
+// the kernel change in the given grid. Other batches run the kernels that mix returns. In a mixed
+// batch, reductions run after all other operations.
 func (c *Change) Submit(dev device.Device, w batch.Widths, change device.Kernel, grid device.Dim,
 	mix func() (*MixedKernels, error), launch func(k device.Kernel, grid device.Dim) error) error {
 	if !c.Combines() {

@@ -30,11 +30,12 @@ func (k *OrderKernels) Winners(kind op.Kind) device.Kernel {
 	return k.First
 }
 
-// Variant returns the name of the image variant for a pair of widths, such as "64_32".
+// Variant returns the name of the image variant for the key and value widths in w, in bits, such as
+// "64_32".
 func Variant(w batch.Widths) string { return fmt.Sprintf("%d_%d", w.Key*8, w.Val*8) }
 
-// SlotVariant returns the name of the image variant for the slot width. With slots of 16 bytes, one
-// variant, "64_64", covers all pairs of widths.
+// SlotVariant returns the name of the image variant for the widths in w. Slots of 16 bytes have a
+// single variant, "64_64", for all key and value widths.
 func SlotVariant(w batch.Widths) string {
 	if w.Slot == 16 {
 		w.Key, w.Val = 8, 8

@@ -74,8 +74,9 @@ func (q *Queue) ReleaseScratch(x *Scratch) {
 }
 
 // find returns a scratch in this order of preference: one that q has used, one that the device no
-// longer uses, a new one. If the limit forbids a new one, find returns the largest that is not
-// acquired; the caller then waits for its work. It returns nil if all are acquired.
+// longer uses, a new one. If the limit forbids a new one, find returns the largest scratch that is
+// not acquired, and the caller must wait for the work that uses it. It returns nil if all are
+// acquired.
 func (w *Workspace) find(q *Queue, n int) (*Scratch, error) {
 	if x := w.bestFit(n, func(x *Scratch) bool { return x.user == q }); x != nil {
 		return x, nil

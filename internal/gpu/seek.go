@@ -85,8 +85,8 @@ func (q *Queue) submitSeekRows(s *device.Stream, l *core.Lease, b *batch.Batch, 
 	return x.WriteRows(s, l.Parts, b, 0, uint64(c[batch.Vals].Rows()))
 }
 
-// SeekPairs copies b.N pairs, the first of rank from, to the columns Keys and Vals of b in host
-// memory.
+// SeekPairs copies b.N pairs to the columns Keys and Vals of b in host memory. from is the rank of
+// the first pair.
 func (q *Queue) SeekPairs(ctx context.Context, l *core.Lease, b *batch.Batch, from uint64, x Seeker) error {
 	c, err := q.AcquireTransfer()
 	if err != nil {

@@ -52,8 +52,8 @@ func (w *Work) Free(q *Queue) error {
 }
 
 // RunWhole copies a batch from host memory to w, calls run with the copy, and copies the outputs
-// back. The copy takes the first at bytes of w; extra bytes follow for use by run. The caller has
-// read the counters after the previous change, so w is no longer in use.
+// back. run also receives the size of the copy, at. It may use the extra bytes of w that follow.
+// The caller has read the counters after the previous change, so w is no longer in use.
 func (q *Queue) RunWhole(ctx context.Context, w *Work, b *batch.Batch, extra int, run func(onDevice *batch.Batch, at int) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (q *Queue) LookupPieces(ctx context.Context, b *batch.Batch, look func(s *d
 
 // ExpandRanges copies the pairs inside each range of b to host memory. The caller has counted the
 // pairs. small submits a kernel that writes the pairs of a piece to the piece's columns. large
-// copies the pairs of one range that exceed a piece.
+// copies the pairs of one range that does not fit a piece.
 func (q *Queue) ExpandRanges(ctx context.Context, b *batch.Batch, small func(p *staging.Piece) error, large func(c *Transfer, b *batch.Batch) error) error {
 	c, err := q.AcquireTransfer()
 	if err != nil {

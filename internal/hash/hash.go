@@ -1,5 +1,5 @@
 // Package hash implements the hash of keys in Go, as kernels/include/weft/hash.cuh does in C++. A
-// structure built on one device is read on another, so both must agree bit for bit.
+// structure built on one device may be read on another, so both must agree bit for bit.
 package hash
 
 import (
@@ -54,14 +54,15 @@ func Unmix64(x, seed uint64) uint64 {
 // and keeps the order of hashes.
 func Reduce32(h, n uint32) uint32 { return uint32(uint64(h) * uint64(n) >> 32) }
 
-// Reduce64 maps a hash to [0,n) in the same way.
+// Reduce64 maps a hash to [0,n) in the same way as Reduce32.
 func Reduce64(h, n uint64) uint64 {
 	hi, _ := bits.Mul64(h, n)
 	return hi
 }
 
-// Home returns the home slot of a key among n, in the order of hashes. A key of at least extra
-// looks like a sentinel, and its home is the additional slot n.
+// Home returns the index of a key's home slot in a table of n slots. Home slots are in the order of
+// the hashes. A key that is equal to extra or larger looks like a sentinel; its home is an
+// additional slot with index n.
 func Home[K uint32 | uint64](key, extra K, seed uint64, n uint32) uint32 {
 	if key >= extra {
 		return n

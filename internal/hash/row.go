@@ -1,7 +1,7 @@
 package hash
 
-// These are the constants of the hash of rows, which package column documents. Its kernels have the
-// same constants.
+// These are the constants of the hash of rows, which package column documents. The kernels in
+// internal/gpu/parts have the same constants.
 const (
 	rowGamma = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio, as in SplitMix64
 

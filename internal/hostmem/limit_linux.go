@@ -98,8 +98,8 @@ func unescape(s string) string {
 }
 
 // above returns the least limit of a cgroup and of its ancestors up to the root of the mount. The
-// mount shows the cgroup within. If the cgroup is not in within, as in containers without a cgroup
-// namespace, above starts at the mounted one.
+// mount shows the cgroup named within, and its descendants. If the given cgroup is not among them,
+// as in containers without a cgroup namespace, above starts at the mounted one.
 func above(root fs.FS, mount, within, cgroup string,
 	limit func(root fs.FS, dir string, top bool) int64) (n int64) {
 	below, inside := strings.CutPrefix(path.Clean(cgroup), strings.TrimSuffix(within, "/"))

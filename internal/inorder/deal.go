@@ -14,8 +14,8 @@ const (
 	partsPerCore = 4
 )
 
-// Deal divides sorted rows into several parts per core and calls part for each range [lo,hi). Rows
-// with equal keys stay in one part.
+// Deal divides sorted rows into several parts per core and calls part for each, with its range
+// [lo,hi) of rows. Rows with equal keys stay in one part.
 func Deal[K cpu.Key](dev device.Host, items []cpu.Item[K], part func(lo, hi int)) {
 	parts := partsPerCore * dev.Properties().Units
 	size := max(leastPart, (len(items)+parts-1)/parts)

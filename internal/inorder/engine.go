@@ -10,11 +10,11 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Engine is a [cpu.Engine] with generations that do not change once readers can see them. So
-// lookups run alongside changes, and a snapshot is only a lease. Structures embed an Engine.
+// Engine is a [cpu.Engine] for generations that do not change once readers can see them. So lookups
+// run alongside changes, and a snapshot only needs a lease. Structures embed an Engine.
 type Engine[K cpu.Key] struct {
 	cpu.Engine
-	Flip   K // keys xor Flip are unsigned numbers in the same order
+	Flip   K // keys xor Flip, as unsigned numbers, have the order of the keys
 	Sorter cpu.Sorter[K]
 }
 
@@ -29,8 +29,8 @@ func (e *Engine[K]) Pin(context.Context) (version uint64, err error) { return 0,
 // Unpin implements [core.Versioner].
 func (e *Engine[K]) Unpin(context.Context, uint64) error { return nil }
 
-// Whole implements Change of [core.Engine] for an engine that applies a batch as a whole or not at
-// all. It calls ranges if the batch deletes ranges, and otherwise change.
+// Whole implements the method Change of [core.Engine] for an engine that applies a batch as a whole
+// or not at all. It calls ranges if the batch deletes ranges, and otherwise change.
 func (e *Engine[K]) Whole(ctx context.Context, s *device.Stream, b *batch.Batch, ranges, change func(context.Context, *batch.Batch) error) (done int, failed []uint32, err error) {
 	if err := cpu.SyncStream(s); err != nil || b.N == 0 {
 		return 0, nil, err
@@ -44,10 +44,10 @@ func (e *Engine[K]) Whole(ctx context.Context, s *device.Stream, b *batch.Batch,
 	return b.N, nil, nil
 }
 
-// Gone returns the spans of the pairs that a batch of ranges deletes. find computes the spans of
-// the ranges from to to-1 on one core. The result is in order and without overlaps. Gone stores the
-// number of pairs in each range in the batch's Counts. A pair in several ranges counts for the
-// first one.
+// Gone returns the spans of the pairs that a batch deletes by key ranges. find runs on one core and
+// stores the spans of the key ranges from to to-1. The result is in order and without overlaps.
+// Gone also stores the number of pairs in each key range in the batch's Counts. A pair in several
+// key ranges counts for the first one.
 func (e *Engine[K]) Gone(ctx context.Context, b *batch.Batch, find func(w *cpu.Watch, from, to int, spans []core.Span) (ran, hits int)) ([]core.Span, error) {
 	spans := make([]core.Span, b.N)
 	done, _, err := e.RunLookup(ctx, b.N, func(w *cpu.Watch, from, to int) (ran, hits int) { return find(w, from, to, spans) })

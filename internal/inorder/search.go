@@ -26,7 +26,7 @@ type Keys[K uint32 | uint64] struct {
 	Index [][]K // levels, the lowest first
 }
 
-// Fill computes the index.
+// Fill computes the index from the keys.
 func (a *Keys[K]) Fill(dev device.Host) {
 	below := a.Keys
 	for _, level := range a.Index {
@@ -39,17 +39,17 @@ func (a *Keys[K]) Fill(dev device.Host) {
 	}
 }
 
-// Searched is the number of keys that a core searches for at once, so that it loads their nodes in
-// parallel.
+// Searched is the maximum number of keys per search. A core searches for them at once, so that it
+// loads their nodes in parallel.
 const Searched = 16
 
-// Places holds the result of a search for several keys: for each, the index of the first key that
-// is not smaller.
+// Places holds the result of a search for several keys. For each key, it is the index of the first
+// key of the searched array that is not smaller.
 type Places [Searched]int
 
-// Search finds the places of keys. The place of a key is the number of smaller keys in a. Keys are
-// compared after exclusive or with flip. The searches descend together, one node per level, and
-// prefetch the nodes of the next level.
+// Search stores in at, for each of up to Searched keys, the number of smaller keys in a. It
+// compares keys after exclusive or with flip. The searches descend together, one node per level,
+// and prefetch the nodes of the next level.
 func (a *Keys[K]) Search(keys []K, flip K, at *Places) {
 	var key [Searched]K
 	for i, k := range keys {
@@ -80,9 +80,9 @@ func descend[K uint32 | uint64](level, keys []K, at *Places) {
 	}
 }
 
-// node returns the number of keys in a level that are smaller than key. at is the index of the node
-// that contains the boundary: all keys before the node are smaller, and all keys after it are not.
-// The last node may be incomplete; then no key of the level above stands for it. In a complete node
+// node returns the number of keys in the level that are smaller than key. at is the index of the
+// node that contains the boundary: all keys before the node are smaller, and all keys after it are
+// not. The last node may be incomplete; then the level above has no key for it. In a complete node
 // the last key need not be compared, so a binary search makes four comparisons, without a branch on
 // their results.
 func node[K uint32 | uint64](level []K, at int, key K) int {
@@ -106,8 +106,9 @@ func smaller[K uint32 | uint64](a, b K) int {
 	return int(less)
 }
 
-// Gallop returns the index of the first key in sorted keys that is not smaller than key. The index
-// is at least from. Gallop searches from there in steps that double.
+// Gallop returns the index of the first key in the sorted slice in that is not smaller than key.
+// The index is not less than from, where Gallop begins. It searches in steps that double, followed
+// by a binary search.
 func Gallop[K uint32 | uint64](in []K, from int, key K) int {
 	step := 1
 	for from+step <= len(in) && in[from+step-1] < key {

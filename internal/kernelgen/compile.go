@@ -161,7 +161,7 @@ func (c *compiler) compile(t target, v variant) (string, error) {
 	return string(out), err
 }
 
-// debug emits PTX that describes all types. Only unoptimized code does.
+// debug emits PTX that describes all types. Only PTX of unoptimized code does.
 func (c *compiler) debug(v variant) (string, error) {
 	out, err := c.run(c.options.targets[0], v, append(c.options.commonFlags(), "-O0", "-g", "-S", "-o", "-")...)
 	return string(out), err

@@ -20,7 +20,8 @@ func (im *image) share(c code) code {
 }
 
 // sameInstructions reports whether two modules of PTX differ only in the lines of the target, the
-// version and the register bounds. minBlocks holds the bounds in new that differ, by kernel.
+// version and the register bounds. minBlocks holds, by kernel, the bounds of the newer module that
+// differ from those of the older one.
 func sameInstructions(old, new string) (minBlocks map[string]int, same bool) {
 	a, b := strings.Split(old, "\n"), strings.Split(new, "\n")
 	if len(a) != len(b) {

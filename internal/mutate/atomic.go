@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// atomic replaces an atomic by plain accesses, and its operation by another.
+// atomic returns changes of an atomic operation to plain accesses and to another operation.
 func atomic(s *statement) []change {
 	parts := s.parts()
 	if s.name() != "atom" && s.name() != "red" || len(parts) != 6 {

@@ -20,11 +20,12 @@ type KernelTest struct {
 	// Long makes the test run in lockstep only, because it takes too long under random schedules.
 	Long bool
 	// Budget is the maximum number of warp instructions per launch, if less than the default of
-	// tests. A lower budget detects launches that never end sooner.
+	// tests. With a lower budget, the test fails sooner if a launch never ends.
 	Budget uint64
 }
 
-// options returns one set of options per seed. For a long test it returns one, for lockstep.
+// options returns one set of options per seed, or for a long test a single one, which selects
+// lockstep.
 func (k KernelTest) options(arch, seeds int) (all []sim.Options) {
 	if k.Long {
 		return []sim.Options{{Arch: arch, Budget: k.Budget}}
@@ -35,8 +36,8 @@ func (k KernelTest) options(arch, seeds int) (all []sim.Options) {
 	return all
 }
 
-// RunOnSim runs tests on simulated GPUs of the given architectures. Each test runs under seeds
-// random schedules, or under as many as -sim.seeds says. With -short RunOnSim skips the tests.
+// RunOnSim runs tests on simulated GPUs of the given architectures. The flag -sim.seeds, or else
+// the parameter seeds, is the number of random schedules per test. With -short it skips the tests.
 func RunOnSim(t *testing.T, tests []KernelTest, seeds int, archs ...int) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -53,8 +54,8 @@ func RunOnSim(t *testing.T, tests []KernelTest, seeds int, archs ...int) {
 	}
 }
 
-// DeviceTrials returns the trials of tests. quick has a lockstep trial of each test. random has
-// trials under seeds random schedules of each test that is not long.
+// DeviceTrials returns trials that run the given tests. quick has one trial per test, in lockstep.
+// random has one trial per seed, with a random schedule, for each test that is not long.
 func DeviceTrials(arch, seeds int, tests []KernelTest) (quick, random []Trial) {
 	for _, test := range tests {
 		quick = append(quick, DeviceTrial(test.Name, sim.Options{Arch: arch, Budget: test.Budget}, test.Run))

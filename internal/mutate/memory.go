@@ -11,7 +11,7 @@ import (
 // and simulated memory takes many times its size.
 const maxMemory = 64 << 20
 
-// limitedDevice is a device that allocates at most maxMemory bytes.
+// limitedDevice wraps a device and allocates at most maxMemory bytes of its memory.
 type limitedDevice struct {
 	device.Device
 	mu    sync.Mutex
@@ -45,7 +45,7 @@ func (l *limitedDevice) Free(b device.Buffer) error {
 	return l.Device.Free(b)
 }
 
-// NewStream opens a stream with Device l.
+// NewStream opens a stream that belongs to l.
 func (l *limitedDevice) NewStream() (*device.Stream, error) {
 	s, err := l.Device.NewStream()
 	if err != nil {

@@ -24,7 +24,7 @@ type Mutant struct {
 	// "add.s64 %rd, %rd, 8; <ret>; ".
 	Context string
 
-	copy       int // number of earlier mutants that have the same name otherwise
+	copy       int // number of earlier mutants with the same name, apart from this number
 	diffTrap   string
 	ptx        string
 	start, end int // place of the statement in ptx
@@ -45,7 +45,7 @@ func (m *Mutant) Name() string {
 // Mutants returns all mutants of a structure's images, in an order that depends on the seed. First
 // comes one mutant of each kind in each kernel, then another one of each, and so on. Any prefix is
 // thus spread over all kernels and kinds. The first image has the name of the structure, which is
-// removed from the begin of kernels' names.
+// removed from the start of the kernels' names.
 func Mutants(images []*device.Image, seed uint64) []*Mutant {
 	var all []*Mutant
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Replace returns a rewrite that breaks kernels. It replaces each match of pattern in every kernel
-// with a name that, after the structure's name, matches kernels. At the end of the test, Replace
-// fails the test if no loaded file matched.
+// Replace returns a rewrite that breaks kernels. It replaces matches of the expression pattern in
+// the kernels that the expression kernels selects. That expression must match a kernel's name
+// without the name of the structure. Replace fails the test at its end if no loaded file matched.
 func Replace(t testing.TB, kernels, pattern, with string) func(file, ptx string) string {
 	re, names := regexp.MustCompile(pattern), regexp.MustCompile(`^[a-z]+_(?:`+kernels+`)\(`)
 	var mu sync.Mutex

@@ -17,7 +17,8 @@ import (
 // once.
 
 const (
-	// directRows is the number of rows up to which they are not distributed.
+	// directRows is the maximum number of rows that are entered one by one, without distributing
+	// them.
 	directRows = 1 << 12
 	// dealtRows is the number of rows that a core counts and distributes at a time.
 	dealtRows = 1 << 15
@@ -321,8 +322,8 @@ func (x *inHost) dealt(k int) (from, to uint32) {
 	return from, last[k]
 }
 
-// work looks up the keys of the parts from from to to-1, and enters the new ones. It returns the
-// number of new keys.
+// work looks up the keys of parts [from,to), and enters the new ones. It returns the number of new
+// keys.
 func (x *inHost) work(from, to int) (fresh int) {
 	x.parallel(to-from, 1, func(lo, hi int) {
 		for k := from + lo; k < from+hi; k++ {
@@ -516,7 +517,7 @@ func (e *hostEstimate) With(key uint64) int64 {
 	return e.bytes + e.twice
 }
 
-// Reserve makes parts grow one after another.
+// Reserve implements Index. Parts grow one after another.
 func (x *inHost) Reserve(_ context.Context, keys []uint64, found []bool, _ int) error {
 	more := make([]int, len(x.parts))
 	for i, key := range keys {

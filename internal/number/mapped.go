@@ -49,8 +49,9 @@ func (m *mapped) free() error {
 	return hostmem.Unmap(m.memory)
 }
 
-// expect reserves memory for more new keys, which the given number of rows have, and for those of
-// later rows. Small parts on the Go heap get this memory when they grow.
+// expect reserves memory for new keys. more is the number of new keys in the given rows. From it,
+// expect estimates the number of new keys in the rows after them. Small parts on the Go heap get
+// this memory when they grow.
 func (x *inHost) expect(more, rows int) {
 	if x.measured {
 		return
@@ -60,8 +61,9 @@ func (x *inHost) expect(more, rows int) {
 	x.resize(more, later)
 }
 
-// resize moves the index to a mapping for more keys, and later ones, if it is large enough for a
-// mapping or exceeds its mapping. See move for the memory of both.
+// resize moves the index to a new mapping if the index is large enough for one, or exceeds its
+// mapping. Parameters more and later are the numbers of keys to be added now and after that. See
+// move for the memory of both mappings.
 func (x *inHost) resize(more, later int) {
 	m, parts := x.mapped, len(x.parts)
 	if m == nil {

@@ -100,7 +100,8 @@ func (x *Tracked) leave(collected bool) {
 }
 
 // collected logs a warning about a structure that was collected without Close. It uses the default
-// logger if the structure has no logger, or one that logs no errors.
+// logger if the structure has no logger, or one that discards even errors. A logger of errors alone
+// drops the warning.
 func (x *Tracked) collected() {
 	x.leave(true)
 	logger := x.logger
@@ -130,8 +131,8 @@ func (x *Tracked) where() string {
 	}
 }
 
-// Rehashed counts a rehash that began at a time and filled a number of bytes. It logs the rehash
-// with logger, at debug level.
+// Rehashed counts a rehash that started at the time began and filled the given number of bytes. It
+// logs the rehash with logger, at debug level.
 func Rehashed(name string, logger *slog.Logger, began time.Time, bytes int, attributes ...any) {
 	took := time.Since(began)
 	accounts.mu.Lock()

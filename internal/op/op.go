@@ -29,7 +29,7 @@ const (
 	Get    Kind = iota // look up the key
 	Put                // insert the pair or replace the value; in a multimap, add the pair
 	PutNew             // insert the pair if the key is absent
-	Delete             // remove the key; in a multimap, its first pair
+	Delete             // remove the key; in a multimap, remove only its first pair
 
 	// DeleteAll removes all pairs of the key one after another. Concurrent operations may see only
 	// a part of them. Multimaps only.
@@ -42,7 +42,7 @@ const (
 	And // bitwise; integers only
 	Or
 
-	_ // result of kernels for a kind that the structure does not support
+	_ // kernels return this number for a kind that the structure does not support
 
 	Update // replace the value of an existing key; only structures that support it
 
@@ -70,7 +70,7 @@ func (k *Kind) UnmarshalText(text []byte) error { return kinds.Read(k, text) }
 
 var kinds = enum.Names[Kind]{Type: "weft.OpKind", Err: ErrOptions, Names: []string{"Get", "Put", "PutNew", "Delete", "DeleteAll", "Sum", "Min", "Max", "And", "Or", "", "Update", "Rank", "Select", "Successor", "Predecessor", "DeleteRange"}}
 
-// Reduces reports whether the operation combines its value with an existing one.
+// Reduces reports whether the operation combines its value with an existing value of the key.
 func (k Kind) Reduces() bool { return k >= Sum && k <= Or }
 
 // Inserts reports whether the operation may need memory for a pair.
@@ -93,9 +93,9 @@ var (
 	ErrCorrupt = errors.New("corrupt")
 )
 
-// PartialError is the twin of weft.PartialError for packages that weft imports. Both types have the
-// same fields, and errors.As finds either type in a chain that contains this one. See
-// weft.PartialError for the fields.
+// PartialError has the same fields as weft.PartialError, for packages that weft imports. If an
+// error chain contains this type, errors.As finds either type. See weft.PartialError for the
+// fields.
 type PartialError struct {
 	Done, Failed int
 	Rows         []int

@@ -24,11 +24,11 @@ const Word = 8
 type Memory struct {
 	words  []uint64
 	domain Domain
-	// nil if stores survive without being written back
+	// writes back stores; nil if stores survive without it
 	persist Persist
 }
 
-// Domain replaces the memory in tests.
+// Domain replaces the mapped memory in tests.
 type Domain interface {
 	Load(at uint64) uint64
 	Store(at, v uint64)
@@ -48,7 +48,7 @@ func NewPersistent(mapped []byte, p Persist) *Memory {
 	return &Memory{words: batch.View[uint64](mapped), persist: p}
 }
 
-// Bytes returns the memory itself, so that a device can also work on it.
+// Bytes returns the mapped memory, so that a device can also work on it.
 func (m *Memory) Bytes() []byte { return device.Bytes(m.words) }
 
 // Words returns the number of words.
@@ -95,7 +95,8 @@ func (m *Memory) CompareAndSwap(at, old, v uint64) bool {
 	return swapped
 }
 
-// At returns the address of a word for prefetching, or nil if the memory has a domain.
+// At returns the address of a word for prefetching; at is the word's index. It returns nil if the
+// memory has a domain.
 func (m *Memory) At(at uint64) unsafe.Pointer {
 	if m.domain != nil {
 		return nil
@@ -118,7 +119,8 @@ func (m *Memory) Fence() {
 	}
 }
 
-// Write writes b to the words from at on. It fills the rest of the last word with zeros.
+// Write writes b to consecutive words; at is the index of the first. It fills the rest of the last
+// word with zeros.
 func (m *Memory) Write(at uint64, b []byte) {
 	whole := len(b) / Word
 	if m.domain == nil {
@@ -136,7 +138,7 @@ func (m *Memory) Write(at uint64, b []byte) {
 	m.writeBack(at, at+WordsOf(len(b)))
 }
 
-// Read reads len(b) bytes from the words from at on.
+// Read reads len(b) bytes from consecutive words; at is the index of the first.
 func (m *Memory) Read(at uint64, b []byte) {
 	if m.domain == nil {
 		copy(b, device.Bytes(m.words[at:at+WordsOf(len(b))]))
@@ -149,7 +151,7 @@ func (m *Memory) Read(at uint64, b []byte) {
 	}
 }
 
-// Equal reports whether the words from at on contain the bytes b.
+// Equal reports whether consecutive words contain the bytes b; at is the index of the first word.
 func (m *Memory) Equal(at uint64, b []byte) bool {
 	if m.domain == nil {
 		return bytes.Equal(b, device.Bytes(m.words[at : at+WordsOf(len(b))])[:len(b)])

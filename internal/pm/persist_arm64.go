@@ -18,8 +18,9 @@ func instructionsOfCPU() instructions {
 // dataLine returns the smallest line size of all data caches, in bytes.
 func dataLine() uintptr
 
-// cvap writes back lines and waits for them. It waits itself, since the barrier only works for its
-// own core, and a scheduler issues none.
+// cvap writes back lines and waits for the write-backs. A later fence could not wait for them,
+// since the barrier only works for its own core, and a scheduler that moves the goroutine issues
+// none.
 //
 //go:noescape
 func cvap(first unsafe.Pointer, lines, line uintptr)

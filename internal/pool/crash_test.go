@@ -135,5 +135,4 @@ func TestCrashInCommit(t *testing.T) {
 
 var length = make([]byte, testSize)
 
-// memoryOf returns the memory of a domain, with the length of test pools.
 func memoryOf(d *stores) *pm.Memory { return pm.New(length, d) }

@@ -17,14 +17,16 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Create creates a pool of size bytes, a multiple of [Page], and opens it. If first has no UUID,
-// time or seed, Create chooses them. It sets Size, Generation, Clean and UncleanOpens.
+// Create creates a pool of size bytes, a multiple of [Page], and opens it. The superblock of the
+// pool is a copy of first. If first has no UUID, time, tool or seed, Create chooses them. It
+// ignores the Size, Generation, Clean, Boot and UncleanOpens of first.
 //
 // The file gets its name once it is complete, with all blocks allocated and both superblocks on the
-// disk. Only its owner has access. If the process is killed earlier, nothing remains. On file
-// systems without nameless files, such as network file systems, a file .NAME.*.tmp may remain until
-// the next Create of that name. Create returns weft's ErrOptions, fs.ErrExist, and errors of the
-// system, such as unix.ENOSPC if the file system is full. It never replaces a file or a link.
+// disk. Only the owner of the file has access. If the process is killed earlier, nothing remains.
+// On file systems without nameless files, such as network file systems, a file .NAME.*.tmp may
+// remain until the next Create of that name. Create returns weft's ErrOptions, fs.ErrExist, and
+// errors of the system, such as unix.ENOSPC if the file system is full. It never replaces a file or
+// a link.
 //
 // On a device of persistent memory (devdax) the pool takes the whole device. Create then provides
 // PMem or returns [ErrNotDurable]. If the device already contains a pool, Create returns
@@ -82,7 +84,7 @@ func create(path string, s *Superblock, req Requirements) (*Pool, error) {
 	return p, err
 }
 
-// errNeedsName reports that the file system does not support nameless files, or cannot name them
+// errNeedsName reports that the file system cannot create nameless files, or cannot name such files
 // later.
 var errNeedsName = errors.New("a file needs a name from the beginning")
 
@@ -184,8 +186,8 @@ func removeStale(path string) {
 	}
 }
 
-// formatAndLink makes an empty file a pool and calls link to name the file. It uses a link, since a
-// rename could replace an existing file.
+// formatAndLink writes a pool to an empty file and then calls link, which gives the file its name
+// path. The caller uses a link for that, since a rename could replace an existing file.
 func (f *file) formatAndLink(s *Superblock, path string, link func() error) (*Pool, error) {
 	p, err := f.format(s)
 	if err == nil {
@@ -223,7 +225,7 @@ func (f *file) format(s *Superblock) (*Pool, error) {
 	return p, f.sync()
 }
 
-// Remove removes a pool: it removes the file, or erases the superblocks of a device.
+// Remove deletes the file of a pool. On a device it erases both superblocks instead.
 func Remove(path string) error {
 	stat, err := os.Lstat(path)
 	if err != nil || stat.Mode()&fs.ModeCharDevice == 0 {

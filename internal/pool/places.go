@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// extent is the place of a level or an area.
+// extent locates a level or an area in the pool.
 type extent struct {
 	kind           string
 	number         int
@@ -17,8 +17,9 @@ func (p extent) String() string {
 	return fmt.Sprintf("%s %d at %d+%d", p.kind, p.number, p.offset, p.length)
 }
 
-// validateExtents returns an error if a level or an area leaves the pool or overlaps another one.
-// It adds numbers only after it has checked that both lie within the pool.
+// validateExtents returns an error if a level or an area does not lie within the pool, or overlaps
+// another one. It adds an offset and a length only after it has checked that both are less than the
+// size of the pool.
 func (s *Superblock) validateExtents(size uint64) error {
 	extents := make([]extent, 0, len(s.Levels)+len(s.Areas))
 	for i, l := range s.Levels {
@@ -57,8 +58,8 @@ func (s *Superblock) validateExtents(size uint64) error {
 	return nil
 }
 
-// validateLevels returns an error for states of levels that no resize leaves. Used levels have
-// consecutive numbers from Bottom to Top. During a resize the lowest ones may be draining.
+// validateLevels returns an error if the levels have states that no resize can leave. Used levels
+// have consecutive numbers from Bottom to Top. During a resize the lowest ones may be draining.
 func (s *Superblock) validateLevels(uint64) error {
 	if s.Bottom > s.Top || s.Top >= MaxLevels {
 		return fmt.Errorf("levels %d to %d: not in order, or beyond %d", s.Bottom, s.Top, MaxLevels-1)

@@ -75,7 +75,7 @@ type Pool struct {
 
 	mu       sync.Mutex // guards the fields below
 	contents *Contents  // contents that Close stores
-	mapped   []byte     // nil if the pool has no file
+	mapped   []byte     // the mapped file; nil if the pool has no file
 	last     Superblock // current superblock
 	stored   block      // block of the current superblock, including fields unknown to this version
 	staleErr error      // why the other copy of the superblock is not whole
@@ -102,8 +102,8 @@ func Format(m *pm.Memory, first *Superblock) (*Pool, error) {
 	return p, nil
 }
 
-// OpenMemory opens the pool in m and writes nothing. It chooses a copy of the superblock and
-// returns errors as Open does.
+// OpenMemory opens the pool in m and writes nothing. It chooses the current copy of the superblock.
+// It returns [ErrVersion], weft's ErrFormat or ErrCorrupt in the same cases as [Open].
 func OpenMemory(m *pm.Memory) (*Pool, error) {
 	if m.Words()*pm.Word < DataStart {
 		return nil, fmt.Errorf("%w: %d bytes, superblocks take %d", op.ErrCorrupt, m.Words()*pm.Word, DataStart)
@@ -151,8 +151,8 @@ func (p *Pool) Durability() Durability { return p.durability }
 // ReadOnly reports whether the pool was opened for reading.
 func (p *Pool) ReadOnly() bool { return p.readOnly }
 
-// WasClean reports whether the pool was new or closed when it was opened. If it was not, its levels
-// must be recovered.
+// WasClean reports whether the pool was new, or had been closed by its last writer, when it was
+// opened. Otherwise its levels must be recovered.
 func (p *Pool) WasClean() bool { return p.wasClean }
 
 // Contents returns the contents that the last Close stored. ok is false if the pool was not closed,
@@ -163,8 +163,9 @@ func (p *Pool) Contents() (c Contents, ok bool) { return p.initial.contentsAtClo
 // only with Requirements.Salvage.
 func (p *Pool) PowerLost() bool { return p.powerLost }
 
-// ClearPowerLost ends the state PowerLost. Call it after verifying the contents of the pool.
-// Without this call, the next Open returns ErrPowerLost again.
+// ClearPowerLost removes the mark of a power loss, so that PowerLost and later openings no longer
+// report it. Call it after verifying the contents of the pool. Without this call, the next Open
+// returns ErrPowerLost again.
 func (p *Pool) ClearPowerLost() error {
 	if !p.powerLost {
 		return nil
@@ -202,9 +203,9 @@ func (p *Pool) StaleCopyErr() error {
 	return p.staleErr
 }
 
-// Commit changes the superblock. A crash leaves the old superblock or the new one. If it leaves the
-// new one, it also leaves everything stored to the pool before. Identity, geometry and size must
-// not change. Commit sets the generation.
+// Commit changes the superblock. After a crash, the pool has the old superblock or the new one. If
+// it has the new one, it also has everything that was stored before the Commit. Identity, geometry
+// and size must not change. Commit sets the generation.
 //
 // If the new copy is damaged later, Open uses the older copy. If memory that only the older copy
 // refers to is about to be reused, commit twice.
@@ -230,9 +231,9 @@ func (p *Pool) Commit(change func(*Superblock)) error {
 
 // store writes a superblock to the older copy, which becomes the current one. It writes only the
 // words that differ. These may reach memory in any order, because the checksums are wrong until all
-// words are there. The first fence makes the data that the superblock refers to durable before the
-// superblock. The last fence makes the superblock durable before the next store overwrites the
-// other copy.
+// words are there. The first fence makes the data durable to which the superblock refers, before
+// the superblock is written. The last fence makes the superblock durable before the next call
+// overwrites the other copy.
 func (p *Pool) store(next Superblock) error {
 	next.Generation = p.last.Generation + 1
 	if next.Clean && p.contents != nil {

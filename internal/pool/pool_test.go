@@ -15,7 +15,6 @@ import (
 // testSize is the size of test pools: three levels and two areas fit.
 const testSize = DataStart + 32*Page
 
-// boot is the boot id of tests that set no other one.
 var boot = BootID{0xb0, 7}
 
 // sample returns a superblock with a value in every field.

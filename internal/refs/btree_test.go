@@ -102,8 +102,8 @@ func openTrees(t testing.TB, dev device.Device, v btree.Versions) *trees {
 	return x
 }
 
-// run makes each tile run each tasks one after the other, in an Update with a limit of insertions.
-// The number of threads per block is threads.
+// run runs tasks by tiles, in an Update that permits the given number of insertions. Each tile runs
+// as many tasks one after the other as each says.
 func (x *trees) run(ctx context.Context, all []task, each, threads, most, inserts, repeat int, present bool) (err error) {
 	dev, n := x.s.Device(), len(all)
 	kinds, keys, to, vals := make([]uint32, n), make([]uint32, n), make([]uint32, n), make([]uint32, n)
@@ -175,9 +175,9 @@ const (
 	firstBetween = 10
 )
 
-// race runs this program in several launches. Each range is read repeat times at its snapshot. race
-// returns the first inconsistency in the results. A launch reuses the memory that the launch before
-// copied.
+// race runs the rounds in several launches. Each range is read repeat times at its snapshot. race
+// returns the first inconsistency in the results. A launch reuses the memory that the previous
+// launch copied.
 func race(t testing.TB, o *sim.Options, launches, repeat int, present bool) error {
 	t.Helper()
 	dev, err := sim.Open(o)

@@ -76,7 +76,6 @@ func of[R, P any, K, V uint32 | uint64](x *table[K, V], m interface {
 	return x
 }
 
-// linearOps and slabOps return kernel parameters.
 func linearOps(r linear.Ref, o ops) linearParams { return linearParams{ref: r, ops: o} }
 func slabOps(r slab.Ref, o ops) slabParams       { return slabParams{ref: r, ops: o} }
 

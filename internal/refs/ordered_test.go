@@ -202,7 +202,6 @@ func highest[K weft.Key]() K {
 	return top - 1 + top
 }
 
-// put puts keys into a map and its model.
 func put[K weft.Key, V weft.Value](t testing.TB, m *ordered.Map[K, V], want map[K]V, keys []K, round int) {
 	t.Helper()
 	vals := make([]V, len(keys))

@@ -19,16 +19,16 @@ import (
 //go:generate go run ../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,64_32 -type btree::Ref=btree.Ref -type btree::VersionedRef=btree.VersionedRef -type Ops=.ops refs_btree.cu
 //go:generate go run ../../cmd/weftgen -target 80+ptx83,90+ptx83 -widths 32_32,64_32 -type ordered::Ref=ordered.Ref refs_ordered.cu
 
-// pairs is the twin of Pairs in C++.
+// pairs is the twin of the C++ struct Pairs.
 type pairs struct {
 	keys, vals, count device.Ptr
 	room              uint32
 	_                 uint32
 }
 
-// RunVersioned launches blocks of 64 tiles on a tree with versions. The tiles of one part of the
-// blocks delete keys. The other tiles read ranges that begin at keys. Each tile processes perTile
-// keys, one after the other. Tests of package btree call RunVersioned.
+// RunVersioned launches a kernel that works on a tree with versions. Some tiles delete the keys in
+// deleted. Other tiles read the ranges that begin at the keys in searched. Each tile processes
+// perTile keys, one after the other. Tests of package btree call RunVersioned.
 func RunVersioned(
 	ctx context.Context, s *device.Stream, m *btree.Map[uint32, uint32], deleted, searched []uint32, perTile int,
 ) (err error) {

@@ -98,7 +98,6 @@ type columns[K weft.Key, V weft.Value] struct {
 	n               int
 }
 
-// upload copies operations to the device.
 func upload[K weft.Key, V weft.Value](t testing.TB, s *device.Stream, kinds []op.Kind, keys []K, vals []V) *columns[K, V] {
 	t.Helper()
 	dev, n := s.Device(), len(keys)
@@ -137,14 +136,14 @@ func (c *columns[K, V]) download(t testing.TB, s *device.Stream) (outcomes []uin
 	return outcomes, vals, sums
 }
 
-// kernel loads a kernel for a pair of widths.
 func kernel(t testing.TB, dev device.Device, images map[string]*device.Image, w batch.Widths, name string) (k device.Kernel) {
 	t.Helper()
 	check(t, gpu.Load(dev, images[gpu.Variant(w)], []gpu.Entry{{Name: name, To: &k}}))
 	return k
 }
 
-// keysOf returns n random distinct keys from a range of length of. Some equal sentinels.
+// keysOf returns n random distinct keys. The parameter of is the length of the range from which it
+// draws them. Some equal sentinels.
 func keysOf[K uint32 | uint64](rng *rand.Rand, n, of int) []K {
 	keys := make([]K, n)
 	for i, j := range rng.Perm(of)[:n] {

@@ -2,7 +2,8 @@
 //
 // "go build" in a clone records both in the program. "go run" does not, and neither does a build in
 // a git worktree, whose .git is a file. For releases and for bundles for other machines, the linker
-// sets both. A program started by "go run" asks git, since it runs in its checkout.
+// sets both. A program started by "go run" asks git, since it usually runs in the checkout from
+// which it was built.
 package revision
 
 import (
@@ -62,7 +63,8 @@ func readInfo(info *debug.BuildInfo) Build {
 	return b
 }
 
-// merge returns b with the version and the revision of other, if other has them.
+// merge returns b with the version of other if other has one, and with the revision of other if
+// other has one.
 func (b Build) merge(other Build) Build {
 	if other.Version != "" {
 		b.Version = other.Version
@@ -124,7 +126,8 @@ func checkout(dir string) Build {
 	return parse(head, changes != "")
 }
 
-// parse parses a revision followed by its time in seconds.
+// parse returns the Build for a line of git, which has a revision and the time of the revision in
+// seconds since 1970.
 func parse(head string, modified bool) Build {
 	b := Build{Modified: modified}
 	var seconds string

@@ -9,10 +9,10 @@ import (
 )
 
 // Words is a layout that packs rows of fixed size into words. It places values side by side, the
-// first on top. Each has the bits of its type, and a boolean has one bit. Two words are equal if
-// and only if their rows are the same key, and words ascend as keys do. NaN comes after all
-// numbers. If each value has a bit for null above it, null comes after all values. Otherwise the
-// word of a row with a null is undefined.
+// first on top. Each value has as many bits as its type, and a boolean has one bit. Two words are
+// equal if and only if their rows are the same key, and words ascend as keys do. NaN comes after
+// all numbers. If each value has a bit for null above it, null comes after all values. Otherwise
+// the word of a row with a null is undefined.
 type Words struct {
 	fields []field
 	size   uint
@@ -115,7 +115,8 @@ func NaN(t column.Type) (word uint64, ok bool) {
 	return 0, false
 }
 
-// add writes the values of a column to bits shift and up of words, which must be zero.
+// add writes the values of a column to words, from bit number shift upward. These bits must be
+// zero.
 func add[K uint32 | uint64](words []K, c column.Column, lo int, shift uint) {
 	n := len(words)
 	switch c.Type() {

@@ -1,5 +1,5 @@
-// Package seal writes streams in parts, each followed by its CRC. All saved structures use this
-// format.
+// Package seal writes streams that consist of parts, each followed by its CRC. All saved structures
+// use this format.
 package seal
 
 import (
@@ -21,7 +21,7 @@ type Writer struct {
 // NewWriter returns a writer with a buffer of size bytes.
 func NewWriter(to io.Writer, size int) Writer { return Writer{to: bufio.NewWriterSize(to, size)} }
 
-// Sealed writes the parts, followed by one CRC of all parts.
+// Sealed writes the parts in one piece, followed by one CRC of all of them.
 func (w *Writer) Sealed(parts ...[]byte) {
 	var crc uint32
 	for _, p := range parts {

@@ -46,7 +46,7 @@ type csvCutter struct {
 	pos     int // number of scanned bytes
 	end     int // end of the last whole row
 	quoted  bool
-	bad     error // error in the row at end, if the end of its first line is unknown
+	bad     error // error in the row that begins at end, if the end of its first line is unknown
 	returns returns
 	marks   []mark
 }
@@ -185,9 +185,9 @@ type span struct {
 	doubled bool // contains two quotes that stand for one
 }
 
-// scanner finds the fields of rows. It calls field for each field, or, if field is nil, stores the
-// fields that want selects in spans. After a row, b[at:end], it calls row with the number of
-// fields, or with an error.
+// scanner finds the fields of rows. It calls field for each field. If field is nil, it instead
+// stores the fields that have an index in want. After a row, b[at:end], it calls row with the
+// number of fields, or with an error.
 type scanner struct {
 	sep   byte
 	lazy  bool

@@ -73,7 +73,8 @@ type input struct {
 // read several times, for example first to find types.
 func (in *input) reached(at int64) { in.count(&in.high, at) }
 
-// count sets a counter to at, unless it is already larger, and adds the difference to in.read.
+// count raises a counter to the value at, and adds the difference to in.read. A larger counter
+// stays as it is.
 func (in *input) count(bytes *atomic.Int64, at int64) {
 	for {
 		high := bytes.Load()

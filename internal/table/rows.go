@@ -158,7 +158,7 @@ type number interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64
 }
 
-// Empty returns a column of a type without values.
+// Empty returns a column of type t without values.
 func Empty(t column.Type) column.Column {
 	switch t {
 	case column.Int8:

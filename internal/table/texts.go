@@ -26,7 +26,8 @@ const (
 	maxWord = 1 << 8
 )
 
-// reset begins a column of at most rows rows. It allocates new memory, except for the index.
+// reset begins a column of at most the given number of rows. It allocates new memory, except for
+// the index.
 func (t *texts) reset(rows int) {
 	*t = texts{index: t.index, seed: t.seed, noCodes: t.noCodes, data: make([]byte, 0, cap(t.data))}
 	if t.noCodes {

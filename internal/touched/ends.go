@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Ends returns the ends of the edges for which done is true, or of all edges if done is empty. The
-// ends ascend without duplicates. Ends that are not less than vertices are left out. All columns
-// must have the same length.
+// Ends returns the two vertices of each edge for which done is true, or of all edges if done is
+// empty. The result ascends without duplicates. It leaves out vertices that are not less than the
+// limit vertices. All columns must have the same length.
 func Ends(from, to []uint32, done []bool, vertices uint64) []uint32 {
 	n, largest := 0, uint32(0)
 	each(from, to, done, vertices, func(v uint32) {
@@ -26,7 +26,8 @@ func Ends(from, to []uint32, done []bool, vertices uint64) []uint32 {
 	return slices.Compact(ends)
 }
 
-// marked returns the result of Ends by marking one bit per vertex, in the given number of words.
+// marked returns the result of Ends. It marks one bit per vertex, in the given number of 64-bit
+// words.
 func marked(from, to []uint32, done []bool, vertices uint64, words int) []uint32 {
 	set := make([]uint64, words)
 	each(from, to, done, vertices, func(v uint32) { set[v/64] |= 1 << (v % 64) })
@@ -43,7 +44,8 @@ func marked(from, to []uint32, done []bool, vertices uint64, words int) []uint32
 	return ends
 }
 
-// each calls f for each end below vertices of the edges that done selects.
+// each calls f for both ends of each edge that done selects. It leaves out ends that are not less
+// than the limit vertices.
 func each(from, to []uint32, done []bool, vertices uint64, f func(v uint32)) {
 	for i, u := range from {
 		if len(done) > 0 && !done[i] {

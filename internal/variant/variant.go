@@ -23,7 +23,7 @@ type GPHash struct {
 	// warp.
 	MaxRound int
 	// Unfenced leaves out fences of system scope. A crash may then leave anything in memory that
-	// was being written, and lookups that run beside changes return wrong results.
+	// was being written, and lookups that run concurrently with changes return wrong results.
 	Unfenced bool
 	// Form and Plain are names of kernels in Image, for slots that have another form than those of
 	// the index. Form converts the slots of a pool when the pool is opened or cleared. It sets

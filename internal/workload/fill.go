@@ -10,8 +10,8 @@ func Unique[K weft.Key](dst []K, seed, first uint64) {
 	fill(dst, func(i uint64) K { return Key[K](seed, first+i) })
 }
 
-// Shuffled fills dst with keys of the counters [first, first+count), each at most once, in a random
-// order that depends on order. It panics if dst is longer than count.
+// Shuffled fills dst with keys of the counters [first, first+count), each at most once, in random
+// order. The parameter order is its seed. Shuffled panics if dst is longer than count.
 func Shuffled[K weft.Key](dst []K, seed, first, count, order uint64) {
 	if uint64(len(dst)) > count {
 		panic("workload: more keys asked for than counters given")
@@ -23,9 +23,9 @@ func Shuffled[K weft.Key](dst []K, seed, first, count, order uint64) {
 	fill(dst, func(i uint64) K { return Key[K](seed, first+p.At(i)) })
 }
 
-// Lookups fills dst with hits and misses in a random order that depends on order. Hits are keys of
-// the counters [0, count), each at most once. Misses are keys of counters from [Misses] on. Lookups
-// returns the number of hits, round(share*len(dst)). It panics if that is more than count.
+// Lookups fills dst with hits and misses in random order. The parameter order is its seed. Hits are
+// keys of the counters [0, count), each at most once. Misses are keys of counters from [Misses] on.
+// Lookups returns the number of hits, round(share*len(dst)). It panics if that is more than count.
 func Lookups[K weft.Key](dst []K, seed, count uint64, share float64, order uint64) (hits int) {
 	n := uint64(len(dst))
 	if n == 0 {

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// RecordKey fills key with the key of a record of a seed. Different records have different keys if
-// keys have at least eight bytes.
+// RecordKey fills key with the key that a record has under the given seed. Different records have
+// different keys if keys have at least eight bytes.
 func RecordKey(key []byte, seed, record uint64) {
 	words(key, Key[uint64](seed, record))
 }
@@ -17,7 +17,7 @@ func RecordValue(value []byte, record, stamp uint64) {
 	words(value, mix64(record+1)+stamp*0x9e3779b97f4a7c15)
 }
 
-// IsRecordValue reports whether value is that of RecordValue.
+// IsRecordValue reports whether value holds the bytes that RecordValue writes for record and stamp.
 func IsRecordValue(value []byte, record, stamp uint64) bool {
 	w := mix64(record+1) + stamp*0x9e3779b97f4a7c15
 	for ; len(value) >= 8; value = value[8:] {

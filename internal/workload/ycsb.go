@@ -9,8 +9,8 @@ import (
 // 2010, table 2). It holds the shares of operations and the distribution of requested records.
 type Mix struct {
 	Name string
-	// Read, Update and Modify are the shares of operations that do not insert. Modify reads a
-	// record and then updates it.
+	// Read, Update and Modify are the shares of these actions among the operations that do not
+	// insert. Modify reads a record and then updates it.
 	Read, Update, Modify float64
 	// InsertEvery is the number of operations per insertion. 0 means no insertions.
 	InsertEvery uint64
@@ -19,7 +19,7 @@ type Mix struct {
 	Latest bool
 }
 
-// Mixes are YCSB's core workloads except E, which scans ranges, and the load phase.
+// Mixes are YCSB's load phase and its core workloads except E, which scans ranges.
 var Mixes = []Mix{
 	{Name: "A", Read: .5, Update: .5},
 	{Name: "B", Read: .95, Update: .05},

@@ -97,7 +97,7 @@ func (r *Ranks) outcome(err error, count uint64) (total uint64, _ error) {
 	return total, &Error{Rank: first, Text: text, is: r.ends[first*endWords+endState] &^ endFailed}
 }
 
-// text returns the text of the error of a rank to all ranks.
+// text sends the text of the given rank's error to all ranks, and returns it.
 func (r *Ranks) text(rank int, err error) (string, error) {
 	var text [textWords * 8]byte
 	if err != nil {

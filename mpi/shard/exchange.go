@@ -37,7 +37,7 @@ type exchange struct {
 
 	sent, received       []int64 // numbers of rows to and from each rank
 	sentSum, receivedSum int
-	toBytes, inBytes     []int64 // the same as bytes of one column
+	toBytes, inBytes     []int64 // the same numbers, in bytes of the current column
 	buffers              [numBuffers][]uint64
 
 	refused error  // reason why this rank cannot begin
@@ -183,13 +183,14 @@ func partition[K weft.Key](x *exchange, keys []K, combine combining) {
 	x.places()
 }
 
-// of returns the words for the share that begins at row lo.
+// of returns the elements of words for the share that begins at row lo. Each rank has one.
 func (x *exchange) of(words []uint32, lo int) []uint32 {
 	size := x.r.size
 	return words[lo/x.share*size:][:size:size]
 }
 
-// places replaces the counts in x.next by the indexes at which shares write.
+// places replaces each count in x.next by the index in send order at which the share writes its
+// first row for the rank.
 func (x *exchange) places() {
 	at, size := uint32(0), x.r.size
 	for rank := range size {
@@ -256,8 +257,8 @@ func scatter[T any](x *exchange, col, send []T) {
 	})
 }
 
-// visitShares calls pass for each share of rows. at has, for each rank, the share's next index in
-// send order.
+// visitShares calls pass for each share of rows. The argument at of pass holds, for each rank, the
+// share's next index in send order.
 func (x *exchange) visitShares(pass func(lo, hi int, at []uint32)) {
 	copy(x.cursor, x.next)
 	x.r.dev.Parallel(x.n, x.share, func(lo, hi int) { pass(lo, hi, x.of(x.cursor, lo)) })
@@ -296,8 +297,8 @@ func exchangeColumn[T any](x *exchange, send []T, out []int64, recv []T, in []in
 }
 
 // returnAnswers sends answers to the ranks of the received rows, and stores the answers for this
-// rank's rows in to, unless it is nil. All rows of a hot key get the answer for its sent row. If
-// first is set, only the sent row gets the answer, and the others get rest.
+// rank's rows in the slice to, unless it is nil. All rows of a hot key get the answer for its sent
+// row. If first is set, only the sent row gets the answer, and the other rows get the value rest.
 func returnAnswers[T any](x *exchange, in int, answers, to []T, first bool, rest T) {
 	if x.err != nil {
 		return

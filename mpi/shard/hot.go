@@ -57,8 +57,8 @@ type sampled struct {
 
 func (h *hotKeys) places() []uint32 { return h.place[:h.n] }
 
-// hotAt returns the final bits of a hash. Unless ranks are very many, the choice of a rank does not
-// depend on the bits that tables use.
+// hotAt returns the hash bits from 36 on, which are final; see keyHash. Tables use the low bits of
+// the result, up to hash bit 50. The rank depends on higher bits only, unless ranks are very many.
 func hotAt(h uint64) uint64 { return h >> 36 }
 
 func findHot[K weft.Key](x *exchange, keys []K, combine combining) {
@@ -133,8 +133,8 @@ func (h *hotKeys) find(hash, word uint64) (i int, ok bool) {
 	return 0, false
 }
 
-// routeHot routes rows lo to hi-1, with hot keys among them, and counts the other rows for their
-// ranks.
+// routeHot routes rows lo to hi-1 of a batch that has hot keys. It counts the rows with other keys
+// for each rank.
 func routeHot[K weft.Key](x *exchange, keys []K, lo, hi int, counts []uint32, combine combining) {
 	h, size := &x.hot, x.r.size
 	var seen []uint32

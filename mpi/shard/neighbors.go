@@ -97,8 +97,8 @@ func (m *OrderedMap[K, V]) Predecessor(
 	return m.findNeighbors(ctx, methodPredecessor, keys, previous, vals, found)
 }
 
-// findNeighbors asks the rank of each key. If that rank has no neighbor for the key, it is the
-// first or last pair of the next rank with pairs.
+// findNeighbors asks the rank of each key. If that rank has no neighbor for the key, the neighbor
+// is the first pair of the next rank with pairs, or the last pair of the previous one.
 func (m *OrderedMap[K, V]) findNeighbors(
 	ctx context.Context, call method, keys, next []K, vals []V, found []bool,
 ) (hits int, err error) {
@@ -167,7 +167,7 @@ type end[K weft.Key, V weft.Value] struct {
 	ok  bool
 }
 
-// ends gathers the end of each rank, which read returns.
+// ends calls read for the end of this rank, and gathers the ends of all ranks.
 func (m *OrderedMap[K, V]) ends(
 	ctx context.Context, x *exchange, read func(context.Context) (K, V, bool, error),
 ) []end[K, V] {

@@ -159,8 +159,9 @@ func (t *keyed[K]) DeleteOn(
 	return flagOn(ctx, &t.table, s, methodDelete, keys, deleted, t.Delete, on)
 }
 
-// flagOn runs a call that sends keys and returns flags. It calls host if the device uses host
-// memory, and otherwise on, which is nil if the structure does not support the call.
+// flagOn runs a call that sends keys and returns flags. It calls the function host if the device
+// uses host memory, and the function on otherwise. on is nil if the structure does not support the
+// call.
 func flagOn[K weft.Key](
 	ctx context.Context, t *table[K], s *device.Stream, m method, keys device.Slice[K],
 	flags device.Slice[bool], host func(context.Context, []K, []bool) (int, error), on flagsOn[K],

@@ -22,7 +22,8 @@ const (
 	moveRows   = 1 << 20
 )
 
-// sampleKey is a sampled key. weight is the number of keys that it represents, times sampleUnit.
+// sampleKey is a sampled key: at is its position, and weight is the number of keys that it
+// represents, times sampleUnit.
 type sampleKey struct{ at, weight uint64 }
 
 const sampleUnit = 1 << 16
@@ -73,7 +74,8 @@ func (m *OrderedMap[K, V]) resplit(ctx context.Context, keys []K, minKeys int) e
 	return errors.Join(err, derr)
 }
 
-// sample returns at most n keys of the shard, and at most n of keys.
+// sample returns at most n keys of the shard, and at most n of keys. held is the number of keys in
+// the shard.
 func (m *OrderedMap[K, V]) sample(
 	ctx context.Context, held int, keys []K, n int,
 ) (sample []sampleKey, err error) {

@@ -65,7 +65,7 @@ func (t *table[K]) sign(m method, arg uint8) signature {
 
 func (t *table[K]) open(m method) *exchange { return t.r.open(t.sign(m, 0), &t.owners) }
 
-// optional returns the length of flags, or keys if flags is nil and thus omitted.
+// optional returns the length of flags, or the number of keys if flags is nil and thus omitted.
 func optional(flags []bool, keys int) int {
 	if flags == nil {
 		return keys
@@ -125,7 +125,7 @@ func (t *table[K]) rounds(
 }
 
 // Contains returns the number of rows on all ranks with keys in the table. If found is not nil, it
-// receives whether each key of this rank is.
+// receives whether each key of this rank is present.
 func (t *keyed[K]) Contains(ctx context.Context, keys []K, found []bool) (hits int, err error) {
 	if t.r.size == 1 {
 		return t.keys.Contains(ctx, keys, found)
@@ -194,7 +194,7 @@ func (t *table[K]) Check(ctx context.Context) error {
 // [weft.ErrClosed].
 func (t *table[K]) Close() error { return t.shard.Close() }
 
-// all runs a call without rows, and returns the sum of what run returns on all ranks.
+// all runs a call without rows, and returns the sum of the results of run on all ranks.
 func (t *table[K]) all(
 	ctx context.Context, m method, run func(context.Context) (int, error),
 ) (int, error) {

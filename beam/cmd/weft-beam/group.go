@@ -28,7 +28,7 @@ type groupOptions struct {
 	flags.Output
 	flags.Group
 	count  bool // distinct: print only the number of rows
-	shards int  // number of files of --parquet
+	shards int  // number of files that --parquet writes
 	device string
 	names  []string
 	verb   string
@@ -175,7 +175,7 @@ type job struct {
 	ordered bool // the last column of the result orders the groups
 	start   time.Time
 	sum     summary
-	strings map[string]bool // names in blocks of the columns that have JSON strings
+	strings map[string]bool // block names of the columns that have JSON strings
 }
 
 // summary is the part of the --json output that follows the rows.

@@ -92,7 +92,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// file creates a file. If its name has such a suffix, it is compressed.
+// file creates a file. If the name ends in .gz, the file is compressed.
 func file(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	name = filepath.Join(dir, name)
@@ -107,7 +107,7 @@ func file(t *testing.T, dir, name, text string) string {
 	return name
 }
 
-// sales returns rows of CSV, followed by last.
+// sales returns rows of CSV, followed by the text last.
 func sales(rows int, last string) string {
 	var b strings.Builder
 	b.WriteString("city,amount,tag\n")

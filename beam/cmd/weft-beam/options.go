@@ -65,8 +65,8 @@ func (o *beamOptions) add(set *pflag.FlagSet) {
 	})
 }
 
-// check returns an error for a runner that this command lacks, or that cannot start. printed means
-// that the result is printed.
+// check returns an error for an unknown runner, or if a required flag is missing. printed states
+// that the result is printed, for which remote workers need --temp-location.
 func (o *beamOptions) check(verb string, printed bool) error {
 	local := o.runner == inProcess || strings.EqualFold(*jobopts.EnvironmentType, "loopback")
 	switch {

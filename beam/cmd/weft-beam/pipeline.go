@@ -28,8 +28,8 @@ func init() {
 // order is the name of the column that orders rows. All other columns have numbers as names.
 const order = "order"
 
-// forms maps forms of package table to forms of package beam. A forced column is also in
-// ReadOptions.Number.
+// forms maps forms of package table to forms of package beam. ReadOptions.Number also lists the
+// columns of form Forced.
 var forms = map[table.Form]beam.Form{table.Key: beam.Key, table.Written: beam.Written,
 	table.Text: beam.Text, table.Number: beam.Number, table.Forced: beam.Number,
 	table.Extreme: beam.Extreme, table.Present: beam.Present}
@@ -125,8 +125,8 @@ func (j *job) ordinal() bool {
 	})
 }
 
-// groups adds the grouping of rows. An ordered result has the smallest ordinal of each group as its
-// last column.
+// groups adds the transform that groups rows to the pipeline. An ordered result has the smallest
+// ordinal of each group as its last column.
 func (j *job) groups(s sdk.Scope, rows sdk.PCollection) (sdk.PCollection, error) {
 	keys, values := j.columns()
 	aggs := slices.Clone(j.gr.Aggs)
@@ -144,7 +144,7 @@ func (j *job) groups(s sdk.Scope, rows sdk.PCollection) (sdk.PCollection, error)
 	return beam.Group(s, rows, keys, values, aggs, opts)
 }
 
-// columns returns the names in blocks of the key and value columns.
+// columns returns the names that the key and value columns have in blocks.
 func (j *job) columns() (keys, values []string) {
 	all := make([]column.Column, len(j.gr.Columns))
 	for i := range all {

@@ -61,7 +61,7 @@ func (j *job) print(ctx context.Context, r *result) (err error) {
 	return j.write(ctx, dropLastColumn(sorter.Pages(ctx)))
 }
 
-// newSorter returns a sorter of rows that have the types of page.
+// newSorter returns a sorter for rows with the column types of page.
 func (j *job) newSorter(keys []table.Sort, page []column.Column) *extsort.Sorter {
 	types := make([]column.Type, len(page))
 	for i, c := range page {

@@ -18,7 +18,8 @@ const (
 )
 
 // Device wraps a device and bounds the memory allocated through the wrapper. Streams of the wrapper
-// belong to it, so do not mix memory and streams of the two. Ranges do not count toward the bound.
+// belong to it, so do not mix memory and streams of the two devices. Ranges do not count toward the
+// bound.
 //
 // A Device keeps up to keptBuffers recently freed buffers and reuses each for an allocation of
 // equal size. They count toward the bound, but Alloc frees them when it needs their memory. Release

@@ -20,8 +20,8 @@ type series struct {
 	valid []bool // nil: no value is null
 }
 
-// odd returns a value of a type: one of smalls small values, or a value at an end of the type.
-// Floating-point sums of these values do not depend on the order.
+// odd returns a value of a type: a small value, one of the given number, or a value at an end of
+// the type. Floating-point sums of these values do not depend on the order.
 func odd(rng *rand.Rand, t Type, smalls int) uint64 {
 	small := int64(rng.IntN(smalls) - smalls/2)
 	switch {
@@ -257,7 +257,7 @@ var manyKeys = []shape{
 	{of(Int64, Bool, Int8, Int16, Float32, Int32), of(Int32), true, AllRows, []int{1500}, 3, true, false},
 }
 
-// The same with more keys.
+// Keys and values of any columns have the aggregates that a map computes, with many distinct keys.
 func TestSmokeMany(t *testing.T) { tryMany(t, devicetest.OpenGPU(t)) }
 
 func tryMany(t testing.TB, dev device.Device) {

@@ -106,7 +106,7 @@ var sumLayout = Layout{Keys: oneKey(Int64), Fields: []Field{{Op: Sum, Type: Int6
 // small options make tables that overflow.
 var small = Options{MinSlots: 64, Round: 1024, Cells: 31, Blocks: 2}
 
-// Counts and sums in one kernel, of batches that fit and do not.
+// One kernel computes counts and sums of batches that fit in the table and of batches that do not.
 func TestSmokeSum(t *testing.T) {
 	dev := devicetest.OpenGPU(t)
 	for _, r := range cases {
@@ -212,7 +212,7 @@ func checkSums(t testing.TB, got results, sum, mean int, want map[int64]*big.Int
 	}
 }
 
-// Several fields of several columns.
+// Aggregates of several columns, with several fields per column, are correct.
 func TestSmokeFields(t *testing.T) {
 	dev := devicetest.OpenGPU(t)
 	for _, r := range cases {

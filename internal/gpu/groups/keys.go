@@ -52,7 +52,7 @@ func (k Keys) descriptors(columns []Column) []key {
 // KeyOutput locates the column that receives the keys of results.
 type KeyOutput struct {
 	Column device.Ptr
-	Valid  device.Ptr // bitmap of 32-bit words, all 0 before; 0: no nulls
+	Valid  device.Ptr // bitmap of 32-bit words, which the caller zeroes; 0: no nulls
 }
 
 func (k Keys) outputs(outputs []KeyOutput) []keyOutput {

@@ -18,7 +18,7 @@ const (
 	// minChunk and maxChunk bound the number of rows per launch. After a launch the host reads how
 	// many rows have no number yet.
 	minChunk, maxChunk = 1 << 20, 1 << 24
-	// maxNumbers is the maximum number of keys. It keeps all numbers different from none.
+	// maxNumbers is the maximum number of keys. Up to this maximum, no key gets the number none.
 	maxNumbers = none - 1
 )
 

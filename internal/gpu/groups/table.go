@@ -102,8 +102,8 @@ func (l *Layout) check() error {
 	return nil
 }
 
-// slotsOf returns the number of slots that hold the given number of keys at a load of 5/8. limit is
-// the inverse.
+// slotsOf returns the number of slots that hold the given number of keys at a load of 5/8. The
+// function limit is its inverse.
 func slotsOf(keys int) int { return min(keys/5*8+8, maxSlots) }
 
 func limit(slots uint32) int { return int(slots) / 8 * 5 }
@@ -142,7 +142,8 @@ func (t *Table) open(slots int) (err error) {
 	return t.stream.Sync(context.Background()) // before other streams use it
 }
 
-// make allocates records. It adds one for the key whose stored form looks like an empty record.
+// make allocates records. It adds a record for the one key that looks like an empty record when it
+// is stored.
 func (t *Table) make(slots int) (device.Slice[uint64], table, error) {
 	stride := t.layout.stride()
 	records, err := device.Make[uint64](t.dev, (slots+1)*stride)

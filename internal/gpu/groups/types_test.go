@@ -42,7 +42,7 @@ func typeOf[T number]() Type {
 	return Float64
 }
 
-// Keys and values of all types, including those with all bits set.
+// Keys and values of all types are grouped correctly, including those with all bits set.
 func TestSmokeTypes(t *testing.T) { tryAllTypes(t, devicetest.OpenGPU(t)) }
 
 func tryAllTypes(t testing.TB, dev device.Device) {

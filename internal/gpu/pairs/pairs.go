@@ -181,8 +181,8 @@ func (f *Matches) AddTotal(s *device.Stream, n int, to device.Slice[uint64]) err
 	return f.k.adder.AddFrom(s, to.Ptr(), f.offsets.Sub(n, n+1).Ptr())
 }
 
-// Write submits writing pairs of the first n spans to left and right, starting with pair number
-// first. It stops when left is full. rows is the column Rows of the index.
+// Write submits writing pairs of the first n spans to left and right. first is the number of the
+// first pair to write. Write stops when left is full. rows is the column Rows of the index.
 func (f *Matches) Write(s *device.Stream, n int, rows device.Slice[uint32], first uint64, left, right device.Slice[uint32]) error {
 	if n == 0 || left.Len() == 0 {
 		return nil

@@ -48,7 +48,7 @@ func values[V number](r *rig, n int) []V {
 	return v
 }
 
-// segmentsLike returns the offsets of segments of n values, which begin at skip.
+// segmentsLike returns the offsets of segments of n values. The first segment begins at value skip.
 func segmentsLike(r *rig, like string, n, skip int) []uint32 {
 	offsets := []uint32{uint32(skip)}
 	for at := skip; at < n; {
@@ -138,7 +138,7 @@ func TestReduce(t *testing.T) {
 	t.Run("float64", func(t *testing.T) { testReduce[float64](t, Float64) })
 }
 
-// A segment of more tiles than the last kernel reads at once.
+// A segment may have more tiles than the last kernel reads at once.
 func TestReduceLongSegment(t *testing.T) {
 	r := onGPU(t)
 	n := 330*reduceTile + 5

@@ -14,7 +14,8 @@ func counts(r *rig, n int) []uint32 {
 	return v
 }
 
-// runScan scans counts that begin skip elements after an aligned address.
+// runScan scans counts. skip is the number of elements between an aligned address and the first
+// count.
 func runScan[S word](r *rig, in []uint32, skip int) {
 	r.Helper()
 	want := make([]S, len(in)+1)

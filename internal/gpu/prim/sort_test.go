@@ -181,8 +181,8 @@ func TestSortKeys(t *testing.T) {
 	})
 }
 
-// Ranges of bits, odd and even numbers of passes, in place and not, signed and
-// not.
+// Sort is correct for any range of bits, for odd and even numbers of passes, in place and not,
+// signed and not.
 func TestSortBits(t *testing.T) {
 	eachWidth(t, func(t *testing.T, w Widths) {
 		r := onGPU(t)
@@ -193,7 +193,7 @@ func TestSortBits(t *testing.T) {
 	})
 }
 
-// Many tiles that look back at others, in place and not.
+// Sort is correct if many tiles look back at others, in place and not.
 func TestSortManyTiles(t *testing.T) {
 	r := onGPU(t)
 	for _, like := range []string{"random", "equal", "skewed"} {

@@ -47,8 +47,8 @@ type Edges struct {
 
 func (e Edges) ref() batchRef { return batchRef{from: e.From, to: e.To, done: e.Done, n: uint64(e.N)} }
 
-// EdgeCheck is the result of a check. Vertices is the number of vertices that includes the ends of
-// all edges. Bad is the index of the first edge with an end beyond the limit, or -1.
+// EdgeCheck is the result of a check. Vertices is the smallest number of vertices that includes the
+// ends of all edges. Bad is the index of the first edge with an end beyond the limit, or -1.
 type EdgeCheck struct{ Vertices, Bad int }
 
 // edgeCheckOf decodes the words that kernel edges_check writes.

@@ -74,8 +74,8 @@ func (c *call) iterate(p rankParams, n int, slots device.Ptr) (changes []uint64)
 	return changes
 }
 
-// Transpose writes g with all edges reversed to the memory of to, which has the sizes of g. The
-// targets in each row ascend.
+// Transpose computes the transpose of g, which has all edges reversed, in the memory that to
+// locates. The sizes of both graphs are equal. The targets in each row ascend.
 func (k *Kernels) Transpose(ctx context.Context, s *device.Stream, g, to Graph) error {
 	c := k.begin(ctx, s, g)
 	if g.Arcs == 0 {

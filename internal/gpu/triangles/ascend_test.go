@@ -66,7 +66,7 @@ func (b bench) checkAscendOf(offsets []uint64, neighbors []uint32) {
 	}
 }
 
-// Sorted rows of graphs that end anywhere in words, warps and strips.
+// Rows are sorted correctly in graphs that end anywhere in words, warps and strips.
 func TestSmokeAscend(t *testing.T) {
 	b := on(t, devicetest.OpenGPU(t))
 	for _, n := range []int{1, 2, 3, 40, 1000} {

@@ -154,8 +154,8 @@ type Graph struct {
 
 // CountBatch returns the number of triangles of an undirected graph that contain at least one edge
 // of a batch. Each triangle counts once. Self loops, duplicate edges and edges that are not in the
-// graph add nothing. Unless only is empty, edges with false in only add nothing either. The graph
-// must not change during the call.
+// graph add nothing. Unless only is empty, it has a flag per edge, and edges with a false flag add
+// nothing either. The graph must not change during the call.
 func (k *Kernels) CountBatch(ctx context.Context, s *device.Stream, g Graph, from, to device.Slice[uint32], only device.Slice[bool]) (uint64, error) {
 	n := from.Len()
 	if n == 0 || g.Vertices == 0 {

@@ -58,8 +58,9 @@ func (k *Kernels) orient(ctx context.Context, s *device.Stream, g rowsRef, view 
 	})
 }
 
-// Ascend returns the graph with ascending rows. If directed is set, the result is undirected: it
-// has each edge once in the rows of both ends. Ascend waits for the rows. The caller frees them.
+// Ascend returns the graph with ascending rows. If directed is set, g is directed, and Ascend
+// returns its undirected form, which has each edge once in the rows of both ends. Ascend waits for
+// the rows. The caller frees them.
 func (k *Kernels) Ascend(ctx context.Context, s *device.Stream, g Rows, directed bool) (rows Rows, err error) {
 	ref, err := g.ref()
 	n := g.arcs()

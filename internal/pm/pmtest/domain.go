@@ -1,8 +1,8 @@
 // Package pmtest computes what a crash may leave in memory that outlives the process. A [Domain]
 // replaces that memory, and [Kernels] records the stores of kernels on the simulator. Both keep all
 // stores that have not been fenced, word by word. At any point [Images.Crash] enumerates the images
-// that a crash could leave. A Domain switches threads at every access, in an order that a seed
-// determines. The scheduler of the simulator switches threads of kernels.
+// that a crash could leave. A Domain may switch to another thread at every access; a seed
+// determines the order. The scheduler of the simulator switches threads of kernels.
 //
 // The model is hostile. If a thread has stored to a word since its last fence, a crash may leave
 // any value of the word since then, independent of other words. Only the order of the values of one
@@ -17,15 +17,16 @@ import (
 // Domain implements pm.Domain.
 type Domain struct {
 	Images
-	thread   int        // running thread; its stores have this number
+	thread   int        // number of the running thread, which is also the id of its stores
 	pending  [][]uint64 // by thread: words stored since its last fence
 	yields   []func()   // by thread: function that lets another thread run
 	accesses int        // number of accesses so far
 
 	// Step, if not nil, is called after every access that may change the images.
 	Step func()
-	// Mutant, if not nil, may change the value that an access stores. If it returns true, the
-	// access is omitted: a load then returns New, and a compare-and-swap succeeds.
+	// Mutant, if not nil, is called before every access and may change the value that the access
+	// stores. If Mutant returns true, the access is omitted: a load then returns New, and a
+	// compare-and-swap succeeds if the word equals Old.
 	Mutant func(a *Access) bool
 }
 
@@ -34,11 +35,11 @@ func New(words uint64, threads int) *Domain {
 	return &Domain{Images: newImages(words), pending: make([][]uint64, threads)}
 }
 
-// Access is an access that is about to happen.
+// Access describes an access before it happens.
 type Access struct {
 	Kind     Kind
 	At       uint64
-	Old, New uint64 // value to compare with; value to store
+	Old, New uint64 // expected value of a compare-and-swap; value to store
 	Thread   int
 }
 
@@ -69,7 +70,8 @@ func Site() (function string, line int) {
 	}
 }
 
-// beginAccess lets another thread run before an access. It reports whether to omit the access.
+// beginAccess may let another thread run, and then calls Mutant. It reports whether to omit the
+// access.
 func (d *Domain) beginAccess(a *Access) bool {
 	if d.yields != nil {
 		d.yields[d.thread]()

@@ -7,13 +7,13 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// Host implements pm.Domain for the host's accesses to the memory of Kernels, between launches that
-// it has waited for. A crash may lose stores of the host until the host fences. Fences of the host
-// do not make stores of kernels durable.
+// Host implements pm.Domain for accesses of the host to the memory of a Kernels. The host may
+// access it only while no launch runs. A crash may lose stores of the host until the host fences.
+// Fences of the host do not make stores of kernels durable.
 type Host struct {
 	*Kernels
-	// Mutant, if not nil, may change the value that an access stores. If it returns true, the store
-	// or fence is omitted.
+	// Mutant, if not nil, may change the value that a store writes. If Mutant returns true, the
+	// store or fence is omitted.
 	Mutant func(a *Access) bool
 
 	mu sync.Mutex
@@ -68,7 +68,7 @@ func (h *Host) Fence() {
 		h.makeDurable(at, func(store int) bool { return store <= firstHostStore })
 	}
 	h.pending = h.pending[:0]
-	_ = h.step() // a crash here does not lose the device
+	_ = h.step() // an error would end a launch, and none runs
 }
 
 func (h *Host) mutate(a *Access) bool { return h.Mutant != nil && h.Mutant(a) }

@@ -10,9 +10,10 @@ import (
 // During the callback of Crash, Images is one crash image. It then serves as the pm.Domain for the
 // code that recovers from the crash.
 type Images struct {
-	pages   [][]uint64 // current values; nil if all are zero
-	dirty   map[uint64]*history
-	chosen  []int    // by dirty word of an image: index of its value in the history
+	pages [][]uint64 // current values; nil if all are zero
+	dirty map[uint64]*history
+	// for each dirty word, the index of its value of the current image in its history
+	chosen  []int
 	undo    []change // old values of words that the current image has changed
 	fences  []int    // len(undo) at each fence
 	inCrash bool
@@ -23,7 +24,7 @@ type history struct {
 	values []uint64
 	// ids of the stores that wrote the values; Domain, Host and Kernels assign the ids
 	stores []int
-	deps   []dependency // stores that must be durable before values of this word
+	deps   []dependency // stores to other words that must be durable before a value of this word is
 }
 
 // dependency means that a value can be durable only if another word has the value of a given store
@@ -68,7 +69,7 @@ func (m *Images) recordStore(at, v uint64, store int) *history {
 	return h
 }
 
-// newest returns the index of the newest value with a matching store, or 0.
+// newest returns the index of the newest value for which match returns true, or 0.
 func (h *history) newest(match func(store int) bool) int {
 	for i := len(h.stores) - 1; i > 0; i-- {
 		if match(h.stores[i]) {
@@ -78,8 +79,8 @@ func (h *history) newest(match func(store int) bool) int {
 	return 0
 }
 
-// makeDurable makes the matching stores to a word durable, and with them all earlier stores to the
-// word. It also makes the dependencies of the newest matching store durable.
+// makeDurable makes the newest store to a word for which durable returns true durable, and with it
+// all earlier stores to the word. It also makes the stores durable on which that store depends.
 func (m *Images) makeDurable(at uint64, durable func(store int) bool) {
 	h := m.dirty[at]
 	if h == nil {
@@ -101,8 +102,8 @@ func (m *Images) makeDurable(at uint64, durable func(store int) bool) {
 
 // Crash calls visit with the images that a crash could leave now, and returns their number. If more
 // than limit images are possible, it visits only limit of them: the oldest, the newest, and random
-// images with few, half or most of the words new. During visit the memory is the image. Stores in
-// visit are undone afterwards.
+// images with few, half or most of the words new. During a call of visit, the memory has the
+// content of one image. Crash undoes the stores of visit afterwards.
 func (m *Images) Crash(rng *rand.Rand, limit int, visit func()) (images int) {
 	if m.inCrash {
 		return 0
@@ -136,6 +137,8 @@ func (m *Images) Crash(rng *rand.Rand, limit int, visit func()) (images int) {
 }
 
 // withImage calls visit with the image in which each dirty word has the value that choose selects.
+// at holds the indices of the dirty words. choose receives the number of a word's values and
+// returns the index of one.
 func (m *Images) withImage(at []uint64, choose func(values int) int, visit func()) {
 	m.chosen = m.chosen[:0]
 	for _, w := range at {
@@ -155,7 +158,8 @@ func (m *Images) withImage(at []uint64, choose func(values int) int, visit func(
 	m.inCrash = false
 }
 
-// enforceOrder replaces values by newer ones where the dependencies of other words require it.
+// enforceOrder replaces chosen values by newer ones where the dependencies of other words require
+// it.
 func (m *Images) enforceOrder(at []uint64) {
 	for changed := true; changed; {
 		changed = false
@@ -174,8 +178,8 @@ func (m *Images) enforceOrder(at []uint64) {
 	}
 }
 
-// RevertRandom reverts random stores since the given point, to simulate another crash of the code
-// that stores. Call it inside visit.
+// RevertRandom reverts random stores of visit, except its first since stores, to simulate a second
+// crash in the code that stores. Call it inside visit.
 func (m *Images) RevertRandom(rng *rand.Rand, since int) {
 	for i := len(m.undo) - 1; i >= since; i-- {
 		if rng.IntN(2) == 0 {
@@ -184,9 +188,9 @@ func (m *Images) RevertRandom(rng *rand.Rand, since int) {
 	}
 }
 
-// RevertUnfenced reverts stores since the given point for code that orders its stores by fences. It
-// chooses a random end. It reverts all stores after the end, and random stores that no fence before
-// the end has made durable.
+// RevertUnfenced simulates a second crash as RevertRandom does, but for code that orders its stores
+// by fences. It chooses a random end. It reverts all stores after the end, and random stores that
+// no fence before the end has made durable.
 func (m *Images) RevertUnfenced(rng *rand.Rand, since int) {
 	end := since + rng.IntN(len(m.undo)-since+1)
 	durable := since
@@ -202,7 +206,7 @@ func (m *Images) RevertUnfenced(rng *rand.Rand, since int) {
 	}
 }
 
-// NumStores returns the number of stores to the image so far. Pass an earlier result to
+// NumStores returns the number of stores that visit has made so far. Pass an earlier result to
 // RevertRandom or RevertUnfenced.
 func (m *Images) NumStores() int { return len(m.undo) }
 

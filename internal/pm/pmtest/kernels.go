@@ -13,9 +13,9 @@ import (
 //
 // A fence of system scope makes all stores durable that precede it in causality order: the stores
 // of its thread and those that the thread has acquired from others. A release of system scope makes
-// no store durable. But if its value is durable, the stores that precede it are durable, too.
-// Fences and releases of a smaller scope order only what threads of the device see, not what a
-// crash leaves. The two words of a 16-byte store are independent.
+// no store durable. But if the value of the release is durable, the stores that precede the release
+// are durable, too. Fences and releases of a smaller scope order only what threads of the device
+// see, not what a crash leaves. The two words of a 16-byte store are independent.
 type Kernels struct {
 	Images
 	// Base is the address of the memory on the device, or 0 until the device has mapped it.
@@ -26,7 +26,7 @@ type Kernels struct {
 
 	mapped   []byte
 	stores   int          // number of stores that the simulator has reported
-	steps    int          // number of calls of Step, made or omitted because Step is nil
+	steps    int          // number of calls of Step, including calls omitted because Step is nil
 	nextDeps []dependency // dependencies of the next store, if it is a release
 }
 

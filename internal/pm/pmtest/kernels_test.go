@@ -43,7 +43,6 @@ const (
 	memoryAt   = 64 // byte offset of the values
 )
 
-// aligned returns memory that a device can map.
 func aligned(bytes int) []uint64 {
 	words := make([]uint64, 2*bytes/8)
 	for uintptr(unsafe.Pointer(&words[0]))%256 != 0 {

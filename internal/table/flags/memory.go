@@ -37,8 +37,8 @@ func (f *Memory) Add(flags *pflag.FlagSet) {
 // Check sets the default of --memory. It returns an error if the limit is too low, or if no file
 // can be created in --temp-dir. It runs before anything is read.
 //
-// A directory in memory is an error, too. A file there would take the memory that --memory leaves
-// free, and a higher --memory uses this memory directly.
+// A directory in memory is an error, too. A file there would take memory that weft could use
+// directly with a higher --memory.
 func (f *Memory) Check(verb string) error {
 	if f.Limit == defaultMemory {
 		if f.Limit = Bytes(hostmem.Limit() / 2); f.Limit > 0 {

@@ -196,7 +196,8 @@ func (tr *trial) put(th *thread, i int) {
 	tr.possible[i] = [][]byte{value}
 }
 
-// explore runs programs until about states images have been checked, or one was wrong.
+// explore runs programs until about the given number of states have been checked as images, or one
+// was wrong.
 func explore(of []*peer, states int, change func(*trial)) (images int, failed string) {
 	return pmtest.Explore(states, func(seed uint64) (int, string) {
 		tr := newTrial(of[seed%uint64(len(of))], seed)

@@ -173,7 +173,8 @@ func (f *gpuTrial) read(t testing.TB) {
 	}
 }
 
-// exploreGPU runs programs until about states images of crashes have been checked.
+// exploreGPU runs programs until about the given number of states have been checked as images of
+// crashes.
 func exploreGPU(t testing.TB, of []*peer, states int, rewrite func(file, ptx string) string) (images int, failed string) {
 	for seed := uint64(0); images < states && failed == ""; seed++ {
 		f := newGPUTrial(t, of[seed%uint64(len(of))], seed, sim.Options{Rewrite: rewrite}, true)

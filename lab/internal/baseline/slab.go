@@ -108,7 +108,7 @@ func (t *slab) place(slab, slot uint64) place {
 // search is the result of searching a chain.
 type search struct {
 	at    place
-	ok    bool  // the slot at holds the key
+	ok    bool  // the slot in at holds the key
 	free  place // first free slot; none if its value word is 0
 	chain uint64
 }

@@ -19,7 +19,7 @@ func (u *units) word(i uint64) uint64 { return u.first + i*u.words }
 
 func (u *units) number(word uint64) uint64 { return (word - u.first) / u.words }
 
-// alloc returns the first words of up to count units.
+// alloc takes up to count free units and returns the first word of each.
 func (u *units) alloc(count int) (words []uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

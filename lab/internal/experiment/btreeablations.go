@@ -118,7 +118,8 @@ func runBTreeAblations(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// sized measures all variants on a tree of n pairs. Insertions add batch pairs.
+// sized measures all variants on a tree of n pairs. batch is the number of pairs that insertions
+// add.
 func (x *treeWays) sized(ctx context.Context, n, batch int) error {
 	x.n = n
 	region := regionOf(max(n, batch) * 8)

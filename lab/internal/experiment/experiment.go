@@ -62,7 +62,7 @@ type Config struct {
 // An Experiment is a named measurement.
 type Experiment struct {
 	// Name is the name in weft-bench run. For results of a paper it consists of the paper and the
-	// number of the table or figure: awad-table3.3. Also holds further names.
+	// number of the table or figure: awad-table3.3. The field Also lists further names.
 	Name    string
 	Also    []string
 	Was     string // name in results before 29 November 2026, if different
@@ -108,7 +108,7 @@ func (res *Result) Redraw() {
 	}
 }
 
-// ErrUnknown means that no experiment has a name.
+// ErrUnknown means that no experiment has a requested name.
 var ErrUnknown = errors.New("no such experiment")
 
 // Find returns the experiments with the given names, each once, in that order. Without names it

@@ -372,7 +372,7 @@ func TestDeviceFailures(t *testing.T) {
 }
 
 // The simulator detects memory and events that are freed while work may still use them, which CPUs
-// do not. It is slow: one operation of stride fails.
+// do not. It is slow, so only every stride-th operation fails.
 func TestSimulatedFailures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -212,8 +212,8 @@ func (c *hostRun) measureGoMap(ctx context.Context, cores int) error {
 	return c.measure(ctx, peer)
 }
 
-// lookupGoMap looks up keys and writes values and flags to the columns, starting at row at. Map.Get
-// does the same work.
+// lookupGoMap looks up keys and writes values and flags to the columns. at is the first row to
+// write. Map.Get does the same work.
 func (c *hostRun) lookupGoMap(m map[uint64]uint64, keys []uint64, at int) (hits int) {
 	out, found := c.out[at:at+len(keys)], c.found[at:at+len(keys)]
 	for i, k := range keys {

@@ -105,7 +105,7 @@ func (r *runner) peer(ctx context.Context, i, keySize, n int) (rows []Row, err e
 // peerOps is the number of measured operations of each mix except LOAD.
 const peerOps = 1 << 18
 
-// peerRows runs all mixes on the empty index of a session, which ends with n records.
+// peerRows runs all mixes on the empty index of a session. The index ends with n records.
 func (s *session) peerRows(ctx context.Context, name string, n int) (rows []Row, err error) {
 	batch := min(n, defaultBatch)
 	for _, mix := range peerMixes {

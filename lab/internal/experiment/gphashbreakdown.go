@@ -111,7 +111,8 @@ func (m resident) parts(p50 float64) []Part {
 
 func (m *assisted) parts(p50 float64) []Part { return cut(p50, "transfer", &m.copies, "index") }
 
-// cut splits a latency into the median of times and the rest. It clears times.
+// cut splits a latency into two parts: the median of the slice times, and the rest. It empties the
+// slice.
 func cut(p50 float64, name string, times *[]time.Duration, restName string) []Part {
 	l, _ := latencies(*times)
 	*times = (*times)[:0]

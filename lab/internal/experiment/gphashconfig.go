@@ -270,8 +270,8 @@ func fillUntilStable(n, fills int, fill func(n int) (before int, err error)) (in
 	return 0, fmt.Errorf("%w: each of %d indexes has grown with fewer keys than the one before, the last at %d", errWrong, fills, n)
 }
 
-// insertUntilGrown inserts up to most keys in batches, and stops when the index grows. It returns
-// the number of keys before that.
+// insertUntilGrown inserts keys in batches until the index grows. most is the maximum number of
+// keys. insertUntilGrown returns the number of keys before the growth.
 func (g *growth) insertUntilGrown(ctx context.Context, most, batch int) (before int, err error) {
 	for g.keys < most && g.stats.Resizes == 0 {
 		before = g.keys

@@ -103,8 +103,8 @@ type factors struct {
 	pools    map[gphash.HashID]*factorPools
 }
 
-// factorPools are the pools of all settings with one hash. full contains all records; LOAD runs on
-// empty.
+// factorPools are the pools of all settings with one hash. full contains all records. empty starts
+// without records, for LOAD.
 type factorPools struct{ full, empty *loaded }
 
 func (f *factors) makePools(ctx context.Context, r *runner, hash gphash.HashID) (err error) {

@@ -78,7 +78,8 @@ func (g *growth) fill(ctx context.Context, n int) error {
 }
 
 // lookups looks up g.keys keys in batches and in random order, and returns the total time. The keys
-// derive from the counters that start at first. Exactly want of them must be present.
+// derive from consecutive counters, and first is the lowest. want is the number of keys that must
+// be present.
 func (g *growth) lookups(ctx context.Context, first uint64, want int) (elapsed time.Duration, err error) {
 	got, order := 0, workload.NewPermutation(uint64(g.keys), g.Seed)
 	for lo := 0; lo < g.keys; lo += loadBatch {

@@ -128,8 +128,8 @@ func (m *micro) requests(ctx context.Context, mix workload.Mix) error {
 	return nil
 }
 
-// all measures calls on n records in ascending order from record first on. Their keys are random,
-// so the order does not matter to an index.
+// all measures calls on n records in ascending order. first is the number of the first record. The
+// keys of records are random, so the order does not matter to an index.
 func (m *micro) all(ctx context.Context, op, limit string, first uint64, n int, call func(context.Context) error) error {
 	m.step("%s: %s, keys of %d bytes, batches of %d", m.structure, op, m.keySize, m.size)
 	var times []time.Duration

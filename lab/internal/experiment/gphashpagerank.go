@@ -310,8 +310,8 @@ func (p *pageRank) block(ctx context.Context, iteration, lo, hi int) error {
 	return err
 }
 
-// sums returns, for consecutive vertices from first on, the sum that the sources contribute to the
-// rank. degrees are the numbers of sources.
+// sums returns, for consecutive vertices, the sum that the sources of a vertex contribute to its
+// rank. first is the first vertex, and degrees are the numbers of sources.
 func (p *pageRank) sums(ctx context.Context, iteration, first int, degrees []int) ([]float64, error) {
 	sums := make([]float64, len(degrees))
 	p.begin()

@@ -97,7 +97,7 @@ func gphashRecovery(ctx context.Context, r *runner, keys int) (err error) {
 	return nil
 }
 
-// opening is the time of opening a pool.
+// opening records how long it takes to open a pool.
 type opening struct {
 	elapsed time.Duration
 	times   gphash.Times
@@ -125,8 +125,8 @@ func medianRun(runs []opening, duration func(opening) time.Duration) opening {
 	return sorted[len(sorted)/2]
 }
 
-// reopen opens a pool, or a copy of a crashed pool, checks all keys, and closes it. It returns the
-// time of opening.
+// reopen opens a pool, or a copy of a crashed pool, checks all keys, and closes it. It returns how
+// long opening took.
 func (g *growth) reopen(ctx context.Context, path string, crashed, verify bool) (o opening, err error) {
 	if crashed {
 		restored := path + ".again"

@@ -35,7 +35,7 @@ type session struct {
 	ok     []bool
 }
 
-// phase is a series of requests that a session has run. The first has number from.
+// phase is a series of requests that a session has run. from is the number of the first request.
 type phase struct {
 	from uint64
 	of   *workload.Requests

@@ -170,7 +170,8 @@ func (r *runner) inTurns(n int, measure func(i int) ([]Row, error)) error {
 	return nil
 }
 
-// plotSweep returns a function that plots the rate of each operation over x of its row.
+// plotSweep returns a function that plots the rate of each operation over the value that x returns
+// for the row.
 func plotSweep(xLabel string, x func(Row) float64) func(*Result) []Plot {
 	return func(res *Result) []Plot {
 		p := Plot{Name: res.Experiment, Title: res.Title, XLabel: xLabel, YLabel: "operations per second"}

@@ -22,8 +22,8 @@ The limit is reading 4 bytes for each arc. PageRank is in graph-pagerank.`,
 	},
 }
 
-// withGraph uploads a graph and allocates a column as long as host, calls run with both, and frees
-// them.
+// withGraph uploads a graph and allocates a column with the length of the slice host. It calls run
+// with both, and frees them.
 func withGraph[T device.Elem, G interface{ Free() error }](ctx context.Context, t *graphTrial, upload func(*device.Stream) (G, error), host []T, run func(G, device.Slice[T]) error) (err error) {
 	d, err := upload(t.stream)
 	if err != nil {

@@ -267,7 +267,7 @@ func (t *graphTrial) clock(ctx context.Context, prepare, call func() error) (tim
 }
 
 // batches returns batch sizes: powers of two from 2^first to 2^last, with a constant factor between
-// them. For a graph with fewer than 2^last edges, both limits are lower.
+// them. Both limits are lower if 2^last exceeds most.
 func (t *graphTrial) batches(first, last, most int) (sizes []int) {
 	step := map[Scale]int{Quick: 3, Default: 2, Full: 1}[t.Scale]
 	for last > 3 && 1<<last > most {

@@ -54,7 +54,7 @@ func (r *runner) mapMakers() []mapMaker {
 	}
 }
 
-// grouping is a number of groups and their distribution.
+// grouping measures one number of groups in one distribution.
 type grouping struct {
 	*runner
 	op     string

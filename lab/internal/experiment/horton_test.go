@@ -288,7 +288,7 @@ func TestReadsInJSON(t *testing.T) {
 	}
 }
 
-// The same on an asynchronous device.
+// The experiments on Horton tables run on an asynchronous device, too.
 func TestHortonExperimentsOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -29,7 +29,7 @@ that no entry is left for among all keys (no_entry), and the share of slots that
 	run: runHortonAlternatives,
 }
 
-// memories is a device that records where memory is allocated.
+// memories wraps a device and records the address and size of each allocation.
 type memories struct {
 	device.Device
 	mu     sync.Mutex

@@ -104,7 +104,7 @@ func (s *countedLookups) fill(ctx context.Context, t subject[uint32, uint32], se
 	return nil
 }
 
-// lookup looks up as many keys as the table has. They derive from the counters that start at from.
+// lookup looks up as many keys as the table has. from is the counter of the first key.
 func (s *countedLookups) lookup(ctx context.Context, t subject[uint32, uint32], seed, from uint64) (Requested, error) {
 	workload.Unique(s.host, seed, from)
 	if err := errors.Join(s.keys.CopyFrom(s.stream, s.host), s.stream.Sync(ctx)); err != nil {

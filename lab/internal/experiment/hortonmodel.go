@@ -101,7 +101,7 @@ func (f *steps) upload() (err error) {
 
 func (f *steps) free() error { return f.runner.free(&f.keys, &f.vals, &f.found) }
 
-// loads returns the loads at the ends of the steps. The last is most.
+// loads returns the loads at the ends of the steps. The last load is the argument most.
 func (f *steps) loads(most float64) (loads []float64) {
 	parts := map[Scale]float64{Quick: 4, Default: 10, Full: 20}[f.Scale]
 	for i := 1.; i/parts < most-1e-9; i++ {
@@ -252,8 +252,8 @@ func plotHortonModel(res *Result) []Plot {
 	return slices.DeleteFunc(plots, func(p Plot) bool { return len(p.Series) == 0 })
 }
 
-// addWithModel adds a line of measured statistics for buckets of the given number of slots, and a
-// line of the model.
+// addWithModel adds a line of a measured statistic for buckets of the given number of slots, and a
+// line of the model. of returns the statistic to plot.
 func (p *Plot) addWithModel(rows []Row, slots int, of func(*Reads) float64) {
 	table, model := Series{Name: fmt.Sprintf("%d slots", slots)}, Series{Name: fmt.Sprintf("%d slots, model", slots), Model: true}
 	for _, row := range rows {

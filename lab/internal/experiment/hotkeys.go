@@ -90,8 +90,8 @@ func (b *batch[K, V]) hot(kinds []weft.OpKind, keys, n int) error {
 	return b.upload(all, rows, vals)
 }
 
-// checkHot verifies the map after a batch. After sums, the values must add up to n. After equal
-// parts, which end with an insertion, no key may be present twice.
+// checkHot verifies the map after a batch. No key may be present twice, and the values must add up
+// to at least the number of keys. If op is "sums", they must add up to n.
 func checkHot(ctx context.Context, r *runner, m *weft.Map[uint32, uint32], op string, keys, n int) error {
 	if err := m.Sync(ctx); err != nil {
 		return err

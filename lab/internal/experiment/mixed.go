@@ -9,9 +9,9 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// mix is the shares of operations in a mixed batch that insert a new key, delete a present key, and
-// look up a present key. The other operations look up absent keys. The SlabHash paper calls such
-// shares Γ (section VI-C).
+// mix holds the shares of operations in a mixed batch that insert a new key, delete a present key,
+// and look up a present key. The other operations look up absent keys. The SlabHash paper calls
+// such shares Γ (section VI-C).
 type mix struct {
 	op                  string
 	insert, remove, hit float64
@@ -49,7 +49,7 @@ type batch[K weft.Key, V weft.Value] struct {
 // minMixed is the minimum number of keys that a mixed batch never deletes completely.
 const minMixed = 16
 
-// newBatch makes a batch of size operations for a table of the columns' first n keys. Before the
+// newBatch makes a batch of the given size for a table of the columns' first n keys. Before the
 // batch the table must contain more keys than the batch deletes and looks up.
 func newBatch[K weft.Key, V weft.Value](r *runner, m mix, n, size int) (b *batch[K, V], err error) {
 	inserts, removes, hits := int(m.insert*float64(size)), int(m.remove*float64(size)), int(m.hit*float64(size))
@@ -103,7 +103,7 @@ func (b *batch[K, V]) free() error {
 	return b.r.free(&b.kinds, &b.keys, &b.put, &b.vals, &b.ok)
 }
 
-// mixed measures a mixed batch of size operations. The batch inserts the last of the columns' keys.
+// mixed measures a mixed batch of the given size. The batch inserts the last of the columns' keys.
 // The table must be a mixer.
 func (s *trial[K, V]) mixed(ctx context.Context, m mix, size int) (err error) {
 	s.begin(m.op)

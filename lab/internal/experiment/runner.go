@@ -122,7 +122,7 @@ func (r *runner) keys(cpu, gpu, bytes int) (int, error) {
 	return n, nil
 }
 
-// keysFrom acts as keys, but returns an error if the number is less than least.
+// keysFrom acts as keys, but returns an error if the number of keys is below a minimum.
 func (r *runner) keysFrom(least, cpu, gpu, bytes int) (int, error) {
 	n, err := r.keys(cpu, gpu, bytes)
 	if err == nil && n < least {

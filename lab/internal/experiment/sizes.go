@@ -64,7 +64,8 @@ func (r *runner) powers(first, n int, step map[Scale]int) []int {
 	return sizes
 }
 
-// regionOf returns the smallest power of two that is at least bytes and 1 KiB.
+// regionOf returns the smallest power of two that is at least the given number of bytes, and at
+// least 1 KiB.
 func regionOf(bytes int) int { return 1 << bits.Len(uint(max(bytes, 1<<10)-1)) }
 
 // withMoreRuns returns a runner that has more runs if batches of n keys are small, since a single

@@ -142,7 +142,7 @@ func (t *slabTrial) build(ctx context.Context, n int) (elapsed time.Duration, er
 	return elapsed, nil
 }
 
-// reportBatches adds rows after every eighth of the keys.
+// reportBatches adds two rows after every eighth of the batches: for adding and for rebuilding.
 func (t *slabTrial) reportBatches(batches int, added, rebuilt []time.Duration) {
 	var slabTime, cuckooTime time.Duration
 	for b := range batches {

@@ -189,7 +189,7 @@ func (c *columns[K, V]) free() error {
 // errWrong reports a wrong result of a structure. Such a result is a defect.
 var errWrong = errors.New("wrong answer")
 
-// checkFlags verifies that exactly want flags are set.
+// checkFlags verifies that the number of set flags is want.
 func checkFlags(ctx context.Context, r *runner, flags device.Slice[bool], what string, want int) error {
 	host := make([]bool, flags.Len())
 	if err := flags.CopyTo(ctx, r.stream, host); err != nil {

@@ -142,7 +142,8 @@ func alias(left []uint64) aliases {
 	return c
 }
 
-// draw returns the row and the column that 64 random bits select, in a matrix of base rows.
+// draw returns the row and the column that 64 random bits select. base is the number of rows of the
+// matrix.
 func (c aliases) draw(x, base uint64) (row, column uint64) {
 	at, _ := bits.Mul64(x, uint64(len(c)))
 	if x*uint64(len(c))>>32 >= c[at].share { // the lower part of the product is random, too

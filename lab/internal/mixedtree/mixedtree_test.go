@@ -53,7 +53,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// answered requires each query to have found each pairs, and sum to be the sum of all values.
+// answered requires that each query has found the given number of pairs, and that the values found
+// add up to sum.
 func answered(t *testing.T, s *device.Stream, l Load, each uint32, sum uint64) {
 	t.Helper()
 	counts, total := make([]uint32, l.Queries.Len()), make([]uint64, 1)

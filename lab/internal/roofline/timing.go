@@ -49,7 +49,8 @@ func (w *Stopwatch) Time(ctx context.Context, submit func() error) (time.Duratio
 // Close frees the stopwatch, but not its stream.
 func (w *Stopwatch) Close() error { return errors.Join(w.start.Close(), w.end.Close()) }
 
-// Median calls measure once to warm up and then runs times. It returns the median result.
+// Median calls measure once to warm up, and then the given number of times. It returns the median
+// result.
 func Median(ctx context.Context, runs int, measure func() (time.Duration, error)) (time.Duration, error) {
 	times, err := Samples(ctx, runs, measure)
 	if err != nil {
@@ -58,8 +59,8 @@ func Median(ctx context.Context, runs int, measure func() (time.Duration, error)
 	return MedianOf(times), nil
 }
 
-// Samples calls measure once to warm up and then runs times. It returns the results of the latter
-// calls.
+// Samples calls measure once to warm up, and then the given number of times. It returns the results
+// without the first one.
 func Samples(ctx context.Context, runs int, measure func() (time.Duration, error)) ([]time.Duration, error) {
 	times := make([]time.Duration, 0, runs)
 	for i := range runs + 1 {

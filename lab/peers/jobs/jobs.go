@@ -32,8 +32,8 @@ type Columns struct {
 	Texts []*text
 }
 
-// batches is the number of batches in which a group in batches receives its rows. A group of few
-// rows has 1/batches of all rows.
+// batches is the number of batches in which weft receives the rows of a job that groups in batches.
+// A job that groups few rows has 1/batches of all rows.
 const batches = 20
 
 // Jobs returns all jobs on n rows, without their columns.

@@ -21,8 +21,8 @@ type tree interface {
 	get(keys []uint64) (uint64, error)
 	// scan reads scanLength pairs from each key on.
 	scan(from []uint64) (uint64, error)
-	// mixed runs mixedBatch operations. Of each four, two look up keys of present, one inserts a
-	// key of fresh, and one deletes a key of present.
+	// mixed runs mixedBatch operations. Of each four, two look up keys in present, one inserts a
+	// key from fresh, and one deletes a key in present.
 	mixed(present, fresh []uint64) (uint64, error)
 	close() error
 }

@@ -43,7 +43,7 @@ func Abort(t *testing.T, open func(n int) []comm.Comm) {
 	}
 }
 
-// abortOne aborts the last rank while the others are in calls.
+// abortOne aborts the last rank while the other ranks run wait.
 func abortOne(t *testing.T, ranks []comm.Comm, name string, wait Body) {
 	last := len(ranks) - 1
 	var aborted time.Time

@@ -15,11 +15,11 @@ import (
 type exchange struct {
 	seed  uint64
 	size  int
-	bytes [][]int64 // bytes from each rank to each rank
+	bytes [][]int64 // bytes[i][j] is the number of bytes that rank i sends to rank j
 }
 
 // newExchange returns an exchange with random parts. Some parts are empty, some ranks send nothing,
-// and one part is larger than the others.
+// and one part has four times the maximum length of the others, most.
 func newExchange(seed uint64, size, most int) exchange {
 	random := rand.New(rand.NewPCG(seed, uint64(size)))
 	e := exchange{seed, size, make([][]int64, size)}
@@ -38,7 +38,7 @@ func newExchange(seed uint64, size, most int) exchange {
 	return e
 }
 
-// sends and receives return the lengths of the parts of a rank.
+// sends and receives return the lengths of the parts that a rank sends and receives.
 func (e exchange) sends(rank int) []int64 { return e.bytes[rank] }
 
 func (e exchange) receives(rank int) []int64 {

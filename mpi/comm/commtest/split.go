@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/mpi/comm"
 )
 
-// members returns a number for each rank of a group. This rank passes its own.
+// members gathers the argument rank from all ranks of a group.
 func members(ctx context.Context, c comm.Comm, rank int) ([]uint64, error) {
 	ranks := make([]uint64, c.Size())
 	err := c.AllGather(ctx, []uint64{uint64(rank)}, ranks)

@@ -60,8 +60,8 @@ func (r *rank) AllToAllV(
 	return err
 }
 
-// reads returns the events after which device memory of this group has been read. It locks g.mu,
-// because after an abort a slow rank may still be publishing its slot.
+// reads returns the read events in slots. It locks g.mu, because after an abort a slow rank may
+// still be publishing its slot.
 func (g *group) reads(slots []slot) (events []*device.Event) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -42,15 +42,15 @@ type group struct {
 	slots [2][]slot
 }
 
-// slot is the state of a rank that a call publishes in addition to the vote. A call sets only the
-// fields that it needs.
+// slot holds what a rank shows to the other ranks during a call, besides its vote. A call sets only
+// the fields that it needs.
 type slot struct {
 	words  []uint64
 	floats []float64
 	send   comm.Buf
 	starts []int64 // offsets of the parts in send
-	// written is the event after which send is written, and read the event after which the rank has
-	// read all parts. A nil event has already occurred.
+	// written is recorded once send is written, and read once the rank has read all parts. A nil
+	// event has already occurred.
 	written, read *device.Event
 	color         int
 	key           int

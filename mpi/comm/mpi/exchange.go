@@ -41,7 +41,7 @@ func sum(bytes []int64) (total int64) {
 }
 
 // exchange sends a part to each rank and receives a part from each. total is the maximum number of
-// bytes that any rank sends or receives, and largest the largest part on any rank.
+// bytes that any rank sends or receives. largest is the size of the largest part on any rank.
 func (r *rank) exchange(total, largest int, send []byte, sendBytes []int64, recv []byte, recvBytes []int64) {
 	if total <= maxBytes {
 		j := r.job
@@ -86,7 +86,7 @@ func (r *rank) exchangePieces(largest int, parts func(peer int) (to, from []byte
 	}
 }
 
-// piece returns at most maxBytes of a part from offset at, which may exceed its length.
+// piece returns part[at:], but at most maxBytes of it. at may exceed the length of the part.
 func piece(part []byte, at int) []byte {
 	at = min(at, len(part))
 	return part[at:min(at+maxBytes, len(part))]
@@ -119,7 +119,8 @@ func (s *staging) space(b comm.Buf, n int64) []byte {
 	return (*s)[:n]
 }
 
-// read waits for the work on a buffer's stream, and returns its first n bytes in host memory.
+// read waits for the work on a buffer's stream, and returns the first n bytes of the buffer in host
+// memory.
 func (s *staging) read(b comm.Buf, n int64) ([]byte, error) {
 	mem := s.space(b, n)
 	switch {
@@ -131,7 +132,8 @@ func (s *staging) read(b comm.Buf, n int64) ([]byte, error) {
 	return mem, b.On.CopyTo(context.Background(), b.Stream, mem)
 }
 
-// write copies memory that space returned to the buffer, unless it is the buffer itself.
+// write copies mem, which space has returned, to the buffer. It does nothing if mem is the memory
+// of the buffer.
 func write(b comm.Buf, mem []byte) error {
 	if b.Stream == nil || b.On.Host() != nil {
 		return nil

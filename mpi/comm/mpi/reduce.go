@@ -62,7 +62,7 @@ func reduceShares[T uint64 | float64](r *rank, op comm.Op, values []T) {
 }
 
 // combine combines consecutive arrays of len(to) values, in their order, and stores the result in
-// to.
+// the slice to.
 func combine[T uint64 | float64](op comm.Op, to, arrays []T) {
 	n := copy(to, arrays)
 	for at := n; at < len(arrays); at += n {

@@ -105,7 +105,7 @@ func (t *transport) Exchange(p *gpu.Parts) (err error) {
 	return err
 }
 
-// round submits the exchange of at most piece bytes of each part, from offset at.
+// round submits the exchange of bytes [at,at+piece) of each part, as far as the part has them.
 func (t *transport) round(p *gpu.Parts, at, piece int) error {
 	if err := t.call(fnGroupStart); err != nil {
 		return err

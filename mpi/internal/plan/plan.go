@@ -131,8 +131,8 @@ func (j *Job) Insert(ranks int, keys float64) Batch {
 	return j.batch(ranks, keys, j.Key+j.Value, 1, j.On.Inserts)
 }
 
-// batch predicts a call that sends out bytes and receives back bytes per key. The table processes
-// rate keys per second.
+// batch predicts a call. out and back are the bytes per key that are sent and returned. rate is the
+// number of keys that the table processes per second.
 func (j *Job) batch(ranks int, keys, out, back, rate float64) Batch {
 	b := Batch{Keys: keys, Message: out * keys / float64(ranks), Largest: 1, Skew: 1}
 	table, deal := keys/rate, keys*2*(j.Key+j.Value)/j.On.Stream
@@ -164,8 +164,8 @@ func (j *Job) batch(ranks int, keys, out, back, rate float64) Batch {
 	return b
 }
 
-// exchange returns the seconds of two exchanges between all ranks. latency does not depend on the
-// number of bytes, and link does.
+// exchange returns the seconds of two exchanges between all ranks. The time consists of latency,
+// and of link, which alone depends on the number of bytes.
 func (j *Job) exchange(ranks int, bytes float64) (latency, link float64) {
 	l, p := j.link(ranks), float64(ranks)
 	if ranks == 1 {

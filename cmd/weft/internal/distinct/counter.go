@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// pieceSize is the size of a stream's pieces in bytes, but at least coresPiece per core, so
-	// that all cores have work.
+	// pieceSize is the size of a stream's pieces in bytes. With many cores, pieces have coresPiece
+	// bytes per core, so that all cores have work.
 	pieceSize  = 16 << 20
 	coresPiece = 1 << 20
 	// rangeSize is the number of bytes of a piece that a worker takes at a time.
@@ -26,7 +26,8 @@ const (
 	// roundRows bounds the rows of a worker, and thereby their memory. A round ends when a worker
 	// has reached it.
 	roundRows = 256 << 10
-	// rowBytes is the size of a row, which exists in a worker and in the rows of all workers.
+	// rowBytes is the size of a row in bytes, counted twice: in a worker, and in the rows of all
+	// workers.
 	rowBytes = 2 * (16 + 8)
 )
 
@@ -64,7 +65,7 @@ type rows struct {
 	counts []uint64
 }
 
-// New returns a counter of the items that by finds. dev must be a host device.
+// New returns a counter of the items that the splitter finds. dev must be a host device.
 func New(dev device.Device, by Splitter, opts *Options) (*Counter, error) {
 	return newCounter(dev, by, opts, arena.NewHasher())
 }
@@ -179,7 +180,7 @@ func (c *Counter) count(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// countRange counts the items of b from offset pos.
+// countRange counts the items of b that begin at offset pos or later.
 func (w *worker) countRange(by Splitter, b []byte, pos int) {
 	if w.buckets == nil {
 		w.buckets = make([]bucket, 1<<cacheBits)

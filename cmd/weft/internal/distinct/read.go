@@ -20,9 +20,9 @@ type piece struct {
 	err  error  // io.EOF at the end; data is empty if err is set
 }
 
-// pieces splits a stream and sends the pieces to full, until the stream or ctx ends. The last piece
-// has err set. Memory for pieces comes from empty, and the receiver returns it there. With two
-// buffers, one piece is read while the other is counted.
+// pieces splits a stream and sends the pieces to the channel full, until the stream or ctx ends.
+// The last piece has err set. Memory for pieces comes from the channel empty, to which the receiver
+// returns it. With two buffers, one piece is read while the other is counted.
 type pieces struct {
 	by          Splitter
 	size        int // size of a piece, unless an item is larger
@@ -94,8 +94,8 @@ func (p *pieces) send(ctx context.Context, x piece) bool {
 	}
 }
 
-// buffer waits for a buffer, resizes it for size bytes, and copies rest to its start. It replaces a
-// buffer that has grown for a very large item.
+// buffer waits for a buffer, resizes it for size bytes, and copies the slice rest to its start. It
+// replaces a buffer that has grown for a very large item.
 func (p *pieces) buffer(ctx context.Context, rest []byte, size int) ([]byte, bool) {
 	select {
 	case b := <-p.empty:

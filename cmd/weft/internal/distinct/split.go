@@ -23,9 +23,9 @@ type Splitter interface {
 	String() string
 
 	// whole returns the length of the whole items at the start of b, regardless of the bytes that
-	// may follow b. No item ends before offset from.
+	// may follow b. The caller asserts that no item ends before the offset from.
 	whole(b []byte, from int) int
-	// cut returns the first offset, at or after at, that is not inside an item, or len(b).
+	// cut returns the smallest offset not below at that is not inside an item, or len(b).
 	cut(b []byte, at int) int
 	// split stores the items of b from offset pos, until spans is full or b ends. It returns their
 	// number and the offset to continue at. b must end with a whole item, and pad bytes after it

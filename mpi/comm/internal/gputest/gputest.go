@@ -219,7 +219,7 @@ func Rate(b *testing.B, engine Engine) {
 	}
 }
 
-// Open returns a function that makes groups of ranks with CPU devices.
+// Open returns a function that makes a group of n ranks, each with a CPU device.
 func Open(t *testing.T, engine Engine) func(n int) []comm.Comm {
 	return func(n int) []comm.Comm {
 		devices, ranks := Hosts(t, n), local.New(n)
