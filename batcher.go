@@ -71,11 +71,11 @@ type BatcherOptions struct {
 // Coalesce selects when a [Batcher] gathers calls.
 type Coalesce int
 
-// The conditions under which calls are gathered.
+// The choices of when calls are gathered.
 const (
-	CoalesceAuto   Coalesce = iota // on devices with slow calls, which are all except CPUs
-	CoalesceAlways                 // also on a CPU
-	CoalesceNever                  // never; calls pass through
+	CoalesceAuto   Coalesce = iota // gather on GPUs; on CPUs, changes that wait for a disk
+	CoalesceAlways                 // gather on all devices
+	CoalesceNever                  // gather nowhere; calls pass through to the map
 )
 
 var coalesces = enum.Names[Coalesce]{Type: "weft.Coalesce", Names: []string{"Auto", "Always", "Never"}, Err: op.ErrOptions}
@@ -91,7 +91,7 @@ func (c Coalesce) MarshalText() ([]byte, error) { return coalesces.Text(c) }
 func (c *Coalesce) UnmarshalText(text []byte) error { return coalesces.Read(c, text) }
 
 // NewBatcher returns a Batcher for a map. The map must stay open longer than the Batcher and may be
-// used directly as well. nil options are the zero value.
+// used directly as well. If opts is nil, the zero BatcherOptions apply.
 func NewBatcher[K Key, V Value](m Batched[K, V], opts *BatcherOptions) (*Batcher[K, V], error) {
 	b := &Batcher[K, V]{m: m, table: m.base()}
 	var o BatcherOptions
@@ -99,7 +99,7 @@ func NewBatcher[K Key, V Value](m Batched[K, V], opts *BatcherOptions) (*Batcher
 		o = *opts
 	}
 	if o.MaxBatch < 0 || o.Delay < 0 || o.MaxWaiting < 0 || o.Coalesce < CoalesceAuto || o.Coalesce > CoalesceNever {
-		return nil, fmt.Errorf("%s: NewBatcher: %w: MaxBatch %d, Delay %v, MaxWaiting %d, Coalesce %d: a number is negative, or there is no such choice",
+		return nil, fmt.Errorf("%s: NewBatcher: %w: MaxBatch %d, Delay %v, MaxWaiting %d, Coalesce %d: want numbers that are not negative, and a Coalesce constant",
 			b.table.Name, ErrOptions, o.MaxBatch, o.Delay, o.MaxWaiting, o.Coalesce)
 	}
 	if o.MaxBatch == 0 {
@@ -110,12 +110,14 @@ func NewBatcher[K Key, V Value](m Batched[K, V], opts *BatcherOptions) (*Batcher
 	}
 	o.MaxBatch = min(o.MaxBatch, o.MaxWaiting)
 	b.singles.New = func() any { return new(single[K, V]) }
-	if o.Coalesce == CoalesceNever || o.Coalesce == CoalesceAuto && b.table.Device.Properties().Kind == device.CPU {
-		return b, nil
-	}
+	auto, gpu, journal := o.Coalesce == CoalesceAuto, b.table.Device.Properties().Kind != device.CPU, b.table.Journal()
 	c := coalesce.Options{Batch: o.MaxBatch, Delay: o.Delay, Waiting: o.MaxWaiting}
-	b.lookups = coalesce.New(c, (&lookups[K, V]{m: m}).run)
-	b.changes = coalesce.New(c, (&changes[K, V]{m: m}).run)
+	if o.Coalesce == CoalesceAlways || auto && gpu {
+		b.lookups = coalesce.New(c, (&lookups[K, V]{m: m}).run)
+	}
+	if b.lookups != nil || auto && journal != nil && journal.Slow() {
+		b.changes = coalesce.New(c, (&changes[K, V]{m: m}).run)
+	}
 	return b, nil
 }
 
@@ -158,8 +160,8 @@ func (b *Batcher[K, V]) Reduce(ctx context.Context, key K, val V, kind Reduction
 
 // Apply runs one operation of any kind that the map supports.
 //
-// If a batch fails, only the calls that it has not done return the error. In maps of fixed size,
-// calls that overflowed return [ErrFull].
+// If a batch fails partway, only the calls that were not done return the error. In maps of fixed
+// size, calls that overflowed return [ErrFull].
 func (b *Batcher[K, V]) Apply(ctx context.Context, o Op[K, V]) (Result[V], error) {
 	if b.closed.Load() {
 		return Result[V]{}, b.wrap(ErrClosed)
@@ -167,12 +169,12 @@ func (b *Batcher[K, V]) Apply(ctx context.Context, o Op[K, V]) (Result[V], error
 	if err := b.table.CheckKind(op.Kind(o.Kind)); err != nil {
 		return Result[V]{}, b.wrap(err)
 	}
-	if b.lookups == nil {
-		return b.runDirect(ctx, o)
-	}
 	queue := b.changes
 	if o.Kind == OpGet {
 		queue = b.lookups
+	}
+	if queue == nil {
+		return b.runDirect(ctx, o)
 	}
 	c := &call[K, V]{op: o}
 	if err := queue.Do(ctx, c, o.Kind == OpGet); err != nil {
@@ -185,9 +187,10 @@ func (b *Batcher[K, V]) Apply(ctx context.Context, o Op[K, V]) (Result[V], error
 // map stays open. A second Close does nothing.
 func (b *Batcher[K, V]) Close() error {
 	b.closed.Store(true)
-	if b.lookups != nil {
-		b.lookups.Close()
-		b.changes.Close()
+	for _, q := range []*coalesce.Queue[call[K, V]]{b.lookups, b.changes} {
+		if q != nil {
+			q.Close()
+		}
 	}
 	return nil
 }
@@ -237,7 +240,7 @@ type call[K Key, V Value] struct {
 	err error
 }
 
-// setErrors sets the error of a batch in the calls that the batch has not done.
+// setErrors sets the error in those calls of a batch that were not done before the batch failed.
 func setErrors[K Key, V Value](calls []*call[K, V], err error) {
 	if err == nil {
 		return
@@ -254,7 +257,7 @@ func setErrors[K Key, V Value](calls []*call[K, V], err error) {
 	}
 }
 
-// lookups runs batches of OpGet. All batches reuse its columns.
+// lookups runs batches of OpGet. All batches reuse the same slices.
 type lookups[K Key, V Value] struct {
 	m     Batched[K, V]
 	keys  []K
@@ -277,7 +280,7 @@ func (l *lookups[K, V]) run(calls []*call[K, V]) {
 	setErrors(calls, err)
 }
 
-// changes runs batches of the other operations. All batches reuse its slices.
+// changes runs batches of the other operations. All batches reuse the same slices.
 type changes[K Key, V Value] struct {
 	m   Batched[K, V]
 	ops []Op[K, V]

@@ -7,21 +7,44 @@ import (
 	"io"
 	"time"
 
+	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/internal/core"
 )
 
 // checkpoint writes the table to a file and makes it the beginning of the store. The log before is
-// removed. Changes continue meanwhile, except those of a multimap.
+// removed. Changes continue meanwhile, except those of a multimap or of a table of fixed size.
 //
 // The file may hold changes that came while it was written. The log has them, too, and replaying
 // their effects gives the same table. A multimap would have the pairs twice, so its checkpoint
-// holds the writer lock.
+// holds the writer lock. So does that of a table of fixed size, which may have no room for pairs
+// that are in the file and have been deleted since.
 func (s *store) checkpoint(ctx context.Context) error {
-	s.checkpoints.Lock()
-	defer s.checkpoints.Unlock()
+	select {
+	case s.checkpoints <- struct{}{}: // one at a time
+		defer func() { <-s.checkpoints }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if s.closed {
+		return fmt.Errorf("checkpoint: %w", weft.ErrClosed)
+	}
+	err := s.replaceLog(ctx)
+	if errors.Is(err, errRenamed) { // which of two manifests is on the disk is unknown
+		err = s.log.Fail(err)
+	}
+	s.log.checkpointed(err == nil)
+	s.mu.Lock()
+	s.checkpointErr = err
+	s.mu.Unlock()
+	return err
+}
+
+// replaceLog is checkpoint for the only one under way.
+func (s *store) replaceLog(ctx context.Context) error {
 	began := time.Now()
 	next := s.manifest
-	next.Checkpoint++
+	s.lastCheckpoint++
+	next.Checkpoint = s.lastCheckpoint
 	segment, err := createSegment(s.fs, s.log.shape, s.lastSegment+1, 0, nil)
 	if err != nil {
 		return err
@@ -43,7 +66,7 @@ func (s *store) checkpoint(ctx context.Context) error {
 			return err
 		})
 	}
-	if s.table.Kind == core.MultiMap {
+	if s.table.Kind == core.MultiMap || s.table.Fixed {
 		err = s.table.WithWriteLock(ctx, "checkpoint", func(now core.Counters) error {
 			if err := begin(now); err != nil {
 				return err
@@ -88,23 +111,26 @@ func (s *store) publish(ctx context.Context, next manifest) error {
 	s.mu.Lock()
 	s.manifest = next
 	s.mu.Unlock()
-	return removeOld(s.fs, next)
+	s.removeOld()
+	return nil
 }
 
-// removeOld removes the files that a store no longer needs.
-func removeOld(fs fileSystem, m manifest) error {
-	l, err := list(fs)
+// removeOld removes the files that a store no longer needs. An error costs space only.
+func (s *store) removeOld() {
+	l, err := list(s.fs)
 	for _, n := range l.segments {
-		if n < m.Segment {
-			err = errors.Join(err, fs.Remove(segmentName(n)))
+		if n < s.manifest.Segment {
+			err = errors.Join(err, s.fs.Remove(segmentName(n)))
 		}
 	}
 	for _, n := range l.checkpoints {
-		if n != m.Checkpoint {
-			err = errors.Join(err, fs.Remove(checkpointName(n)))
+		if n != s.manifest.Checkpoint {
+			err = errors.Join(err, s.fs.Remove(checkpointName(n)))
 		}
 	}
-	return err
+	if err != nil {
+		s.opts.Logger.Warn("durable: files that are not needed remain", "error", err)
+	}
 }
 
 // checkpointer makes a checkpoint whenever the log is full, until the store is closed.
@@ -117,14 +143,7 @@ func (s *store) checkpointer(ctx context.Context) {
 		case <-s.full:
 		}
 		if err := s.checkpoint(ctx); err != nil && ctx.Err() == nil {
-			// The log keeps everything. The next attempt comes when it has grown as much again.
-			s.opts.Logger.Error("durable: no checkpoint", "error", err)
-			s.mu.Lock()
-			s.checkpointErr = err
-			s.mu.Unlock()
-			s.log.mu.Lock()
-			s.log.bytes, s.log.sinceFull = 0, false
-			s.log.mu.Unlock()
+			s.opts.Logger.Error("durable: no checkpoint; the log keeps everything", "error", err)
 		}
 	}
 }

@@ -12,7 +12,8 @@
 // last checkpoint and replays the log. A change is there as a whole or not at all, and no later
 // change is there without it. Changes that had returned are there, as far as the policy promises.
 // Ids of changes on the disk are never given again by Assign, even if their keys were deleted;
-// Clear starts again at 0. Load logs each part of its stream as a change of its own.
+// Clear starts again at 0. Load logs each part of its stream as a change of its own. On a
+// GPU, opening a store may change the order in which a multimap has the pairs of one key.
 //
 // Lookups may return changes that are not on the disk yet. Sync waits for these. Batches in device
 // memory are logged when they are submitted, which waits for them and copies their keys to the
@@ -21,7 +22,7 @@
 // # Checkpoints
 //
 // When the log reaches Options.LogLimit, a checkpoint replaces it. Changes continue meanwhile,
-// except those of multimaps, which wait. Lookups never wait.
+// except those of multimaps and of structures of fixed size, which wait. Lookups never wait.
 //
 // # Failures
 //

@@ -92,13 +92,20 @@ func (f osFile) Allocate(size int64) error {
 	return nil
 }
 
-// makeDir makes the folder of a store, with a durable name.
+// makeDir makes the folder of a store, and those above it, with durable names.
 func makeDir(dir string) error {
+	dir = filepath.Clean(dir)
 	if _, err := os.Stat(dir); err == nil {
 		return nil
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := makeDir(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	return osDir(filepath.Dir(filepath.Clean(dir))).SyncDir()
+	return osDir(parent).SyncDir()
 }

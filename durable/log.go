@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -25,19 +26,18 @@ type log struct {
 	// Only the holder of the writer lock uses these.
 	buf []byte
 
-	mu        sync.Mutex
-	segment   *segment      // receives frames
-	unsynced  []*segment    // sealed ones with frames that may not be on the disk
-	newNames  bool          // the folder has names that may not be on the disk
-	appended  uint64        // sequence of the last frame
-	synced    uint64        // sequence of the last frame that is on the disk
-	wanted    uint64        // sequence up to which somebody wants a sync
-	bytes     int64         // of frames since the checkpoint began
-	total     int64         // of frames since Open
-	progress  chan struct{} // closed when synced or failure changes
-	closed    bool
-	full      func() // called once bytes reach LogLimit
-	sinceFull bool
+	mu       sync.Mutex
+	segment  *segment      // receives frames
+	unsynced []*segment    // sealed ones with frames that may not be on the disk
+	appended uint64        // sequence of the last frame
+	synced   uint64        // sequence of the last frame that is on the disk
+	wanted   uint64        // sequence up to which somebody wants a sync
+	bytes    int64         // of frames that no checkpoint has replaced
+	rotated  int64         // bytes when the last checkpoint began
+	due      int64         // bytes at which the next checkpoint begins
+	progress chan struct{} // closed when synced or failure changes
+	closed   bool
+	full     func() // called once bytes are due
 
 	failure atomic.Pointer[error]
 	wake    chan struct{}
@@ -55,12 +55,13 @@ type segment struct {
 func segmentName(number uint64) string { return fmt.Sprintf("log-%016x", number) }
 
 // createSegment makes a segment, which fill may write frames to. Header and frames are on the disk
-// when the segment gets its name. So a segment with a damaged header is never the trace of a power
-// failure, and frames that replace those of an earlier segment are there when they do.
+// when the segment gets its name, and the name when createSegment returns. So a segment with a
+// damaged header is never the trace of a power failure, and frames that replace those of an earlier
+// segment are there when they do.
 func createSegment(fs fileSystem, s shape, number, first uint64, fill func(*segment) error) (*segment, error) {
 	seg := &segment{number: number, salt: rand.Uint64(), size: segmentHeader}
 	temp := segmentName(number) + tempSuffix
-	if err := removeIfExists(fs, temp); err != nil {
+	if err := errors.Join(removeIfExists(fs, temp), mustNotExist(fs, segmentName(number))); err != nil {
 		return nil, err
 	}
 	f, err := fs.Create(temp)
@@ -76,6 +77,9 @@ func createSegment(fs fileSystem, s shape, number, first uint64, fill func(*segm
 	}
 	if err == nil {
 		err = fs.Rename(temp, segmentName(number))
+	}
+	if err == nil {
+		err = fs.SyncDir()
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -109,7 +113,7 @@ func (s *segment) seal() error {
 // newLog returns a log that appends frames after a sequence to a segment.
 func newLog(fs fileSystem, s shape, opts Options, seg *segment, appended, synced uint64) *log {
 	l := &log{
-		fs: fs, shape: s, opts: opts, segment: seg, appended: appended, synced: synced, newNames: true,
+		fs: fs, shape: s, opts: opts, segment: seg, appended: appended, synced: synced, due: opts.LogLimit,
 		progress: make(chan struct{}), wake: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	return l
@@ -179,17 +183,19 @@ func (l *log) commit(seg *segment, end int64, sequence uint64, last bool) {
 	l.mu.Lock()
 	n := end - seg.size
 	seg.size, l.appended = end, sequence
-	l.bytes, l.total = l.bytes+n, l.total+n
+	l.bytes += n
 	if last && l.opts.Sync.mode == syncBatch {
 		l.wanted = sequence
 	}
-	full := l.bytes >= l.opts.LogLimit && !l.sinceFull
-	l.sinceFull = l.sinceFull || full
+	full := l.full != nil && l.bytes >= l.due
+	if full {
+		l.due = math.MaxInt64 // until the checkpoint has ended
+	}
 	l.mu.Unlock()
 	if last && l.opts.Sync.mode == syncBatch {
 		l.signal()
 	}
-	if full && l.full != nil {
+	if full {
 		l.full()
 	}
 }
@@ -209,7 +215,7 @@ func (l *log) Position() uint64 {
 }
 
 // Fail implements core.Journal.
-func (l *log) Fail(cause error) {
+func (l *log) Fail(cause error) error {
 	err := fmt.Errorf("%w: %w", ErrFailed, cause)
 	if l.failure.CompareAndSwap(nil, &err) {
 		l.opts.Logger.Error("durable: the store has failed", "error", cause)
@@ -217,6 +223,7 @@ func (l *log) Fail(cause error) {
 		l.notify()
 		l.mu.Unlock()
 	}
+	return l.err()
 }
 
 // notify wakes all that wait. The caller holds the mutex.
@@ -232,6 +239,9 @@ func (l *log) Readable() error {
 	}
 	return l.err()
 }
+
+// Slow implements core.Journal.
+func (l *log) Slow() bool { return l.opts.Sync.mode == syncBatch }
 
 // Wait implements core.Journal.
 func (l *log) Wait(ctx context.Context, position uint64) error {
@@ -268,7 +278,7 @@ func (l *log) await(ctx context.Context, position uint64) error {
 		select {
 		case <-progress:
 		case <-ctx.Done():
-			return fmt.Errorf("the change is made, but may not be on the disk: %w", ctx.Err())
+			return fmt.Errorf("changes may not be on the disk yet: %w", ctx.Err())
 		}
 	}
 }
@@ -308,17 +318,12 @@ func (l *log) run() {
 // frame reaches the disk in a change that returns before an earlier one.
 func (l *log) sync() error {
 	l.mu.Lock()
-	target, names := l.appended, l.newNames
+	target := l.appended
 	files := append(l.unsynced[:len(l.unsynced):len(l.unsynced)], l.segment)
 	l.mu.Unlock()
 	for _, f := range files {
 		if err := f.Sync(); err != nil {
 			return fmt.Errorf("sync %s: %w", segmentName(f.number), err)
-		}
-	}
-	if names {
-		if err := l.fs.SyncDir(); err != nil {
-			return fmt.Errorf("sync the folder: %w", err)
 		}
 	}
 	l.mu.Lock()
@@ -328,9 +333,6 @@ func (l *log) sync() error {
 		err = errors.Join(err, f.seal())
 	}
 	l.unsynced = l.unsynced[len(files)-1:]
-	if names && l.segment == files[len(files)-1] {
-		l.newNames = false
-	}
 	l.synced = target
 	l.notify()
 	return err
@@ -341,8 +343,20 @@ func (l *log) rotate(to *segment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unsynced = append(l.unsynced, l.segment)
-	l.segment, l.newNames = to, true
-	l.bytes, l.sinceFull = 0, false
+	l.segment, l.rotated = to, l.bytes
+}
+
+// checkpointed makes the next checkpoint due: when LogLimit more bytes are in the log, if the last
+// checkpoint has failed.
+func (l *log) checkpointed(ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ok {
+		l.bytes -= l.rotated
+		l.due = l.opts.LogLimit
+	} else {
+		l.due = l.bytes + l.opts.LogLimit
+	}
 }
 
 // close syncs everything and ends the syncing goroutine.

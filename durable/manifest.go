@@ -89,8 +89,14 @@ func writeFile(fs fileSystem, name string, write func(f file) error) error {
 	if err := fs.Rename(temp, name); err != nil {
 		return err
 	}
-	return fs.SyncDir()
+	if err := fs.SyncDir(); err != nil {
+		return fmt.Errorf("%w: %w", errRenamed, err)
+	}
+	return nil
 }
+
+// errRenamed: a file has its name, but the name may not be on the disk.
+var errRenamed = errors.New("sync the folder")
 
 func readFile(fs fileSystem, name string) ([]byte, error) {
 	f, err := fs.Open(name)

@@ -32,20 +32,30 @@ func list(from fileSystem) (l listing, err error) {
 		switch {
 		case name == manifestName:
 			l.manifest = true
-		case strings.HasSuffix(name, tempSuffix):
+		case name == manifestName+tempSuffix:
 			l.temporary = append(l.temporary, name)
 		default:
-			if n, ok := number(name, "log-"); ok {
-				l.segments = append(l.segments, n)
-			}
-			if n, ok := number(name, "checkpoint-"); ok {
-				l.checkpoints = append(l.checkpoints, n)
-			}
+			l.add(name)
 		}
 	}
 	slices.Sort(l.segments)
 	slices.Sort(l.checkpoints)
 	return l, err
+}
+
+// add adds the name of a segment or of a checkpoint.
+func (l *listing) add(name string) {
+	whole, incomplete := strings.CutSuffix(name, tempSuffix)
+	segment, isSegment := number(whole, "log-")
+	checkpoint, isCheckpoint := number(whole, "checkpoint-")
+	switch {
+	case incomplete && (isSegment || isCheckpoint):
+		l.temporary = append(l.temporary, name)
+	case isSegment:
+		l.segments = append(l.segments, segment)
+	case isCheckpoint:
+		l.checkpoints = append(l.checkpoints, checkpoint)
+	}
 }
 
 // number returns the number in a name with a prefix.
@@ -56,6 +66,19 @@ func number(name, prefix string) (uint64, bool) {
 	}
 	n, err := strconv.ParseUint(digits, 16, 64)
 	return n, err == nil
+}
+
+// mustNotExist returns an error if a file exists. Names of segments and checkpoints are not used
+// twice.
+func mustNotExist(from fileSystem, name string) error {
+	f, err := from.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = errors.Join(&fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}, f.Close())
+	}
+	return err
 }
 
 func removeIfExists(from fileSystem, name string) error {

@@ -11,18 +11,21 @@ import (
 	"slices"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/op"
 )
 
 // Recovery describes what Open found.
 type Recovery struct {
-	Pairs   int    // loaded from the checkpoint
-	Changes int    // replayed from the log
-	Bytes   int64  // of the log that were replayed
-	Torn    int    // frames dropped: of changes that had not returned when power failed
-	Lost    int    // frames dropped by Options.Repair, although their changes had returned
-	Damage  string // that Options.Repair found: file, position and fault
+	Pairs   int   // loaded from the checkpoint
+	Changes int   // replayed from the log
+	Bytes   int64 // of the log that were replayed
+	Torn    int   // frames dropped: of changes that had not returned when power failed
+	// what Options.Repair has dropped: frames of the log that had been on the disk, and pairs of
+	// the checkpoint
+	Lost, LostPairs int
+	Damage          string // that Options.Repair found: file, position and fault
 }
 
 // scan is what a first pass over the log finds. Nothing is applied before it has succeeded.
@@ -244,7 +247,7 @@ func (r *segmentReader) search() (f frame, ok bool, err error) {
 
 // replay applies the frames of a scan up to a sequence to a table.
 func (s scan) replay(ctx context.Context, fs fileSystem, sh shape, first uint64, t *core.Table, report *Recovery) error {
-	p := &player{ctx: ctx, table: t}
+	p := &player{ctx: ctx, table: t, joins: t.Ordered() || t.Device.Properties().Kind == device.CPU}
 	err := s.each(fs, sh, first, s.complete, func(f *frame) error {
 		if f.Last {
 			report.Changes++
@@ -260,17 +263,34 @@ func (s scan) replay(ctx context.Context, fs fileSystem, sh shape, first uint64,
 
 // each calls f for the frames from one sequence to another.
 func (s scan) each(fs fileSystem, sh shape, first, last uint64, f func(*frame) error) error {
+	expected := first
 	for _, seg := range s.segments {
 		if seg.limit <= first {
 			continue
 		}
-		if err := eachOf(fs, sh, seg, first, last, f); err != nil {
+		err := eachOf(fs, sh, seg, first, last, func(fr *frame) error {
+			if fr.sequence != expected {
+				return unreadable(seg, expected)
+			}
+			expected++
+			return f(fr)
+		})
+		if err != nil {
 			return err
+		}
+		if expected < min(seg.limit, last+1) {
+			return unreadable(seg, expected)
 		}
 	}
 	return nil
 }
 
+// unreadable returns the error of a frame that the first pass has read, and the second cannot.
+func unreadable(seg scanned, sequence uint64) error {
+	return fmt.Errorf("%w: %s: frame %d was read once, and cannot be read again", weft.ErrCorrupt, segmentName(seg.number), sequence)
+}
+
+// eachOf calls f for the frames of a segment from one sequence to another.
 func eachOf(fs fileSystem, sh shape, seg scanned, first, last uint64, f func(*frame) error) (err error) {
 	r, err := openSegment(fs, sh, seg.number)
 	if err != nil {
@@ -291,11 +311,13 @@ func eachOf(fs fileSystem, sh shape, seg scanned, first, last uint64, f func(*fr
 	}
 }
 
-// player applies effects to a table. It joins the pairs of successive frames to large batches.
+// player applies effects to a table. It joins the pairs of successive frames to large batches, and
+// those of successive changes if the table keeps the order of a batch.
 type player struct {
 	ctx   context.Context
 	table *core.Table
 	pairs core.Effect
+	joins bool
 }
 
 // playRows is the number of pairs that the player joins.
@@ -310,7 +332,7 @@ func (p *player) add(e *core.Effect) error {
 	}
 	p.pairs.N += e.N
 	p.pairs.Keys, p.pairs.Vals = append(p.pairs.Keys, e.Keys...), append(p.pairs.Vals, e.Vals...)
-	if p.pairs.N >= playRows {
+	if p.pairs.N >= playRows || e.Last && !p.joins {
 		return p.flush()
 	}
 	return nil

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -30,8 +31,11 @@ type store struct {
 	cancel context.CancelFunc // of the checkpointer
 	ended  chan struct{}      // the checkpointer has returned
 
-	checkpoints sync.Mutex // one at a time
-	lastSegment uint64     // guarded by checkpoints
+	// holds a token while a checkpoint is under way; guards the next three
+	checkpoints    chan struct{}
+	lastSegment    uint64
+	lastCheckpoint uint64
+	closed         bool
 
 	mu            sync.Mutex
 	manifest      manifest
@@ -72,7 +76,10 @@ func open[M Structure](ctx context.Context, fs fileSystem, lock io.Closer, make 
 	if m, err = make(); err != nil {
 		return none, errors.Join(err, lock.Close())
 	}
-	s := &store{fs: fs, opts: opts, lock: lock, table: core.TableOf(m)}
+	s := &store{fs: fs, opts: opts, lock: lock, table: core.TableOf(m), checkpoints: newToken()}
+	if s.table != nil && s.table.Journal() != nil {
+		return none, errors.Join(fmt.Errorf("%w: the structure is that of an open store", weft.ErrOptions), lock.Close())
+	}
 	if err = s.recover(ctx); err != nil {
 		return none, errors.Join(err, m.Close(), lock.Close())
 	}
@@ -84,6 +91,9 @@ func open[M Structure](ctx context.Context, fs fileSystem, lock io.Closer, make 
 	}
 	return m, nil
 }
+
+// newToken returns a lock that can be waited for with a context. (Open has a parameter named make.)
+func newToken() chan struct{} { return make(chan struct{}, 1) }
 
 // shapeOf returns the shape of a table, or an error if it cannot be that of a store.
 func shapeOf(t *core.Table) (s shape, err error) {
@@ -133,11 +143,14 @@ func (s *store) create(shape shape, l listing) error {
 		return fmt.Errorf("%w: %s is missing", weft.ErrCorrupt, manifestName)
 	}
 	for _, n := range l.segments {
-		found, err := scanLog(s.fs, shape, []uint64{n}, 1, 0)
-		if err == nil && found.complete > 0 || errors.Is(err, weft.ErrCorrupt) {
-			return fmt.Errorf("%w: %s is missing, and %s holds changes", weft.ErrCorrupt, manifestName, segmentName(n))
+		data, err := readFile(s.fs, segmentName(n))
+		if err == nil && len(bytes.Trim(data[min(segmentHeader, len(data)):], "\x00")) > 0 {
+			err = fmt.Errorf("%w: %s is missing, and %s holds changes", weft.ErrCorrupt, manifestName, segmentName(n))
 		}
-		if err = errors.Join(err, s.fs.Remove(segmentName(n))); err != nil {
+		if err == nil {
+			err = s.fs.Remove(segmentName(n))
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -147,10 +160,7 @@ func (s *store) create(shape shape, l listing) error {
 	}
 	s.manifest = newManifest(shape)
 	s.manifest.Segment, s.manifest.Sequence = 1, 1
-	if err = s.fs.SyncDir(); err == nil { // the manifest never names a segment that is missing
-		err = s.manifest.write(s.fs)
-	}
-	if err != nil {
+	if err = s.manifest.write(s.fs); err != nil {
 		return errors.Join(err, segment.Close())
 	}
 	s.lastSegment = 1
@@ -175,6 +185,11 @@ func (s *store) restore(ctx context.Context, shape shape, l listing) error {
 	s.found.Pairs, err = loadCheckpoint(ctx, s.fs, m, s.table)
 	if err = s.tolerate(err); err != nil {
 		return err
+	}
+	s.found.LostPairs = max(0, m.Pairs-s.found.Pairs)
+	s.lastCheckpoint = m.Checkpoint
+	for _, n := range l.checkpoints {
+		s.lastCheckpoint = max(s.lastCheckpoint, n)
 	}
 	s.table.RaiseNextID(m.NextID)
 	if err := found.replay(ctx, s.fs, shape, m.Sequence, s.table, &s.found); err != nil {
@@ -208,17 +223,14 @@ func (s *store) resume(shape shape, found scan, number uint64) error {
 		return err
 	}
 	s.lastSegment = number
-	if err = s.fs.SyncDir(); err == nil && found.lost > 0 {
+	s.log.synced = s.log.appended // createSegment has synced them
+	if found.lost > 0 {
 		s.manifest.Synced = found.complete
-		err = s.manifest.write(s.fs)
+		if err := s.manifest.write(s.fs); err != nil {
+			return errors.Join(err, segment.Close())
+		}
 	}
-	if err == nil { // the frames are on the disk already
-		s.log.synced, s.log.newNames = s.log.appended, false
-		err = removeOld(s.fs, s.manifest)
-	}
-	if err != nil {
-		return errors.Join(err, segment.Close())
-	}
+	s.removeOld()
 	s.opts.Logger.Info("durable: recovered", "pairs", s.table.Len(), "checkpoint", s.found.Pairs,
 		"changes", s.found.Changes, "bytes", s.found.Bytes, "torn", s.found.Torn, "lost", s.found.Lost)
 	return nil
@@ -237,6 +249,9 @@ func (s *store) start() {
 	s.log.mu.Lock()
 	s.log.bytes = s.found.Bytes
 	s.log.mu.Unlock()
+	if s.found.Bytes >= s.opts.LogLimit {
+		s.log.full()
+	}
 	s.table.SetJournal(s)
 	go s.log.run()
 	go s.checkpointer(ctx)
@@ -246,8 +261,9 @@ func (s *store) start() {
 func (s *store) Close() error {
 	s.cancel()
 	<-s.ended
-	s.checkpoints.Lock()
-	defer s.checkpoints.Unlock()
+	s.checkpoints <- struct{}{}
+	defer func() { <-s.checkpoints }()
+	s.closed = true
 	err := s.log.close()
 	if err == nil { // the promise that nothing is missing
 		s.manifest.Synced = s.log.Position()

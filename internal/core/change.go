@@ -46,7 +46,7 @@ func (t *Table) runCounted(ctx context.Context, b *batch.Batch, chunks func(cont
 	t.setLabels(ctx, b)
 	defer t.clearLabels(ctx)
 	before, err := t.readCounters(ctx)
-	if err = errors.Join(err, t.reserveLog(b.N)); err != nil {
+	if err = errors.Join(err, t.reserveLog(ctx, b)); err != nil {
 		return 0, 0, nil, err
 	}
 	done, failed, err = chunks(ctx, b)
@@ -62,7 +62,7 @@ func (t *Table) runCounted(ctx context.Context, b *batch.Batch, chunks func(cont
 		err = errors.Join(fmt.Errorf("%w: no room for %d of %d operations %s (%d live, %d dead)",
 			op.ErrFull, len(failed), b.N, t.Policy.Describe(), after.Live, after.Dead), err)
 	}
-	return delta, done, failed, errors.Join(err, cerr, t.commit(ctx), t.logBatch(ctx, b, failed, errors.Join(err, cerr)))
+	return delta, done, failed, errors.Join(err, cerr, t.commit(ctx), t.logBatch(ctx, b, delta, failed, errors.Join(err, cerr)))
 }
 
 func (t *Table) commit(ctx context.Context) error {
@@ -215,7 +215,7 @@ func (t *Table) changeOn(ctx context.Context, s *device.Stream, b *batch.Batch, 
 	if err == nil {
 		err = t.runLocked(ctx, false, func() (err error) {
 			t.setFlags(b)
-			if err := t.reserveLog(b.N); err != nil {
+			if err := t.reserveLog(ctx, b); err != nil {
 				return err
 			}
 			// The count is the difference between the numbers of pairs before and after the batch.

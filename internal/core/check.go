@@ -44,8 +44,9 @@ func (t *Table) Check(ctx context.Context) error {
 	})
 }
 
-// checkPairs compares the number of pairs with the counters and checks the keys of one pass for
-// duplicates. In the first pass it also looks up all pairs.
+// checkPairs runs one of several passes, among which the keys are divided. It compares the number
+// of pairs with the counters and checks the keys of the pass for duplicates. In the first pass it
+// also looks up all pairs.
 func (t *Table) checkPairs(ctx context.Context, at *Snapshot, now Counters, pass, passes uint64) error {
 	var keys keySet
 	pairs := uint64(0)
@@ -64,7 +65,7 @@ func (t *Table) checkPairs(ctx context.Context, at *Snapshot, now Counters, pass
 		return err
 	}
 	if pairs != now.Live {
-		return fmt.Errorf("%w: the counters say %d pairs, there are %d", op.ErrCorrupt, now.Live, pairs)
+		return fmt.Errorf("%w: the counters say %d pairs, but there are %d", op.ErrCorrupt, now.Live, pairs)
 	}
 	if t.Kind == MultiMap {
 		return nil
@@ -99,13 +100,13 @@ func (s *keySet) checkDuplicates() error {
 	slices.Sort(s.words)
 	for i, k := range s.words[min(1, len(s.words)):] {
 		if s.words[i] == k {
-			return fmt.Errorf("%w: key %#x is there twice", op.ErrCorrupt, k)
+			return fmt.Errorf("%w: key %#x is stored twice", op.ErrCorrupt, k)
 		}
 	}
 	slices.Sort(s.bytes)
 	for i, k := range s.bytes[min(1, len(s.bytes)):] {
 		if s.bytes[i] == k {
-			return fmt.Errorf("%w: key %x is there twice", op.ErrCorrupt, k)
+			return fmt.Errorf("%w: key %x is stored twice", op.ErrCorrupt, k)
 		}
 	}
 	return nil
@@ -143,7 +144,7 @@ func (t *Table) checkPage(ctx context.Context, p *Page) error {
 		case !ok[i]:
 			return fmt.Errorf("%w: key %s is stored where no lookup finds it", op.ErrCorrupt, p.formatKey(i))
 		case t.Kind.unique() && compare && string(vals[i*w.Val:(i+1)*w.Val]) != string(p.Vals.Row(i)):
-			return fmt.Errorf("%w: key %s has value %x and a lookup finds %x", op.ErrCorrupt, p.formatKey(i), p.Vals.Row(i), vals[i*w.Val:(i+1)*w.Val])
+			return fmt.Errorf("%w: key %s has value %x, but a lookup finds %x", op.ErrCorrupt, p.formatKey(i), p.Vals.Row(i), vals[i*w.Val:(i+1)*w.Val])
 		}
 	}
 	return nil

@@ -17,9 +17,9 @@ func TestCheckReports(t *testing.T) {
 	for want, breaks := range map[string]func(e *toy){
 		"":                                  func(*toy) {},
 		"key 0x7 is stored where no lookup": func(e *toy) { e.hides = 7 },
-		"the counters say 12 pairs, there are 10": func(e *toy) { e.counts = 2 },
-		"there are 11":           func(e *toy) { e.doubles = true },
-		"key 0x1 is there twice": func(e *toy) { e.doubles, e.counts = true, 1 },
+		"the counters say 12 pairs, but there are 10": func(e *toy) { e.counts = 2 },
+		"there are 11":            func(e *toy) { e.doubles = true },
+		"key 0x1 is stored twice": func(e *toy) { e.doubles, e.counts = true, 1 },
 	} {
 		m, e := toyMap[uint32, uint64](t)
 		keys := []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}

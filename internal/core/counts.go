@@ -14,7 +14,7 @@ func CounterOf(dev device.Device, counts []device.Slice[uint64]) (to device.Slic
 		return to, nil
 	}
 	if len(counts) > 1 || counts[0].Device() != dev {
-		return to, fmt.Errorf("%w: one slice of this device takes the count", device.ErrInvalid)
+		return to, fmt.Errorf("%w: want one slice of this device for the count", device.ErrInvalid)
 	}
 	return counts[0].Sub(0, 1), nil
 }

@@ -21,10 +21,13 @@ type Journal interface {
 	Append(e *Effect) error
 	// Position returns the position after the last effect.
 	Position() uint64
-	// Fail makes the journal refuse all later changes: the effects of a change are unknown.
-	Fail(err error)
+	// Fail makes the journal refuse all later changes, because the effects of a change are unknown.
+	// It returns the error that they get.
+	Fail(err error) error
 	// Readable returns the error of a journal that has failed, unless lookups are allowed then.
 	Readable() error
+	// Slow reports whether Wait takes much longer than a change, so that changes should gather.
+	Slow() bool
 	// Wait waits until everything before a position is as durable as a change must be when it
 	// returns.
 	Wait(ctx context.Context, position uint64) error
@@ -73,37 +76,72 @@ func (t *Table) SetJournal(j Journal) { t.journal, t.loggedID = j, t.nextID }
 // runDurable is runLocked for changes: it waits, without the lock, until the change and all changes
 // before it are durable.
 func (t *Table) runDurable(ctx context.Context, exclusive bool, f func() error) error {
-	var position uint64
+	if t.journal == nil {
+		return t.runLocked(ctx, exclusive, f)
+	}
+	var before, after uint64
 	err := t.runLocked(ctx, exclusive, func() error {
+		before = t.journal.Position()
 		err := f()
-		if t.journal != nil {
-			position = t.journal.Position()
-		}
+		after = t.journal.Position()
 		return err
 	})
-	if position > 0 {
-		err = errors.Join(err, t.journal.Wait(ctx, position))
+	if err != nil && after == before {
+		return err
 	}
-	return err
+	return withoutRepeat(err, t.journal.Wait(ctx, after))
 }
 
-// reserveLog reserves space in the journal for a batch of n operations, before it runs.
-func (t *Table) reserveLog(n int) error {
+// withoutRepeat joins two errors, of which the first may wrap the second.
+func withoutRepeat(err, more error) error {
+	if errors.Is(err, more) {
+		return err
+	}
+	return errors.Join(err, more)
+}
+
+// reserveLog reserves space in the journal for a batch, before it runs.
+func (t *Table) reserveLog(ctx context.Context, b *batch.Batch) error {
 	if t.journal == nil {
 		return nil
 	}
-	return t.journal.Reserve(n * (2*t.Widths.Key + t.Widths.Val))
+	n := b.N * (2*t.Widths.Key + t.Widths.Val)
+	mixed := b.Columns[batch.Kinds].Given()
+	if keys := b.Columns[batch.Keys]; t.Kind == MultiMap && (mixed || b.Kind == op.Delete) && keys.Host != nil {
+		// The effects have all pairs of the keys.
+		look := b.Select(batch.Keys)
+		counts := make([]uint32, b.N)
+		look.Flags, look.Columns[batch.Counts] = t.Policy.MixedFlags(), batch.Output(counts)
+		if _, _, err := t.Engine.Lookup(ctx, nil, t.Leases.Current(), look, 0); err != nil {
+			return err
+		}
+		for _, c := range counts {
+			n += int(c) * (t.Widths.Key + t.Widths.Val)
+		}
+	}
+	return t.journal.Reserve(n)
 }
 
-// logBatch appends the effects of a batch in host memory. failed and err are its outcome. If the
-// effects cannot be found or stored, the journal fails.
-func (t *Table) logBatch(ctx context.Context, b *batch.Batch, failed []int, err error) error {
-	if t.journal == nil || b.N == 0 {
+// logBatch appends the effects of a batch in host memory. delta, failed and err are its outcome. If
+// the effects cannot be found or stored, the journal fails.
+func (t *Table) logBatch(ctx context.Context, b *batch.Batch, delta int, failed []int, err error) error {
+	complete := err == nil && len(failed) == 0
+	if t.journal == nil || b.N == 0 || complete && delta == 0 && onlyAddsOrRemoves(b) {
 		return nil
 	}
 	l := logger{t: t, ctx: context.WithoutCancel(ctx)}
-	l.batch(b, err == nil && len(failed) == 0)
+	l.batch(b, complete)
 	return l.end()
+}
+
+// onlyAddsOrRemoves reports whether a batch that leaves the number of pairs as it was has changed
+// nothing.
+func onlyAddsOrRemoves(b *batch.Batch) bool {
+	switch b.Kind {
+	case op.PutNew, op.Delete, op.DeleteAll, op.DeleteRange:
+		return !b.Columns[batch.Kinds].Given()
+	}
+	return false
 }
 
 // logStream appends the effects of a batch on the device, which it copies to host memory. It waits
@@ -121,8 +159,7 @@ func (t *Table) logStream(ctx context.Context, s *device.Stream, b *batch.Batch,
 	ctx = context.WithoutCancel(ctx)
 	host, ferr := inputs.Fetch(ctx, s)
 	if ferr != nil {
-		t.journal.Fail(ferr)
-		return ferr
+		return t.journal.Fail(ferr)
 	}
 	l := logger{t: t, ctx: ctx}
 	l.batch(host, err == nil && len(failed) == 0 && !t.Fixed)
@@ -135,8 +172,7 @@ func (t *Table) logClear(err error) error {
 		return nil
 	}
 	if err != nil {
-		t.journal.Fail(err)
-		return nil
+		return t.journal.Fail(err)
 	}
 	l := logger{t: t}
 	l.add(Effect{Kind: ClearTable})
@@ -169,12 +205,14 @@ func (l *logger) end() error {
 		l.add(Effect{Kind: SetNextID, NextID: t.nextID})
 		t.loggedID = t.nextID
 	}
-	l.held.Last = true
-	l.add(Effect{})
-	if l.err != nil {
-		t.journal.Fail(l.err)
+	if l.held.Kind != 0 {
+		l.held.Last = true
+		l.add(Effect{})
 	}
-	return l.err
+	if l.err != nil {
+		return t.journal.Fail(l.err)
+	}
+	return nil
 }
 
 // batch adds the effects of a batch. complete reports that all of its operations succeeded.
@@ -199,7 +237,11 @@ func (l *logger) batch(b *batch.Batch, complete bool) {
 	case complete && (multi && kind == op.DeleteAll || !multi && kind == op.Delete):
 		l.add(Effect{Kind: DeleteKeys, N: b.N, Keys: keys})
 	case multi:
-		look := b.Select(batch.Keys).Gather(l.distinct(b))
+		rows := l.distinct(b)
+		if len(rows) == 0 {
+			return
+		}
+		look := b.Select(batch.Keys).Gather(rows)
 		l.add(Effect{Kind: DeleteKeys, N: look.N, Keys: look.Columns[batch.Keys].Host})
 		l.pairsIn(look)
 	default:
@@ -226,11 +268,14 @@ func changes(b *batch.Batch) (rows []uint32) {
 	return rows
 }
 
-// distinct returns one row for each different key of a mixed batch, or of a batch of one kind.
+// distinct returns one row for each different key that a batch may have changed.
 func (l *logger) distinct(b *batch.Batch) (rows []uint32) {
 	seen := map[string]bool{}
-	c := &b.Columns[batch.Keys]
+	c, kinds := &b.Columns[batch.Keys], batch.View[op.Kind](b.Columns[batch.Kinds].Host)
 	for i := range b.N {
+		if kinds != nil && kinds[i] == op.Get {
+			continue
+		}
 		if key := c.Row(i); !seen[string(key)] {
 			seen[string(key)] = true
 			rows = append(rows, uint32(i))

@@ -29,7 +29,7 @@ func (t *Table) ReduceOn(s *device.Stream, method string, b *batch.Batch, counts
 
 func (t *Table) checkReduction(k op.Kind) error {
 	if !k.Reduces() {
-		return fmt.Errorf("%w: %d is no reduction", device.ErrInvalid, k)
+		return fmt.Errorf("%w: %d is not a reduction", device.ErrInvalid, k)
 	}
 	return t.CheckKind(k)
 }

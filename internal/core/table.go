@@ -230,14 +230,14 @@ func (t *Table) readCounters(ctx context.Context) (Counters, error) {
 func (t *Table) Clear(ctx context.Context) error {
 	// The engine clears everything even if the context ends.
 	err := t.maintain(ctx, "Clear", true, func(Counters) error {
-		if err := t.reserveLog(0); err != nil {
+		if err := t.reserveLog(ctx, &batch.Batch{}); err != nil {
 			return err
 		}
 		err := t.Engine.Clear(context.WithoutCancel(ctx))
 		if err == nil {
 			t.ids = ids{}
 		}
-		return errors.Join(err, t.logClear(err))
+		return withoutRepeat(err, t.logClear(err))
 	})
 	if err == nil && t.journal != nil {
 		err = t.wrap("Clear", t.journal.Wait(ctx, t.journal.Position()))
