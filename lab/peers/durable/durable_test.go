@@ -19,7 +19,7 @@ func TestStores(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &rep); err != nil {
 		t.Fatal(err)
 	}
-	if want := 2 * len(Stores()) * len(workloads); len(rep.Rows) != want {
+	if want := 2 * len(Stores()) * len(jobs); len(rep.Rows) != want {
 		t.Fatalf("%d rows, want %d", len(rep.Rows), want)
 	}
 	for _, r := range rep.Rows {
@@ -34,9 +34,50 @@ func TestStores(t *testing.T) {
 	if !strings.Contains(out.String(), "bbolt, no sync") || !strings.Contains(out.String(), "power failure") {
 		t.Errorf("table:\n%s", &out)
 	}
-	for _, args := range [][]string{{"-n", "0"}, {"-batch", "0"}, {"-runs", "0"}, {"-nonsense"}} {
+	for _, args := range [][]string{{"-n", "0"}, {"-batch", "0"}, {"-runs", "0"}, {"-pairs", "0"}, {"-log", "-1"}, {"-nonsense"}} {
 		if err := run(args, &out, &out); err == nil {
 			t.Errorf("%v accepted", args)
+		}
+	}
+}
+
+func TestMaps(t *testing.T) {
+	var out bytes.Buffer
+	args := []string{"-maps", "-n", "2000", "-batch", "256", "-runs", "1", "-pairs", "3000", "-log", "100000", "-disk", t.TempDir()}
+	if err := run(append(args, "-json"), &out, &out); err != nil {
+		t.Fatal(err)
+	}
+	var rep report
+	if err := json.Unmarshal(out.Bytes(), &rep); err != nil {
+		t.Fatal(err)
+	}
+	want := 0
+	for _, x := range Comparisons() {
+		want += len(x.stores) * len(x.jobs)
+	}
+	if len(rep.Rows) != want {
+		t.Errorf("%d rows, want %d", len(rep.Rows), want)
+	}
+	for _, r := range rep.Rows {
+		if r.OpsPerS <= 0 || r.P99 < r.P50 || r.Speedup <= 0 {
+			t.Errorf("row %+v", r)
+		}
+	}
+	// The checkpoint and the log hold 16 bytes of each pair at least. At the peak the old and the
+	// new
+
+	// checkpoint are there.
+	r := rep.Restart
+	if r == nil || r.Pairs != 3000 || r.Bytes < 148_000 || r.OpenS <= 0 || r.ReadS <= 0 || r.CheckpointS <= 0 || r.Rest < 1 || r.Peak < r.Rest {
+		t.Errorf("restart %+v", r)
+	}
+	out.Reset()
+	if err := run(args, &out, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"durable, EveryBatch", "Put, 64 goroutines", "GetOrPut", "map without a log", "read/open"} {
+		if !strings.Contains(out.String(), part) {
+			t.Errorf("no %q in:\n%s", part, &out)
 		}
 	}
 }
@@ -53,7 +94,7 @@ func (f forgetful) Put(ctx context.Context, keys, values []byte) error {
 		if there {
 			continue
 		}
-		if err := f.Store.Put(ctx, key(keys, i), value(values, i)); err != nil {
+		if err := f.Store.Put(ctx, key(keys, i), value(values, i, len(found))); err != nil {
 			return err
 		}
 	}
@@ -67,7 +108,18 @@ func TestWrongAnswersAreErrors(t *testing.T) {
 		s, err := honest(dir, n)
 		return forgetful{s}, err
 	}
-	if _, err := kind.run(t.Context(), Place{"disk", t.TempDir(), false}, 500, 100, 1); err == nil || !strings.Contains(err.Error(), "wrong answer") {
+	at, z := Place{"disk", t.TempDir(), false}, sizes{n: 500, batch: 100, runs: 1, seed: 1}
+	if _, err := (comparison{jobs: jobs, valueSize: valueSize}).run(t.Context(), kind, at, z); err == nil || !strings.Contains(err.Error(), "wrong answer") {
+		t.Errorf("error %v", err)
+	}
+	// A store that is empty when it is opened again has lost all records.
+	x := Comparisons()[3]
+	kind, x.jobs = x.stores[1], x.jobs[:1]
+	if _, err := x.run(t.Context(), kind, at, z); err != nil {
+		t.Fatal(err)
+	}
+	kind.Reopens = true
+	if _, err := x.run(t.Context(), kind, at, z); err == nil || !strings.Contains(err.Error(), "wrong answer") {
 		t.Errorf("error %v", err)
 	}
 }

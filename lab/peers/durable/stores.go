@@ -16,7 +16,8 @@ import (
 	"github.com/weftgo/weft/gphash"
 )
 
-// keySize and valueSize are the sizes of keys and values in bytes.
+// keySize is the size of keys in bytes, and valueSize the size of the values of gphash and its
+// peers.
 const (
 	keySize   = 8
 	valueSize = 128
@@ -31,29 +32,41 @@ type Store interface {
 	Close() error
 }
 
+// newStore opens a store in dir that expects records.
+type newStore = func(dir string, records int) (Store, error)
+
 // StoreKind is a kind of store.
 type StoreKind struct {
 	Name     string
 	Survives string // event that a batch survives on a disk once Put has returned
-	New      func(dir string, records int) (Store, error)
+	New      newStore
+	// Reopens reports whether New opens the records that an earlier Store left in dir.
+	Reopens bool
+	// Target is the target for the rate of the first store over the rate of this store, or 0.
+	Target float64
 }
 
 // Stores returns the compared stores. Speedups refer to the first.
 func Stores() []StoreKind {
 	return []StoreKind{
-		{"gphash", "process", newGPHash},
-		{"pebble, sync", "power failure", newPebble},
-		{"bbolt", "power failure", func(dir string, _ int) (Store, error) { return newBolt(dir, false) }},
-		{"bbolt, no sync", "process", func(dir string, _ int) (Store, error) { return newBolt(dir, true) }},
+		{Name: "gphash", Survives: "process", New: newGPHash},
+		{Name: "pebble, sync", Survives: "power failure", New: newPebble, Reopens: true},
+		{Name: "bbolt", Survives: "power failure", New: newBolt(false), Reopens: true},
+		{Name: "bbolt, no sync", Survives: "process", New: newBolt(true), Reopens: true},
 	}
 }
 
-func key(keys []byte, i int) []byte     { return keys[i*keySize : (i+1)*keySize] }
-func value(values []byte, i int) []byte { return values[i*valueSize : (i+1)*valueSize] }
+func key(keys []byte, i int) []byte { return keys[i*keySize : (i+1)*keySize] }
 
-// parallel calls body for equal parts of [0,n), each on one core.
-func parallel(n int, body func(lo, hi int) error) error {
-	parts := min(runtime.GOMAXPROCS(0), n)
+// value returns value i of n.
+func value(values []byte, i, n int) []byte {
+	size := len(values) / n
+	return values[i*size : (i+1)*size]
+}
+
+// parallel calls body for equal parts of [0,n), each in a goroutine.
+func parallel(parts, n int, body func(lo, hi int) error) error {
+	parts = min(parts, n)
 	errs := make([]error, parts)
 	var wg sync.WaitGroup
 	for p := range parts {
@@ -117,22 +130,26 @@ func newPebble(dir string, records int) (Store, error) {
 }
 
 func (s pebbleStore) Put(_ context.Context, keys, values []byte) error {
-	b := s.db.NewBatch()
-	for i := range len(keys) / keySize {
-		if err := b.Set(key(keys, i), value(values, i), nil); err != nil {
+	b, n := s.db.NewBatch(), len(keys)/keySize
+	for i := range n {
+		if err := b.Set(key(keys, i), value(values, i, n), nil); err != nil {
 			return errors.Join(err, b.Close())
 		}
 	}
 	return errors.Join(b.Commit(pebble.Sync), b.Close())
 }
 
+func (s pebbleStore) set(_ context.Context, key, value []byte) error {
+	return s.db.Set(key, value, pebble.Sync)
+}
+
 func (s pebbleStore) Get(_ context.Context, keys, values []byte, found []bool) error {
-	return parallel(len(found), func(lo, hi int) error {
+	return parallel(runtime.GOMAXPROCS(0), len(found), func(lo, hi int) error {
 		for i := lo; i < hi; i++ {
 			v, closer, err := s.db.Get(key(keys, i))
 			found[i] = err == nil
 			if err == nil {
-				copy(value(values, i), v)
+				copy(value(values, i, len(found)), v)
 				err = closer.Close()
 			}
 			if err != nil && !errors.Is(err, pebble.ErrNotFound) {
@@ -149,22 +166,24 @@ type boltStore struct{ db *bbolt.DB }
 
 var bucket = []byte("records")
 
-func newBolt(dir string, noSync bool) (Store, error) {
-	db, err := bbolt.Open(filepath.Join(dir, "bolt"), 0o600, &bbolt.Options{NoSync: noSync})
-	if err != nil {
-		return nil, err
+func newBolt(noSync bool) newStore {
+	return func(dir string, _ int) (Store, error) {
+		db, err := bbolt.Open(filepath.Join(dir, "bolt"), 0o600, &bbolt.Options{NoSync: noSync})
+		if err != nil {
+			return nil, err
+		}
+		return boltStore{db}, db.Update(func(tx *bbolt.Tx) error {
+			_, err := tx.CreateBucketIfNotExists(bucket)
+			return err
+		})
 	}
-	return boltStore{db}, db.Update(func(tx *bbolt.Tx) error {
-		_, err := tx.CreateBucket(bucket)
-		return err
-	})
 }
 
 func (s boltStore) Put(_ context.Context, keys, values []byte) error {
 	return s.db.Update(func(tx *bbolt.Tx) error {
-		b := tx.Bucket(bucket)
-		for i := range len(keys) / keySize {
-			if err := b.Put(key(keys, i), value(values, i)); err != nil {
+		b, n := tx.Bucket(bucket), len(keys)/keySize
+		for i := range n {
+			if err := b.Put(key(keys, i), value(values, i, n)); err != nil {
 				return err
 			}
 		}
@@ -173,13 +192,13 @@ func (s boltStore) Put(_ context.Context, keys, values []byte) error {
 }
 
 func (s boltStore) Get(_ context.Context, keys, values []byte, found []bool) error {
-	return parallel(len(found), func(lo, hi int) error {
+	return parallel(runtime.GOMAXPROCS(0), len(found), func(lo, hi int) error {
 		return s.db.View(func(tx *bbolt.Tx) error {
 			b := tx.Bucket(bucket)
 			for i := lo; i < hi; i++ {
 				v := b.Get(key(keys, i))
 				found[i] = v != nil
-				copy(value(values, i), v)
+				copy(value(values, i, len(found)), v)
 			}
 			return nil
 		})
