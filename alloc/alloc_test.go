@@ -82,14 +82,14 @@ func claim(t testing.TB, a *Owner, units []uint32, taken map[uint32]bool) {
 func TestOptions(t *testing.T) {
 	dev := devicetest.Open(t)
 	for want, o := range map[string]Options{
-		"UnitBytes":         {UnitBytes: 64},
-		"Blocks -1":         {Blocks: -1},
-		"Blocks 16":         {Blocks: maxBlocks + 1},
-		"at most 256 super": {MaxSuperBlocks: 256},
-		"at most -1":        {MaxSuperBlocks: -1},
-		"SuperBlocks":       {SuperBlocks: 3, MaxSuperBlocks: 2},
-		"SuperBlocks -":     {SuperBlocks: -1},
-		"256 super blocks":  {SuperBlocks: 256, Light: true},
+		"UnitBytes":            {UnitBytes: 64},
+		"Blocks -1":            {Blocks: -1},
+		"Blocks 16":            {Blocks: maxBlocks + 1},
+		"a limit of 256 super": {MaxSuperBlocks: 256},
+		"a limit of -1":        {MaxSuperBlocks: -1},
+		"SuperBlocks":          {SuperBlocks: 3, MaxSuperBlocks: 2},
+		"SuperBlocks -":        {SuperBlocks: -1},
+		"256 super blocks":     {SuperBlocks: 256, Light: true},
 	} {
 		if _, err := New(dev, &o); !errors.Is(err, op.ErrOptions) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", o, err)

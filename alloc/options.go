@@ -29,7 +29,7 @@ type Options struct {
 	Light bool
 }
 
-// check returns the options with defaults, or an error if they are invalid.
+// check returns the options with zero fields replaced by defaults, or an error if they are invalid.
 func (o *Options) check() (Options, error) {
 	var c Options
 	if o != nil {
@@ -58,7 +58,7 @@ func (o *Options) check() (Options, error) {
 	case c.Blocks < 1 || c.Blocks > maxBlocks:
 		return fail("Blocks %d is not in [1, %d]", c.Blocks, maxBlocks)
 	case c.MaxSuperBlocks < 1 || c.MaxSuperBlocks > maxSupers:
-		return fail("at most %d super blocks are not in [1, %d]", c.MaxSuperBlocks, maxSupers)
+		return fail("a limit of %d super blocks is not in [1, %d]", c.MaxSuperBlocks, maxSupers)
 	case c.SuperBlocks < 0 || c.SuperBlocks > c.MaxSuperBlocks:
 		return fail("SuperBlocks %d is not in [0, %d]", c.SuperBlocks, c.MaxSuperBlocks)
 	}

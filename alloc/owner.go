@@ -27,7 +27,7 @@ type Owner struct {
 	closed bool
 
 	blocks    []uint32 // addresses of the first units of its memory blocks
-	scattered bool     // blocks are not the first ones of the pool, in order
+	scattered bool     // reports whether blocks differ from the first blocks of the pool, in order
 	// lists are copies of blocks on the device. The list is replaced when it is too short. The last
 	// list is current, and older Refs use the others.
 	lists []device.Slice[uint32]
@@ -64,9 +64,9 @@ func (o *Owner) Pool() *Pool { return o.pool }
 
 // ---- batches ----------------------------------------------------------------
 
-// Allocate takes units and stores their addresses in units. It grows the pool if necessary. It
-// returns device.ErrMemory, or weft.ErrFull if the pool may not grow. Then the first n addresses
-// are valid and no free unit is left.
+// Allocate takes units and stores their addresses in the slice. It grows the pool if necessary. If
+// the pool cannot grow, it returns weft.ErrFull or device.ErrMemory. Then the first n addresses are
+// valid and no free unit is left.
 func (o *Owner) Allocate(ctx context.Context, units []uint32) (n int, err error) {
 	if err := o.lock(ctx, "Allocate"); err != nil {
 		return 0, err
@@ -99,7 +99,7 @@ func (o *Owner) Allocate(ctx context.Context, units []uint32) (n int, err error)
 	return n, nil
 }
 
-// run calls do with the pool's engine while it holds the pool's lock.
+// run calls do with the pool's engine and holds the pool's lock during the call.
 func (o *Owner) run(do func(e engine) (int, int, error)) (int, int, error) {
 	o.pool.mu.Lock()
 	defer o.pool.mu.Unlock()
@@ -120,8 +120,9 @@ func (o *Owner) used(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// compact moves the addresses in units[:done] to the front and fills the rest with NoUnit. missing
-// is the number of NoUnit in units[:done]. It returns the number of addresses.
+// compact moves the valid addresses in units[:done] to the front and fills the rest of the slice
+// with NoUnit. missing is the number of NoUnit in units[:done]. compact returns the number of valid
+// addresses.
 func compact(units []uint32, done, missing int) (n int) {
 	n = done
 	if missing > 0 {
@@ -139,8 +140,9 @@ func compact(units []uint32, done, missing int) (n int) {
 	return n
 }
 
-// Free releases units and returns their number. The units keep their content. Addresses that are
-// not taken, or that belong to other owners, are skipped and reported as device.ErrInvalid.
+// Free releases units and returns the number of released units. The units keep their content.
+// Addresses that are not taken, or that belong to other owners, are skipped and reported as
+// device.ErrInvalid.
 func (o *Owner) Free(ctx context.Context, units []uint32) (n int, err error) {
 	if err := o.lock(ctx, "Free"); err != nil {
 		return 0, err
@@ -154,8 +156,8 @@ func (o *Owner) Free(ctx context.Context, units []uint32) (n int, err error) {
 	return done - invalid, wrap("Owner", "Free", err)
 }
 
-// ownUnits returns units without addresses of other owners. If the owner has the first memory
-// blocks of the pool, engines check the addresses instead.
+// ownUnits returns the addresses without those of other owners' units. If the owner has the first
+// memory blocks of the pool, it returns all addresses, because engines check them.
 func (o *Owner) ownUnits(units []uint32) []uint32 {
 	if !o.scattered {
 		return units
@@ -181,7 +183,8 @@ func (o *Owner) FreeOn(s *device.Stream, units device.Slice[uint32]) error {
 	return o.submit("FreeOn", s, units, func(e engine) error { return e.releaseOn(s, o.view(true), units) })
 }
 
-// submit submits a batch that runs after the owner's previous batch.
+// submit calls enqueue, so that the batch runs on s after the owner's previous batch. method names
+// the caller in errors.
 func (o *Owner) submit(method string, s *device.Stream, units device.Slice[uint32], enqueue func(engine) error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -190,7 +193,7 @@ func (o *Owner) submit(method string, s *device.Stream, units device.Slice[uint3
 	case o.closed:
 		return wrap("Owner", method, op.ErrClosed)
 	case s == nil:
-		return wrap("Owner", method, fmt.Errorf("%w: no stream", device.ErrInvalid))
+		return wrap("Owner", method, fmt.Errorf("%w: the stream is nil", device.ErrInvalid))
 	case s.Device() != dev:
 		return wrap("Owner", method, fmt.Errorf("%w: the stream belongs to another device, %s", device.ErrInvalid, s.Device().Properties().Name))
 	case units.Len() > 0 && units.Device() != dev:
@@ -204,8 +207,8 @@ func (o *Owner) submit(method string, s *device.Stream, units device.Slice[uint3
 
 // ---- size -------------------------------------------------------------------
 
-// Reserve takes memory blocks from the pool until at least free units are free. It waits only for
-// batches of this owner.
+// Reserve takes memory blocks from the pool until the owner has at least the given number of free
+// units. It waits only for batches of this owner.
 func (o *Owner) Reserve(ctx context.Context, free int) error {
 	if err := o.lock(ctx, "Reserve"); err != nil {
 		return err
@@ -213,7 +216,7 @@ func (o *Owner) Reserve(ctx context.Context, free int) error {
 	defer o.mu.Unlock()
 	used, err := o.used(ctx)
 	if limit := o.maxUnits(); err == nil && free > limit-used {
-		err = fmt.Errorf("%w: %d free units are more than the %d that can be had beside the %d in use", op.ErrFull, free, limit, used)
+		err = fmt.Errorf("%w: %d free units, but at most %d are possible with %d in use", op.ErrFull, free, limit, used)
 	}
 	for err == nil && o.units()-used < free {
 		if err = ctx.Err(); err != nil {
@@ -226,8 +229,8 @@ func (o *Owner) Reserve(ctx context.Context, free int) error {
 
 func (o *Owner) units() int { return len(o.blocks) * blockUnits }
 
-// maxUnits returns the maximum number of units that the owner can have: all that no other owner
-// has.
+// maxUnits returns the number of units that the owner would have if it took all memory blocks
+// without an owner, including those that the pool can still add.
 func (o *Owner) maxUnits() int {
 	p := o.pool
 	p.mu.Lock()
@@ -235,9 +238,9 @@ func (o *Owner) maxUnits() int {
 	return (p.opts.MaxSuperBlocks*p.opts.Blocks - (len(p.blocks) - p.spare) + len(o.blocks)) * blockUnits
 }
 
-// grow takes memory blocks for units more units. It takes at least as many blocks as the owner has,
-// if available, so that growth has a constant cost per unit. It may take fewer. An error means that
-// it took none.
+// grow takes memory blocks with room for at least the given number of units. So that growth has a
+// constant cost per unit, it takes at least as many blocks as the owner has, if available. It may
+// take fewer. An error means that it took none.
 func (o *Owner) grow(units int) error {
 	n := ceilDiv(units, blockUnits)
 	blocks, err := o.pool.assignBlocks(o, n, max(n, len(o.blocks)))
@@ -260,8 +263,8 @@ func (o *Owner) grow(units int) error {
 	return nil
 }
 
-// writeList writes the addresses of the owner's memory blocks from index first on to the device, if
-// kernels need a list.
+// writeList writes the addresses of the owner's memory blocks to the device, starting at the index
+// first. It does nothing if kernels need no list.
 func (o *Owner) writeList(first int) (err error) {
 	if !o.scattered {
 		return nil
@@ -282,8 +285,8 @@ func (o *Owner) writeList(first int) (err error) {
 
 // ---- life cycle ---------------------------------------------------------------
 
-// lock locks the owner for a method and waits for its submitted batches. If it returns an error,
-// the owner is not locked.
+// lock waits for the owner's submitted batches and locks the owner. method names the caller in
+// errors. If lock returns an error, the owner is not locked.
 func (o *Owner) lock(ctx context.Context, method string) error {
 	o.mu.Lock()
 	err := error(nil)
@@ -311,14 +314,14 @@ func (o *Owner) Ref(sweep bool) Ref {
 	return o.ref(sweep)
 }
 
-// view returns the owner in the form that engines use.
+// view returns the description of the owner for an engine. See [Owner.Ref] for sweep.
 func (o *Owner) view(sweep bool) view {
 	o.refs.Lock()
 	defer o.refs.Unlock()
 	return view{o.ref(sweep), o.blocks}
 }
 
-// ref returns the current Ref. The caller holds o.refs.
+// ref returns the current Ref, adapted to sweep; see [Owner.Ref]. The caller holds o.refs.
 func (o *Owner) ref(sweep bool) Ref {
 	r := o.current
 	if p := o.pool; sweep || int(r.Count) == p.opts.MaxSuperBlocks*p.opts.Blocks {
@@ -327,7 +330,7 @@ func (o *Owner) ref(sweep bool) Ref {
 	return r
 }
 
-// updateRef makes current contain all memory blocks of the owner.
+// updateRef sets current to a Ref with all memory blocks of the owner.
 func (o *Owner) updateRef() {
 	o.refs.Lock()
 	defer o.refs.Unlock()
@@ -362,7 +365,7 @@ func (o *Owner) Ptr(unit uint32) (device.Ptr, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.owner(unit) != o {
-		return 0, wrap("Owner", "Ptr", fmt.Errorf("%w: the owner has no unit of the address %#x", device.ErrInvalid, unit))
+		return 0, wrap("Owner", "Ptr", fmt.Errorf("%w: the owner has no unit at address %#x", device.ErrInvalid, unit))
 	}
 	at := p.opts.Blocks*bitmapBytes + int(unit&unitMask)*p.opts.UnitBytes
 	return p.supers[unit>>superShift] + device.Ptr(at), nil
@@ -410,7 +413,7 @@ func (o *Owner) Clear(ctx context.Context) error {
 
 // Close frees all units at once. The memory blocks return to the pool in a time that does not
 // depend on their content. Close waits for submitted batches. The caller's kernels that use units
-// must have completed. Closing it again does nothing. Later calls of other methods return
+// must have completed. A second Close does nothing. After Close, the other methods return
 // weft.ErrClosed.
 func (o *Owner) Close() error {
 	o.mu.Lock()

@@ -273,7 +273,7 @@ func TestTooMuchIsRefused(t *testing.T) {
 		fired := devicetest.FailAfter(dev, 0)
 		n, err := New(dev, &opts)
 		bytes := opts.Bytes()
-		if n != nil || !errors.Is(err, device.ErrMemory) || !strings.Contains(err.Error(), fmt.Sprint(bytes, " bytes asked for")) {
+		if n != nil || !errors.Is(err, device.ErrMemory) || !strings.Contains(err.Error(), fmt.Sprint(bytes, " bytes requested")) {
 			t.Errorf("%d bytes: %v", bytes, err)
 		}
 		if fired() {

@@ -39,7 +39,7 @@ func Array(c column.Column, t arrow.DataType) (arrow.Array, error) {
 		}
 		return array.NewNull(c.Len()), nil
 	case c.Type() != storage || inner.ID() == arrow.NULL:
-		return nil, fmt.Errorf("arrow: a column of %v is no array of type %v, which is stored as %v", c.Type(), t, storage)
+		return nil, fmt.Errorf("arrow: a column of %v cannot be an array of type %v, which is stored as %v", c.Type(), t, storage)
 	}
 	arr, err := arrayOf(c, inner)
 	if err != nil {
@@ -78,7 +78,7 @@ func RecordBatch(columns []column.Column, schema *arrow.Schema) (arrow.RecordBat
 		}
 		if !arrow.TypeEqual(arr.DataType(), schema.Field(i).Type) {
 			arr.Release()
-			return nil, fmt.Errorf("field %q: arrow: columns are no arrays of type %v", schema.Field(i).Name, schema.Field(i).Type)
+			return nil, fmt.Errorf("field %q: arrow: columns cannot be arrays of type %v", schema.Field(i).Name, schema.Field(i).Type)
 		}
 		arrays = append(arrays, arr)
 	}
@@ -150,7 +150,7 @@ func offsetsOf(c column.Column, large bool) (at, text []byte, err error) {
 		}
 	}
 	if !large && total > math.MaxInt32 {
-		return nil, nil, errors.New("its values have more bytes than offsets of 32 bits lead into; there are large strings for that")
+		return nil, nil, errors.New("its values have more bytes than 32-bit offsets can address; use a type with 64-bit offsets")
 	}
 	text = make([]byte, 0, total)
 	o64 = make([]int64, 1, c.Len()+1)

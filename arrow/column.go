@@ -48,7 +48,7 @@ func Columns(rec arrow.RecordBatch) ([]column.Column, error) {
 func values(arr arrow.Array) (c column.Column, err error) {
 	n, data := arr.Len(), arr.Data()
 	if data.Offset() < 0 || n < 0 || data.Offset() > math.MaxInt/64-n {
-		return c, fmt.Errorf("%d values from %d on", n, data.Offset())
+		return c, fmt.Errorf("%d values at offset %d", n, data.Offset())
 	}
 	id := data.DataType().ID()
 	switch {
@@ -73,7 +73,7 @@ func values(arr arrow.Array) (c column.Column, err error) {
 	return withValid(c, data)
 }
 
-// empty returns a column without values. Columns must support t.
+// empty returns a column of length 0 for values of Arrow type t, which columns must support.
 func empty(t arrow.DataType) column.Column {
 	switch storage, _ := Storage(t); storage {
 	case column.Bool:
@@ -91,7 +91,7 @@ func withValid(c column.Column, data arrow.ArrayData) (column.Column, error) {
 	bits, err := buffer(data, 0, (data.Offset()+c.Len()+7)/8)
 	if data.Buffers()[0] == nil || data.Buffers()[0].Len() == 0 {
 		if data.NullN() > 0 {
-			return c, errors.New("there are nulls, but no bitmap says which")
+			return c, errors.New("the array has nulls but no validity bitmap")
 		}
 		return c, nil
 	}
@@ -167,7 +167,8 @@ func offsets[O int32 | int64](data arrow.ArrayData) (column.Column, error) {
 // inline is the length of the longest value that is stored inside its view.
 const inline = 12
 
-// views returns a column of strings that point to the bytes of the views.
+// views converts an array of string or binary views to a column of strings, which share the memory
+// of the array's bytes.
 func views(data arrow.ArrayData) (column.Column, error) {
 	n := data.Len()
 	raw, err := slice[[4]uint32](data, 1, n) // length, four bytes, buffer, offset
@@ -195,7 +196,7 @@ func views(data arrow.ArrayData) (column.Column, error) {
 	return column.OfStrings(strings), nil
 }
 
-// fixed converts an array of values that all have the same size.
+// fixed converts an array whose values all have the same number of bytes.
 func fixed(data arrow.ArrayData) (column.Column, error) {
 	t, n := data.DataType(), data.Len()
 	storage, _ := Storage(t)

@@ -78,7 +78,7 @@ func newMessages(at io.ReaderAt, size int64) (*messages, error) {
 	}
 	footer := int64(binary.LittleEndian.Uint32(tail))
 	if string(tail[4:]) != "ARROW1" || footer > size-18 {
-		return nil, errors.New("no footer of an Arrow file")
+		return nil, errors.New("the file has no footer of an Arrow file")
 	}
 	return &messages{io.NewSectionReader(at, 8, size-8), size - 18 - footer}, nil
 }
@@ -125,7 +125,7 @@ func (m *messages) word() (uint32, error) {
 
 func (m *messages) bytes(n int64) ([]byte, error) {
 	if n < 0 || n > m.left {
-		return nil, fmt.Errorf("%d bytes are announced where there are %d: %w", n, m.left, io.ErrUnexpectedEOF)
+		return nil, fmt.Errorf("the message announces %d bytes, but %d are left: %w", n, m.left, io.ErrUnexpectedEOF)
 	}
 	m.left -= n
 	b := make([]byte, n)
@@ -157,8 +157,8 @@ func (f *flat) field(table, i int) int {
 	return 0
 }
 
-// list returns the position of the first element and the length of a list, which field i of a table
-// refers to. An element has size bytes. A list that exceeds the buffer panics.
+// list returns the position of the first element and the length of the list that field i of a table
+// refers to. Each element has size bytes. A list that exceeds the buffer panics.
 func (f *flat) list(table, i, size int) (first, n int) {
 	at := f.field(table, i)
 	if at == 0 {
@@ -167,7 +167,7 @@ func (f *flat) list(table, i, size int) (first, n int) {
 	at += f.u32(at)
 	n = f.u32(at)
 	if n > (len(f.b)-at-4)/size {
-		panic(fmt.Sprintf("a list of %d in a message of %d bytes", n, len(f.b)))
+		panic(fmt.Sprintf("a list of %d elements in a message of %d bytes", n, len(f.b)))
 	}
 	return at + 4, n
 }
@@ -204,7 +204,7 @@ func checkMessage(meta []byte) (body int64, err error) {
 func (f *flat) checkFields(table, i, depth int) {
 	first, n := f.list(table, i, 4)
 	if f.fields -= n; f.fields < 0 || depth > 64 {
-		panic("fields in fields without end")
+		panic("too many fields, or fields nested too deeply")
 	}
 	for at := first; at < first+4*n; at += 4 {
 		field := at + f.u32(at)
@@ -227,14 +227,14 @@ type bounded struct {
 
 func (a bounded) Allocate(n int) []byte {
 	if n > a.limit {
-		panic(fmt.Sprintf("%d bytes are announced", n))
+		panic(fmt.Sprintf("the message announces %d bytes, which is too many", n))
 	}
 	return a.Allocator.Allocate(n)
 }
 
 func (a bounded) Reallocate(n int, b []byte) []byte {
 	if n > a.limit {
-		panic(fmt.Sprintf("%d bytes are announced", n))
+		panic(fmt.Sprintf("the message announces %d bytes, which is too many", n))
 	}
 	return a.Allocator.Reallocate(n, b)
 }

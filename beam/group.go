@@ -104,7 +104,7 @@ func (p *groupPlan) set(opts *Options) (err error) {
 	}
 	for i, a := range p.Aggs {
 		if a.Func != group.Rows && (a.Column < 0 || a.Column >= len(p.Values)) {
-			return fmt.Errorf("%w: aggregate %d, %v, is of value column %d of %d", weft.ErrOptions,
+			return fmt.Errorf("%w: aggregate %d, %v, has value column %d, but there are %d", weft.ErrOptions,
 				i, a.Func, a.Column, len(p.Values))
 		}
 		if a.Func != group.First && a.Func != group.Last {

@@ -65,7 +65,7 @@ func limits(parts int, memory int64) (int, int64, error) {
 func checkBlocks(side string, blocks sdk.PCollection) error {
 	switch {
 	case !blocks.IsValid():
-		return fmt.Errorf("%w: %s is no collection", weft.ErrOptions, side)
+		return fmt.Errorf("%w: %s is not a collection", weft.ErrOptions, side)
 	case blocks.Type().Type() != reflect.TypeFor[[]byte]():
 		return fmt.Errorf("%w: %s has elements of type %v; want blocks, as []byte", weft.ErrOptions,
 			side,

@@ -180,7 +180,7 @@ func TestParquetErrors(t *testing.T) {
 		"no file matches": read(dir + "/*.csv"),
 		"a.parquet":       read(dir + "/a.*"),
 		"no column \"x\"": read("memfs://errors.parquet", "x"),
-		"column d: Parquet files have no values of type": func(s sdk.Scope) sdk.PCollection {
+		"column d: Parquet files cannot hold values of type": func(s sdk.Scope) sdk.PCollection {
 			blocks := reshuffled(s, durations)
 			if err := WriteParquet(s, dir+"/out", 1, blocks); err != nil {
 				t.Fatal(err)

@@ -20,7 +20,7 @@ func withLength(b []byte) []byte {
 // cutPiece returns the schema and the groups of a piece.
 func cutPiece(b []byte) (schema, groups []byte, err error) {
 	if len(b) < 4 || uint64(len(b)-4) < uint64(binary.LittleEndian.Uint32(b)) {
-		return nil, nil, fmt.Errorf("%w: a piece of groups ends", weft.ErrFormat)
+		return nil, nil, fmt.Errorf("%w: a piece of groups ends early", weft.ErrFormat)
 	}
 	n := 4 + binary.LittleEndian.Uint32(b)
 	return b[4:n], b[n:], nil

@@ -92,7 +92,7 @@ func (o *ReadOptions) check() error {
 		o.RangeBytes = defaultRange
 	}
 	if o.RangeBytes < 0 {
-		return fmt.Errorf("%w: RangeBytes %d", weft.ErrOptions, o.RangeBytes)
+		return fmt.Errorf("%w: RangeBytes %d is negative", weft.ErrOptions, o.RangeBytes)
 	}
 	if o.Lines && o.LazyQuotes {
 		return fmt.Errorf("%w: Lines and LazyQuotes exclude each other", weft.ErrOptions)
@@ -102,7 +102,7 @@ func (o *ReadOptions) check() error {
 	}
 	for _, c := range o.Columns {
 		if int(c.Form) >= len(forms) {
-			return fmt.Errorf("%w: column %q: form %d", weft.ErrOptions, c.Name, c.Form)
+			return fmt.Errorf("%w: column %q: unknown form %d", weft.ErrOptions, c.Name, c.Form)
 		}
 	}
 	_, err := o.table()

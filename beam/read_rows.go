@@ -85,7 +85,8 @@ func (f *rangeRows) countStrings(ctx context.Context) {
 	}
 }
 
-// explain extends an error of package table that mentions flags. It adds the field of ReadOptions.
+// explain adds to an error of package table, which names command flags, the fields of ReadOptions
+// that correspond.
 func explain(err error) error {
 	if errors.As(err, new(*tables.Widening)) {
 		return fmt.Errorf("%w; types come from the first files, and ReadOptions.Text and Number, "+
@@ -135,10 +136,11 @@ const (
 )
 
 func (r *readRange) ordinals(b *tables.Batch) (c column.Column, err error) {
-	shift := rowBits - bits.Len(uint(r.Count-1)) // bits for rows of a range
+	// number of bits for the index of a row in its range
+	shift := rowBits - bits.Len(uint(r.Count-1))
 	if b.At+uint64(b.Rows) > 1<<shift || r.File.Number >= 1<<fileBits {
 		return c, fmt.Errorf("%w: more than %d rows in one of %d ranges, or more than %d files, "+
-			"which ordinals do not have; leave them out", weft.ErrOptions, uint64(1)<<shift,
+			"too many for ordinals; leave Ordinals out", weft.ErrOptions, uint64(1)<<shift,
 			r.Count, 1<<fileBits)
 	}
 	at := uint64(r.File.Number)<<rowBits | uint64(r.Number)<<shift | b.At
@@ -246,9 +248,9 @@ func (f *rangeRows) adopt() error {
 	return nil
 }
 
-// columns returns the index in the file of each field of the plan. It is -1 if the field is not
-// read and the file lacks it. A member of JSON may first occur in rows that were not examined, so a
-// missing column is added.
+// columns returns the index in the file of each field of the plan. The index is -1 if the file
+// lacks the field and the field is not read. If the file lacks a field that is read, columns adds
+// it to the file, because a JSON member may first occur in rows that were not examined.
 func (f *rangeRows) columns() ([]int, error) {
 	p, o := &f.Plan, &f.file
 	at, found := p.find(o.Fields())
@@ -276,8 +278,8 @@ func (f *rangeRows) columns() ([]int, error) {
 	return at, nil
 }
 
-// find returns the index in fields for each field of the plan, or -1. found reports for each of
-// fields whether the plan has it.
+// find returns, for each field of the plan, its index in fields, or -1. found[i] reports whether
+// the plan has fields[i].
 func (p *readPlan) find(fields []tables.Field) (at []int, found []bool) {
 	at, found = slices.Repeat([]int{-1}, len(p.Fields)), make([]bool, len(fields))
 	type key struct {

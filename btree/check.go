@@ -44,7 +44,7 @@ type checker struct {
 func (s shape) check(mem []byte) error {
 	c := checker{shape: s, mem: mem, nodes: controlOf(mem).nAllocated(), seen: map[uint32]bool{}}
 	if s.bytesFor(c.nodes) > len(mem) {
-		return corrupt("%d nodes have been given out, and there is memory for %d bytes", c.nodes, len(mem))
+		return corrupt("%d nodes are allocated, but the memory has only %d bytes", c.nodes, len(mem))
 	}
 	level := []pair{{0, rootNode}}
 	for depth := headerOf(mem, s, rootNode).level(); ; depth-- {
@@ -76,7 +76,7 @@ func (c *checker) level(depth int, nodes []pair) (children []pair, err error) {
 	for i, n := range nodes {
 		id := uint32(n.val)
 		if n.val >= uint64(c.nodes) || c.seen[id] {
-			return nil, corrupt("node %d of level %d does not exist, or is there twice", n.val, depth)
+			return nil, corrupt("node %d of level %d does not exist, or is linked twice", n.val, depth)
 		}
 		c.seen[id] = true
 		h := headerOf(c.mem, c.shape, id)
@@ -88,7 +88,7 @@ func (c *checker) level(depth int, nodes []pair) (children []pair, err error) {
 		case h.level() != depth || h.isDead() || h.isLatched():
 			return nil, corrupt("node %d of level %d has state %#x", id, depth, h.state)
 		case h.link != next || next != noNode && h.high != high:
-			return nil, corrupt("node %d of level %d leads to %#x from key %#x on, and the next one is %#x from %#x on", id, depth, h.link, h.high, next, high)
+			return nil, corrupt("node %d of level %d has link %#x and high key %#x, but the next node is %#x with low key %#x", id, depth, h.link, h.high, next, high)
 		case h.count() > c.slots || depth > 0 && h.count() == 0:
 			return nil, corrupt("node %d of level %d has %d slots", id, depth, h.count())
 		}
@@ -121,7 +121,7 @@ func (c *checker) slotsIn(id uint32, h *header, low uint64, depth int) ([]pair, 
 	}
 	for i, s := range used {
 		if s.key < low || !h.has(s.key) || i > 0 && used[i-1].key >= s.key {
-			return nil, corrupt("slot %d of node %d of level %d has key %#x, out of order or of place", i, id, depth, s.key)
+			return nil, corrupt("slot %d of node %d of level %d has key %#x, out of order or out of range", i, id, depth, s.key)
 		}
 	}
 	return used, nil

@@ -31,7 +31,7 @@ func (t *cpuTree[T]) checkNodes() error {
 					break
 				}
 				if children = append(children, s.id()); i > 0 && s.key <= n.slots[i-1].key {
-					return corrupt("children %d and %d of node %d are out of order, on a host", i-1, i, id)
+					return corrupt("children %d and %d of node %d are out of order", i-1, i, id)
 				}
 			}
 		}

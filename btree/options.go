@@ -47,7 +47,7 @@ const (
 	// held snapshot. Later changes are made in place. Only the host takes snapshots.
 	InPlace
 	// OutOfPlace copies a leaf before every change, so kernels may take snapshots while changes
-	// run. Copies that no snapshot has are reused within the launch.
+	// run. Copies that no snapshot reads are reused within the launch.
 	OutOfPlace
 )
 
@@ -79,7 +79,7 @@ func (o *Options) check() (Options, error) {
 	case !(c.Fill >= minFill && c.Fill <= 1): // also NaN
 		return c, core.Invalid("Fill %v is not in [%v, 1]", c.Fill, minFill)
 	case c.Versions > OutOfPlace:
-		return c, core.Invalid("Versions %d is none of Whole, InPlace and OutOfPlace", c.Versions)
+		return c, core.Invalid("Versions %d is not Whole, InPlace or OutOfPlace", c.Versions)
 	case c.ResultLimit < 0:
 		return c, core.Invalid("ResultLimit %d is negative", c.ResultLimit)
 	case c.Capacity > maxNodes*maxSlots:

@@ -41,7 +41,7 @@ func OfOffsets[O ~int32 | ~int64](offsets []O, data []byte) (Column, error) {
 	last := O(0)
 	for i, o := range offsets {
 		if o < last || int64(o) > int64(len(data)) {
-			return Column{}, fmt.Errorf("column: offset %d is %d, behind %d and in %d bytes of data", i, o, last, len(data))
+			return Column{}, fmt.Errorf("column: offset %d is %d, want %d to %d, the length of the data", i, o, last, len(data))
 		}
 		last = o
 	}
@@ -61,7 +61,7 @@ func OfOffsets[O ~int32 | ~int64](offsets []O, data []byte) (Column, error) {
 // UUIDs. Width must be positive, and the length of data a multiple of it.
 func OfWidth(width int, data []byte) (Column, error) {
 	if width <= 0 || len(data)%width != 0 {
-		return Column{}, fmt.Errorf("column: %d bytes of data are no values of %d bytes", len(data), width)
+		return Column{}, fmt.Errorf("column: %d bytes of data cannot be values of %d bytes", len(data), width)
 	}
 	return Column{typ: Bytes, n: len(data) / width, data: data, width: width}, nil
 }
@@ -73,7 +73,7 @@ func OfRaw(t Type, data []byte) (Column, error) {
 	size := t.Size()
 	memory := unsafe.Pointer(unsafe.SliceData(data))
 	if size == 0 || len(data)%size != 0 || uintptr(memory)%uintptr(size) != 0 {
-		return Column{}, fmt.Errorf("column: %d bytes at %p are no values of %v", len(data),
+		return Column{}, fmt.Errorf("column: %d bytes at %p cannot be values of %v: wrong length or alignment", len(data),
 			memory, t)
 	}
 	return Column{typ: t, n: len(data) / size, fixed: memory}, nil
@@ -85,7 +85,7 @@ func OfRaw(t Type, data []byte) (Column, error) {
 // dictionary is an error that names the code, even in rows that become null later.
 func OfCodes(codes []uint32, dict Column) (Column, error) {
 	if dict.typ != Bytes || dict.dict != nil || dict.HasNulls() {
-		return Column{}, fmt.Errorf("column: a dictionary is byte strings without nulls and codes, not a column of %v", dict.typ)
+		return Column{}, fmt.Errorf("column: a dictionary must be byte strings without nulls and without codes, not a column of %v", dict.typ)
 	}
 	for i, code := range codes {
 		if uint64(code) >= uint64(dict.n) {
@@ -132,7 +132,7 @@ func (c Column) Nulls() int {
 // not the column's type, Values panics.
 func Values[T Fixed](c Column) []T {
 	if t := TypeOf[T](); t != c.typ {
-		panic(fmt.Sprintf("column: values of %v asked of a column of %v", t, c.typ))
+		panic(fmt.Sprintf("column: values of %v requested from a column of %v", t, c.typ))
 	}
 	return unsafe.Slice((*T)(c.fixed), c.n)
 }
@@ -142,7 +142,7 @@ func Values[T Fixed](c Column) []T {
 func (c Column) Bytes(i int) []byte {
 	switch {
 	case c.typ != Bytes:
-		panic(fmt.Sprintf("column: bytes asked of a column of %v", c.typ))
+		panic(fmt.Sprintf("column: bytes requested from a column of %v", c.typ))
 	case c.strings != nil:
 		s := c.strings[i]
 		return unsafe.Slice(unsafe.StringData(s), len(s))
@@ -261,5 +261,5 @@ func (c Column) Any(i int) any {
 	case Bytes:
 		return string(c.Bytes(i))
 	}
-	panic("column: a value of no column")
+	panic("column: a value of a column without a type")
 }

@@ -67,9 +67,9 @@ func TestOfSlice(t *testing.T) {
 		t.Errorf("the caller's memory has been freed: %v", err)
 	}
 	for want, call := range map[string]func(){
-		"float32 asked of a column of int64": func() { column.SliceOf[float32](c) },
-		"values 1 to 4 of 3":                 func() { c.Slice(1, 4) },
-		"3 bits from 6 on in 1 bytes":        func() { c.WithValid(devicetest.Upload(t, s, []uint8{1}), 6) },
+		"float32 requested from a column of int64": func() { column.SliceOf[float32](c) },
+		"values 1 to 4 of 3":                       func() { c.Slice(1, 4) },
+		"3 bits from 6 on in 1 bytes":              func() { c.WithValid(devicetest.Upload(t, s, []uint8{1}), 6) },
 	} {
 		func() {
 			defer func() {

@@ -125,15 +125,15 @@ func (o *PartitionOptions) Check() error {
 		return fmt.Errorf("column: %w: Parts is %d; 1 to %d are possible",
 			op.ErrOptions, o.Parts, MaxParts)
 	case o.Nulls > DealNulls:
-		return fmt.Errorf("column: %w: Nulls is %v", op.ErrOptions, o.Nulls)
+		return fmt.Errorf("column: %w: unknown Nulls %v", op.ErrOptions, o.Nulls)
 	case o.First < 0 || o.First >= o.Parts:
-		return fmt.Errorf("column: %w: First is %d of %d partitions", op.ErrOptions, o.First, o.Parts)
+		return fmt.Errorf("column: %w: First is %d, but there are %d partitions", op.ErrOptions, o.First, o.Parts)
 	}
 	return nil
 }
 
 // partitioner partitions one batch. It cuts the rows into shares. Each share has its own counts.
-// Their prefix sums are where the share writes its rows in each partition.
+// The prefix sums of the counts are the positions at which shares write the rows of each partition.
 type partitioner struct {
 	dev   device.Host
 	opts  PartitionOptions

@@ -191,11 +191,11 @@ func TestPartitionErrors(t *testing.T) {
 		"Parts is 0; 1 to 65536": {c, column.PartitionOptions{}},
 		"Parts is -1":            {c, column.PartitionOptions{Parts: -1}},
 		"Parts is 65537":         {c, column.PartitionOptions{Parts: 65537}},
-		"Nulls is column.Nulls(3)": {c, column.PartitionOptions{
+		"unknown Nulls column.Nulls(3)": {c, column.PartitionOptions{
 			Parts: 1, Nulls: column.DealNulls + 1,
 		}},
-		"First is 2 of 2":              {c, column.PartitionOptions{Parts: 2, First: 2}},
-		"First is -1 of 2":             {c, column.PartitionOptions{Parts: 2, First: -1}},
+		"First is 2, but there are 2":  {c, column.PartitionOptions{Parts: 2, First: 2}},
+		"First is -1, but there are 2": {c, column.PartitionOptions{Parts: 2, First: -1}},
 		"no key columns":               {nil, column.PartitionOptions{Parts: 2}},
 		"key column 0 has no type":     {[]column.Column{{}}, column.PartitionOptions{Parts: 2}},
 		"First is 9223372036854775807": {c, column.PartitionOptions{Parts: 2, First: math.MaxInt}},

@@ -18,7 +18,7 @@ func Take(dev device.Host, c Column, rows []uint32) Column {
 	switch {
 	case c.typ == None:
 		if len(rows) > 0 {
-			panic("column: rows asked of a column without any")
+			panic("column: rows requested from a column without rows")
 		}
 	case c.dict != nil:
 		taken.dict, taken.codes = c.dict, takeValues(dev, c.codes, rows)

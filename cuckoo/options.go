@@ -124,9 +124,9 @@ func (o *Options) check() (Options, error) {
 	}
 	switch {
 	case c.Policy != FirstFit && c.Policy != LoadBalancing:
-		return c, core.Invalid("no such policy: %d", c.Policy)
+		return c, core.Invalid("unknown Policy %d", c.Policy)
 	case c.Lookup != StopAtHit && c.Lookup != AllBuckets:
-		return c, core.Invalid("no such lookup: %d", c.Lookup)
+		return c, core.Invalid("unknown Lookup %d", c.Lookup)
 	}
 	return c, core.Defaults(c.Capacity, c.Fixed, &c.Seed, &c.Logger)
 }

@@ -17,7 +17,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		return cuckoo.Options{Capacity: s.Capacity, MaxLoad: s.MaxLoad, Fixed: s.Fixed}
 	}
 	conformance.RefusesOptions(t, of, map[string]cuckoo.Options{
-		"Slots 3": {Slots: 3}, "Slots -8": {Slots: -8}, "policy: 2": {Policy: 2}, "lookup: -1": {Lookup: -1},
+		"Slots 3": {Slots: 3}, "Slots -8": {Slots: -8}, "Policy 2": {Policy: 2}, "Lookup -1": {Lookup: -1},
 	}, func(opts *cuckoo.Options) map[string]error {
 		_, errMap := cuckoo.New[uint64, uint64](dev, opts)
 		_, errSet := cuckoo.NewSet[uint32](dev, opts)

@@ -22,7 +22,7 @@ func TestCheckFree(t *testing.T) {
 	}
 	for bytes, want := range map[int]bool{0: true, int(m.Free): true, int(m.Free) + 1: false, math.MaxInt: false, -1: false} {
 		err := device.CheckFree(dev, bytes)
-		if err == nil != want || !want && (!errors.Is(err, device.ErrMemory) || !strings.Contains(err.Error(), " bytes asked for, 1048576 free")) {
+		if err == nil != want || !want && (!errors.Is(err, device.ErrMemory) || !strings.Contains(err.Error(), " bytes requested, 1048576 free")) {
 			t.Errorf("%d bytes of %d: %v", bytes, m.Free, err)
 		}
 	}

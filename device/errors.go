@@ -32,7 +32,7 @@ var (
 	// unusable for this process. The wrapped error is the first cause.
 	ErrLost = errors.New("device lost")
 	// ErrNoKernels is returned by a device that runs Go code only.
-	ErrNoKernels = errors.New("device runs no kernels")
+	ErrNoKernels = errors.New("device does not run kernels")
 	// ErrKernel is returned if an image cannot be loaded or lacks the kernel.
 	ErrKernel = errors.New("kernel does not load")
 	// ErrInvalid is returned if an argument is invalid. The wrapping error says which.

@@ -35,7 +35,7 @@ func CheckMap(host []byte) error {
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(host)))
 	switch {
 	case len(host) == 0:
-		return fmt.Errorf("%w: Map of no memory", ErrInvalid)
+		return fmt.Errorf("%w: Map of an empty slice", ErrInvalid)
 	case at%MapAlign != 0:
 		return fmt.Errorf("%w: Map of memory at %#x; it must begin at a multiple of %d bytes", ErrInvalid, at, MapAlign)
 	case len(host)%MapUnit != 0:

@@ -86,7 +86,7 @@ func Wrap[T Elem](dev Device, b Buffer, n int) (Slice[T], error) {
 		return view[T](dev, b, n), nil
 	}
 	if len(b.Host) < n*size {
-		return Slice[T]{}, fmt.Errorf("device: %w: Wrap of %d elements of %d bytes with %d bytes in Buffer.Host, where this device works", ErrInvalid, n, size, len(b.Host))
+		return Slice[T]{}, fmt.Errorf("device: %w: Wrap of %d elements of %d bytes with %d bytes in Buffer.Host, which this device uses", ErrInvalid, n, size, len(b.Host))
 	}
 	if at := uintptr(unsafe.Pointer(unsafe.SliceData(b.Host))); at%uintptr(size) != 0 {
 		return Slice[T]{}, fmt.Errorf("device: %w: Wrap of elements of %d bytes with Buffer.Host at %#x; its address must be a multiple of that", ErrInvalid, size, at)

@@ -24,7 +24,7 @@ type StreamDriver interface {
 	Fill(dst Ptr, pattern uint32, count int) error
 	// Launch submits a kernel. It copies params before it returns.
 	Launch(k Kernel, grid, block Dim, params []byte) error
-	// Record submits a marker. Wait makes work that is submitted later wait for the marker of e.
+	// Record submits the marker of e. Wait makes work that is submitted later wait for that marker.
 	Record(e EventDriver) error
 	Wait(e EventDriver) error
 	// Sync waits for all submitted work. If ctx ends first, it returns the context's error and the
@@ -35,7 +35,7 @@ type StreamDriver interface {
 
 // PeerDriver is a [StreamDriver] that can copy from other devices of its kind.
 type PeerDriver interface {
-	// CopyPeer submits a copy of size bytes at src, in the memory of device from, to dst.
+	// CopyPeer submits a copy of size bytes to dst, from address src of another device.
 	CopyPeer(dst Ptr, from Device, src Ptr, size int) error
 }
 
@@ -43,7 +43,8 @@ type PeerDriver interface {
 type EventDriver interface {
 	// Sync waits until the stream has reached the last recorded marker.
 	Sync(ctx context.Context) error
-	// Since returns the device's time from marker start to this marker. Both must be reached.
+	// Since returns how much time passed on the device between the markers of start and of this
+	// event. Both markers must be reached.
 	Since(start EventDriver) (time.Duration, error)
 	Close() error
 }
@@ -91,7 +92,7 @@ func (s *Stream) CopyPeer(dst Ptr, from Device, src Ptr, size int) error {
 	if d, ok := s.driver.(PeerDriver); ok {
 		return d.CopyPeer(dst, from, src, size)
 	}
-	return fmt.Errorf("device: %w: a %s copies from no other device", ErrUnsupported, s.dev.Properties().Kind)
+	return fmt.Errorf("device: %w: a %s does not copy from other devices", ErrUnsupported, s.dev.Properties().Kind)
 }
 
 // Fill submits work that writes the 32-bit pattern count times. dst must be a multiple of 4.
@@ -106,15 +107,15 @@ func (s *Stream) Record(e *Event) error { return s.driver.Record(e.driver) }
 func (s *Stream) Wait(e *Event) error { return s.driver.Wait(e.driver) }
 
 // Sync waits for all submitted work. If ctx ends first, it returns the context's error while the
-// work continues. The memory of this work must not be freed or reused before a later Sync succeeds.
+// work continues. Memory that it uses must not be freed or reused before a later Sync succeeds.
 func (s *Stream) Sync(ctx context.Context) error { return s.driver.Sync(ctx) }
 
 // Close waits for the submitted work and frees the stream. A second Close does nothing.
 func (s *Stream) Close() error { return s.driver.Close() }
 
-// Launch submits kernel k with grid blocks of block threads each. P is the kernel's one parameter
-// struct, or a struct with its parameters as fields. The size of P may differ from the size that
-// the kernel declares by padding at the end only. Launch copies params.
+// Launch submits a launch of kernel k. grid is the number of blocks, and block the number of
+// threads per block. P is the kernel's one parameter struct, or a struct with its parameters as
+// fields. P may exceed what the kernel declares only by padding at its end. Launch copies params.
 func Launch[P any](s *Stream, k Kernel, grid, block Dim, params *P) error {
 	size, want := int(unsafe.Sizeof(*params)), k.ParamSize()
 	if size != want && !padded(reflect.TypeFor[P](), want) {
@@ -151,8 +152,9 @@ func (e *Event) Driver() EventDriver { return e.driver }
 // recorded.
 func (e *Event) Sync(ctx context.Context) error { return e.driver.Sync(ctx) }
 
-// Since returns the device's time from start to e. Both must have been recorded. Since does not
-// wait: it returns ErrInvalid if one of them has not been reached.
+// Since returns how much time passed on the device between the markers of start and of e. Both must
+// have been recorded. Since does not wait: it returns ErrInvalid if either marker has not been
+// reached.
 func (e *Event) Since(start *Event) (time.Duration, error) { return e.driver.Since(start.driver) }
 
 // Close frees the event. A second Close does nothing.

@@ -64,11 +64,11 @@ type cache struct {
 	share    float64
 	buf      device.Buffer // cached buckets or values
 	capacity uint64        // in entries
-	// number of the next load, from 1 on; heat 0 marks entries that were never read
+	// number of the next load; the first is 1, since heat 0 marks entries that were never read
 	loads uint32
 
 	values uint64 // number of values that fit the pool; 0 in a cache of buckets
-	// per value: its index in the cache, then its heat
+	// the index of each value in the cache, followed by the heats of all values
 	index device.Buffer
 }
 
@@ -78,7 +78,7 @@ func (t *table) bucketBytes() int { return int(2 * t.slots * pm.Word) }
 func (c *cache) initValues(s *device.Stream, dev device.Device, v *values) (err error) {
 	n := uint64(len(v.space.owner)) * v.perUnit
 	if n > math.MaxInt32 {
-		return core.Invalid("Cache of values: the pool has room for %d, 2^31 at most have numbers", n)
+		return core.Invalid("Cache of values: the pool has room for %d values, but at most 2^31 can be numbered", n)
 	}
 	if c.index, err = dev.Alloc(int(8 * n)); err != nil {
 		return err
@@ -97,8 +97,8 @@ func (c *cache) entries(t *table) (n uint64, bytes int) {
 	return t.slotsIn(t.live) / t.slots, t.bucketBytes()
 }
 
-// ensureCapacity allocates memory for capacity entries if the cache has less. The caller excludes
-// lookups that use the cache.
+// ensureCapacity grows the cache to at least the given capacity. bytes is the size of an entry. The
+// caller excludes lookups that use the cache.
 func (c *cache) ensureCapacity(dev device.Device, capacity uint64, bytes int) error {
 	if capacity <= c.capacity {
 		return nil
@@ -135,7 +135,7 @@ func loadCache(ctx context.Context, t *core.Table, e *engine) error {
 	})
 }
 
-// loadCache fills the cache of an index with keys keys, and waits until the cache is full.
+// loadCache fills the cache and waits until it is full. keys is the number of keys in the index.
 func (g *gpuEngine) loadCache(keys uint64) error {
 	if err := g.startLoading(keys); err != nil {
 		return err
@@ -144,7 +144,8 @@ func (g *gpuEngine) loadCache(keys uint64) error {
 	return g.RunSync(uncancelled, func(*device.Stream) error { return nil })
 }
 
-// startLoading submits the kernels that fill the cache. Only later changes wait for them.
+// startLoading submits the kernels that fill the cache. Only later changes wait for them. keys is
+// the number of keys in the index.
 func (g *gpuEngine) startLoading(keys uint64) error {
 	k := &g.k
 	nEntries, bytes := k.cache.entries(k.host.table)

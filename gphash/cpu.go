@@ -25,7 +25,7 @@ type engine struct {
 	pool    *pool.Pool
 	drained uint64 // number of drained buckets of the lowest level, if that level is closed
 	next    *nextLevel
-	// log2 of the size of a level that is not zeroed in advance
+	// log2 of the number of buckets of the level that is not zeroed in advance
 	skippedLevel uint
 	// numbers of buckets drained, and zeroed for a new level, since the pool was opened
 	nDrained, nZeroed uint64
@@ -78,7 +78,8 @@ type parts struct {
 func (p *parts) Tally() *core.Tally { return &p.counters }
 func (p *parts) Free() error        { return p.close() }
 
-// bits returns log2 of the number of regions in the lowest level, which distribute operations.
+// bits returns log2 of the number of regions in the lowest level, by which operations are
+// distributed.
 func (t *table) bits() uint { return t.live[len(t.live)-1].regions() }
 
 // ---- lookups --------------------------------------------------------------------
@@ -431,8 +432,8 @@ func (e *engine) Export(ctx context.Context, _ *core.Lease, lo, hi uint32, out *
 	return n, nil
 }
 
-// exportBucket copies the pairs of a bucket to the rows from n on, until no row is left. It returns
-// n plus the number of pairs in the bucket.
+// exportBucket copies the pairs of a bucket to the rows of r, beginning at row n, until no row is
+// left. It returns n plus the number of pairs in the bucket.
 func (e *engine) exportBucket(r *rows, bucket uint64, n int) int {
 	for slot := range e.slots {
 		at := slotRef{bucket, slot}
@@ -519,7 +520,7 @@ func (e *engine) check(ctx context.Context, live uint64) error {
 		return err
 	}
 	if in.Damaged == 0 && (in.Keys != live || in.Moved != 0 && !e.pool.ReadOnly()) {
-		return fmt.Errorf("%w: %d keys are there, of which %d twice, and the counters say %d", op.ErrCorrupt, in.Keys, in.Moved, live)
+		return fmt.Errorf("%w: found %d keys, %d of them twice, but the counters say %d", op.ErrCorrupt, in.Keys, in.Moved, live)
 	}
 	if saved, ok := e.savedContents(); ok {
 		in.compare(saved)

@@ -39,8 +39,9 @@ type Map[K weft.Key, V weft.Value] struct {
 	engine *engine
 }
 
-// Create creates a pool in a new file and opens an empty index in the pool. Invalid options return
-// [weft.ErrOptions]. If the file exists, Create returns an error and leaves the file unchanged.
+// Create creates a pool in a new file and opens an empty index in the pool. It returns
+// [weft.ErrOptions] if the options are invalid. If the file exists, Create returns an error and
+// leaves the file unchanged.
 func Create(path string, dev device.Device, o Options) (*Index, error) {
 	t, e, err := create(path, dev, &o, byteStrings, false)
 	if err != nil {
@@ -123,7 +124,7 @@ func open(ctx context.Context, path string, dev device.Device, o OpenOptions, ty
 	case dev == nil:
 		err = errNoDevice
 	case o.ReadOnly && o.Repair:
-		err = core.Invalid("Repair changes what ReadOnly leaves as it is")
+		err = core.Invalid("Repair and ReadOnly exclude each other")
 	case o.ReadOnly && !host:
 		err = fmt.Errorf("%w: %s maps only pools that it may write; open it on the CPU", device.ErrUnsupported, dev.Properties().Name)
 	}
@@ -200,7 +201,7 @@ func openTable(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptio
 func startEngine(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions) (e *engine, run core.Engine, report *Report, err error) {
 	switch {
 	case !(o.Cache >= 0 && o.Cache <= 1) || o.CachePolicy > Random: // also refuses NaN
-		return nil, nil, nil, core.Invalid("Cache %v, CachePolicy %d", o.Cache, o.CachePolicy)
+		return nil, nil, nil, core.Invalid("Cache %v is not in [0, 1], or CachePolicy %d is unknown", o.Cache, o.CachePolicy)
 	case o.Resize > Stop:
 		return nil, nil, nil, core.Invalid("unknown Resize %d", o.Resize)
 	}
@@ -212,7 +213,7 @@ func startEngine(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOpt
 		o.Mirror = true
 	}
 	if p.Superblock().Features.Incompat&pool.Records != 0 && o.Mirror && o.Cache > 0 {
-		return nil, nil, nil, core.Invalid("Cache %v beside a mirror is one of values, which byte strings of any length have none of", o.Cache)
+		return nil, nil, nil, core.Invalid("Cache %v: with a mirror the cache holds values, which is not supported for byte strings of variable length", o.Cache)
 	}
 	if o.AtomicTail < 0 || o.AtomicTail > maxTail {
 		return nil, nil, nil, core.Invalid("AtomicTail %d is not between 0 and %d", o.AtomicTail, maxTail)
@@ -387,13 +388,13 @@ func tableOf(p *pool.Pool) (*table, error) {
 func (x *Index) batch(kind op.Kind, method string, keys []byte, columns batch.Columns) *batch.Batch {
 	size := int(x.engine.keySize)
 	if len(keys)%size != 0 {
-		panic(fmt.Sprintf("gphash: %s: %d bytes of keys are no multiple of %d", method, len(keys), size))
+		panic(fmt.Sprintf("gphash: %s: %d bytes of keys are not a multiple of %d", method, len(keys), size))
 	}
 	columns[batch.Keys] = batch.Input(keys).WithWidth(size)
 	for _, r := range []batch.Role{batch.Vals, batch.Out} {
 		if c := &columns[r]; c.Given() {
 			if len(c.Host)%int(x.engine.valueSize) != 0 {
-				panic(fmt.Sprintf("gphash: %s: %d bytes of values are no multiple of %d", method, len(c.Host), x.engine.valueSize))
+				panic(fmt.Sprintf("gphash: %s: %d bytes of values are not a multiple of %d", method, len(c.Host), x.engine.valueSize))
 			}
 			*c = c.WithWidth(int(x.engine.valueSize))
 		}
@@ -468,7 +469,7 @@ func (x *Index) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []b
 func checkKinds(kinds []weft.OpKind) error {
 	for i, k := range kinds {
 		if k > weft.OpDelete && k != weft.OpUpdate {
-			return fmt.Errorf("gphash: Apply: %w: an index has no kind %d (%v), at %d", device.ErrInvalid, k, k, i)
+			return fmt.Errorf("gphash: Apply: %w: an index does not support kind %d (%v), of operation %d", device.ErrInvalid, k, k, i)
 		}
 	}
 	return nil
@@ -529,5 +530,6 @@ func (x *Index) Compact(ctx context.Context) error { return x.core.Compact(ctx) 
 // finds as [weft.ErrCorrupt].
 func (x *Index) Check(ctx context.Context) error { return x.core.Check(ctx) }
 
-// Close closes the pool. Closing it again does nothing. Other calls then return [weft.ErrClosed].
+// Close closes the pool. A second Close does nothing. After Close, the other methods return
+// [weft.ErrClosed].
 func (x *Index) Close() error { return x.core.Close() }

@@ -27,7 +27,7 @@ import (
 // reuse memory that a batch frees, even before the pool's slots are updated. Recovery applies the
 // log before it inspects slots.
 //
-// So a key with a value of 128 bytes crosses the bus as 160 bytes, in a row with other keys. A
+// So a key with a value of 128 bytes crosses the bus as 160 bytes, in sequence with other keys. A
 // changed bucket crosses the bus as one line of 128 bytes. An operation with its own fence would
 // also wait for each of these transfers.
 
@@ -99,7 +99,7 @@ func (k *launcher) hasCapacity(n int) bool {
 // allocEntries allocates the entries of a change. The change must be a whole batch.
 func (k *launcher) allocEntries(s *device.Stream, c *gpu.Change) (err error) {
 	if c.Args.First > 0 {
-		return fmt.Errorf("%w: an atomic batch is launched at once", device.ErrMemory)
+		return fmt.Errorf("%w: an atomic batch must be launched in one piece", device.ErrMemory)
 	}
 	k.pending.n = c.N
 	if k.pending.entries, err = k.buffers.acquire(c.N * entryBytes); err != nil {
@@ -381,7 +381,8 @@ func (g *gpuEngine) allocColumns(b *batch.Batch) (on *batch.Batch, columns *pool
 	return on, columns, nil
 }
 
-// copyColumns copies selected columns of a host batch to the device, or outputs back.
+// copyColumns copies the selected columns of the host batch b: inputs to the device batch on,
+// outputs back from it.
 func copyColumns(ctx context.Context, ring *staging.Ring, b, on *batch.Batch, selected func(*batch.Column) bool) (done int, err error) {
 	part, noColumns := *b, true
 	for r := range part.Columns {

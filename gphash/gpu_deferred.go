@@ -53,17 +53,17 @@ func (g *gpuEngine) failOver(ctx context.Context) error {
 	h := g.host
 	found, err := tableOf(h.pool)
 	if err != nil {
-		return fmt.Errorf("behind the loss of the GPU: %w", err)
+		return fmt.Errorf("after the loss of the GPU: %w", err)
 	}
 	h.live, h.closed, h.values, h.drained, h.next, h.skippedLevel = found.live, found.closed, found.values, 0, nil, 0
 	report, err := h.inspect(ctx, OpenOptions{})
 	if err != nil {
-		return fmt.Errorf("behind the loss of the GPU: %w", err)
+		return fmt.Errorf("after the loss of the GPU: %w", err)
 	}
 	h.accel, h.lostErr = nil, *g.lossErr.Load()
 	err = h.resume(ctx, g.options) // no reader uses the host's engine yet
 	g.onHost.Store(true)
-	g.options.Logger.Warn("gphash: the pool goes on on the CPU",
+	g.options.Logger.Warn("gphash: the pool continues on the CPU",
 		"keys", report.Keys, "unfinished", report.Unfinished, "tombs", report.Tombs, "moved", report.Moved, "resumed", report.Resumed)
 	return err
 }

@@ -23,7 +23,7 @@ type gpuEngine struct {
 	k         launcher
 	host      *engine
 	dev       device.Device
-	owners    []uint32 // by unit, at the last fetch
+	owners    []uint32 // owner of each unit at the last fetchSpace
 	failover           // state after the loss of the GPU
 	converted bool     // slots have another form; see convertSlots
 	mapping   *mapping // nil unless OpenOptions.HostFirst is set
@@ -202,7 +202,7 @@ type slotCounts [5]uint64
 
 func (f *slotCounts) suspect() bool { return f[4] > 0 }
 
-// countSlots runs a kernel on all levels, with threads threads per bucket.
+// countSlots runs a kernel on all levels, with the given number of threads per bucket.
 func (g *gpuEngine) countSlots(ctx context.Context, kernel device.Kernel, threads int) (f slotCounts, err error) {
 	t := g.k.table.Load()
 	err = g.Report(ctx, f[:], func(to device.Ptr) error {
@@ -379,7 +379,7 @@ func (g *gpuEngine) checkMirrors(ctx context.Context) error {
 				continue
 			}
 			if at, ok := t.compareBucket(words[uint64(y)*2*t.slots:][:2*t.slots], l.base+uint64(b)*t.bucketWords); !ok {
-				return fmt.Errorf("%w: the device has word %d of bucket %d of level %d as it never was in the pool", op.ErrCorrupt, at, b, l.bits)
+				return fmt.Errorf("%w: word %d of bucket %d of level %d on the device has a value that it never had in the pool", op.ErrCorrupt, at, b, l.bits)
 			}
 		}
 	}
@@ -405,7 +405,7 @@ func (g *gpuEngine) checkValues(ctx context.Context) error {
 		block := v.first + unit*v.unit + v.offset + i*v.words
 		for at, w := range words[uint64(y)*v.words:][:v.words] {
 			if w != v.mem.Load(block+uint64(at)) {
-				return fmt.Errorf("%w: the cache has word %d of value %d of unit %d as it is not in the pool", op.ErrCorrupt, at, i, unit)
+				return fmt.Errorf("%w: word %d of value %d of unit %d in the cache differs from the pool", op.ErrCorrupt, at, i, unit)
 			}
 		}
 	}
@@ -474,7 +474,8 @@ const (
 	ownerRegion
 )
 
-// restore marks the values of a unit in used as in use. It returns false if used has no values.
+// restore marks those values of a unit as in use that have a bit in used. It returns false if no
+// bit is set.
 func (v *values) restore(unit uint64, used []uint64) bool {
 	e := v.newExtent(0)
 	for i, w := range used {

@@ -92,7 +92,7 @@ func carveKeys(c *prim.Carve, n int, packed []uint64) stringsRef {
 	return stringsRef{spans: at, words: at + device.Ptr(n*pm.Word)}
 }
 
-// sortStrings submits hashing and sorting packed keys. See sort for fixed-length keys.
+// sortStrings submits kernels that hash and sort packed keys. See sort for fixed-length keys.
 func (k *launcher) sortStrings(s *device.Stream, t *tableRef, keys stringsRef, n int, work device.Ptr) (o order, err error) {
 	o, _ = newOrder(work, n)
 	p := stringsHashParams{table: *t, keys: keys, hashes: o.hashes, prefixes: o.From.Keys, n: uint64(n)}
@@ -148,7 +148,8 @@ func (g *gpuEngine) findStrings(ctx context.Context, b *batch.Batch) (hits int, 
 	return writeAnswers(b, batch.View[uint64](answers)[:b.N], answers[pm.Word*b.N:]), nil
 }
 
-// withBuffer calls run with a separate stream and a temporary buffer in device memory.
+// withBuffer calls run with a separate stream and the address of a temporary buffer in device
+// memory.
 func (g *gpuEngine) withBuffer(bytes int, run func(s *device.Stream, at device.Ptr) error) error {
 	return g.WithTransfer(func(_ *gpu.Transfer, s *device.Stream) error {
 		work, err := g.k.buffers.acquire(bytes)
@@ -407,8 +408,8 @@ func (g *gpuEngine) runStrings(on *batch.Batch) (failed []uint32, err error) {
 // answerBytes is the size of a change's answer per row: a fate, a result and a flag.
 const answerBytes = 2*pm.Word + 1
 
-// uploadStrings copies a host batch to the device. The answers begin at answers: all fates, then
-// the results and the flags if the batch requests them.
+// uploadStrings copies a host batch to the device. It also returns the address at which the kernels
+// write the answers: all fates, then the results and the flags if the batch requests them.
 func (g *gpuEngine) uploadStrings(b *batch.Batch, p *placedRecords) (on *batch.Batch, answers device.Ptr, work *pooledBuffer, err error) {
 	packed := g.packKeys(b)
 	on = &batch.Batch{N: b.N, Kind: b.Kind, Flags: b.Flags}
@@ -453,7 +454,7 @@ func (g *gpuEngine) uploadStrings(b *batch.Batch, p *placedRecords) (on *batch.B
 // submitStrings launches the kernels of a change on packed keys.
 func (k *launcher) submitStrings(s *device.Stream, c *gpu.Change, p *changeParams) error {
 	if c.N != k.batch.n {
-		return fmt.Errorf("%w: a batch of byte strings is launched at once", device.ErrMemory)
+		return fmt.Errorf("%w: a batch of byte strings must be launched in one piece", device.ErrMemory)
 	}
 	x := stringsChangeParams{change: *p, keys: k.batch.keys, fates: k.batch.fates}
 	err := s.Fill(x.fates, 0, (answerBytes*c.N+3)/4)

@@ -26,8 +26,8 @@ func newShape(v variant.GPHash) shape {
 // refused is the bit of ChangeParams.lacked for operations that a variant's kernels do not support.
 const refused = 2
 
-var errForm = errors.New("an index whose slots have another form has keys of 8 bytes in place, " +
-	"on a GPU that reads the pool: no mirror, cache, records, atomic batches, growth, or work on the host")
+var errForm = errors.New("slots of another form need keys of 8 bytes in place, " +
+	"and a GPU that reads the pool, without mirror, cache, records, atomic batches, growth, or work on the host")
 
 func (k *launcher) loadVariant() error {
 	if k.shape.Image == nil {

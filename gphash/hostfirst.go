@@ -54,7 +54,7 @@ func (g *gpuEngine) beginOnHost(ctx context.Context, o OpenOptions) (*Report, er
 }
 
 func (m *mapping) fail(err error) {
-	err = fmt.Errorf("the pool stays with the CPU: %w", err)
+	err = fmt.Errorf("the pool stays on the CPU: %w", err)
 	m.failed.Store(&err)
 }
 

@@ -249,7 +249,7 @@ func TestHostFirstFailures(t *testing.T) {
 		fired := hit()
 		devicetest.ClearFailures(h.dev)
 		// otherwise the GPU has the pool, and the error has another cause
-		stays := err != nil && strings.Contains(err.Error(), "stays with the CPU")
+		stays := err != nil && strings.Contains(err.Error(), "stays on the CPU")
 		if err != nil && !fired || stays != h.onHost() {
 			t.Fatalf("failure %d: %v, the host works on the pool: %v", n, err, h.onHost())
 		}

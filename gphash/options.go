@@ -29,7 +29,7 @@ type Options struct {
 	// Hashes and Levels must be 2 or more.
 	Slots, Hashes, Levels int
 	// Hash is the hash function for keys. The default is SipHash. With [Fast], an attacker can
-	// choose keys with equal first hash bits. A GPU compares each of these with all others of a
+	// choose keys with equal first hash bits, and a GPU compares each of these with all others of a
 	// batch.
 	Hash HashID
 	// Seed is the seed of the hash function. If Seed is zero, Create chooses a random seed.
@@ -215,17 +215,17 @@ func (o *Options) check(records bool) (*pool.Superblock, error) {
 	case o.ValueSize < minSize || o.ValueSize > maxValue:
 		return nil, core.Invalid("ValueSize %d is not between %d and %d", o.ValueSize, minSize, maxValue)
 	case records && o.KeySize > 0 && o.ValueSize > 0:
-		return nil, core.Invalid("KeySize %d, ValueSize %d: neither is variable, an Index is what fits", o.KeySize, o.ValueSize)
+		return nil, core.Invalid("KeySize %d, ValueSize %d: neither is variable; use an Index", o.KeySize, o.ValueSize)
 	case o.Slots < 1 || o.Hashes < 1 || o.Hashes > maxHashes || o.Levels < 1:
 		return nil, core.Invalid("Slots %d, Hashes %d, Levels %d: at least 1 of each, and 4 hashes at most", o.Slots, o.Hashes, o.Levels)
 	case o.Slots*o.Hashes*o.Levels < 8 || o.Slots*o.Hashes*o.Levels > 32:
 		return nil, core.Invalid("Slots %d x Hashes %d x Levels %d are not between 8 and 32", o.Slots, o.Hashes, o.Levels)
 	case o.Hashes*o.Levels == 1:
-		return nil, core.Invalid("1 hash and 1 level: one bucket of a key is crowded before others are half full")
+		return nil, core.Invalid("1 hash and 1 level: a key has a single bucket, which is full before others are half full")
 	case o.Resize > Stop:
 		return nil, core.Invalid("unknown Resize %d", o.Resize)
 	case o.Capacity < 0 || o.Capacity > 1<<40:
-		return nil, core.Invalid("Capacity %d", o.Capacity)
+		return nil, core.Invalid("Capacity %d is negative or too large", o.Capacity)
 	case o.Hash != SipHash && o.Hash != Fast:
 		return nil, core.Invalid("unknown Hash %d", o.Hash)
 	case o.AtomicTail < 0 || o.AtomicTail > maxTail || o.AtomicTail > 0 && o.AtomicBatch == 0:

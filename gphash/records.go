@@ -69,7 +69,7 @@ func (h header) words() uint64       { return h.valueOffset() + pm.WordsOf(h.val
 // sizesBits is log2 of the number of sizes in each power of two. Each number up to 16 is a size.
 const sizesBits = 3
 
-// classOf returns the class with the smallest size of at least words words.
+// classOf returns the class with the smallest size that is at least the given number of words.
 func classOf(words uint64) int {
 	shift := max(bits.Len64(words-1), sizesBits+1) - sizesBits - 1
 	return shift<<sizesBits + int((words-1)>>shift)
@@ -100,7 +100,8 @@ const (
 	maxRunUnits   = 16 // maximum number of units in a run
 )
 
-// class returns the class of a record for key and value bytes. ok is false if no run fits it.
+// class returns the class of a record, given the lengths of its key and value in bytes. ok is false
+// if no run fits the record.
 func (v *values) class(key, value int) (class int, ok bool) {
 	class = classOf(newHeader(key, value).words())
 	return class, class < len(v.classes)
@@ -108,7 +109,7 @@ func (v *values) class(key, value int) (class int, ok bool) {
 
 func (v *values) validateRecord(key, value int) error {
 	if _, ok := v.class(key, value); !ok {
-		return fmt.Errorf("key and value have %d and %d bytes, and units of this pool %d", key, value, v.unit*pm.Word)
+		return fmt.Errorf("key and value have %d and %d bytes, but units of this pool have %d", key, value, v.unit*pm.Word)
 	}
 	return nil
 }
@@ -143,8 +144,8 @@ func (v *values) hasKey(block uint64, key []byte) bool {
 	return ok && h.keyLen() == len(key) && v.mem.Equal(block+1, key)
 }
 
-// appendKey appends the key of the record at a block to to, and appendValue the value. They append
-// nothing if no record lies there.
+// appendKey appends the key of the record at a block to a slice, and appendValue the value. They
+// append nothing if no record lies there.
 func (v *values) appendKey(block uint64, to []byte) []byte {
 	h, ok := v.record(block)
 	if !ok {

@@ -53,14 +53,13 @@ type Times struct {
 	Inspect time.Duration `json:"inspect_ns"` // all slots are inspected
 	// free memory is assigned to regions; a GPU does so while it inspects slots
 	Space time.Duration `json:"space_ns"`
-	// in mode Stop, the keys that a resize had left move up
+	// in mode Stop, the move of the keys that an interrupted resize left in the lowest level
 	Resize time.Duration `json:"resize_ns"`
 }
 
 // Recovery returns the total time, except for opening the file, mapping, and loading kernels.
 func (t *Times) Recovery() time.Duration { return t.Replay + t.Mirror + t.Inspect + t.Space + t.Resize }
 
-// timed adds the duration of step to *t.
 func timed(t *time.Duration, step func() error) error {
 	start := time.Now()
 	err := step()
@@ -71,9 +70,9 @@ func timed(t *time.Duration, step func() error) error {
 // damageListed is the maximum number of findings that a Report describes.
 const damageListed = 16
 
-// inspection scans all slots of a table. It marks the memory of values in use, and finds damage.
-// With cleanUp it repairs what a crash left half done, and with repair it empties damaged slots.
-// Its writes are idempotent, so it may run again after a crash.
+// inspection scans all slots of a table. It marks the memory of values in use, and finds damage. If
+// cleanUp is set, it repairs what a crash left half done. If repair is set, it empties damaged
+// slots. Its writes are idempotent, so it may run again after a crash.
 type inspection struct {
 	*table
 	cleanUp, repair bool
@@ -84,7 +83,7 @@ type inspection struct {
 	sums pool.Contents
 }
 
-// run inspects all levels. parallel is the method of [device.Host].
+// run inspects all levels. parallel is the method Parallel of a [device.Host].
 func (in *inspection) run(ctx context.Context, parallel func(n, grain int, body func(lo, hi int))) error {
 	for _, l := range in.live {
 		parallel(1<<l.bits, inspectPiece, func(lo, hi int) {
@@ -138,7 +137,7 @@ func (s *survey) inspectBucket(bucket uint64) {
 			s.inspectFull(at, c)
 		// no operation writes this state; a flipped bit does
 		case c.block() != 0:
-			s.addDamage(at, c, "it has a value, and says that it has no key")
+			s.addDamage(at, c, "it has a value but is marked as empty")
 		case c.state() == writing:
 			s.found.Unfinished++
 			s.clearSlot(at, c)
@@ -209,7 +208,7 @@ func (s *survey) firstValid(it *item) (at slotRef, c control) {
 // slotDamage returns a description of damage that the slot alone shows, or "".
 func (s *survey) slotDamage(at slotRef, c control, it *item) string {
 	if s.mem.Load(s.tag(at)) != it.tag {
-		return "its tag is not that of its key"
+		return "its tag does not match its key"
 	}
 	var memory [maxHashes]uint64
 	home := false
@@ -246,7 +245,7 @@ func (s *survey) hasLegalLengths(block uint64) bool {
 // valueDamage returns a description of damage to a slot's value, or "". It requires verify.
 func (s *survey) valueDamage(c control, it *item) string {
 	if s.verify && !s.values.intact(c.block(), it.hash, &s.value) {
-		return "its value does not have its checksum"
+		return "the checksum of its value does not match"
 	}
 	return ""
 }
@@ -271,9 +270,9 @@ func (s *survey) markUsed(block uint64) string {
 	e := v.space.extentAt(unit, v.unitsOf(&v.classes[class]), func() *extent { return v.newExtent(class) })
 	switch {
 	case e.class != class:
-		return fmt.Sprintf("its record, at word %#x, takes %d words, and others of its unit take %d", block, v.classes[class].words, e.layout.words)
+		return fmt.Sprintf("its record, at word %#x, takes %d words, but others of its unit take %d", block, v.classes[class].words, e.layout.words)
 	case !e.mark(i):
-		return fmt.Sprintf("its value, at word %#x, is that of another key", block)
+		return fmt.Sprintf("its value, at word %#x, belongs to another key", block)
 	}
 	return ""
 }

@@ -62,7 +62,8 @@ const flagWipe = 1 << 0
 // published, where no reader finds them.
 const recordWords = 3
 
-// redoWords returns the size in words of a log for batches with up to records records.
+// redoWords returns the size in words of a log for batches with at most the given number of
+// records.
 func redoWords(records uint64) uint64 {
 	return headWords + aligned(records*recordWords) + headWords
 }
@@ -82,7 +83,7 @@ func redoOf(s *pool.Superblock, mem *pm.Memory) (*redoLog, error) {
 	unknown[redoArea] = pool.Area{}
 	switch atomic := s.Features.Incompat&pool.AtomicBatches != 0; {
 	case unknown != [len(unknown)]pool.Area{} || !atomic && a != pool.Area{}:
-		return nil, fmt.Errorf("%w: the pool has areas that this program does not know", ErrVersion)
+		return nil, fmt.Errorf("%w: the pool has areas that this program does not support", ErrVersion)
 	case !atomic:
 		return nil, nil
 	case a.Length%unit != 0 || (a.Offset-pool.DataStart)%unit != 0 || l.capacity() < 1:
@@ -190,7 +191,7 @@ func (l *redoLog) published() (batches []*redoBatch, err error) {
 		}
 		b, err := l.read(at)
 		if n := len(batches); err == nil && n > 0 && b.sequence != batches[n-1].sequence+1 {
-			err = fmt.Errorf("it comes behind batch %d", batches[n-1].sequence)
+			err = fmt.Errorf("it comes after batch %d", batches[n-1].sequence)
 		}
 		if err != nil {
 			return batches, fmt.Errorf("%w: redo log: batch %d: %w", op.ErrCorrupt, b.sequence, err)

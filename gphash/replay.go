@@ -16,7 +16,7 @@ func (e *engine) replay(report *Report, repair bool) error {
 	}
 	batches, err := e.redo.published()
 	if _, closed := e.savedContents(); closed && err == nil && len(batches) > 0 {
-		batches, err = nil, fmt.Errorf("%w: redo log: it has %d batches, and the pool was closed, which empties it", op.ErrCorrupt, len(batches))
+		batches, err = nil, fmt.Errorf("%w: redo log: it has %d batches, but the pool was closed, which empties the log", op.ErrCorrupt, len(batches))
 	}
 	switch {
 	case err != nil && !repair:
@@ -50,7 +50,7 @@ func (e *engine) reapply(b *redoBatch) error {
 	for i := range b.count {
 		r := e.redo.record(b, i)
 		if !e.isControl(r[0]) {
-			return fmt.Errorf("%w: redo log: there is no slot at word %#x", op.ErrCorrupt, r[0])
+			return fmt.Errorf("%w: redo log: no slot begins at word %#x", op.ErrCorrupt, r[0])
 		}
 		e.mem.Store(r[0]+e.slots, r[2])
 		e.mem.Store(r[0], r[1])

@@ -129,7 +129,7 @@ func (e *engine) saveContents() error {
 	c.Keys = live
 	e.pool.SetContents(c)
 	if found != live {
-		return fmt.Errorf("%w: %d keys are there, and the counters say %d", op.ErrCorrupt, found, live)
+		return fmt.Errorf("%w: found %d keys, but the counters say %d", op.ErrCorrupt, found, live)
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (e *engine) saveContents() error {
 func (e *engine) Close() error { return e.saveContents() }
 
 // slotsDiffer describes damage that a GPU without Verify detects only in Check.
-const slotsDiffer = "the slots are not those that the pool had when it was closed"
+const slotsDiffer = "the slots differ from those that the pool had when it was closed"
 
 // compare compares the result of an inspection with the contents that Close stored.
 func (in *inspection) compare(saved pool.Contents) {
@@ -146,14 +146,14 @@ func (in *inspection) compare(saved pool.Contents) {
 	found := in.Keys + in.Damaged // damaged slots may have held keys
 	switch {
 	case found < saved.Keys:
-		in.addLoss(saved.Keys-found, "the pool had %d keys when it was closed, and has %d", saved.Keys, in.Keys)
+		in.addLoss(saved.Keys-found, "the pool had %d keys when it was closed, but has %d", saved.Keys, in.Keys)
 	case in.Damaged > 0: // damaged slots explain different sums
 	case found > saved.Keys:
-		in.addLoss(found-saved.Keys, "the pool had %d keys when it was closed, and has %d", saved.Keys, in.Keys)
+		in.addLoss(found-saved.Keys, "the pool had %d keys when it was closed, but has %d", saved.Keys, in.Keys)
 	case in.sums.Slots != saved.Slots:
 		in.addLoss(1, slotsDiffer)
 	case in.verify && in.sums.Values != saved.Values:
-		in.addLoss(1, "the values are not those that the pool had when it was closed")
+		in.addLoss(1, "the values differ from those that the pool had when it was closed")
 	}
 }
 

@@ -45,8 +45,9 @@ const (
 	maxArcs = math.MaxUint32
 )
 
-// Build makes a graph from a list of edges. If a vertex is beyond the limit, it returns
-// weft.ErrOptions with the position of the edge. Build panics if From and To differ in length.
+// Build makes a graph from a list of edges. If an edge has a vertex that is not less than
+// opts.MaxVertices or edges.Vertices, Build returns weft.ErrOptions with the position of the edge.
+// Build panics if From and To differ in length.
 func Build(ctx context.Context, dev device.Device, edges Edges, opts *Options) (*CSR, error) {
 	g, _, err := build[uint32](ctx, dev, edges, nil, opts)
 	return g, err
@@ -55,7 +56,7 @@ func Build(ctx context.Context, dev device.Device, edges Edges, opts *Options) (
 // build makes the rows of a graph. It also returns the weights, if given, in the order of the rows.
 func build[W Weight](ctx context.Context, dev device.Device, edges Edges, weights []W, opts *Options) (*CSR, []W, error) {
 	if len(edges.From) != len(edges.To) {
-		panic(fmt.Sprintf("graph: build: %d edges come from vertices, and %d lead to some", len(edges.From), len(edges.To)))
+		panic(fmt.Sprintf("graph: build: %d edges have a first vertex, but %d have a second one", len(edges.From), len(edges.To)))
 	}
 	host, err := hostOf(dev)
 	if err != nil {
@@ -89,8 +90,8 @@ type builder struct {
 	host       device.Host
 	edges      Edges
 	n          int   // vertices
-	bits       int   // width of a number up to n; n is the source of dropped arcs
-	keptBefore []int // number of arcs kept before each range of grain sorted arcs
+	bits       int   // number of bits of a vertex in a sort key; n is the source of dropped arcs
+	keptBefore []int // element i counts the kept arcs before sorted arc i*grain
 }
 
 // checkVertices checks the vertices of the edges and sets n and bits.
@@ -143,7 +144,7 @@ func (b *builder) remedy() string {
 	return "; MaxVertices allows more"
 }
 
-// arcs returns the number of arcs before some are dropped.
+// arcs returns the number of arcs of all edges, including arcs that rows drops.
 func (b *builder) arcs() int {
 	if b.Directed {
 		return len(b.edges.From)
@@ -194,7 +195,7 @@ func (b *builder) rows(items []cpu.Item[uint64]) *CSR {
 	mask := uint64(1)<<b.bits - 1
 	b.host.Parallel(len(items), grain, func(lo, hi int) {
 		at, nLoops, repeated := b.keptBefore[lo/grain], 0, false
-		last := -1 // row of the arc before
+		last := -1 // row of the previous arc
 		if lo > 0 {
 			last = int(items[lo-1].Key >> b.bits)
 		}
@@ -229,7 +230,6 @@ func (b *builder) rows(items []cpu.Item[uint64]) *CSR {
 	return g
 }
 
-// countKept sets keptBefore.
 func (b *builder) countKept(items []cpu.Item[uint64]) {
 	b.keptBefore = make([]int, (len(items)+grain-1)/grain+1)
 	b.host.Parallel(len(items), grain, func(lo, hi int) {

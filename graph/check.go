@@ -46,7 +46,7 @@ func (c *checker) markOwned(block, class uint32, owner string) error {
 	}
 	for unit := int(block); unit < int(block)+unitsOf(class); unit++ {
 		if unit >= len(c.owned) || c.owned[unit] {
-			return corrupt("unit %d of a block of class %d at %d, %s, is another's, or beyond all %d", unit, class, block, owner, len(c.owned))
+			return corrupt("unit %d of a block of class %d at %d, %s, is also part of another block, or beyond the %d units", unit, class, block, owner, len(c.owned))
 		}
 		c.owned[unit] = true
 	}
@@ -85,7 +85,7 @@ func (c *checker) checkBlocks(free [classes][]uint32, retired []retiredBlock) er
 		c.used += unitsOf(class)
 	}
 	if i := slices.Index(c.owned, false); i >= 0 {
-		return corrupt("unit %d of %d is nobody's", i, len(c.owned))
+		return corrupt("unit %d of %d belongs to no block", i, len(c.owned))
 	}
 	if c.used != c.store.used || c.retired != c.retiredUnits {
 		return corrupt("%d units of rows and %d of snapshots, counted %d and %d", c.used, c.retired, c.store.used, c.retiredUnits)
@@ -106,7 +106,7 @@ func (c *checker) checkRows(ctx context.Context) error {
 			case i > 0 && (r.ids[i-1] > v || r.ids[i-1] == v && !c.opts.Multi):
 				return corrupt("neighbors %d and %d of vertex %d are %d and %d", i-1, i, u, r.ids[i-1], v)
 			case !c.hasVertex(u) || !c.hasVertex(v):
-				return corrupt("an edge from %d to %d: are they there? %v, %v", u, v, c.hasVertex(u), c.hasVertex(v))
+				return corrupt("an edge from %d to %d: do these vertices exist? %v, %v", u, v, c.hasVertex(u), c.hasVertex(v))
 			case u == v && !c.opts.SelfLoops:
 				return corrupt("vertex %d has an edge to itself", u)
 			case u == v:
@@ -134,7 +134,7 @@ func (c *checker) checkReverse(r row, i int, u, v uint32) error {
 	first, _ := slices.BinarySearch(r.ids[:i+1], v)
 	at, _ := slices.BinarySearch(reverse.ids, u)
 	if at += i - first; at >= len(reverse.ids) || reverse.ids[at] != u {
-		return corrupt("vertex %d has an edge to %d, which has none back", u, v)
+		return corrupt("vertex %d has an edge to %d, but there is no edge back", u, v)
 	}
 	var weight [2]uint64
 	w := weights{c.view.weight, device.Bytes(weight[:])}
@@ -142,7 +142,7 @@ func (c *checker) checkReverse(r row, i int, u, v uint32) error {
 	forward := weight
 	w.set(0, reverse.weights, at)
 	if forward != weight {
-		return corrupt("the edge between %d and %d has another weight at either end", u, v)
+		return corrupt("the edge between %d and %d has different weights at its two ends", u, v)
 	}
 	return nil
 }

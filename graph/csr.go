@@ -37,7 +37,7 @@ func NewCSR(offsets []uint64, neighbors []uint32, directed bool) (*CSR, error) {
 		return nil, fmt.Errorf("graph: rows: %w: %s", weft.ErrOptions, fmt.Sprintf(format, args...))
 	}
 	if len(offsets) == 0 {
-		return refuse("there are no offsets; a graph without vertices has one, 0")
+		return refuse("the offsets are empty; a graph without vertices has one offset, 0")
 	}
 	n := len(offsets) - 1
 	if n > maxVertices {
@@ -49,14 +49,14 @@ func NewCSR(offsets []uint64, neighbors []uint32, directed bool) (*CSR, error) {
 	g := &CSR{offsets: offsets, neighbors: neighbors, directed: directed, sorted: true, simple: true}
 	for v := range n {
 		if offsets[v] > offsets[v+1] {
-			return refuse("offset %d is %d, and the one behind it %d", v, offsets[v], offsets[v+1])
+			return refuse("offset %d is %d, but the next one is %d", v, offsets[v], offsets[v+1])
 		}
 	}
 	for v := range n {
 		row := g.Neighbors(uint32(v))
 		for i, u := range row {
 			if uint64(u) >= uint64(n) {
-				return refuse("neighbor %d of vertex %d is %d, and there are %d vertices", i, v, u, n)
+				return refuse("neighbor %d of vertex %d is %d, but there are %d vertices", i, v, u, n)
 			}
 			if u == uint32(v) {
 				g.loops++
@@ -170,7 +170,7 @@ func (g *CSR) Check(ctx context.Context, dev device.Device) error {
 		}
 	})
 	if v, ok := bad.value(); ok {
-		return fmt.Errorf("graph: check: %w: an undirected graph, in which the edges that vertex %d has are not those that lead to it", weft.ErrCorrupt, v)
+		return fmt.Errorf("graph: check: %w: the graph is undirected, but the edges from vertex %d differ from those that lead to it", weft.ErrCorrupt, v)
 	}
 	return ctx.Err()
 }
@@ -184,8 +184,8 @@ func hostOf(dev device.Device) (device.Host, error) {
 	return host, nil
 }
 
-// minIndex is the minimum of indexes that several cores add.
-type minIndex struct{ negated atomic.Int64 } // the minimum less MaxInt64; 0 if none was added
+// minIndex computes the minimum of the indexes that cores pass to add.
+type minIndex struct{ negated atomic.Int64 } // minimum less MaxInt64; 0 before the first add
 
 func (f *minIndex) add(i int) {
 	for {

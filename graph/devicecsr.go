@@ -20,7 +20,7 @@ type DeviceCSR struct {
 // Upload copies a graph to the device of a stream. Later work of the stream can read the copy.
 func (g *CSR) Upload(s *device.Stream) (*DeviceCSR, error) {
 	if s == nil {
-		return nil, wrap("Upload", fmt.Errorf("%w: no stream", device.ErrInvalid))
+		return nil, wrap("Upload", fmt.Errorf("%w: the stream is nil", device.ErrInvalid))
 	}
 	d, err := makeCSR(s.Device(), g.Vertices(), g.Arcs(), g)
 	if err == nil {
@@ -253,7 +253,8 @@ func exportOn[W Weight](ctx context.Context, g *store, v *view, s *device.Stream
 	return d, weights, errors.Join(err, degrees.Free())
 }
 
-// writeRows submits writing the degrees, the offsets and the rows of a batch of vertices.
+// writeRows submits kernels that write the degrees, the offsets and the rows of the vertices of a
+// batch.
 func (g *store) writeRows(s *device.Stream, v *view, b *batch.Batch) error {
 	if err := g.engine.degrees(context.Background(), s, v, b); err != nil {
 		return err

@@ -21,7 +21,7 @@ type DeviceEdges struct {
 func (e *DeviceEdges) Check(dev device.Device) error {
 	n := e.From.Len()
 	if e.To.Len() != n || e.Done.Len() != n && e.Done.Len() != 0 {
-		panic(fmt.Sprintf("graph: edges: %d come from vertices, %d lead to some, and of %d it is said whether they were done", n, e.To.Len(), e.Done.Len()))
+		panic(fmt.Sprintf("graph: edges: %d edges have a first vertex, %d have a second one, and %d have a flag in Done", n, e.To.Len(), e.Done.Len()))
 	}
 	for _, d := range []device.Device{e.From.Device(), e.To.Device()} {
 		if n > 0 && d != dev {
@@ -29,7 +29,7 @@ func (e *DeviceEdges) Check(dev device.Device) error {
 		}
 	}
 	if e.Done.Len() > 0 && e.Done.Device() != dev {
-		return fmt.Errorf("%w: which edges were done lies on another device than the graph", device.ErrInvalid)
+		return fmt.Errorf("%w: Done is on another device than the graph", device.ErrInvalid)
 	}
 	return nil
 }

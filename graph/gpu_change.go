@@ -21,11 +21,11 @@ type gpuChange struct {
 	*gpuEngine
 	s           *device.Stream
 	n           int // number of arcs
-	assumed     int // assumed number of vertices
-	bits        int // width of an end in a key
+	assumed     int // number of vertices that the plan assumes
+	bits        int // number of bits of a vertex in a key
 	maxSegments int // maximum number of vertices with arcs, plus one for dropped arcs
 
-	// fill submits writing the keys. If bins are given, it puts the keys into bins instead.
+	// fill submits the kernel that writes the keys, into bins if bins are given.
 	fill         func(keys device.Ptr, bits int, bins binsRef) error
 	kinds, ok    device.Ptr
 	weights      device.Ptr
@@ -34,8 +34,8 @@ type gpuChange struct {
 	empties      bool // whether an arc to a number above all vertices removes a whole row
 	keysAt       device.Ptr
 	headAt       device.Ptr // head of the running plan; see headBytes
-	sortedHeadAt device.Ptr // head of a batch that is sorted
-	// bytes from sortedHeadAt on that are zeroed because kernels add to them
+	sortedHeadAt device.Ptr // head of a plan that sorts the batch
+	// number of bytes at sortedHeadAt that are zeroed, because kernels add to them
 	cleared int
 	scratch device.Buffer
 	sort    prim.Sort
@@ -46,15 +46,16 @@ type gpuChange struct {
 	rows    rowsRef
 	binPlan binnedBatch
 	binned  bool   // whether arcs go to bins
-	swept   *sweep // not nil for a deletion of vertices without arcs
+	swept   *sweep // the deletion of vertices, if a scan deletes them instead of a list of arcs
 
-	results  control
-	firsts   [257]uint32 // start of each group
-	vertices int         // number of records after the change
+	results control
+	// index of the first segment of each group, among the segments sorted by group
+	firsts   [257]uint32
+	vertices int // number of records after the change
 }
 
-// The head consists of the results that the host copies at once: control, followed by the start of
-// each group of blocks.
+// The head consists of the results that the host copies at once: control, followed by the firsts of
+// gpuChange.
 const (
 	groupsOffset = 64 // offset of the groups, after control
 	headBytes    = groupsOffset + 4*257 + 4
@@ -63,9 +64,10 @@ const (
 // Constants compiled into the kernels (graph_change.cuh): arcs and segments per tile, tiles per
 // thread block, and groups of blocks.
 const (
-	scanTile     = 1024
-	maxTiles     = 4
-	oldGroup     = classes - 1 // plus the class of a previous block
+	scanTile = 1024
+	maxTiles = 4
+	// group of a segment with a previous block, minus the class of that block
+	oldGroup     = classes - 1
 	retiredGroup = oldGroup + classes
 	noGroup      = 255
 )
@@ -73,7 +75,8 @@ const (
 // maxBatchArcs is the maximum number of arcs of a batch on the device.
 const maxBatchArcs = prim.MaxRows / 2
 
-// bitsOf returns the width of a vertex below n in a key. The largest key is not the key of an arc.
+// bitsOf returns the number of bits of a vertex in a key if all vertices are less than n. The
+// largest key is not the key of an arc.
 func (e *gpuEngine) bitsOf(n int) int {
 	b := max(1, bits.Len(uint(max(n-1, 0))))
 	if e.opts.SelfLoops && b < 32 {
@@ -82,15 +85,16 @@ func (e *gpuEngine) bitsOf(n int) int {
 	return b
 }
 
-// maxSegmentsFor returns the maximum number of segments if ends have the given width.
+// maxSegmentsFor returns the maximum number of segments if vertices have the given number of bits.
 func (c *gpuChange) maxSegmentsFor(bits int) int { return min(c.n, 1<<bits+1) }
 
-// rowless reports whether kernels need not find the operation that an arc belongs to.
+// rowless reports whether kernels need no row numbers, which map an arc to its operation.
 func (c *gpuChange) rowless() bool {
 	return c.ok == 0 && c.kinds == 0 && (c.weights == 0 || c.kind == op.Delete)
 }
 
-// layOut assigns the memory from at on to a change and returns the end, regardless of rowless.
+// layOut assigns memory to the arrays of a change. at is the first address of the memory. The
+// result is the end of the arrays, which does not depend on rowless.
 func (c *gpuChange) layOut(at device.Ptr) device.Ptr {
 	m, maxSegments, k := c.n, c.maxSegmentsFor(c.bitsOf(c.opts.MaxVertices+1)), prim.Carve(at)
 	words := func(n int) device.Ptr { return k.Alloc(4 * (n + 1)) }
@@ -153,7 +157,8 @@ func (e *gpuEngine) change(ctx context.Context, s *device.Stream, b *batch.Batch
 	return changed, err
 }
 
-// runBatch runs a batch of edges in device memory, with work memory from at on.
+// runBatch runs a batch of edges in device memory. at is the first address of the memory for
+// intermediate results.
 func (c *gpuChange) runBatch(ctx context.Context, b *batch.Batch, at device.Ptr) (uint64, error) {
 	c.kinds, c.ok, c.weights = b.Columns[batch.Kinds].Ptr, b.Columns[batch.OK].Ptr, b.Columns[batch.Vals].Ptr
 	c.layOut(at)
@@ -235,7 +240,7 @@ func (c *gpuChange) run(ctx context.Context) error {
 		// The batch may have larger vertices than the graph.
 		c.assumed, step = max(c.assumed, int(c.results.all)), c.plan
 	}
-	return corrupt("%d plans of a batch had no place for its vertices, up to %d", maxPlans, c.assumed)
+	return corrupt("%d plans of a batch had no room for its vertices, up to %d", maxPlans, c.assumed)
 }
 
 // isCovered reports whether the keys and bins of the plan covered all vertices of the batch.
@@ -265,13 +270,13 @@ func (c *gpuChange) preallocate() error {
 	return err
 }
 
-// measure submits finding the largest vertex of the batch.
+// measure submits a kernel that finds the largest vertex of the batch.
 func (c *gpuChange) measure() error {
 	c.bits, c.binned = c.bitsOf(c.assumed), false
 	return c.writeKeys()
 }
 
-// writeKeys submits writing the keys without bins.
+// writeKeys submits the kernel that writes the keys, without bins.
 func (c *gpuChange) writeKeys() error {
 	c.headAt, c.arcs.control = c.sortedHeadAt, c.sortedHeadAt
 	if err := c.s.Fill(c.headAt, 0, c.cleared/4); err != nil {
@@ -319,7 +324,7 @@ func (c *gpuChange) plan() error {
 	return nil
 }
 
-// countDeletions submits counting the deletions of a mixed batch in a multigraph.
+// countDeletions submits kernels that count the deletions in a mixed batch of a multigraph.
 func (c *gpuChange) countDeletions(settle *settleParams) error {
 	if c.arcs.multi == 0 || c.kinds == 0 {
 		return nil
@@ -363,7 +368,7 @@ func (c *gpuChange) blockCounts() (needed, released [classes]int) {
 	return needed, released
 }
 
-// write allocates memory for the rows and submits writing them.
+// write allocates memory for the rows and submits the kernels that write them.
 func (c *gpuChange) write(ctx context.Context) error {
 	needed, released := c.blockCounts()
 	c.vertices = max(c.gpuEngine.vertices, int(c.results.end))

@@ -306,18 +306,18 @@ func TestErrors(t *testing.T) {
 		}, weft.ErrOptions, "11 vertices, want 0 to 10"},
 		{"negative limit", func() error { _, err := Build(t.Context(), dev, Edges{}, &Options{MaxVertices: -1}); return err }, weft.ErrOptions, "MaxVertices -1"},
 		{"negative vertices", func() error { _, err := Build(t.Context(), dev, Edges{Vertices: -1}, nil); return err }, weft.ErrOptions, "-1 vertices"},
-		{"no offsets", func() error { _, err := NewCSR(nil, nil, true); return err }, weft.ErrOptions, "there are no offsets"},
+		{"no offsets", func() error { _, err := NewCSR(nil, nil, true); return err }, weft.ErrOptions, "the offsets are empty"},
 		{"first offset", func() error { _, err := NewCSR([]uint64{1, 1}, []uint32{0}, true); return err }, weft.ErrOptions, "from 1 to 1, want 0 to 1"},
 		{"last offset", func() error { _, err := NewCSR([]uint64{0, 2}, []uint32{0}, true); return err }, weft.ErrOptions, "from 0 to 2"},
-		{"offsets fall", func() error { _, err := NewCSR([]uint64{0, 9, 1}, []uint32{0}, true); return err }, weft.ErrOptions, "offset 1 is 9, and the one behind it 1"},
-		{"no such neighbor", func() error { _, err := NewCSR([]uint64{0, 0, 2}, []uint32{0, 2}, true); return err }, weft.ErrOptions, "neighbor 1 of vertex 1 is 2, and there are 2"},
+		{"offsets fall", func() error { _, err := NewCSR([]uint64{0, 9, 1}, []uint32{0}, true); return err }, weft.ErrOptions, "offset 1 is 9, but the next one is 1"},
+		{"no such neighbor", func() error { _, err := NewCSR([]uint64{0, 0, 2}, []uint32{0, 2}, true); return err }, weft.ErrOptions, "neighbor 1 of vertex 1 is 2, but there are 2"},
 		{"one way only", func() error {
 			g, err := NewCSR([]uint64{0, 1, 2, 2}, []uint32{1, 2}, false)
 			if err != nil {
 				return err
 			}
 			return g.Check(t.Context(), dev)
-		}, weft.ErrCorrupt, "vertex 0 has"},
+		}, weft.ErrCorrupt, "vertex 0 differ"},
 		{"cancelled", func() error {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
@@ -327,7 +327,7 @@ func TestErrors(t *testing.T) {
 		{"device", func() error {
 			_, err := Build(t.Context(), devicetest.OpenSim(t, nil), Edges{}, nil)
 			return err
-		}, device.ErrUnsupported, "by CPUs only"},
+		}, device.ErrUnsupported, "only on CPUs"},
 	} {
 		if err := tt.make(); !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.say) {
 			t.Errorf("%s: %v, want %v with %q", tt.name, err, tt.want, tt.say)

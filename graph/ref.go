@@ -39,10 +39,11 @@ func (s *Snapshot) View(ctx context.Context, stream *device.Stream, submit func(
 	}))
 }
 
-// withVisible runs f if the device has kernels and s belongs to it.
+// withVisible runs f, or returns an error if the device has no kernels or s belongs to another
+// device.
 func (g *store) withVisible(s *device.Stream, f func() error) error {
 	if isHost(g.dev) {
-		return fmt.Errorf("%w: there is no Ref on %s", device.ErrNoKernels, g.dev.Properties().Name)
+		return fmt.Errorf("%w: a Ref is not available on %s", device.ErrNoKernels, g.dev.Properties().Name)
 	}
 	if err := (&batch.Batch{}).CheckDevice(g.dev, s); err != nil {
 		return err

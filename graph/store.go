@@ -38,7 +38,7 @@ type store struct {
 	epoch      uint32   // epoch of the next snapshot
 	snapshots  []uint32 // epochs of the open snapshots, ascending
 	superseded []bool   // whether snapshot i is of an earlier generation
-	copies     int      // bytes of the snapshots other than blocks
+	copies     int      // memory of the snapshots other than blocks, in bytes
 	underused  int      // number of batches in a row that left much memory unused
 
 	size      sizes
@@ -53,7 +53,7 @@ type store struct {
 type sizes struct{ vertices, arcs, loops atomic.Uint64 }
 
 // engine runs operations of a store on one kind of device. Changes run one at a time and exclude
-// lookups of the present graph. Lookups of snapshots run alongside changes.
+// lookups of the current graph. Lookups of snapshots run alongside changes.
 type engine interface {
 	// change runs a batch of edges from Keys to Keys2, with weights Vals, of kinds op.Put and
 	// op.Delete. After an error nothing has changed. It returns the number of edges that were
@@ -66,7 +66,7 @@ type engine interface {
 	// find looks up edges from Keys to Keys2, writes Vals and OK and returns the number found. On a
 	// stream of a GPU it returns 0 and adds the number to count, unless count is null.
 	find(ctx context.Context, s *device.Stream, v *view, b *batch.Batch, count device.Ptr) (uint64, error)
-	// addCount submits an addition of n to the caller's counter to, if given.
+	// addCount submits work that adds n to the caller's counter, unless the counter is empty.
 	addCount(s *device.Stream, to device.Slice[uint64], n uint64) error
 	// degrees writes the degrees of the vertices in Keys to Counts. Without Keys the vertices are 0
 	// to b.N-1.
@@ -86,7 +86,7 @@ type engine interface {
 	reclaim(ctx context.Context, seen func(retiredBlock) bool) error
 	// compact copies the graph to new memory.
 	compact(ctx context.Context) (*memory, error)
-	// clear drops all blocks and vertices before m becomes the memory of the graph.
+	// clear drops all blocks and vertices, before m becomes the memory of the graph.
 	clear(ctx context.Context, m *memory) error
 	// image returns a copy of the view in host memory, the free blocks of each class, and the
 	// retired blocks that snapshots use.
@@ -141,7 +141,7 @@ func (g *store) arcsPerEdge() int {
 
 func (g *store) memory() *memory { return memoryOf(g.leases.Current()) }
 
-// currentView returns the present graph. The caller holds the writer lock or excludes writers.
+// currentView returns the current graph. The caller holds the writer lock or excludes writers.
 func (g *store) currentView() *view { return g.memory().view(g.vertices) }
 
 func wrap(method string, err error) error {
@@ -151,7 +151,7 @@ func wrap(method string, err error) error {
 	return fmt.Errorf("graph: %s: %w", method, err)
 }
 
-// withExclusive runs f in an exclusive section, without writers or readers of the present graph.
+// withExclusive runs f in an exclusive section, without writers or readers of the current graph.
 func (g *store) withExclusive(ctx context.Context, f func() error) error {
 	if err := g.leases.LockWriter(ctx); err != nil {
 		return err
@@ -192,7 +192,7 @@ func (g *store) change(ctx context.Context, s *device.Stream, method string, b *
 	return g.runChange(ctx, s, method, b, g.engine.change, counts)
 }
 
-// runChange runs a batch of edges or vertices, with run for each piece.
+// runChange runs a batch of edges or vertices. It calls run for each piece of the batch.
 func (g *store) runChange(ctx context.Context, s *device.Stream, method string, b *batch.Batch, run func(context.Context, *device.Stream, *batch.Batch) (uint64, error), counts []device.Slice[uint64]) (n int, err error) {
 	b.MustMatch("graph", method)
 	done := 0
@@ -258,17 +258,15 @@ func (g *store) checkRange(b *batch.Batch) error {
 	return nil
 }
 
-// outOfRange reports whether one of two vertices is out of range.
 func (g *store) outOfRange(u, v uint32) bool { return uint64(max(u, v)) >= uint64(g.opts.MaxVertices) }
 
 func checkKind(i int, k op.Kind) error {
 	if k != op.Put && k != op.Delete {
-		return fmt.Errorf("%w: operation %d: edges are put and deleted, and there is no %v", device.ErrInvalid, i, k)
+		return fmt.Errorf("%w: operation %d: edges can be put and deleted, but not by %v", device.ErrInvalid, i, k)
 	}
 	return nil
 }
 
-// rangeError returns the error of a vertex out of range.
 func (g *store) rangeError(i int, u, v uint32, edge bool) error {
 	if edge {
 		return fmt.Errorf("%w: edge %d from %d to %d: vertices are 0 to %d; MaxVertices allows more", weft.ErrOptions, i, u, v, g.opts.MaxVertices-1)
@@ -303,7 +301,7 @@ func (g *store) runPieces(ctx context.Context, s *device.Stream, b *batch.Batch,
 	return done, n, err
 }
 
-// publish makes the present sizes visible to Vertices, Arcs and Edges. On a stream of a GPU the
+// publish makes the current sizes visible to Vertices, Arcs and Edges. On a stream of a GPU the
 // next Sync publishes the number of vertices.
 func (g *store) publish(ctx context.Context, s *device.Stream) error {
 	g.size.arcs.Store(g.arcs)
@@ -335,8 +333,8 @@ const (
 	shrinkAfter    = 4
 )
 
-// shrink frees unused memory if the given number of batches in a row left it unused. It ignores a
-// lack of memory and the end of ctx: the batch is done, and a later batch tries again.
+// shrink frees unused memory if at least the given number of batches in a row left it unused. It
+// ignores a lack of memory and the end of ctx: the batch is done, and a later batch tries again.
 func (g *store) shrink(ctx context.Context, batches int) error {
 	if g.units <= minShrinkUnits || g.used > g.units/3 || len(g.snapshots) > 0 {
 		g.underused = 0
@@ -369,8 +367,8 @@ func (g *store) replaceMemory(m *memory) error {
 	return g.leases.Replace(m)
 }
 
-// reserve grows the memory to the given units of blocks and the given records of vertices. clear
-// zeroes new records and bits.
+// reserve grows the memory to hold the given number of units in blocks, and records for the given
+// number of vertices. clear zeroes new records and bits.
 func (g *store) reserve(units, vertices int, clear func(b device.Buffer, from int) error) error {
 	m := g.memory()
 	if units > maxUnits {

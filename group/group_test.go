@@ -416,7 +416,7 @@ func TestErrors(t *testing.T) {
 		"value column -1":                        {aggs: []Aggregate{{Sum, -1}}},
 		"Options.Capacity":                       {opts: &Options{Capacity: -1}},
 		"Options.Memory":                         {opts: &Options{Memory: MinMemory - 1}},
-		"column 1 of 1":                          {aggs: []Aggregate{{Sum, 1}}, keys: []column.Column{ints}, values: []column.Column{ints}},
+		"column 1, but there are 1":              {aggs: []Aggregate{{Sum, 1}}, keys: []column.Column{ints}, values: []column.Column{ints}},
 		"sum of value column 1, which has bytes": {aggs: []Aggregate{{Sum, 1}}, keys: []column.Column{ints}, values: []column.Column{ints, texts}},
 		"mean of value column 0, which has bool": {aggs: []Aggregate{{Mean, 0}}, values: []column.Column{column.Of([]bool{true})}},
 		"key column 1 has no type":               {keys: []column.Column{ints.Slice(0, 0), {}}},

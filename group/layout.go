@@ -52,7 +52,7 @@ func (k slotKind) isPositional() bool {
 type slot struct {
 	kind   slotKind
 	offset int
-	// ord is the word of the ordinal of the first or last value. 0: rows come in order.
+	// ord is the word of the ordinal of the first or last value, or 0 if rows come in order.
 	ord int
 }
 
@@ -107,7 +107,7 @@ func newLayout(aggs []Aggregate, keys, values []column.Type, ordered bool) (*lay
 			continue
 		}
 		if a.Column >= len(values) {
-			return nil, fmt.Errorf("%w: aggregate %d is the %v of value column %d of %d", op.ErrOptions, i, a.Func, a.Column, len(values))
+			return nil, fmt.Errorf("%w: aggregate %d is the %v of value column %d, but there are %d", op.ErrOptions, i, a.Func, a.Column, len(values))
 		}
 		r.source = l.source(a.Column)
 		typ := values[a.Column]

@@ -89,12 +89,12 @@ func checkOn(aggs []Aggregate, o Options) error {
 		return err
 	}
 	if o.Memory != 0 {
-		return fmt.Errorf("group: %w: Options.Memory is %d; on a device only ByOn has such a bound",
+		return fmt.Errorf("group: %w: Options.Memory is %d; on a device only ByOn has a memory limit",
 			op.ErrOptions, o.Memory)
 	}
 	for i, a := range aggs {
 		if a.Func != Rows && a.Column >= maxColumnsOn {
-			return fmt.Errorf("group: %w: aggregate %d is the %v of value column %d, and on a device there are %d at most", op.ErrOptions, i, a.Func, a.Column, maxColumnsOn)
+			return fmt.Errorf("group: %w: aggregate %d is the %v of value column %d, but on a device there are at most %d", op.ErrOptions, i, a.Func, a.Column, maxColumnsOn)
 		}
 	}
 	return nil
@@ -178,8 +178,8 @@ func fixed(keys, values []column.Column) error {
 	for kind, columns := range map[string][]column.Column{"key": keys, "value": values} {
 		for i, c := range columns {
 			if c.Type() == column.Bytes {
-				return fmt.Errorf("%w: %s column %d has byte strings, which are no column on a "+
-					"device; ids of package intern are", device.ErrUnsupported, kind, i)
+				return fmt.Errorf("%w: %s column %d has byte strings, which a device does not "+
+					"support; use ids of package intern", device.ErrUnsupported, kind, i)
 			}
 		}
 	}
@@ -190,7 +190,7 @@ func fixed(keys, values []column.Column) error {
 func (g *GroupsOn) check(s *device.Stream, keys, values []column.On) error {
 	switch {
 	case s == nil:
-		return fmt.Errorf("%w: no stream", device.ErrInvalid)
+		return fmt.Errorf("%w: the stream is nil", device.ErrInvalid)
 	case s.Device() != g.dev:
 		return fmt.Errorf("%w: the stream belongs to another device, %s", device.ErrInvalid, s.Device().Properties().Name)
 	}

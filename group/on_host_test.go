@@ -150,7 +150,7 @@ func TestOnAddRefuses(t *testing.T) {
 			{[]column.Column{text}, one, device.ErrUnsupported, "key column 0 has byte strings"},
 			{one, []column.Column{one[0], text}, device.ErrUnsupported,
 				"value column 1 has byte strings"},
-			{one, nil, weft.ErrOptions, "the sum of value column 0 of 0"},
+			{one, nil, weft.ErrOptions, "the sum of value column 0, but there are 0"},
 			{[]column.Column{{}}, nil, weft.ErrOptions, "no type"},
 		} {
 			err := g.Add(t.Context(), c.keys, c.values)
@@ -394,7 +394,7 @@ func TestByOnRefuses(t *testing.T) {
 		}{
 			{one, nil, Options{Memory: 1}, "Options.Memory is 1"},
 			{one, []Aggregate{{Func: 99}}, Options{}, "aggregate 0"},
-			{one, []Aggregate{{Func: Sum}}, Options{}, "value column 0 of 0"},
+			{one, []Aggregate{{Func: Sum}}, Options{}, "value column 0, but there are 0"},
 			{[]column.Column{{}}, nil, Options{}, "key column 0 has no type"},
 		} {
 			_, err := ByOn(t.Context(), dev, c.keys, nil, c.aggs, &c.o)

@@ -297,7 +297,8 @@ func tryClosed(t *testing.T, g *GroupsOn, s *device.Stream) {
 	}
 }
 
-// Sums exceed 64 bits, and some come back.
+// TestOnOverflow adds values until sums exceed 64 bits. Some sums return to the range later, which
+// is no overflow.
 func TestOnOverflow(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		most := uint64(math.MaxUint64)
@@ -455,12 +456,12 @@ func TestOnRefuses(t *testing.T) {
 			err          error
 			want         string
 		}{
-			{s, on(keys), nil, weft.ErrOptions, "the sum of value column 0 of 0"},
+			{s, on(keys), nil, weft.ErrOptions, "the sum of value column 0, but there are 0"},
 			{s, on(keys), []column.On{column.OfSlice(keys), column.OfSlice(far)}, device.ErrInvalid, "value column 1 lies on another device"},
 			{s, on(far), []column.On{column.OfSlice(keys), column.OfSlice(keys)}, device.ErrInvalid, "key column 0 lies on another device"},
 			{s, []column.On{column.OfSlice(keys).WithValid(bits, 0)}, nil, device.ErrInvalid, "the bitmap of key column 0 lies on another device"},
 			{away, on(keys), nil, device.ErrInvalid, "the stream belongs to another device"},
-			{nil, on(keys), nil, device.ErrInvalid, "no stream"},
+			{nil, on(keys), nil, device.ErrInvalid, "the stream is nil"},
 			{s, []column.On{{}}, nil, weft.ErrOptions, "key column 0 has no type"},
 		} {
 			if err := g.AddOn(c.s, c.keys, c.values); !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.want) {

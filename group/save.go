@@ -105,7 +105,7 @@ func (g *Groups) mergeable(aggs []Aggregate, skipNulls bool) error {
 	if slices.Equal(g.aggs, aggs) && g.opts.SkipNulls == skipNulls {
 		return nil
 	}
-	return fmt.Errorf("%w: groups of other aggregates, or of another SkipNulls, cannot be merged",
+	return fmt.Errorf("%w: groups with different aggregates or SkipNulls cannot be merged",
 		op.ErrOptions)
 }
 
@@ -325,7 +325,7 @@ func (r *loader) readHead() (h savedHead, err error) {
 		return h, err
 	}
 	if string(head[:8]) != magic {
-		return h, damaged(0, "no groups")
+		return h, damaged(0, "it does not begin like saved groups")
 	}
 	var n [4]uint32
 	for i := range n {
@@ -444,7 +444,7 @@ func (g *Groups) checkCounts(page []column.Column, state []stateColumn) error {
 		}
 		for i := range rows {
 			if page[k].Null(i) != (nulls[i] == rows[i]) {
-				return fmt.Errorf("group %d has %d rows, %d nulls, and no value that fits", i,
+				return fmt.Errorf("group %d has %d rows and %d nulls, and a value that does not fit them", i,
 					rows[i], nulls[i])
 			}
 		}

@@ -36,7 +36,7 @@ func (g *Groups) SaveParts(
 		opts: column.PartitionOptions{Parts: parts, Seed: seed}}
 	err := s.opts.Check()
 	if err == nil && maxBytes < 1 {
-		err = fmt.Errorf("%w: pieces of at most %d bytes", op.ErrOptions, maxBytes)
+		err = fmt.Errorf("%w: pieces of at most %d bytes, want at least 1", op.ErrOptions, maxBytes)
 	}
 	if err == nil {
 		err = g.prepareRead(ctx)

@@ -87,10 +87,10 @@ func (r *Reclaim) UnmarshalText(text []byte) error { return reclaims.Read(r, tex
 // that load, keys and remap entries fill all slots (paper, section 6.2).
 var maxLoads = map[int]float64{1: 0.80, 2: 0.87, 4: 0.92, 8: 0.955, 16: 0.975}
 
-// safeLoads has loads at which kernels also find a slot for every key. Above them the host waits
-// for a batch's outcome, so that the table can grow. With few slots, the keys of a bucket with one
-// tag may need more free slots in one place than the table has. This happens more often with ten
-// entries.
+// safeLoads has the loads up to which kernels on a GPU also find a slot for every key. Above them
+// the host waits for a batch's outcome, so that the table can grow. With few slots, the keys of a
+// bucket with one tag may need more free slots in one place than the table has. This happens more
+// often with ten entries.
 var safeLoads = map[int]float64{1: 0.55, 2: 0.7, 4: 0.8, 8: 0.88, 16: 0.92}
 
 func (l layout) safeLoad() float64 {
@@ -100,9 +100,9 @@ func (l layout) safeLoad() float64 {
 	return safeLoads[l.slots]
 }
 
-// fixedLoadsHost and fixedLoadsDevice have the loads of fixed tables on a CPU and on a GPU. On a
-// CPU, every one of many tables reached the load (TestLoadIsReached). On a GPU, kernels find slots
-// up to the load.
+// fixedLoadsHost and fixedLoadsDevice have the loads up to which fixed tables are filled on a CPU
+// and on a GPU. On a CPU, every one of many tables reached the load (TestLoadIsReached). On a GPU,
+// kernels find slots up to the load.
 var (
 	fixedLoadsHost   = map[int]float64{1: 0.73, 2: 0.81, 4: 0.90, 8: 0.945, 16: 0.96}
 	fixedLoadsDevice = map[int]float64{1: 0.55, 2: 0.7, 4: 0.8, 8: 0.9, 16: 0.92}
@@ -133,7 +133,7 @@ func (o *Options) check() (Options, error) {
 		return c, err
 	}
 	if c.Reclaim < Lazy || c.Reclaim > Never {
-		return c, core.Invalid("no such way to reclaim: %d", c.Reclaim)
+		return c, core.Invalid("unknown Reclaim %d", c.Reclaim)
 	}
 	return c, core.Defaults(c.Capacity, c.Fixed, &c.Seed, &c.Logger)
 }

@@ -17,7 +17,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		return horton.Options{Capacity: s.Capacity, MaxLoad: s.MaxLoad, Fixed: s.Fixed}
 	}
 	conformance.RefusesOptions(t, of, map[string]horton.Options{
-		"Slots 3": {Slots: 3}, "Slots -8": {Slots: -8}, "reclaim: 3": {Reclaim: 3}, "reclaim: -1": {Reclaim: -1},
+		"Slots 3": {Slots: 3}, "Slots -8": {Slots: -8}, "Reclaim 3": {Reclaim: 3}, "Reclaim -1": {Reclaim: -1},
 	}, func(opts *horton.Options) map[string]error {
 		_, errMap := horton.New[uint64, uint64](dev, opts)
 		_, errSet := horton.NewSet[uint32](dev, opts)

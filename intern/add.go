@@ -109,7 +109,7 @@ func checkColumn(c column.Column) error {
 	for !c.Null(i) {
 		i++
 	}
-	return fmt.Errorf("%w: value %d is null: Rows has ids for null", device.ErrInvalid, i)
+	return fmt.Errorf("%w: value %d is null; use Rows, which gives ids to nulls", device.ErrInvalid, i)
 }
 
 // mustEqualLen returns the length of columns, and panics if their lengths differ.
@@ -238,7 +238,7 @@ func addItems[S source](ctx context.Context, t *Table, items S, ids []uint32) (d
 			return 0, err
 		}
 		if len(s.first) > 0 {
-			// earlier rows had its hash, and are null
+			// the leading nulls were given the hash of the first new item
 			s.first[0] = max(s.first[0], uint32(leadingNulls))
 		}
 	} else {
@@ -262,8 +262,8 @@ func addItems[S source](ctx context.Context, t *Table, items S, ids []uint32) (d
 	return done, err
 }
 
-// scatterNumbers copies the numbers of rows, which may cover only the first of them, to all. It
-// returns the number of leading rows that then have a number.
+// scatterNumbers copies numbers[i] to all[rows[i]]. numbers may be shorter than rows. It returns
+// the number of leading rows of the chunk that then have a number.
 func (t *Table) scatterNumbers(rows, numbers, all []uint32) (done int) {
 	t.parallel(len(numbers), func(lo, hi int) {
 		for i, row := range rows[lo:hi] {
@@ -282,9 +282,9 @@ func (t *Table) scatterNumbers(rows, numbers, all []uint32) (done int) {
 	return len(all)
 }
 
-// fillNullKeys gives each null among n rows the hash of another row, because null has no hash. This
-// is the row before, whose hash the index then contains. For leading nulls it is the first row with
-// a value. It returns the number of leading nulls.
+// fillNullKeys gives each null among n rows the hash of the row before, because null has no hash of
+// its own. Leading nulls get the hash of the first row with a value. It returns the number of
+// leading nulls.
 func (s *scratch) fillNullKeys(n int) (leadingNulls int) {
 	if !s.nulls.HasNulls() {
 		return 0
@@ -412,7 +412,7 @@ func assignIDs[S source](t *Table, items S, numbers []uint32, base uint32, diffe
 	}
 }
 
-// nullID returns the id of null. If null is new, nOthers keys came before it.
+// nullID returns the id of null. If null is new, nOthers keys of the index came before it.
 func (t *Table) nullID(nOthers uint32) uint32 {
 	if t.null < 0 {
 		id := nOthers + uint32(len(t.extras))
@@ -425,7 +425,7 @@ func (t *Table) nullID(nOthers uint32) uint32 {
 }
 
 // collisionID returns the id of an item whose hash belongs to another item. If the item is new,
-// nOthers keys came before it.
+// nOthers keys of the index came before it.
 func (t *Table) collisionID(item []byte, nOthers uint32) uint32 {
 	id, ok := t.collisions[string(item)]
 	if !ok {

@@ -67,7 +67,7 @@ func addPrefix[S source](ctx context.Context, t *Table, items S, ids []uint32) (
 	case done > 0:
 		return done, nil
 	case t.Len() == maxItems:
-		return 0, fmt.Errorf("%w: all %d ids have been given", op.ErrFull, uint32(maxItems))
+		return 0, fmt.Errorf("%w: all %d ids are in use", op.ErrFull, uint32(maxItems))
 	}
 	return 0, fmt.Errorf("%w: another key of %d bytes might take more than MaxBytes, %d: %d keys take %d",
 		op.ErrFull, len(items.at(0)), r.limit, r.nKeys, r.used)

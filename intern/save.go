@@ -136,7 +136,7 @@ func (t *Table) load(ctx context.Context, r *reader) error {
 			return err
 		}
 		if kind == undecided {
-			return r.damaged("%d keys, whose kind the header does not say", n)
+			return r.damaged("%d keys, but the header does not say of which kind", n)
 		}
 		before, ids := t.Len(), make([]uint32, n)
 		if kind == byteStrings {

@@ -105,7 +105,7 @@ func newTable(dev device.Device, opts *Options, h arena.Hasher) (*Table, error) 
 	}
 	t.keys = newKeys(0, t.pool)
 	if o := t.opts; o.MaxBytes < 0 || o.Capacity < 0 || o.Capacity > maxItems {
-		return nil, fmt.Errorf("intern: New: %w: Capacity %d, MaxBytes %d: want no negative numbers, and at most %d keys",
+		return nil, fmt.Errorf("intern: New: %w: Capacity %d, MaxBytes %d: want numbers that are not negative, and at most %d keys",
 			op.ErrOptions, o.Capacity, o.MaxBytes, uint32(maxItems))
 	}
 	// Check before any allocation. An index takes more than four bytes per key.
@@ -180,7 +180,7 @@ func (t *Table) columns(lo, hi int) []column.Column {
 	}
 	cols, err := t.rows.Decode(hi-lo, t.encoded(lo, hi))
 	if err != nil {
-		panic(fmt.Sprintf("intern: %v in rows %d to %d of its own", err, lo, hi))
+		panic(fmt.Sprintf("intern: %v in stored rows %d to %d", err, lo, hi))
 	}
 	return cols
 }
@@ -278,7 +278,7 @@ func (t *Table) setKind(k kind, cols []column.Column) error {
 		t.setCodec(c)
 	}
 	if t.kind != k {
-		return fmt.Errorf("%w: a table of %v takes no %v", device.ErrInvalid, t.kind, k)
+		return fmt.Errorf("%w: a table of %v does not accept %v", device.ErrInvalid, t.kind, k)
 	}
 	return nil
 }

@@ -189,7 +189,7 @@ func (j *Join) yield(method string, run func(emitter) error) iter.Seq2[[]column.
 func (j *Join) startProbe(ctx context.Context) error {
 	if j.state == building && j.failed == nil {
 		if j.root == nil {
-			return fmt.Errorf("%w: no Build came first; it may have no rows", device.ErrInvalid)
+			return fmt.Errorf("%w: call Build first, even if there are no rows", device.ErrInvalid)
 		}
 		if j.failed = j.root.finishBuild(ctx); j.failed == nil {
 			j.state = probing
@@ -247,8 +247,8 @@ func (j *Join) Close() error {
 	return nil
 }
 
-// checkColumns returns an error for columns that differ from the given types. Unequal lengths
-// panic.
+// checkColumns returns an error for columns that differ from the given types. It panics if columns
+// differ in length.
 func checkColumns(side string, columns []column.Column, types []column.Type) error {
 	if len(columns) != len(types) {
 		return fmt.Errorf("%w: %d columns of the %s side, after %d before", op.ErrOptions,

@@ -224,9 +224,9 @@ func TestRefuses(t *testing.T) {
 		{made(nil, i64, column.Column{}), "key column 1 has no type"},
 		{made(&join.Options{Piece: -1}, i64), "Piece -1 is negative"},
 		{asked(i32), "join: Inner: "},
-		{asked(i32), "key column 0 holds int32, but that of the index holds int64"},
+		{asked(i32), "key column 0 holds int32, want int64"},
 		{asked(u64), "holds uint64"},
-		{asked(i64, i64), "2 key columns, but the index has 1"},
+		{asked(i64, i64), "2 key columns, want 1"},
 		{asked(), "0 key columns"},
 	} {
 		if !errors.Is(c.err, weft.ErrOptions) || !strings.Contains(c.err.Error(), c.message) {

@@ -41,11 +41,11 @@ func planOf(keys []column.Column, nullsMatch bool) (plan, error) {
 // different length panic.
 func (p *plan) check(keys []column.Column) (n int, err error) {
 	if len(keys) != len(p.types) {
-		return 0, fmt.Errorf("%w: %d key columns, but the index has %d", op.ErrOptions, len(keys), len(p.types))
+		return 0, fmt.Errorf("%w: %d key columns, want %d", op.ErrOptions, len(keys), len(p.types))
 	}
 	for i, c := range keys {
 		if c.Type() != p.types[i] {
-			return 0, fmt.Errorf("%w: key column %d holds %v, but that of the index holds %v", op.ErrOptions, i, c.Type(), p.types[i])
+			return 0, fmt.Errorf("%w: key column %d holds %v, want %v", op.ErrOptions, i, c.Type(), p.types[i])
 		}
 	}
 	n = keys[0].Len()

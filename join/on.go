@@ -56,7 +56,7 @@ type deviceMatches[K weft.Key] interface {
 // Other errors are [device.ErrMemory] and the error of the context.
 func NewOn[K weft.Key](ctx context.Context, s *device.Stream, keys device.Slice[K]) (*IndexOn[K], error) {
 	if s == nil {
-		return nil, fmt.Errorf("join: NewOn: %w: no stream", device.ErrInvalid)
+		return nil, fmt.Errorf("join: NewOn: %w: the stream is nil", device.ErrInvalid)
 	}
 	ix := &IndexOn[K]{n: keys.Len(), dev: s.Device()}
 	err := sameDevice(ix.dev, "the keys lie", keys)
@@ -81,8 +81,9 @@ func (ix *IndexOn[K]) Len() int { return ix.n }
 // Distinct returns the number of distinct keys of the build side.
 func (ix *IndexOn[K]) Distinct() int { return ix.impl.distinct() }
 
-// Close frees the index. Streams must have completed all work submitted for its matches, whose
-// methods then return [weft.ErrClosed]. Close is idempotent.
+// Close frees the index. Before Close, all work submitted to streams for matches of the index must
+// be complete. After Close, the methods of those matches return [weft.ErrClosed]. Close is
+// idempotent.
 func (ix *IndexOn[K]) Close() error {
 	if !ix.closed.Swap(true) {
 		ix.tracked.Closed()
@@ -119,7 +120,7 @@ type MatchesOn[K weft.Key] struct {
 // [device.ErrMemory].
 func (ix *IndexOn[K]) Matches(n int) (*MatchesOn[K], error) {
 	if n < 0 || n > maxRows {
-		return nil, fmt.Errorf("join: Matches: %w: room for %d rows", device.ErrInvalid, n)
+		return nil, fmt.Errorf("join: Matches: %w: room for %d rows is negative or too large", device.ErrInvalid, n)
 	}
 	if ix.closed.Load() {
 		return nil, fmt.Errorf("join: Matches: index %w", device.ErrClosed)
@@ -149,13 +150,13 @@ func (m *MatchesOn[K]) find(s *device.Stream, method string, keys device.Slice[K
 	return m.run(method, s, func() error {
 		m.n = 0 // until the batch is found
 		if keys.Len() > m.cap {
-			return fmt.Errorf("%w: %d keys, with room for %d", device.ErrInvalid, keys.Len(), m.cap)
+			return fmt.Errorf("%w: %d keys, but there is room for %d", device.ErrInvalid, keys.Len(), m.cap)
 		}
 		if err := sameDevice(m.ix.dev, "the keys lie", keys); err != nil {
 			return err
 		}
 		if len(total) > 0 && total[0].Len() == 0 {
-			return fmt.Errorf("%w: total has no room", device.ErrInvalid)
+			return fmt.Errorf("%w: total is empty", device.ErrInvalid)
 		}
 		if len(total) > 0 {
 			if err := sameDevice(m.ix.dev, "total lies", total[0]); err != nil {
@@ -179,7 +180,7 @@ func (m *MatchesOn[K]) run(method string, s *device.Stream, f func() error) (err
 	case m.closed || m.ix.closed.Load():
 		err = fmt.Errorf("index or matches %w", device.ErrClosed)
 	case s == nil:
-		err = fmt.Errorf("%w: no stream", device.ErrInvalid)
+		err = fmt.Errorf("%w: the stream is nil", device.ErrInvalid)
 	case s.Device() != m.ix.dev:
 		err = fmt.Errorf("%w: the stream belongs to another device, %s", device.ErrInvalid, s.Device().Properties().Name)
 	default:
@@ -221,7 +222,7 @@ func (m *MatchesOn[K]) PairsOn(s *device.Stream, first uint64, left, right devic
 	})
 }
 
-// Close frees the memory. Streams must have completed all submitted work. Close is idempotent.
+// Close frees the memory. All work submitted for the matches must be complete. Close is idempotent.
 func (m *MatchesOn[K]) Close() error {
 	m.closed = true
 	return m.impl.free()

@@ -73,7 +73,7 @@ func newInnerOn[K weft.Key](
 	case o.Piece < 0:
 		return nil, core.Invalid("Piece %d is negative", o.Piece)
 	case o.TempDir != "":
-		return nil, core.Invalid("InnerOn has no TempDir; a Join has")
+		return nil, core.Invalid("InnerOn does not use TempDir; a Join does")
 	case o.Memory != 0 && (host || o.Memory < MinMemoryOn):
 		return nil, core.Invalid("Memory is %d, want 0, or at least %d on a GPU", o.Memory,
 			MinMemoryOn)

@@ -188,10 +188,10 @@ func TestOnRefuses(t *testing.T) {
 			err  error
 			want string
 		}{
-			{m.FindOn(nil, single), "no stream"},
-			{m.CountOn(nil, mine), "no stream"},
+			{m.FindOn(nil, single), "the stream is nil"},
+			{m.CountOn(nil, mine), "the stream is nil"},
 			{m.FindLeftOn(other, single), "the stream belongs to another device"},
-			{m.FindOn(s, single, sums.Sub(0, 0)), "total has no room"},
+			{m.FindOn(s, single, sums.Sub(0, 0)), "total is empty"},
 			{m.FindOn(s, single, totals), "total lies on another device"},
 			{errors.Join(m.FindOn(s, single), m.CountOn(s, numbers)), "counts lie on another device"},
 			{m.PairsOn(s, 0, numbers, mine), "left rows lie on another device"},

@@ -52,7 +52,7 @@ func (o *Options) check() (Options, error) {
 func (o *Options) checkIndex() (Options, error) {
 	c, err := o.check()
 	if err == nil && (c.Memory != 0 || c.TempDir != "") {
-		err = core.Invalid("an Index has no Memory and no TempDir; a Join has")
+		err = core.Invalid("an Index does not use Memory and TempDir; a Join does")
 	}
 	return c, err
 }

@@ -109,7 +109,8 @@ func (s *modelTest[K, V]) close() {
 	}
 }
 
-// draw returns a batch of n operations on `different` distinct keys. Some keys look like sentinels.
+// draw returns a batch of n operations. different is the number of distinct keys; some of them look
+// like sentinels.
 func (s *modelTest[K, V]) draw(n, different int) (keys []K, vals []V) {
 	order := s.rng.Perm(different)
 	for i := range n {
@@ -233,7 +234,7 @@ func (s *modelTest[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, val
 		}
 	}
 	if dropped != len(full) || failed != nil && !slices.Equal(failed, full) {
-		s.Fatalf("%d operations are said to have found no room, %d; it was %d", dropped, failed, full)
+		s.Fatalf("the device reports %d operations without room: %d, want %d", dropped, failed, full)
 	}
 	s.check(len(full) > 0)
 }

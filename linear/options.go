@@ -75,10 +75,10 @@ func (t *Tombstones) UnmarshalText(text []byte) error { return tombstones.Read(t
 const (
 	defaultMaxLoad = 0.8
 	minMaxLoad     = 0.001
-	// shrinkShare is a fraction of the load limit. A table shrinks when deletes leave fewer keys.
-	// It is so far below one half that a table does not alternately grow and shrink when a few keys
-	// come and go. A table that is emptied and filled repeatedly should be cleared instead, or have
-	// a Capacity.
+	// shrinkShare is a fraction of MaxLoad. A table shrinks when a delete leaves its load below
+	// this fraction. It is so far below one half that a table does not alternately grow and shrink
+	// when a few keys come and go. A table that is emptied and filled repeatedly should be cleared
+	// instead, or have a Capacity.
 	shrinkShare = 1.0 / 8
 )
 
@@ -95,13 +95,13 @@ func (o *Options) check() (Options, error) {
 	case !(c.MaxLoad >= minMaxLoad && c.MaxLoad <= 1): // also rejects NaN
 		return c, core.Invalid("MaxLoad %v is not in [%v, 1]", c.MaxLoad, minMaxLoad)
 	case c.Tombstones != Keep && c.Tombstones != Reuse:
-		return c, core.Invalid("no such scheme of tombstones: %d", c.Tombstones)
+		return c, core.Invalid("unknown Tombstones %d", c.Tombstones)
 	}
 	return c, core.Defaults(c.Capacity, c.Fixed, &c.Seed, &c.Logger)
 }
 
-// linesFor returns the number of lines that hold n keys within a load. ok is false if that exceeds
-// the largest table.
+// linesFor returns the number of lines that a table needs to hold n keys at the given load. ok is
+// false if the largest table has fewer lines.
 func linesFor(n uint64, load float64, slotBytes int) (lines uint32, ok bool) {
 	perLine := float64(lineBytes / slotBytes)
 	exact := math.Ceil(float64(n) / load / perLine)
@@ -118,7 +118,7 @@ func linesFor(n uint64, load float64, slotBytes int) (lines uint32, ok bool) {
 	return lines, true
 }
 
-// keysAt returns the number of keys that a table with the given lines holds up to a load.
+// keysAt returns the maximum number of keys in a table with the given number of lines and load.
 func keysAt(lines uint32, load float64, slotBytes int) int {
 	perLine := lineBytes / slotBytes
 	return min(core.MaxUsed(int(lines)*perLine, load), maxKeys(lines, perLine))

@@ -16,7 +16,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		return linear.Options{Capacity: s.Capacity, MaxLoad: s.MaxLoad, Fixed: s.Fixed}
 	}
 	conformance.RefusesOptions(t, of, map[string]linear.Options{
-		"tombstones: 2": {Tombstones: 2}, "tombstones: -1": {Tombstones: -1},
+		"Tombstones 2": {Tombstones: 2}, "Tombstones -1": {Tombstones: -1},
 	}, func(opts *linear.Options) map[string]error {
 		_, errMap := linear.New[uint64, uint64](dev, opts)
 		_, errSet := linear.NewSet[uint32](dev, opts)

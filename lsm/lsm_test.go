@@ -189,11 +189,11 @@ func TestSavedElsewhere(t *testing.T) {
 func TestOptions(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	for want, o := range map[string]lsm.Options{
-		"ResultLimit -1 is negative":                            {ResultLimit: -1},
-		"Base 8 is no power of two from 16 to 67108864":         {Base: 8},
-		"Base 100 is no power of two from 16 to 67108864":       {Base: 100},
-		"Base 134217728 is no power of two from 16 to 67108864": {Base: 1 << 27},
-		"Base -16 is no power of two from 16 to 67108864":       {Base: -16},
+		"ResultLimit -1 is negative":                               {ResultLimit: -1},
+		"Base 8 is not a power of two from 16 to 67108864":         {Base: 8},
+		"Base 100 is not a power of two from 16 to 67108864":       {Base: 100},
+		"Base 134217728 is not a power of two from 16 to 67108864": {Base: 1 << 27},
+		"Base -16 is not a power of two from 16 to 67108864":       {Base: -16},
 	} {
 		_, err := lsm.New[uint32, uint32](dev, &o)
 		conformance.WantRefused(t, want, map[string]error{"ordered map": err})

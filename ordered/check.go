@@ -8,7 +8,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Check implements core.Checker. It checks the layout of the present and of all versions.
+// Check implements core.Checker. It checks the present index, the indexes of all versions, and
+// their leaves.
 func (e *cpuEngine[K, V]) Check(ctx context.Context, _ *core.Lease) error {
 	f := e.forest()
 	if err := f.checkIndex(ctx, f.present); err != nil {
@@ -19,7 +20,7 @@ func (e *cpuEngine[K, V]) Check(ctx context.Context, _ *core.Lease) error {
 	}
 	for i, v := range f.versions {
 		if i > 0 && v.time <= f.versions[i-1].time || v.time >= f.clock {
-			return corrupt("version %d of time %d, now it is %d", i, v.time, f.clock)
+			return corrupt("version %d has time %d, out of order or not before the current time %d", i, v.time, f.clock)
 		}
 		if err := f.checkIndex(ctx, v.index); err != nil {
 			return fmt.Errorf("version %d: %w", v.time, err)
@@ -43,7 +44,7 @@ func (f *forest[K, V]) checkIndex(ctx context.Context, x *index[K]) error {
 		}
 		switch {
 		case i == 0 && lo != 0 || !last && lo >= hi:
-			return corrupt("separator %d is %d, the next one %d", i, lo, hi)
+			return corrupt("separator %d is %d, but the next one is %d", i, lo, hi)
 		case x.leaf(lo) != i:
 			return corrupt("the index leads from separator %d to leaf %d", i, x.leaf(lo))
 		}
@@ -64,7 +65,8 @@ func (f *forest[K, V]) checkIndex(ctx context.Context, x *index[K]) error {
 	return nil
 }
 
-// checkLeaf checks a leaf. Its keys must lie in [lo,hi), or from lo on if last is set.
+// checkLeaf checks that leaf id holds size ascending keys. The keys must lie in [lo,hi), or be at
+// least lo if last is set.
 func (f *forest[K, V]) checkLeaf(id uint32, size int, lo, hi K, last bool) error {
 	if id >= f.used || size < 1 || size > leafPairs {
 		return corrupt("leaf %d of %d has %d pairs", id, f.used, size)
@@ -73,9 +75,9 @@ func (f *forest[K, V]) checkLeaf(id uint32, size int, lo, hi K, last bool) error
 	for j, k := range l.keys {
 		switch {
 		case j >= size && k != l.keys[size-1]:
-			return corrupt("leaf %d: key %d behind the last of %d is %d", id, j, size, k)
+			return corrupt("leaf %d: key %d, after the last of %d, is %d", id, j, size, k)
 		case j < size && j > 0 && k <= l.keys[j-1]:
-			return corrupt("leaf %d: key %d is %d, the one before it %d", id, j, k, l.keys[j-1])
+			return corrupt("leaf %d: key %d is %d, but the one before it is %d", id, j, k, l.keys[j-1])
 		case k < lo || !last && k >= hi:
 			return corrupt("leaf %d from %d to %d has key %d", id, lo, hi, k)
 		}
@@ -83,8 +85,8 @@ func (f *forest[K, V]) checkLeaf(id uint32, size int, lo, hi K, last bool) error
 	return nil
 }
 
-// checkLeaves checks that each leaf is either free or in use. It also checks the retired leaves of
-// each version.
+// checkLeaves checks that each leaf is either free or in use. It also checks that the retired
+// leaves of a version are in that version and not in the next one.
 func (f *forest[K, V]) checkLeaves() error {
 	const free, unseen = -1, 0
 	users := make([]int, f.used)
@@ -103,10 +105,10 @@ func (f *forest[K, V]) checkLeaves() error {
 		times[i] = map[uint32]bool{}
 		for _, id := range x.ids[:x.leaves] {
 			if users[id] == free || times[i][id] {
-				return corrupt("leaf %d of version %d is free, or there twice", id, i)
+				return corrupt("leaf %d of version %d is free, or used twice", id, i)
 			}
 			if i < len(f.versions) && f.created[id] > f.versions[i].time {
-				return corrupt("leaf %d of version %d was born at %d", id, i, f.created[id])
+				return corrupt("leaf %d of version %d was created later, at %d", id, i, f.created[id])
 			}
 			users[id]++
 			times[i][id] = true
@@ -115,7 +117,7 @@ func (f *forest[K, V]) checkLeaves() error {
 	for i, v := range f.versions {
 		for _, id := range v.retired {
 			if !times[i][id] || times[i+1][id] {
-				return corrupt("leaf %d does not end with version %d", id, v.time)
+				return corrupt("leaf %d was not retired after version %d", id, v.time)
 			}
 		}
 	}

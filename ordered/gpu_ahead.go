@@ -21,8 +21,8 @@ type planResults struct {
 	reserved []int         // by batch: number of leaves reserved
 }
 
-// maxPending is the maximum number of results that are not yet read. Then the host waits for them
-// before it submits the next batch.
+// maxPending is the maximum number of results that the host has not read yet. Once it is reached,
+// the host waits for all of them before it submits the next batch.
 const maxPending = 64
 
 const leavesBytes = int(unsafe.Sizeof(leavesRecord{}))
@@ -49,7 +49,7 @@ func (a *planResults) close(dev device.Device) (err error) {
 // full reports whether readResults must be called before the next batch is submitted.
 func (a *planResults) full() bool { return len(a.reserved) == maxPending }
 
-// copyResult submits a copy of the result at an address to the next host record.
+// copyResult submits a copy of a result, from device address at to the next host record.
 func (a *planResults) copyResult(s *device.Stream, at device.Ptr) error {
 	record := a.records[len(a.reserved)*leavesBytes:][:leavesBytes]
 	// an impossible number, until the copy arrives
@@ -65,7 +65,7 @@ func (a *planResults) waitRecords(n int) ([]leavesRecord, error) {
 	records := batch.View[leavesRecord](a.records)[:n]
 	for _, l := range records {
 		if l.out > maxLeaves { // report corrupt records instead of allocating memory for them
-			return nil, fmt.Errorf("ordered: a batch is said to leave %d leaves behind; there are %d at most", l.out, maxLeaves)
+			return nil, fmt.Errorf("ordered: the device reports %d leaves after a batch, but there are at most %d", l.out, maxLeaves)
 		}
 	}
 	return records, nil
@@ -91,8 +91,8 @@ func (e *gpuEngine) readResults() error {
 	if err != nil {
 		return err
 	}
-	// Record 0 means that a batch was laid out without a plan, since the map was empty. The number
-	// of leaves must be read with the counters.
+	// A record of 0 means that a batch was laid out without a plan, since the map was empty. The
+	// number of leaves must be read with the counters.
 	if slices.ContainsFunc(records, func(l leavesRecord) bool { return l.out == 0 }) {
 		_, err := e.ReadCounters(context.Background())
 		return err

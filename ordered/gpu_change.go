@@ -61,7 +61,8 @@ func (e *gpuEngine) changePiece(ctx context.Context, s *device.Stream, b *batch.
 	return err
 }
 
-// submitter submits the launches of a function after all earlier changes.
+// submitter calls a function that launches kernels on a stream. The kernels run after all earlier
+// changes.
 type submitter func(*device.Stream, func() error) error
 
 // reservation is the memory of leaves and of an index that a change takes.
@@ -190,8 +191,8 @@ func (e *gpuEngine) freeTarget(fresh int) int {
 	return fresh + max(inUse/8, min(3*fresh, inUse))
 }
 
-// growTo grows the pool until target leaves are free. If memory is short, fresh free leaves
-// suffice. It does nothing if lowWater leaves are free already.
+// growTo grows the pool until at least target leaves are free. If memory is short, it settles for
+// the smaller number fresh. It does nothing if lowWater leaves are free already.
 func (e *gpuEngine) growTo(fresh, lowWater, target int) error {
 	p := e.pool
 	if p.minFree >= lowWater {
@@ -211,9 +212,9 @@ func (e *gpuEngine) growTo(fresh, lowWater, target int) error {
 	return e.collectFree(true)
 }
 
-// collectFree lists the leaves that no version has, after all changes. If exact is set, it waits
-// for their number. Otherwise it uses a lower bound, which assumes that each version has its
-// maximum number of leaves.
+// collectFree lists the leaves that no version uses after all submitted changes. If exact is set,
+// it waits for their number. Otherwise it uses a lower bound, which assumes that each version has
+// its maximum number of leaves.
 func (e *gpuEngine) collectFree(exact bool) error {
 	p := e.pool
 	capacity := p.capacity()
@@ -248,7 +249,7 @@ func (e *gpuEngine) collectFree(exact bool) error {
 	return err
 }
 
-// listFree submits the search for leaves that no version has.
+// listFree submits the search for leaves that no version uses.
 func (e *gpuEngine) listFree(q *collectParams, scan *prim.Scan, scratch device.Buffer) error {
 	p := e.pool
 	p.mu.Lock() // so that no version ends meanwhile
@@ -282,8 +283,9 @@ type changeMemory struct {
 	puts   bool       // all operations are Puts without results
 
 	vals, infos, hot, gaps device.Ptr
-	first, begins          device.Ptr // by window
-	// by window: leaves of the new index before it; then all leaves
+	// by window: index of its first touched leaf; mask of the leaves that begin a group
+	first, begins device.Ptr
+	// by window: number of leaves before it in the new index; the last entry is the total
 	before  device.Ptr
 	status  device.Buffer // state of the running sums over windows
 	windows int
@@ -594,5 +596,5 @@ func (e *gpuEngine) usage() (usage, error) {
 
 // errLeaves returns the error for a map that needs more than maxLeaves leaves.
 func errLeaves(leaves int) error {
-	return fmt.Errorf("%w: %d leaves; %d have numbers", device.ErrMemory, leaves, maxLeaves)
+	return fmt.Errorf("%w: %d leaves, but at most %d can be numbered", device.ErrMemory, leaves, maxLeaves)
 }

@@ -38,7 +38,7 @@ func (f *forest[K, V]) checkUnique(x *index[K]) error {
 	seen := make([]bool, f.used)
 	for _, id := range x.ids[:x.leaves] {
 		if seen[id] {
-			return corrupt("leaf %d is there twice", id)
+			return corrupt("leaf %d is used twice", id)
 		}
 		seen[id] = true
 	}
@@ -65,7 +65,7 @@ func copyToHost[K, V word](ctx context.Context, e *gpuEngine, x *gpuIndex) (*for
 		return nil, err
 	}
 	if !f.present.read(x.pool.layOut(x.nodes), x.nodes, int(x.content.leaves), bytesOf(mem)) {
-		return nil, corrupt("levels of the index of %d leaves differ from those that its separators make", x.content.leaves)
+		return nil, corrupt("levels of the index of %d leaves do not match its separators", x.content.leaves)
 	}
 	return f, nil
 }

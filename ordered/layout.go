@@ -135,7 +135,7 @@ func (p *pool[K, V]) freeLeaves(ids ...uint32) { p.free = append(p.free, ids...)
 func (p *pool[K, V]) grow() error {
 	b, before := len(p.blocks), p.capacity()
 	if b == maxBlocks {
-		return fmt.Errorf("%w: no more than %d leaves have numbers", device.ErrMemory, maxLeaves)
+		return fmt.Errorf("%w: at most %d leaves can be numbered", device.ErrMemory, maxLeaves)
 	}
 	n, size := max(before, firstBlock), int(unsafe.Sizeof(leaf[K, V]{}))
 	mem, err := p.dev.Alloc(n * size)

@@ -250,7 +250,7 @@ func TestDeletingAllTakesNoLeaves(t *testing.T) {
 	next := uint32(0)
 	for k, v := range s.All() {
 		if k != next || v != k {
-			t.Fatalf("the snapshot has %d: %d behind %d", k, v, next)
+			t.Fatalf("the snapshot has %d: %d after %d", k, v, next)
 		}
 		next++
 	}

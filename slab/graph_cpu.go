@@ -40,7 +40,8 @@ func newCPUGraph[V, SV cpu.Val](dev device.Host, s sizing, seed uint64, vertices
 	return g, leases, err
 }
 
-// allocate makes a generation with the given base slabs plus a reserve. No base slab has an owner.
+// allocate makes a generation with the given number of base slabs, plus a reserve. No base slab has
+// an owner.
 func (e *cpuGraph[V, SV]) allocate(vertices int, slabs uint64, units int) (*generation, error) {
 	n, err := e.baseSlabs(slabs)
 	if err != nil {
@@ -129,7 +130,7 @@ func (e *cpuGraph[V, SV]) clearIncoming(_ context.Context, _ *device.Stream, b *
 	return nil
 }
 
-// assignSlabs assigns unused base slabs to a vertex, in place of its present base slabs.
+// assignSlabs assigns unused base slabs to a vertex, in place of its current base slabs.
 func (d *dictionary) assignSlabs(u, slabs uint32) {
 	v, owners := &d.entries()[u], batch.View[uint32](d.owners.Host)
 	for b := v.first; b < v.first+v.slabs; b++ {
@@ -234,7 +235,7 @@ func (e *cpuGraph[V, SV]) putDeferred(ctx context.Context, g *generation, movers
 		}
 	}
 	if n := len(m.deferred); n > 0 {
-		return moved, fmt.Errorf("no slabs for %d edges that are moved: %w", n, op.ErrFull)
+		return moved, fmt.Errorf("no slabs for %d edges that move: %w", n, op.ErrFull)
 	}
 	return moved + m.moved, nil
 }

@@ -155,7 +155,6 @@ func (e *gpuGraph) Clear(ctx context.Context) error {
 	return inOrder(func() error { return e.gpuEngine.Clear(ctx) }, e.clearOwners)
 }
 
-// inOrder runs steps until one fails, and returns its error.
 func inOrder(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -165,8 +164,8 @@ func inOrder(steps ...func() error) error {
 	return nil
 }
 
-// graphRefOf returns a generation as a kernel parameter. With sweep, the allocator searches the
-// whole pool, which batches without retries require.
+// graphRefOf returns a generation as a kernel parameter. If sweep is true, the allocator searches
+// the whole pool, which batches without retries require.
 func graphRefOf(p core.Parts, sweep bool) graphRef {
 	g := p.(*generation)
 	t := refOf(g)
@@ -361,9 +360,9 @@ func (e *gpuGraph) rehash(ctx context.Context) (done bool, err error) {
 	}
 	switch {
 	case int(d.lost) > e.nListed:
-		return false, fmt.Errorf("tables of %d vertices are said to find no slabs, of %d that move", d.lost, e.nListed)
+		return false, fmt.Errorf("the device reports %d vertices without slabs, but only %d move", d.lost, e.nListed)
 	case d.lost > 0:
-		return false, fmt.Errorf("tables of %d vertices find no slabs where they are moved: %w", d.lost, op.ErrFull)
+		return false, fmt.Errorf("no slabs for the tables of %d vertices that move: %w", d.lost, op.ErrFull)
 	}
 	return true, nil
 }
@@ -426,7 +425,7 @@ func (e *gpuGraph) chains(ctx context.Context) (lengths [chainLengths]uint64, er
 
 // deleteVertices deletes all edges of vertices and frees memory. It returns the number of edges.
 func (e *gpuGraph) deleteVertices(ctx context.Context, t *core.Table, method string, vertices []uint32) (n int, err error) {
-	limit := uint32(0) // vertices from maxVertices on have no edges
+	limit := uint32(0) // only vertices less than maxVertices have edges
 	for _, u := range vertices {
 		if u < uint32(e.maxVertices) {
 			limit = max(limit, u+1)
@@ -447,8 +446,8 @@ func (e *gpuGraph) deleteVertices(ctx context.Context, t *core.Table, method str
 	return n, err
 }
 
-// deleteEdgesOf deletes the edges of vertices that lie in device memory. At address at it uses a
-// count of arcs, followed by marks of the given words.
+// deleteEdgesOf deletes the edges of vertices that lie in device memory. at is the first address of
+// its temporary memory: a count of arcs, followed by marks in the given number of words.
 func (e *gpuGraph) deleteEdgesOf(ctx context.Context, b *batch.Batch, at device.Ptr, limit uint32, words int) (edges int, err error) {
 	g := e.generation()
 	p := doomedParams{
@@ -487,7 +486,6 @@ func (e *gpuGraph) find(ctx context.Context, t *core.Table, method string, s *de
 	})
 }
 
-// launchNonempty launches a kernel unless n is 0.
 func launchNonempty[P any](s *device.Stream, k device.Kernel, grid device.Dim, n int, p *P) error {
 	if n == 0 {
 		return nil

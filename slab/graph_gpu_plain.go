@@ -30,8 +30,8 @@ func (a *arcBatch) nextTicket() {
 	}
 }
 
-// checkRange submits a kernel that looks for vertices out of range. The kernel stores the largest
-// ticket of such a batch. It stays stored until tickets wrap around.
+// checkRange submits a kernel that looks for vertices out of range. If it finds one, it stores the
+// ticket of the batch. A later batch stores a larger ticket, until tickets wrap around.
 func (a *arcBatch) checkRange(s *device.Stream, p *plainParams) error {
 	if p.ticket == 1 {
 		if err := s.Fill(p.graph.table.counters+device.Ptr(unsafe.Offsetof(triedWords{}.bad)), 0, 2); err != nil {
@@ -51,7 +51,7 @@ func (a *arcBatch) erase(ctx context.Context, t *core.Table, method string, s *d
 	})
 }
 
-// insert inserts edges in two steps: first the arcs that fit into the present tables, usually most,
+// insert inserts edges in two steps: first the arcs that fit into the current tables, usually most,
 // then the others. For a large batch it enlarges all tables first.
 func (a *arcBatch) insert(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) error {
 	if err := growColumn(ctx, a, &a.overflow, min(a.engine.arcsIn(b), a.maxListed)); err != nil {
@@ -97,7 +97,7 @@ func (a *arcBatch) insertOverflow(ctx context.Context, t *core.Table, method str
 	return err
 }
 
-// insertFitting inserts the arcs that fit into the present tables. It lists the arcs of vertices
+// insertFitting inserts the arcs that fit into the current tables. It lists the arcs of vertices
 // with tables that must grow, and returns their number. It takes two launches and a wait. Unless
 // the batch is already checked, a vertex out of range is an error before anything changes.
 func (a *arcBatch) insertFitting(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, checked bool) (nOverflow int, err error) {
@@ -127,8 +127,8 @@ func (a *arcBatch) insertFitting(ctx context.Context, t *core.Table, method stri
 	return nOverflow, err
 }
 
-// readOutcome waits for a batch of insertions that may overflow. It reads the number of arcs that
-// overflowed, and the counters after the batch.
+// readOutcome waits for a batch of insertions that may overflow. From the device memory at from, it
+// reads the number of arcs that overflowed, and the counters after the batch.
 func (a *arcBatch) readOutcome(ctx context.Context, s *device.Stream, b *batch.Batch, from device.Ptr) (nOverflow int, now core.Counters, err error) {
 	ctx = context.WithoutCancel(ctx) // the batch is running
 	var r triedWords
@@ -142,12 +142,11 @@ func (a *arcBatch) readOutcome(ctx context.Context, s *device.Stream, b *batch.B
 	case uint32(r.bad>>32) == a.ticket:
 		return 0, now, a.rangeError(ctx, s, b, int(^uint32(r.bad)))
 	case int(r.left) > n:
-		return 0, now, fmt.Errorf("%d arcs are said to find no room, of %d", r.left, n)
+		return 0, now, fmt.Errorf("the device reports %d arcs without room, but the batch has %d", r.left, n)
 	}
 	return int(r.left), now, nil
 }
 
-// rangeError returns the error of an edge with a vertex out of range.
 func (a *arcBatch) rangeError(ctx context.Context, s *device.Stream, b *batch.Batch, i int) error {
 	var ends [2][1]uint32
 	for c, column := range []batch.Role{batch.Keys, batch.Keys2} {

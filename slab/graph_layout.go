@@ -19,7 +19,8 @@ import (
 // bucket determines the source.
 func arcOf(from, to uint32) uint64 { return uint64(from)<<32 | uint64(to) }
 
-// vertex is an entry of a [dictionary], the handle of a hash table (twin: weft::slab::Vertex).
+// vertex is an entry of a [dictionary]. It describes the hash table of a vertex (twin:
+// weft::slab::Vertex).
 type vertex struct {
 	_        structs.HostLayout
 	first    uint32 // first base slab, if slabs is not 0
@@ -103,8 +104,8 @@ type sizing struct {
 	load16 uint32 // pairs per base slab, in sixteenths
 }
 
-// rehashTimes is the multiple of the wanted pairs at which a table is rehashed. Since the table
-// doubles, each pair is moved a constant number of times.
+// A table is rehashed when it has rehashTimes the pairs for which its base slabs are intended.
+// Since the table doubles, each pair is moved a constant number of times.
 const rehashTimes = 2
 
 // maxLoad16 is the maximum of load16.
@@ -113,7 +114,7 @@ const maxLoad16 = 1 << 16
 func sizingFor(load float64, slotBytes int) (sizing, error) {
 	s := sizing{uint32(load * float64(16*slotsIn(slotBytes)))}
 	if s.load16 < 16 || s.load16 > maxLoad16 {
-		return s, fmt.Errorf("%w: slabs of %d slots have no MaxLoad of %v", op.ErrOptions, slotsIn(slotBytes), load)
+		return s, fmt.Errorf("%w: slabs of %d slots cannot have a MaxLoad of %v", op.ErrOptions, slotsIn(slotBytes), load)
 	}
 	return s, nil
 }
@@ -123,18 +124,18 @@ func (s sizing) slabsFor(degree uint32) uint32 {
 	return uint32((uint64(degree)*16 + uint64(s.load16) - 1) / uint64(s.load16))
 }
 
-// maxDegree returns the degree above which a table with the given base slabs is rehashed.
+// maxDegree returns the degree above which a table with the given number of base slabs is rehashed.
 func (s sizing) maxDegree(slabs uint32) uint64 {
 	return uint64(slabs) * rehashTimes * uint64(s.load16) / 16
 }
 
-// maxChain returns the maximum length of a chain before its table is counted. It is the number of
+// maxChain returns the maximum length to which an attempt may extend a chain. It is the number of
 // slabs for the mean number of pairs per bucket at a rehash.
 func (s sizing) maxChain(slots int) uint32 {
 	return uint32(ceilDiv(rehashTimes*int(s.load16), 16*slots))
 }
 
-// baseSlabs returns the number of base slabs of a generation, given the number in use.
+// baseSlabs returns the number of base slabs of a generation in which tables use the given number.
 func (s sizing) baseSlabs(slabs uint64) (uint32, error) {
 	n := slabs + slabs/4 + spareUnits // the reserve is for tables that grow
 	if n > maxBuckets {
@@ -148,7 +149,6 @@ func graphWidths(weight int) batch.Widths {
 	return batch.Widths{Key: 8, Val: weight, Slot: 4 + weight}
 }
 
-// rangeError returns the error of edge i, which has a vertex out of range.
 func rangeError(i int, u, v uint32, maxVertices int) error {
 	return core.Invalid("edge %d from %d to %d: vertices are 0 to %d; MaxVertices allows more", i, u, v, maxVertices-1)
 }

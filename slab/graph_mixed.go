@@ -17,8 +17,8 @@ import (
 
 // Apply runs a batch of insertions (weft.OpPut) and deletions (weft.OpDelete), in order. It returns
 // the number of operations that inserted or deleted an edge. Unless done is nil, done[i] reports
-// whether operation i did. Any other kind returns [device.ErrInvalid], and a vertex out of range
-// returns [weft.ErrOptions], before anything changes.
+// whether operation i did. Before anything changes, Apply returns [device.ErrInvalid] if there is
+// another kind, and [weft.ErrOptions] if a vertex is out of range.
 //
 // Apply runs two batches: first the edges that end up deleted, then the edges that end up present.
 // Concurrent calls may run between the two. After an error some operations may be done. The
@@ -59,7 +59,6 @@ func (g *graph) mixedOn(s *device.Stream, put op.Kind, kinds device.Slice[uint8]
 	return g.mixedOnHost(s, put, b, count)
 }
 
-// kindsOf converts kinds to the type of the core.
 func kindsOf(kinds []weft.OpKind) []op.Kind { return batch.View[op.Kind](device.Bytes(kinds)) }
 
 // mixedOnHost runs a mixed batch on a host device, or an empty batch on any device.
@@ -137,7 +136,7 @@ func (g *graph) validateMixed(kinds []op.Kind, b *batch.Batch) error {
 	for i, k := range kinds {
 		switch limit := g.policy.opts.MaxVertices; {
 		case k != op.Put && k != op.Delete:
-			return fmt.Errorf("%w: operation %d: edges are put and deleted, and there is no %v", device.ErrInvalid, i, k)
+			return fmt.Errorf("%w: operation %d: edges can be put and deleted, but not by %v", device.ErrInvalid, i, k)
 		case k == op.Put && uint64(max(from[i], to[i])) >= uint64(limit):
 			return rangeError(i, from[i], to[i], limit)
 		}

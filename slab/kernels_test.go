@@ -222,7 +222,7 @@ func (s *modelTest[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, val
 	}
 	// A duplicate may have found the unit that another duplicate did not find.
 	if dropped < full || dropped > full && b.Flags&batch.Order == 0 || dropped > 0 && free >= alloc.BlockUnits {
-		s.t.Fatalf("%d operations are said to have found no room, of %d", dropped, full)
+		s.t.Fatalf("the device reports %d operations without room, but the batch has %d", dropped, full)
 	}
 	some, _ := s.draw(100, true)
 	s.lookUp(some)

@@ -103,8 +103,8 @@ func TestTooLarge(t *testing.T) {
 		text string
 	}{
 		{devicetest.OpenCPU(t, 0), slab.Options{Capacity: 1 << 40, Buckets: 1000, Fixed: true}, weft.ErrOptions, "Capacity 1099511627776 takes 157073220755 slabs"},
-		{devicetest.OpenCPU(t, 0), slab.Options{Capacity: 27 << 30, Buckets: 1000, Fixed: true}, device.ErrMemory, "bytes asked for, "},
-		{devicetest.OpenSim(t, &sim.Options{Memory: 1 << 24}), slab.Options{Capacity: 1 << 20}, device.ErrMemory, "bytes asked for, 16777216 free"},
+		{devicetest.OpenCPU(t, 0), slab.Options{Capacity: 27 << 30, Buckets: 1000, Fixed: true}, device.ErrMemory, "bytes requested, "},
+		{devicetest.OpenSim(t, &sim.Options{Memory: 1 << 24}), slab.Options{Capacity: 1 << 20}, device.ErrMemory, "bytes requested, 16777216 free"},
 	} {
 		fired := devicetest.FailAfter(test.dev, 0)
 		_, err := slab.New[uint64, uint64](test.dev, &test.opts)

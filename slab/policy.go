@@ -32,7 +32,7 @@ type policy struct {
 	perKey     float64
 	minBuckets uint32
 
-	free int // lower bound of the number of free units
+	free int // at least this number of units are free
 }
 
 // initialUnits returns the number of units of a new table. It sets perBucket and minBuckets.
@@ -41,7 +41,7 @@ func (p *policy) initialUnits() (units int, err error) {
 	var ok bool
 	p.perKey = 1
 	if p.perBucket, ok = pairsPerBucket(o.MaxLoad, p.perKey, slot); !ok {
-		return 0, fmt.Errorf("%w: slabs with slots of %d bytes have no MaxLoad of %v", op.ErrOptions, slot, o.MaxLoad)
+		return 0, fmt.Errorf("%w: slabs with slots of %d bytes cannot have a MaxLoad of %v", op.ErrOptions, slot, o.MaxLoad)
 	}
 	if p.minBuckets, ok = bucketsFor(uint64(o.Capacity), p.perBucket); !ok && o.Buckets == 0 {
 		return 0, fmt.Errorf("%w: Capacity %d at load %v needs more than %d GiB", op.ErrOptions, o.Capacity, o.MaxLoad, core.LinesBytes(maxBuckets)>>30)
@@ -116,8 +116,8 @@ func (p *policy) covered(now core.Counters, n int) bool {
 // worstCase returns the maximum number of units that n insertions take.
 func (p *policy) worstCase(n int) int { return maxChained(n, p.buckets(), p.widths.Slot) }
 
-// Prepare implements core.Policy. A batch on a stream waits for nothing if it cannot overflow.
-// Otherwise it reports the operations that find no slot.
+// Prepare implements core.Policy. For a batch on a stream that cannot overflow, Prepare does not
+// wait. If the batch may overflow, report is true.
 func (p *policy) Prepare(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	switch {
 	case s != nil && p.fits(now, b.N):
@@ -172,8 +172,8 @@ func (p *policy) ensureCapacity(ctx context.Context, now core.Counters, s *devic
 	return chunk, p.reserve(ctx, now, required)
 }
 
-// countNewPairs estimates the number of new pairs in a batch, and in all operations. In a multimap
-// all inserted pairs are new.
+// countNewPairs estimates the number of new pairs among the operations of b, and expect among total
+// operations of that kind. In a multimap all inserted pairs are new.
 func (p *policy) countNewPairs(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch, total int) (countNewPairs, expect int, err error) {
 	if p.multi && b.Kind != op.PutNew {
 		countNewPairs, err = b.CountInserts(ctx, s)
@@ -223,8 +223,8 @@ func (p *policy) minGrowth(current uint64) uint32 {
 // noMemory reports whether smaller sizes may avoid an error.
 func noMemory(err error) bool { return errors.Is(err, device.ErrMemory) || errors.Is(err, op.ErrFull) }
 
-// reserve fills the pool with the units that n insertions are expected to take. If the pool cannot
-// grow, reserve returns no error, and insertions may overflow.
+// reserve ensures that the pool has the units that n insertions are expected to take. If the pool
+// cannot grow, reserve returns no error, and insertions may overflow.
 func (p *policy) reserve(ctx context.Context, now core.Counters, n int) error {
 	limit := p.worstCase(n)
 	if p.opts.Fixed || limit <= p.free {
@@ -426,7 +426,7 @@ func (p *policy) Compact(ctx context.Context, now core.Counters) error {
 	return err
 }
 
-// resize rehashes to the given buckets, with a pool for n pairs.
+// resize rehashes to the given number of buckets, with a pool for n pairs.
 func (p *policy) resize(ctx context.Context, buckets uint32, n uint64) error {
 	old, start := p.buckets(), time.Now()
 	units := chainedFor(n, p.perKey, buckets, p.widths.Slot)

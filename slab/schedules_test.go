@@ -166,7 +166,7 @@ func config[K weft.Key, V weft.Value](m mode, open func(dev device.Device, s dst
 			{Name: "Stats", Do: func(x dst.Subject[K, V]) error {
 				s, err := x.(scheduled[K, V]).table.Stats(context.Background())
 				if err == nil && (s.MaxChain < 1 || s.MaxChain > s.Slabs || s.MeanChain > float64(s.MaxChain)) {
-					err = fmt.Errorf("no table is like that: %v", s)
+					err = fmt.Errorf("no table has these settings: %v", s)
 				}
 				return err
 			}},

@@ -21,14 +21,14 @@ type chunk struct {
 	codec   format.CompressionCodec
 	start   int64 // position of the first page in the file
 	at, end int64 // range of unread bytes in the file
-	exact   int64 // end of the pages according to the metadata; end may be larger
+	exact   int64 // end of the pages according to the metadata; the field end may be larger
 
 	window    []byte // bytes of the file from position windowAt on
 	windowAt  int64
 	readAhead int64 // number of bytes to read at once
 
 	group    int
-	row      int64 // number of rows before the next row
+	row      int64 // index of the next row in the row group
 	rows     int64 // number of rows of the row group
 	location pageLocations
 
@@ -37,7 +37,7 @@ type chunk struct {
 	*buffers
 }
 
-// buffers is memory that one chunk after another reuses.
+// buffers holds memory that successive chunks reuse.
 type buffers struct {
 	window, plain []byte
 	codes         []uint32
@@ -89,7 +89,7 @@ const (
 func (f *File) chunk(group int, l *leaf, readAhead int64) (*chunk, error) {
 	g := &f.meta.RowGroups[group]
 	if l.index >= len(g.Columns) { // the schema has more columns than the row group
-		return nil, fmt.Errorf("%w: %d columns", errThrift, len(g.Columns))
+		return nil, fmt.Errorf("%w: %d columns, fewer than the schema", errThrift, len(g.Columns))
 	}
 	c := &g.Columns[l.index]
 	m := &c.MetaData
@@ -99,7 +99,7 @@ func (f *File) chunk(group int, l *leaf, readAhead int64) (*chunk, error) {
 	}
 	switch {
 	case c.FilePath != "":
-		return nil, fmt.Errorf("its values lie in another file, %.80q, which is not supported",
+		return nil, fmt.Errorf("its values are in another file, %.80q, which is not supported",
 			c.FilePath)
 	case c.Encrypted.Value != nil:
 		return nil, errors.New("it is encrypted, which is not supported")
@@ -107,7 +107,7 @@ func (f *File) chunk(group int, l *leaf, readAhead int64) (*chunk, error) {
 		return nil, fmt.Errorf("%w: values of type %v, where the schema has %v", errThrift,
 			m.Type, l.physical)
 	case at < 0 || m.TotalCompressedSize < 0 || at > f.size || m.TotalCompressedSize > f.size-at:
-		return nil, fmt.Errorf("%w: %d bytes from %d on in a file of %d", errThrift,
+		return nil, fmt.Errorf("%w: %d bytes at offset %d of a file of %d bytes", errThrift,
 			m.TotalCompressedSize, at, f.size)
 	}
 	if m.NumValues != g.NumRows && l.Type.Kind != Null {
@@ -147,7 +147,7 @@ func (c *chunk) ended() (err error) {
 		c.at += int64(h.CompressedPageSize)
 	}
 	if left {
-		return errors.New("more rows than are announced")
+		return errors.New("more rows than the metadata announces")
 	}
 	return nil
 }
@@ -156,8 +156,8 @@ func (c *chunk) next(n int) (column.Column, error) {
 	return c.ranges([]rowRange{{c.row, c.row + int64(n)}})
 }
 
-// ranges returns the rows of ranges, which ascend from the next row on. It skips the rows between
-// them.
+// ranges returns a column of the rows in the given ranges, which must be in ascending order and
+// begin at the next row or later. It skips all other rows.
 func (c *chunk) ranges(ranges []rowRange) (col column.Column, err error) {
 	defer recoverError(&err)
 	n := countRows(ranges)
@@ -200,7 +200,8 @@ func (c *chunk) append(b *builder, end int64) error {
 	return nil
 }
 
-// levels determines which of the next m rows are null, and returns the number of rows that are not.
+// levels determines which of the next m rows are null, marks them in b, and returns the number of
+// other rows.
 func (c *chunk) levels(b *builder, m int) (values int, err error) {
 	if !c.optional {
 		return m, nil
@@ -255,12 +256,12 @@ func (c *chunk) header() (*format.PageHeader, error) {
 	}
 }
 
-// nextPage reads pages until one has rows. It passes over a page of at most limit rows without
-// decoding it, and returns the number of rows passed over.
+// nextPage reads pages until one has rows. If that page has at most limit rows, nextPage passes
+// over it without decoding it. passed is the number of rows passed over.
 func (c *chunk) nextPage(limit int64) (passed int64, err error) {
 	for c.page.rows == 0 && passed == 0 {
 		if c.at >= c.end {
-			return 0, errors.New("fewer rows than are announced")
+			return 0, errors.New("fewer rows than the metadata announces")
 		}
 		if passed, err = c.onePage(limit); err != nil {
 			return 0, err
@@ -269,8 +270,8 @@ func (c *chunk) nextPage(limit int64) (passed int64, err error) {
 	return passed, nil
 }
 
-// onePage reads a page. It passes over a data page of at most limit rows, and returns the number of
-// rows passed over.
+// onePage reads a page. If the page is a data page and has at most limit rows, onePage passes over
+// it. passed is the number of rows passed over.
 func (c *chunk) onePage(limit int64) (passed int64, err error) {
 	h, err := c.header()
 	if err != nil {
@@ -279,7 +280,7 @@ func (c *chunk) onePage(limit int64) (passed int64, err error) {
 	size := int64(h.CompressedPageSize)
 	if size < 0 || size > c.end-c.at || size > maxPacked || h.UncompressedPageSize < 0 ||
 		h.UncompressedPageSize > maxPage {
-		return 0, fmt.Errorf("a page of %d bytes, %d uncompressed, where there are %d", size,
+		return 0, fmt.Errorf("a page of %d bytes, %d uncompressed, where %d bytes are left", size,
 			h.UncompressedPageSize, c.end-c.at)
 	}
 	rows := int64(0) // number of rows of a data page, 0 for other pages
@@ -302,7 +303,7 @@ func (c *chunk) onePage(limit int64) (passed int64, err error) {
 	}
 	b = b[:size]
 	if h.CRC != 0 && crc32.ChecksumIEEE(b) != uint32(h.CRC) {
-		return 0, fmt.Errorf("the page of %d bytes at %d of the file does not have its checksum",
+		return 0, fmt.Errorf("the checksum of the page of %d bytes at offset %d does not match",
 			size, c.at)
 	}
 	c.at += size
@@ -321,7 +322,7 @@ func (c *chunk) onePage(limit int64) (passed int64, err error) {
 func (c *chunk) unpacked(b []byte, size int) ([]byte, error) {
 	if c.codec == format.Uncompressed {
 		if len(b) != size {
-			return nil, fmt.Errorf("a page of %d bytes, %d are announced", len(b), size)
+			return nil, fmt.Errorf("a page of %d bytes, want %d", len(b), size)
 		}
 		return b, nil
 	}
@@ -397,7 +398,8 @@ func (c *chunk) page2(h *format.PageHeader, b []byte) error {
 	return c.open(d.Encoding, values, int(d.NumValues))
 }
 
-// open sets c.page to a page that stores the values of rows in b, with encoding e.
+// open sets c.page to a data page of the given number of rows. b holds the page's values in
+// encoding e.
 func (c *chunk) open(e format.Encoding, b []byte, rows int) (err error) {
 	if rows < 0 {
 		return fmt.Errorf("a page of %d rows", rows)

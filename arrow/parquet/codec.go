@@ -15,19 +15,19 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// decompress decompresses src to exactly size bytes, in the memory of dst if they fit. A damaged
-// header cannot cause a large allocation: memory grows with the decompressed data, unless src is
-// long enough for size.
+// decompress decompresses src to exactly size bytes, and reuses dst if it is large enough. A
+// damaged header cannot cause a large allocation. Either memory grows with the decompressed data,
+// or size is first compared with the length of src.
 func decompress(codec format.CompressionCodec, dst, src []byte, size int) ([]byte, error) {
 	var err error
 	switch codec {
 	case format.Snappy:
 		var n int
 		if n, err = snappy.DecodedLen(src); err == nil && n != size {
-			err = fmt.Errorf("a page of %d bytes, %d are announced", n, size)
+			err = fmt.Errorf("a page of %d bytes, want %d", n, size)
 		}
 		if err == nil && size > 64*len(src) { // Snappy compresses at most 22-fold
-			err = fmt.Errorf("a page of %d bytes from %d", size, len(src))
+			err = fmt.Errorf("a page of %d bytes cannot come from %d compressed bytes", size, len(src))
 		}
 		if err == nil {
 			dst, err = snappy.Decode(grow(dst, size)[:size], src)
@@ -52,7 +52,7 @@ func decompress(codec format.CompressionCodec, dst, src []byte, size int) ([]byt
 		}
 	case format.Lz4, format.Lz4Raw:
 		if size > 256*len(src) { // LZ4 compresses at most 255-fold
-			return nil, fmt.Errorf("a page of %d bytes from %d of lz4", size, len(src))
+			return nil, fmt.Errorf("a page of %d bytes cannot come from %d bytes of lz4", size, len(src))
 		}
 		dst = grow(dst, size)[:size]
 		if codec == format.Lz4 && hadoopLZ4(dst, src) {
@@ -69,7 +69,7 @@ func decompress(codec format.CompressionCodec, dst, src []byte, size int) ([]byt
 		return nil, fmt.Errorf("%v: %w", codec, err)
 	}
 	if len(dst) != size {
-		return nil, fmt.Errorf("%v: a page of %d bytes, %d are announced", codec, len(dst), size)
+		return nil, fmt.Errorf("%v: a page of %d bytes, want %d", codec, len(dst), size)
 	}
 	return grow(dst, size)[:size], nil
 }

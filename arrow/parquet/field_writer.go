@@ -40,8 +40,8 @@ type fieldWriter struct {
 }
 
 const (
-	// maxDict and maxDictBytes bound the values of a dictionary, and their bytes. Codes for a
-	// larger dictionary would be so wide that they save little.
+	// maxDict bounds the number of values in a dictionary, and maxDictBytes their total bytes.
+	// Codes for a larger dictionary would be so wide that they save little.
 	maxDict, maxDictBytes = 1 << 16, 1 << 20
 )
 
@@ -49,7 +49,8 @@ func (f *fieldWriter) size() int {
 	return len(f.pages) + len(f.values) + 4*len(f.codes) + len(f.dictBytes)
 }
 
-// add adds the values of a column. It splits columns of long byte strings.
+// add adds the values of a column. It splits a column of more than pageBytes bytes of text into
+// smaller ones.
 func (f *fieldWriter) add(c column.Column) error {
 	if n := c.Len(); f.texts && n > 1 && textBytes(c) > pageBytes {
 		if err := f.add(c.Slice(0, n/2)); err != nil {
@@ -102,7 +103,7 @@ func (f *fieldWriter) addValues(c column.Column, nulls int) error {
 		for i := range c.Len() {
 			if b := c.Bytes(i); !c.Null(i) {
 				if len(b) != f.width {
-					return fmt.Errorf("a value of %d bytes, where all have %d", len(b), f.width)
+					return fmt.Errorf("a value of %d bytes, want %d", len(b), f.width)
 				}
 				f.values = append(f.values, b...)
 			}
@@ -148,7 +149,7 @@ func (f *fieldWriter) addTexts(c column.Column) error {
 		}
 		b := c.Bytes(i)
 		if len(b) > math.MaxInt32/2 {
-			return fmt.Errorf("a value of %d bytes", len(b))
+			return fmt.Errorf("a value of %d bytes is too long", len(b))
 		}
 		if !f.plain {
 			if code, ok := f.code(b); ok {
@@ -249,11 +250,11 @@ func appendCodes(b []byte, codes []uint32, width uint) []byte {
 	return append(b, make([]byte, end-len(b))...)
 }
 
-// appendPage appends the header and the compressed bytes of a page. raw is the size without
-// compression.
+// appendPage appends the header and the compressed bytes of page b to a slice. raw is the size
+// without compression.
 func appendPage(to []byte, h *format.PageHeader, b []byte) (out []byte, raw int, err error) {
 	if len(b) > maxPage { // a smaller page fits in 32 bits even if snappy enlarges it
-		return to, 0, fmt.Errorf("a page of %d bytes, of at most %d: a value is too long for this file", len(b), maxPage)
+		return to, 0, fmt.Errorf("a page of %d bytes, more than %d: a value is too long for this file", len(b), maxPage)
 	}
 	packed := snappy.Encode(nil, b)
 	h.UncompressedPageSize, h.CompressedPageSize = int32(len(b)), int32(len(packed))

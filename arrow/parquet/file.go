@@ -53,7 +53,7 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 	// Some writers omit the number of rows. Otherwise a difference means that the list of row
 	// groups has lost entries.
 	if n := f.Rows(); n != f.meta.NumRows && f.meta.NumRows != 0 {
-		return nil, fmt.Errorf("parquet: open: %w: %d rows in %d row groups, of %d in the file",
+		return nil, fmt.Errorf("parquet: open: %w: %d rows in %d row groups, want %d",
 			errThrift, n, f.RowGroups(), f.meta.NumRows)
 	}
 	return f, nil
@@ -65,7 +65,8 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 // the first iteration; 0 means no limit.
 func (f *File) Limit(bytes int64) { f.memory = bytes }
 
-// share returns bytes, or 1/part of the memory limit if that is less.
+// share returns the smaller of the bytes argument and 1/part of the memory limit. Without a limit,
+// it returns the argument.
 func (f *File) share(bytes, part int64) int64 {
 	if f.memory == 0 {
 		return bytes
@@ -75,7 +76,7 @@ func (f *File) share(bytes, part int64) int64 {
 
 func (f *File) readMeta() error {
 	if f.size < int64(len(magic)+tail) {
-		return fmt.Errorf("%d bytes are no Parquet file", f.size)
+		return fmt.Errorf("%d bytes are too few for a Parquet file", f.size)
 	}
 	var head, end [tail]byte
 	if _, err := f.r.ReadAt(head[:len(magic)], 0); err != nil {
@@ -88,11 +89,11 @@ func (f *File) readMeta() error {
 		return errors.New("the file is encrypted, which is not supported")
 	}
 	if string(head[:4]) != magic || string(end[4:]) != magic {
-		return errors.New("no Parquet file, or not all of it")
+		return errors.New("not a Parquet file, or only a part of one")
 	}
 	n := int64(binary.LittleEndian.Uint32(end[:]))
 	if n > f.size-int64(len(magic)+tail) {
-		return fmt.Errorf("%w: %d bytes of it in a file of %d", errThrift, n, f.size)
+		return fmt.Errorf("%w: it has %d bytes in a file of %d", errThrift, n, f.size)
 	}
 	b := make([]byte, n)
 	if _, err := f.r.ReadAt(b, f.size-tail-n); err != nil && err != io.EOF {
@@ -213,7 +214,7 @@ func (f *File) rowGroup(ctx context.Context, group int, fields []int,
 	most int) iter.Seq2[[]column.Column, error] {
 	return func(yield func([]column.Column, error) bool) {
 		if group < 0 || group >= f.RowGroups() {
-			yield(nil, fmt.Errorf("parquet: row group %d of %d", group, f.RowGroups()))
+			yield(nil, fmt.Errorf("parquet: row group %d is not one of the %d in the file", group, f.RowGroups()))
 			return
 		}
 		chunks, at, err := f.chunks(group, fields)
@@ -263,7 +264,7 @@ func (f *File) chunks(group int, fields []int) (chunks []*chunk, at []int, err e
 	window := min(max(f.share(windowBytes, 8)/int64(max(len(fields), 1)), minWindow), maxWindow)
 	for _, i := range fields {
 		if i < 0 || i >= len(f.leaves) {
-			return nil, nil, fmt.Errorf("parquet: field %d of %d", i, len(f.leaves))
+			return nil, nil, fmt.Errorf("parquet: field %d is not one of the %d in the file", i, len(f.leaves))
 		}
 		if err := f.fields[i].Err(); err != nil {
 			return nil, nil, err

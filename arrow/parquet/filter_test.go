@@ -562,7 +562,7 @@ func TestFilteredSurplus(t *testing.T) {
 	for _, err := range f.filtered(t.Context(), 1, new(asked), []int{0}, []int{0, 1}) {
 		failed = err
 	}
-	if failed == nil || !strings.Contains(failed.Error(), "more rows than are announced") {
+	if failed == nil || !strings.Contains(failed.Error(), "more rows than the metadata announces") {
 		t.Error(failed)
 	}
 }

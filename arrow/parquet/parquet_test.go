@@ -436,7 +436,7 @@ func TestTypes(t *testing.T) {
 		{format.Int32, 0, &format.IntType{BitWidth: 8, IsSigned: true}, le32(-128, 127), 2,
 			"int8", []any{int8(-128), int8(127)}, ""},
 		{format.Int32, 0, &format.IntType{BitWidth: 8, IsSigned: true}, le32(128), 1, "int8", nil,
-			"value 128 is no int8"},
+			"value 128 does not fit int8"},
 		{format.Int32, 0, &format.IntType{BitWidth: 16}, le32(65535), 1, "uint16",
 			[]any{uint16(65535)}, ""},
 		{format.Int32, 0, &format.IntType{BitWidth: 16, IsSigned: true}, le32(-32768), 1, "int16",
@@ -464,7 +464,7 @@ func TestTypes(t *testing.T) {
 		{format.ByteArray, 0, &format.JsonType{}, plainTexts("{}"), 1, "binary", []any{"{}"}, ""},
 		{format.Int32, 0, &format.NullType{}, nil, 2, "null", []any{nil, nil}, ""},
 		{format.Int64, 0, &format.DecimalType{Precision: 10, Scale: 2}, le64(150), 1,
-			"decimal(10, 2)", nil, `field "c" is a decimal(10, 2): columns have no decimals yet`},
+			"decimal(10, 2)", nil, `field "c" is a decimal(10, 2): columns cannot hold decimals yet`},
 	} {
 		b := fileOf(t, format.Uncompressed, tt.rows, testColumn{name: "c", typ: tt.typ,
 			width: tt.width, logical: tt.logical, pages: []testPage{{rows: tt.rows,
@@ -529,7 +529,7 @@ func TestRefuses(t *testing.T) {
 	ok := testPage{rows: 3, values: le32(1, 2, 3)}
 	b := fileOf(t, format.Snappy, 3, testColumn{name: "id", typ: format.Int32,
 		pages: []testPage{ok}})
-	for want, fields := range map[string][]int{"field 1 of 1": {1}, "field -1": {0, -1}} {
+	for want, fields := range map[string][]int{"field 1 is not one of the 1": {1}, "field -1": {0, -1}} {
 		if _, err := read(t.Context(), b, fields...); err == nil || !strings.Contains(err.Error(),
 			want) {
 			t.Errorf("%v: %v, want %s", fields, err, want)
@@ -557,12 +557,12 @@ func TestRefuses(t *testing.T) {
 	damagedDict := dict
 	damagedDict.damage = true
 	for want, pages := range map[string][]testPage{
-		`row group 0, field "id": the page of 12 bytes at`: {damaged},
-		"does not have its checksum": {damagedDict,
+		`row group 0, field "id": the checksum of the page of 12 bytes at`: {damaged},
+		"does not match": {damagedDict,
 			{encoding: format.RLEDictionary, rows: 3, values: codesOf(1, 0, 1, 1)}},
-		"fewer rows than are announced": {{rows: 2, values: le32(1, 2)}},
-		"more rows than are announced":  {{rows: 4, values: le32(1, 2, 3, 4)}},
-		"fewer values than rows":        {{rows: 3, values: le32(1, 2)}},
+		"fewer rows than the metadata announces": {{rows: 2, values: le32(1, 2)}},
+		"more rows than the metadata announces":  {{rows: 4, values: le32(1, 2, 3, 4)}},
+		"fewer values than rows":                 {{rows: 3, values: le32(1, 2)}},
 		"codes without a dictionary": {{encoding: format.RLEDictionary,
 			rows: 3, values: codesOf(1, 0, 1, 1)}},
 		"code 3 in a dictionary of 2 values": {dict,

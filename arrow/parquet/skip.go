@@ -38,7 +38,8 @@ func intersect(a, b []rowRange) (out []rowRange) {
 	return out
 }
 
-// skip skips the rows before row to. It does not decode a page if all of its rows are skipped.
+// skip advances the chunk to the row with the given index. It does not decode a page if all of its
+// rows are skipped.
 func (c *chunk) skip(to int64) error {
 	for c.row < to {
 		if c.page.rows == 0 {
@@ -123,14 +124,14 @@ type pageLocations struct {
 	stop   int64      // end of the wanted rows; later pages are not read ahead
 }
 
-// location stands for a data page: at is the position in the file, and row the first row in the row
-// group.
+// location locates a data page: at is its position in the file, and row is the index of its first
+// row within the row group.
 type location struct{ at, row int64 }
 
-var errIndex = errors.New("an index of pages that has another number of rows for a page")
+var errIndex = errors.New("the page index does not match the number of rows of a page")
 
-// check returns an error if a page contradicts the index. The page has rows rows, the first of them
-// at row. The row group has all rows.
+// check returns an error if a page contradicts the page index. The argument row is the index of the
+// page's first row, rows is the number of its rows, and all is the number of rows in the row group.
 func (l *pageLocations) check(row, rows, all int64) error {
 	if l.pages == nil || rows == 0 {
 		return nil
@@ -153,7 +154,7 @@ func (l *pageLocations) page(row int64) int {
 	return lo
 }
 
-// rows returns the rows lo to hi-1 that page k contains. The row group has n rows.
+// rows returns the range of rows lo to hi-1 that page k contains. The row group has n rows.
 func (l *pageLocations) rows(k int, n int64) (lo, hi int64) {
 	if k+1 < len(l.pages) {
 		n = l.pages[k+1].row
@@ -169,8 +170,8 @@ func (c *chunk) locate() {
 	}
 }
 
-// jump moves to the page that contains row to, if the file has an index and that page is a later
-// one. It first reads the dictionary.
+// jump moves to the page that contains the row with the given index, if the file has a page index
+// and that page is a later one. It first reads the dictionary.
 func (c *chunk) jump(to int64) error {
 	c.locate()
 	l := &c.location

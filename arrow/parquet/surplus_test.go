@@ -28,9 +28,9 @@ func TestSurplusRows(t *testing.T) {
 	}{
 		{n, n, ""},
 		{n, n + 1, "values in a row group of"},
-		{n + 1, n + 1, "fewer rows than are announced"},
-		{n - 1, n - 1, "more rows than are announced"}, // in the last page
-		{pageRows, pageRows, "more rows than are announced"},
+		{n + 1, n + 1, "fewer rows than the metadata announces"},
+		{n - 1, n - 1, "more rows than the metadata announces"}, // in the last page
+		{pageRows, pageRows, "more rows than the metadata announces"},
 		{pageRows, n, "values in a row group of"},
 	} {
 		f, err := Open(bytes.NewReader(b.Bytes()), int64(b.Len()))

@@ -85,7 +85,7 @@ type Field struct {
 func (f Field) Err() error {
 	switch f.Type.Kind {
 	case Decimal:
-		return fmt.Errorf("parquet: field %q is a %v: columns have no decimals yet", f.Name, f.Type)
+		return fmt.Errorf("parquet: field %q is a %v: columns cannot hold decimals yet", f.Name, f.Type)
 	case Nested:
 		return fmt.Errorf("parquet: field %q is nested: columns hold one value a row", f.Name)
 	case Unknown:
@@ -138,7 +138,7 @@ func schemaOf(elements []format.SchemaElement) ([]leaf, error) {
 		fields = append(fields, l)
 	}
 	if next < len(elements) {
-		return nil, fmt.Errorf("%w: %d elements of a schema in no field", errThrift,
+		return nil, fmt.Errorf("%w: %d elements of the schema belong to no field", errThrift,
 			len(elements)-next)
 	}
 	return fields, nil

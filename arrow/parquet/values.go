@@ -31,7 +31,7 @@ type dictionary struct {
 	texts column.Column // byte strings of variable length
 }
 
-// fill copies n consecutive stored values into the dictionary.
+// fill sets the dictionary to the n consecutive stored values in b.
 func (d *dictionary) fill(l *leaf, b []byte, n int) error {
 	d.read, d.n = true, n
 	switch {
@@ -104,7 +104,7 @@ func narrow(t column.Type, dst, src []byte) error {
 			fits = v == int32(uint16(v))
 		}
 		if !fits {
-			return fmt.Errorf("value %d is no %v", v, t)
+			return fmt.Errorf("value %d does not fit %v", v, t)
 		}
 	}
 	return nil
@@ -152,7 +152,8 @@ type builder struct {
 
 	fixed []byte // values of one size
 
-	// Byte strings stay codes while all rows come from the dictionary.
+	// Byte strings are collected as codes while all rows come from the dictionary, and otherwise in
+	// offsets and data.
 	codes   []uint32
 	dict    *dictionary
 	offsets []int64
@@ -295,7 +296,7 @@ func (c *chunk) nextCodes(n int) ([]uint32, error) {
 	return codes, c.page.codes.read(codes)
 }
 
-// gather writes the values of codes to dst. A value has size bytes.
+// gather writes the dictionary's value for each code to dst. Each value has size bytes.
 func (d *dictionary) gather(dst []byte, size int, codes []uint32) (err error) {
 	for _, code := range codes {
 		if uint64(code) >= uint64(d.n) {

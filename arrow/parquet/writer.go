@@ -224,7 +224,7 @@ func element(f Field) (e format.SchemaElement, err error) {
 		suits = false
 	}
 	if !suits || (t.Kind == Time || t.Kind == Timestamp) && unit(t.Unit).Value == nil {
-		return e, fmt.Errorf("parquet: field %q: no file has a %v of columns of %v", f.Name, t,
+		return e, fmt.Errorf("parquet: field %q: a %v cannot be written from columns of %v", f.Name, t,
 			t.Column)
 	}
 	return e, nil

@@ -295,7 +295,7 @@ func (j *graphJob) timeRun(run func() error) error {
 }
 
 // source returns the vertex with the given name. Without a name it returns the vertex with the most
-// neighbors, and the smallest of several.
+// neighbors, or the smallest such vertex.
 func (j *graphJob) source(name string, g *graph.CSR) (uint32, error) {
 	if g.Vertices() == 0 {
 		return 0, errors.New("the graph has no vertices")
@@ -303,7 +303,7 @@ func (j *graphJob) source(name string, g *graph.CSR) (uint32, error) {
 	if name != "" {
 		v, ok := j.file.Names.Vertex(name)
 		if !ok {
-			return 0, fmt.Errorf("no vertex %.40q", name)
+			return 0, fmt.Errorf("the graph has no vertex %.40q", name)
 		}
 		return v, nil
 	}

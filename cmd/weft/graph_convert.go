@@ -78,18 +78,18 @@ func outFormat(a *app, to, out string) (load.Format, error) {
 		return 0, fmt.Errorf("--to %.40q: want auto, mtx, txt, csv, gr, graph, el or wel", to)
 	}
 	if out == stdinName && a.json {
-		return 0, fmt.Errorf("--json: - is for the graph")
+		return 0, fmt.Errorf("--json: standard output already receives the graph; name a file as OUT")
 	}
 	if format == load.Auto && out != stdinName {
 		format = load.FormatOf(out)
 	}
 	if format == load.Auto {
-		return 0, fmt.Errorf("%s: the name has no known format; set --to", out)
+		return 0, fmt.Errorf("%s: the name does not show a known format; set --to", out)
 	}
 	return format, nil
 }
 
-// graphKind recognizes files of a format that convert writes, compressed or not.
+// graphKind returns the kind of files that convert writes in a format, compressed or not.
 func graphKind(out string, format load.Format) outfile.Kind {
 	prefixes := map[load.Format]string{
 		load.MatrixMarket: `%%MatrixMarket matrix coordinate `, load.EdgeList: `# Nodes: \d+ Edges: \d+\n`, load.CSV: `source,target(,weight)?\n`,
@@ -143,7 +143,7 @@ func countLeftOut(f *load.File, format load.Format) int {
 
 func (j *graphJob) convert(out string, format load.Format, unweighted bool) error {
 	if j.file.VertexWeights && !unweighted {
-		return errors.New("vertices have sizes or weights, which no format keeps; use --unweighted to write none")
+		return errors.New("vertices have sizes or weights, which no format can store; use --unweighted to write none")
 	}
 	nLeftOut := countLeftOut(j.file, format)
 	if out == stdinName {

@@ -34,7 +34,7 @@ func (p *graphPlot) draw(line plot) error {
 		return nil
 	}
 	if len(line.x) == 0 {
-		return fmt.Errorf("--svg %s: there is no edge, and so nothing to draw", p.file)
+		return fmt.Errorf("--svg %s: the graph has no edges to draw", p.file)
 	}
 	if err := atomicfile.WriteFile(p.file, line.svg()); err != nil {
 		return fmt.Errorf("--svg %s: %w", p.file, flags.Reason(err))

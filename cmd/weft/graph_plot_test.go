@@ -24,7 +24,7 @@ func TestGraphPlots(t *testing.T) {
 		{[]string{"stats", file}, exitOK, "", []string{"Degrees of path.el", "vertices"}},
 		{[]string{"replay", "--batch=1", "--result=triangles", file}, exitOK, "", []string{"path.el in batches of 1", "triangles"}},
 		{[]string{"replay", "--batch=2", "--result=pagerank", file}, exitOK, "", []string{"highest rank"}},
-		{[]string{"stats", empty}, exitFailed, "there is no edge, and so nothing to draw", nil},
+		{[]string{"stats", empty}, exitFailed, "the graph has no edges to draw", nil},
 	} {
 		plot := filepath.Join(dir, "plot.svg")
 		stdout, stderr, status := runWeft(t, "", append([]string{"--device=cpu", "graph", c.args[0], "--svg=" + plot}, c.args[1:]...)...)

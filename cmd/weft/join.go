@@ -248,7 +248,7 @@ func comparableText(s *side, c int, with table.Field, differ error) error {
 	case !plain(with.Arrow):
 		return fmt.Errorf("%w; text is compared with integers, floats, bool and text only", differ)
 	case form == table.Forced && !number || form == table.Text && with.Type != column.Bytes:
-		return fmt.Errorf("%w; --text and --number do not fit that", differ)
+		return fmt.Errorf("%w; --text and --number cannot change that", differ)
 	case with.Type.Float() && form != table.Forced:
 		return fmt.Errorf("%w; --number compares both by value", differ)
 	}
@@ -360,8 +360,8 @@ func (o *joinOptions) result(j *tableJob, left, right *side) ([]joined, error) {
 	return result, err
 }
 
-// choose returns the columns of --columns, which are names or numbers. missing is a column that
-// does not exist.
+// choose returns the columns of --columns, which are names or numbers. If one of them does not
+// exist, missing is its name.
 func (o *joinOptions) choose(left, right *side) (result []joined, missing string, err error) {
 	all, duplicates := o.all(left, right)
 	index := flags.ByName(fieldsOf(all))

@@ -122,9 +122,9 @@ func runPoolCheck(ctx context.Context, a *app, path string, o gphash.OpenOptions
 		return poolError("check", path, err)
 	case c.Report != nil && c.PowerLost:
 		c.Verdict, err = "repaired", &verdict{poolError("check", path, fmt.Errorf("repaired: power was lost while the pool was open; "+
-			"%d damaged slots given up, and of what had been acknowledged some may be missing", c.Damaged)), exitRepaired}
+			"%d damaged slots were dropped, and some acknowledged operations may be missing", c.Damaged)), exitRepaired}
 	case damaged:
-		c.Verdict, err = "repaired", &verdict{poolError("check", path, fmt.Errorf("repaired: %d damaged slots given up", c.Damaged)), exitRepaired}
+		c.Verdict, err = "repaired", &verdict{poolError("check", path, fmt.Errorf("repaired: %d damaged slots were dropped", c.Damaged)), exitRepaired}
 	}
 	if a.json {
 		encoder := json.NewEncoder(a.stdout)

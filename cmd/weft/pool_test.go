@@ -336,7 +336,7 @@ func TestPoolCheck(t *testing.T) {
 		{"killed", killedPool(t, 10), nil, exitOK, poolCheck{Verdict: "ok", Report: &gphash.Report{Keys: 10, Tombs: 1}}, "not closed by whoever had it last\n", exitOK},
 		{"unfinished", unfinished, nil, exitOK, poolCheck{Verdict: "ok", Clean: true, Report: &gphash.Report{Unfinished: 1, Compared: true}}, "freed slots: 1 of unfinished", exitOK},
 		{"a key", damage(t, newPool(t, 900), 2, false), nil, exitCorrupt, poolCheck{Verdict: "corrupt", Clean: true, Report: &gphash.Report{Keys: 898, Damaged: 2, Compared: true}}, "2 damaged slots\n", exitCorrupt},
-		{"a value", damage(t, newPool(t, 900), 1, true), nil, exitCorrupt, poolCheck{Verdict: "corrupt", Clean: true, Report: &gphash.Report{Keys: 899, Damaged: 1, Compared: true}}, "its value does not have its checksum\n", exitCorrupt},
+		{"a value", damage(t, newPool(t, 900), 1, true), nil, exitCorrupt, poolCheck{Verdict: "corrupt", Clean: true, Report: &gphash.Report{Keys: 899, Damaged: 1, Compared: true}}, "the checksum of its value does not match\n", exitCorrupt},
 		{"a value, unread", damage(t, newPool(t, 900), 1, true), []string{"--verify=false"}, exitOK, poolCheck{Verdict: "ok", Clean: true, Report: &gphash.Report{Keys: 900, Compared: true}}, "900 keys in", exitCorrupt},
 		{"repaired", damage(t, damage(t, newPool(t, 900), 2, true), 1, false), []string{"--repair"}, exitRepaired, poolCheck{Verdict: "repaired", Clean: true, Report: &gphash.Report{Keys: 898, Damaged: 2, Compared: true}}, ": repaired\n", exitOK},
 		{"copy A", breakCopy(t, newPool(t, 10), 0), nil, exitOK, poolCheck{Verdict: "ok", Report: &gphash.Report{Keys: 10}, Superblock: "copy A: corrupt: the checksums are wrong: torn or damaged"}, "superblock copy A: ", exitOK},
@@ -592,7 +592,7 @@ func TestPoolOfStrings(t *testing.T) {
 		content[at+8] ^= 1 // change a byte of the value
 	})
 	if stdout, stderr, status = runWeft(t, "", "pool", "check", path); status != exitCorrupt ||
-		!strings.Contains(stderr, "does not have its checksum") {
+		!strings.Contains(stderr, "the checksum of its value does not match") {
 		t.Errorf(
 			"check of a damaged pool: exit status %d, prints %q and says %q",
 			status,

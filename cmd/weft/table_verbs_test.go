@@ -188,7 +188,7 @@ func TestTableErrors(t *testing.T) {
 	}{
 		{"group --by x o", "", exitFailed, `group: --by: no column "x"; the 4 columns are id, customer, amount, day`},
 		{"group --by 5 o", "", exitFailed, `group: --by: no column "5"`},
-		{"distinct cut.parquet", "", exitFailed, "parquet: open: 5 bytes are no Parquet file\n"},
+		{"distinct cut.parquet", "", exitFailed, "parquet: open: 5 bytes are too few for a Parquet file\n"},
 		{"distinct cut.arrow", "", exitFailed, "EOF\n"},
 		{"group --by id --agg sum:x o", "", exitFailed, `group: --agg sum:x: no column "x"`},
 		{"group --by id --agg sum:day o", "", exitFailed, `o.csv:2: column day: "2026-01-01" is not a number`},

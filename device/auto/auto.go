@@ -102,12 +102,12 @@ func (s *sources) open(choice string) (device.Device, []Reason, error) {
 	case name == "cuda" && numbered:
 		index, err := strconv.Atoi(number)
 		if err != nil || index < 0 {
-			return nil, nil, fmt.Errorf("auto: %w: GPU number %q; write cuda:0 for the first", device.ErrInvalid, number)
+			return nil, nil, fmt.Errorf("auto: %w: %q is not the number of a GPU; write cuda:0 for the first", device.ErrInvalid, number)
 		}
 		dev, err := s.openIndex(index)
 		return dev, nil, err
 	}
-	return nil, nil, fmt.Errorf("auto: %w: there is no device %q; choose auto, cpu, cuda, cuda:N for GPU number N, or sim for a simulated one", device.ErrInvalid, choice)
+	return nil, nil, fmt.Errorf("auto: %w: unknown device %q; choose auto, cpu, cuda, cuda:N for GPU number N, or sim for a simulated one", device.ErrInvalid, choice)
 }
 
 // openBest opens the GPU with the most free memory. If none opens, it returns the first GPU's
@@ -172,7 +172,8 @@ func (s *sources) openWithMemory(index int) (device.Device, device.Memory, error
 	return dev, memory, nil
 }
 
-// runWithTimeout calls f. It returns an error after limit. undo releases late results.
+// runWithTimeout calls f and returns its result, or an error if f takes longer than limit. In that
+// case, undo releases the result when f returns it later.
 func runWithTimeout[T any](limit time.Duration, f func() (T, error), undo func(T)) (T, error) {
 	type result struct {
 		v   T

@@ -27,7 +27,7 @@ func (d *Device) Register(b []byte) (unregister func() error, err error) {
 		return nil, errClosed("Register")
 	}
 	if len(b) == 0 {
-		return nil, fmt.Errorf("cpu: %w: Register of no memory", device.ErrInvalid)
+		return nil, fmt.Errorf("cpu: %w: Register of an empty slice", device.ErrInvalid)
 	}
 	return d.addMemory(&d.registered, "Register", b)
 }
@@ -38,7 +38,7 @@ func (d *Device) addMemory(t *table, op string, b []byte) (undo func() error, er
 	d.mapMu.Lock()
 	defer d.mapMu.Unlock()
 	if d.registered.overlaps(b) || d.mapped.overlaps(b) {
-		return nil, fmt.Errorf("cpu: %s: %w: %d bytes at %#x of which a part is registered or mapped already", op, device.ErrInvalid, len(b), uint64(address(b)))
+		return nil, fmt.Errorf("cpu: %s: %w: a part of the %d bytes at %#x is registered or mapped already", op, device.ErrInvalid, len(b), uint64(address(b)))
 	}
 	t.add(b)
 	var done atomic.Bool

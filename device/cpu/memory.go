@@ -35,7 +35,7 @@ func (d *Device) AllocHost(size int) ([]byte, error) {
 // FreeHost unmaps memory that AllocHost returned.
 func (d *Device) FreeHost(b []byte) error {
 	if d.mapped.overlaps(b) {
-		return fmt.Errorf("cpu: FreeHost: %w: %d bytes at %#x of which a part is still mapped to the device", device.ErrInvalid, len(b), uint64(address(b)))
+		return fmt.Errorf("cpu: FreeHost: %w: a part of the %d bytes at %#x is still mapped to the device", device.ErrInvalid, len(b), uint64(address(b)))
 	}
 	return d.release(&d.pinned, "FreeHost", address(b), len(b))
 }
@@ -125,7 +125,7 @@ func (t *table) remove(p device.Ptr, size int) ([]byte, bool) {
 	return b, true
 }
 
-// resize replaces the block that starts at b by b.
+// resize replaces a block by b, which begins at the same address.
 func (t *table) resize(b []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -27,7 +27,7 @@ func (d *Device) MapContext(ctx context.Context, host []byte) (b device.Buffer, 
 		return b, nil, fmt.Errorf("cuda: %w", err)
 	}
 	if !d.mapped.add(d, host, false) {
-		return b, nil, invalid("Map of %d bytes of which a part is mapped already", len(host))
+		return b, nil, invalid("Map of %d bytes: a part is mapped already", len(host))
 	}
 	var at device.Ptr
 	var pieces [][]byte // to be unlocked by unmap
@@ -66,7 +66,7 @@ func (d *Device) MapContext(ctx context.Context, host []byte) (b device.Buffer, 
 func (d *Device) pageLock(ctx context.Context, host []byte) (at device.Ptr, pieces [][]byte, err error) {
 	for remaining := host; len(remaining) > 0 && err == nil; {
 		if err = ctx.Err(); err != nil {
-			err = fmt.Errorf("cuda: mapping %d bytes, of which %d are: %w", len(host), len(host)-len(remaining), err)
+			err = fmt.Errorf("cuda: mapping %d bytes, %d of them mapped so far: %w", len(host), len(host)-len(remaining), err)
 			break
 		}
 		piece := remaining[:min(uintptr(len(remaining)), d.pieceBytes-address(remaining)%d.pieceBytes)]
@@ -112,8 +112,8 @@ func (d *Device) pageUnlock(pieces [][]byte) (err error) {
 	return err
 }
 
-// bytesInPiece returns how many of the n bytes at address at lie in the piece that contains at. The
-// driver refuses copies and fills that span two pieces.
+// bytesInPiece returns how many of n bytes lie in the same piece as the first of them. at is the
+// address of the first byte. The driver refuses copies and fills that span two pieces.
 func (d *Device) bytesInPiece(at, n uintptr) uintptr {
 	if !d.pieces.covers(at) && !d.pieces.covers(at+n-1) {
 		return n
@@ -133,9 +133,9 @@ func (fr *frame) register(b []byte, flags uintptr) error {
 	err := fr.call(symMemHostRegister, address(b), uintptr(len(b)), flags)
 	switch codeOf(err) {
 	case alreadyRegistered:
-		return fmt.Errorf("a part is registered or mapped already, or shares a page with what is: %w", err)
+		return fmt.Errorf("a part is registered or mapped already, or shares a page with memory that is: %w", err)
 	case invalidValue, operatingSystem, notPermitted, notSupported:
-		return fmt.Errorf("%w: %w; the system page-locks for a GPU writable anonymous memory and files of tmpfs, memfd and hugetlbfs mapped shared, but no files of ext4, xfs, btrfs and overlays",
+		return fmt.Errorf("%w: %w; only writable anonymous memory and shared mappings of files on tmpfs, memfd and hugetlbfs can be page-locked for a GPU, not files on ext4, xfs, btrfs or overlays",
 			device.ErrUnsupported, err)
 	}
 	return err

@@ -108,13 +108,13 @@ func (d *Device) FreeHost(b []byte) error {
 		return nil
 	}
 	if d.mapped.overlaps(b) {
-		return invalid("FreeHost of %d bytes of which a part is still mapped to the GPU", len(b))
+		return invalid("FreeHost of %d bytes: a part is still mapped to the GPU", len(b))
 	}
 	if !d.drv.pinned.remove(d, b, true) {
 		if err := d.checkUsable(); err != nil {
 			return err
 		}
-		return invalid("FreeHost of %d bytes that AllocHost of this device did not give, or that were freed before", len(b))
+		return invalid("FreeHost of %d bytes that AllocHost of this device did not return, or that were freed before", len(b))
 	}
 	return d.release(func(fr *frame) error { return fr.freeHost(b) })
 }
@@ -128,7 +128,7 @@ func (d *Device) Pinned(b []byte) bool { return d.drv.pinned.holds(b) }
 // ErrUnsupported for memory that Map refuses.
 func (d *Device) Register(b []byte) (unregister func() error, err error) {
 	if len(b) == 0 {
-		return nil, invalid("Register of no memory")
+		return nil, invalid("Register of an empty slice")
 	}
 	err = d.do(func(fr *frame) error {
 		if err := fr.register(b, memHostPortable); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// archVariable is an environment variable. It selects an older architecture than the GPU's.
+// archVariable names the environment variable that selects an older architecture than the GPU's.
 const archVariable = "WEFT_PTX"
 
 // module implements [device.Module]. The driver compiles each kernel at its first launch, as a
@@ -244,7 +244,7 @@ func (m *module) release(fr *frame) error {
 // Kernel implements [device.Module]. It compiles only if the image lacks the parameter size.
 func (m *module) Kernel(name string) (device.Kernel, error) {
 	if len(name) >= maxParams {
-		return nil, fmt.Errorf("cuda: %w: a name of %d bytes", device.ErrKernel, len(name))
+		return nil, fmt.Errorf("cuda: %w: the name of the kernel has %d bytes, too many", device.ErrKernel, len(name))
 	}
 	var k *kernel
 	err := m.dev.do(func(fr *frame) (err error) {
@@ -288,7 +288,7 @@ func (k *kernel) measure(fr *frame) (err error) {
 // readParamSize reads the parameter size of a compiled kernel from the driver.
 func (m *module) readParamSize(fr *frame, k *kernel) (int, error) {
 	if !fr.drv.has(symFuncGetParamInfo) {
-		return 0, fmt.Errorf("%w: image %s does not say what parameters kernel %s takes (device.Target.Params), and only drivers for CUDA %s and later can tell; this one is for CUDA %s",
+		return 0, fmt.Errorf("%w: image %s does not say what parameters kernel %s takes (device.Target.Params), and only drivers for CUDA %s and later can report it; this one is for CUDA %s",
 			device.ErrKernel, m.name, k.name, versionString(symbols[symFuncGetParamInfo].since), versionString(fr.drv.version))
 	}
 	sizes, err := fr.paramSizes(k.handle.Load())

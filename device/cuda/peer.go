@@ -12,7 +12,7 @@ func (s *stream) CopyPeer(dst device.Ptr, from device.Device, src device.Ptr, si
 	peer, ok := from.(*Device)
 	if !ok {
 		return fmt.Errorf(
-			"cuda: %w: CopyPeer from a device that is no GPU of this package", device.ErrUnsupported)
+			"cuda: %w: CopyPeer from a device that is not a GPU of this package", device.ErrUnsupported)
 	}
 	if size < 0 {
 		return invalid("CopyPeer of %d bytes", size)

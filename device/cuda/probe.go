@@ -27,7 +27,7 @@ func (d *Device) probe(fr *frame, at device.Ptr) error {
 	switch c := fr.code(symPointerGetAttribute, fr.result(0), pointerMemoryType, uintptr(at)); c {
 	case success:
 	case invalidValue:
-		return invalid("the driver knows no memory at %#x", uint64(at))
+		return invalid("the driver reports no memory at %#x", uint64(at))
 	default:
 		return fr.newError(symPointerGetAttribute, c)
 	}
@@ -38,7 +38,7 @@ func (d *Device) probe(fr *frame, at device.Ptr) error {
 		return err
 	}
 	if owner := fr.int32(0); owner != d.props.Index {
-		return invalid("the memory at %#x is device %d's, and this is device %d", uint64(at), owner, d.props.Index)
+		return invalid("the memory at %#x belongs to device %d, not to device %d", uint64(at), owner, d.props.Index)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func TestProbe(t *testing.T) {
 	}
 	defer devs[1].Free(b)
 	testProbe(t, devs[1], b)
-	if err := devs[0].Probe(b.Ptr, b.Size); !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), "is device 1's, and this is device 0") {
+	if err := devs[0].Probe(b.Ptr, b.Size); !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), "belongs to device 1, not to device 0") {
 		t.Errorf("memory of another GPU: %v", err)
 	}
 	f.fail = func(sym symbol, n int) Code {
@@ -51,8 +51,8 @@ func testProbe(t *testing.T, d *Device, b device.Buffer) {
 	}{
 		{b.Ptr, b.Size, ""},
 		{b.Ptr + 8, 8, ""},
-		{b.Ptr, far, "the driver knows no memory at"},
-		{1 << 20, 8, "the driver knows no memory at 0x100000"},
+		{b.Ptr, far, "the driver reports no memory at"},
+		{1 << 20, 8, "the driver reports no memory at 0x100000"},
 		{b.Ptr, 0, "Probe of 0 bytes"},
 		{b.Ptr, -1, "Probe of -1 bytes"},
 	} {

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// checked is a device that checks how it is used.
+// checked wraps a device and checks how a test uses it.
 type checked struct {
 	inner device.Device
 	self  device.Device // this device, or the checkedHost around it
@@ -81,10 +81,11 @@ func (c *checked) Alloc(size int) (device.Buffer, error) {
 }
 
 const (
-	// poisonByte fills new memory. It makes a large count and an odd address, and differs from the
-	// empty values of structures.
+	// poisonByte fills new memory. Code that reads such memory gets a large count or an odd
+	// address, and no value that structures use for empty slots.
 	poisonByte = 0xdb
-	// poisonLimit bounds the bytes that are filled, so that tests with large tables stay fast.
+	// poisonLimit is the maximum number of bytes filled per allocation, which keeps large tests
+	// fast.
 	poisonLimit = 64 << 20
 )
 
@@ -152,7 +153,7 @@ func (c *checked) FreeHost(b []byte) error {
 		return c.violation(device.ErrInvalid, "FreeHost of %d bytes with a %v", len(b), m)
 	}
 	if e == nil || !c.removeEntry(e) {
-		return c.violation(device.ErrInvalid, "FreeHost of %d bytes that AllocHost did not give, or that were freed before", len(b))
+		return c.violation(device.ErrInvalid, "FreeHost of %d bytes that AllocHost did not return, or that were freed before", len(b))
 	}
 	return c.inner.FreeHost(b)
 }

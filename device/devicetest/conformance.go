@@ -200,7 +200,7 @@ func testHostMemory(t *testing.T, dev device.Device) {
 	_, err = dev.AllocHost(0)
 	wantErr(t, "AllocHost of no memory", err, device.ErrInvalid)
 	_, err = dev.Register(nil)
-	wantErr(t, "Register of no memory", err, device.ErrInvalid)
+	wantErr(t, "Register of an empty slice", err, device.ErrInvalid)
 }
 
 // copySizes are sizes near those at which implementations copy in another way.

@@ -13,15 +13,15 @@ const (
 	orderAcquire
 	orderRelease
 	orderAcqRel
-	orderSC // of fences only
+	orderSC // only fences have this order
 )
 
-// Scope is the set of threads that an access or a fence is ordered with.
+// Scope is the set of threads for which an access or a fence is ordered.
 type Scope uint8
 
 // These are the scopes of PTX, from small to large.
 const (
-	ScopeNone  Scope = iota // of weak accesses
+	ScopeNone  Scope = iota // scope of weak accesses
 	ScopeBlock              // .cta
 	ScopeGPU                // .gpu
 	ScopeSys                // .sys
@@ -50,7 +50,7 @@ type access struct {
 	// combine computes the new value of an atomic operation from the old value and the operands. It
 	// is nil for loads and stores.
 	combine func(old, b, c [2]uint64) [2]uint64
-	// inShared replaces combine in shared memory. It is nil if the two are equal.
+	// inShared replaces combine in shared memory. If it is nil, combine applies there, too.
 	inShared func(old, b, c [2]uint64) [2]uint64
 }
 
@@ -94,7 +94,7 @@ func vectorCount(mod string) int {
 // checkWidth returns an error if an access is wider than PTX allows.
 func (ac *access) checkWidth() error {
 	if n := ac.typ.bits * ac.count; n > 128 {
-		return fmt.Errorf("an access of %d bits", n)
+		return fmt.Errorf("an access of %d bits, more than 128", n)
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (ac *access) checkWidth() error {
 // private reports whether only the executing thread can access the space.
 func (s space) private() bool { return s == spaceLocal || s == spaceParam || s == spaceConst }
 
-// memoryInstr returns an instruction that makes access ac, without operands.
+// memoryInstr returns an instruction that makes the access ac and has no operands yet.
 func (a *assembler) memoryInstr(ac *access) instr {
 	ac.index = a.p.accesses
 	a.p.accesses++
@@ -113,7 +113,8 @@ func (a *assembler) memoryInstr(ac *access) instr {
 	return instr{kind: kindMemory, access: ac}
 }
 
-// Slots of ld: order scope space cache eviction hint prefetch vector type.
+// buildLoad resolves ld. Slots of the form: order scope space cache eviction hint prefetch vector
+// type.
 func buildLoad(a *assembler, s *statement, f form) (instr, error) {
 	ac := &access{space: spaces[f[2]], typ: f.last(), count: vectorCount(f[7]), hinted: f[5] != ""}
 	if err := ac.semantics(f[0], f[1]); err != nil {
@@ -125,12 +126,13 @@ func buildLoad(a *assembler, s *statement, f form) (instr, error) {
 	return a.load(s, ac)
 }
 
-// Slots: "global" cache "nc" eviction hint prefetch vector type.
+// buildLoadReadOnly resolves ld.global.nc. Slots of the form: "global" cache "nc" eviction hint
+// prefetch vector type.
 func buildLoadReadOnly(a *assembler, s *statement, f form) (instr, error) {
 	return a.load(s, &access{space: spaceGlobal, typ: f.last(), count: vectorCount(f[6]), readOnly: true, hinted: f[4] != ""})
 }
 
-// Slots: space vector type.
+// buildLoadUniform resolves ldu. Slots of the form: space vector type.
 func buildLoadUniform(a *assembler, s *statement, f form) (instr, error) {
 	return a.load(s, &access{space: spaces[f[0]], typ: f.last(), count: vectorCount(f[1]), readOnly: true})
 }
@@ -164,14 +166,14 @@ func (a *assembler) load(s *statement, ac *access) (instr, error) {
 	return in, o.done()
 }
 
-// Slots of st: order scope space cache eviction hint vector type.
+// buildStore resolves st. Slots of the form: order scope space cache eviction hint vector type.
 func buildStore(a *assembler, s *statement, f form) (instr, error) {
 	ac := &access{space: spaces[f[2]], typ: f.last(), count: vectorCount(f[6]), hinted: f[5] != "", stores: true}
 	if err := ac.semantics(f[0], f[1]); err != nil {
 		return instr{}, err
 	}
 	if ac.order == orderAcquire || ac.space == spaceConst || ac.space == spaceParam {
-		return instr{}, fmt.Errorf("no such store")
+		return instr{}, fmt.Errorf("stores cannot have this order or memory")
 	}
 	if err := ac.checkWidth(); err != nil {
 		return instr{}, err
@@ -341,13 +343,13 @@ func (w *warp) locate(in *instr, lane int) (*segment, uint64) {
 		return seg, addr - seg.base
 	}
 	if addr >= uint64(seg.size) || addr+size > uint64(seg.size) {
-		w.fail(in, lane, "%v address 0x%x: beyond the %d bytes there are", s, addr, seg.size)
+		w.fail(in, lane, "%v address 0x%x: beyond its %d bytes", s, addr, seg.size)
 		return nil, 0
 	}
 	return seg, addr
 }
 
-// load reads one element. It reports false after a fault.
+// load reads one element. ok is false after a fault.
 func (w *warp) load(in *instr, lane int, seg *segment, off uint64) (v [2]uint64, ok bool) {
 	if w.launch.watch != nil {
 		w.watchAccess(in, lane, seg, off, false)
@@ -391,7 +393,7 @@ func (w *warp) store(in *instr, lane int, seg *segment, off uint64, v [2]uint64)
 	w.commit(in, lane, seg, off, v)
 }
 
-// commit writes a store to memory itself, after its checks.
+// commit writes the value of a store to memory, after the store has passed all checks.
 func (w *warp) commit(in *instr, lane int, seg *segment, off uint64, v [2]uint64) {
 	ac := in.access
 	if ac.size == 16 {

@@ -24,7 +24,7 @@ type block struct {
 // barrier counts the threads that have arrived.
 type barrier struct {
 	in       *instr
-	expected int // number of threads
+	expected int // number of threads that must arrive
 	arrived  int
 	voters   int // bar.red: number of threads that take part
 	votes    int // bar.red: number of threads whose predicate is true
@@ -77,7 +77,7 @@ func (b *block) arrive(w *warp, in *instr, g group) {
 	lane := lowest(g.mask)
 	id := w.rows[in.a][lane]
 	if id >= uint64(len(b.barriers)) {
-		w.fail(in, lane, "barrier %d: there are %d", id, len(b.barriers))
+		w.fail(in, lane, "barrier %d does not exist: there are %d", id, len(b.barriers))
 		return
 	}
 	merged := false
@@ -98,12 +98,12 @@ func (b *block) arrive(w *warp, in *instr, g group) {
 	if in.b >= 0 {
 		expected = int(w.rows[in.b][lane])
 		if expected <= 0 || expected > len(b.warps)*warpSize || expected%warpSize != 0 {
-			w.fail(in, lane, "barrier of %d threads in a block of %d: no such number of whole warps", expected, b.threads)
+			w.fail(in, lane, "barrier of %d threads in a block of %d: not a number of whole warps of the block", expected, b.threads)
 			return
 		}
 	}
 	if bar.arrived > 0 && bar.expected != expected {
-		w.fail(in, lane, "barrier %d of %d threads, but of %d for others", id, expected, bar.expected)
+		w.fail(in, lane, "barrier %d of %d threads, but other warps wait at it for %d", id, expected, bar.expected)
 		return
 	}
 	bar.in, bar.expected = in, expected

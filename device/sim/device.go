@@ -158,13 +158,13 @@ func Open(opts *Options) (*Device, error) {
 		o.Trace = os.Getenv("WEFT_SIM_TRACE")
 	}
 	if o.Scheduler != Fast && o.Scheduler != Random && o.Scheduler != PCT {
-		return nil, fmt.Errorf("sim: %w: scheduler %q is none of fast, random, pct", device.ErrInvalid, o.Scheduler)
+		return nil, fmt.Errorf("sim: %w: scheduler %q is not fast, random or pct", device.ErrInvalid, o.Scheduler)
 	}
 	if o.Depth < 1 || o.Depth > maxDepth {
-		return nil, fmt.Errorf("sim: %w: depth %d is not 1 to %d", device.ErrInvalid, o.Depth, maxDepth)
+		return nil, fmt.Errorf("sim: %w: depth %d is not in [1, %d]", device.ErrInvalid, o.Depth, maxDepth)
 	}
 	if !slices.Contains(architectures, o.Arch) {
-		return nil, fmt.Errorf("sim: %w: there is no sm_%d", device.ErrInvalid, o.Arch)
+		return nil, fmt.Errorf("sim: %w: unknown architecture sm_%d", device.ErrInvalid, o.Arch)
 	}
 	if o.Races && (o.Sequential || o.Scheduler == Fast) {
 		return nil, fmt.Errorf("sim: %w: races are found in weak memory only, under random or pct", device.ErrInvalid)
@@ -204,7 +204,7 @@ func Parse(name string) (*Options, error) {
 			return o, nil
 		}
 	} else if two {
-		return nil, fmt.Errorf("sim: %w: scheduler %q is none of fast, random, pct", device.ErrInvalid, first)
+		return nil, fmt.Errorf("sim: %w: scheduler %q is not fast, random or pct", device.ErrInvalid, first)
 	}
 	n, err := strconv.ParseUint(seed, 0, 64)
 	if err != nil {
@@ -257,7 +257,7 @@ func (d *Device) Memory() (device.Memory, error) {
 	return device.Memory{Free: d.heap.limit - d.heap.used, Total: d.heap.limit}, nil
 }
 
-// Alloc implements [device.Device]. Reading it before it is written is a fault.
+// Alloc implements [device.Device]. Reading the memory before it is written is a fault.
 func (d *Device) Alloc(size int) (device.Buffer, error) {
 	if err := d.lock(); err != nil {
 		return device.Buffer{}, err
@@ -268,7 +268,7 @@ func (d *Device) Alloc(size int) (device.Buffer, error) {
 	}
 	s, ok := d.heap.alloc(size)
 	if !ok {
-		return device.Buffer{}, fmt.Errorf("sim: %w: %d bytes asked for, %d free", device.ErrMemory, size, d.heap.limit-d.heap.used)
+		return device.Buffer{}, fmt.Errorf("sim: %w: %d bytes requested, %d free", device.ErrMemory, size, d.heap.limit-d.heap.used)
 	}
 	return device.Buffer{Ptr: device.Ptr(s.base), Size: size}, nil
 }
@@ -300,7 +300,8 @@ func (d *Device) checkUnused(s *segment, operation string) error {
 	return d.markLost(&Fault{Reason: fmt.Sprintf("a %s at 0x%x is %s, but the host has not waited for all work that uses it", s.name, s.base, operation), Work: w.String()})
 }
 
-// markLost makes the device unusable, with cause as the first cause. It returns the first cause.
+// markLost makes the device unusable and records cause, unless an earlier cause is recorded. It
+// returns the recorded error.
 func (d *Device) markLost(cause error) error {
 	if d.lost != nil {
 		return d.lost

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// event refers to the last marker recorded for it.
+// event implements [device.EventDriver]. It refers to the marker that was recorded last.
 type event struct {
 	dev    *Device
 	last   *marker
@@ -57,7 +57,7 @@ func (e *event) Sync(ctx context.Context) error {
 	}
 }
 
-// Since returns the time between two markers, as a nanosecond per tick of the clock.
+// Since returns the time between two markers. A tick of the clock counts as a nanosecond.
 func (e *event) Since(start device.EventDriver) (time.Duration, error) {
 	d := e.dev
 	if err := d.lock(); err != nil {
@@ -96,5 +96,5 @@ func (e *event) Close() error {
 			break
 		}
 	}
-	return d.markLost(&Fault{Reason: "an event is closed that queued work may still need", Work: needed.String()})
+	return d.markLost(&Fault{Reason: "an event was closed while queued work may still need it", Work: needed.String()})
 }

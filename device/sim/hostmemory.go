@@ -15,7 +15,7 @@ type pin struct{ memory []byte }
 func (d *Device) checkUnpinned(op string, b []byte) error {
 	for p := range d.pinned {
 		if overlap(b, p.memory) {
-			return fmt.Errorf("sim: %s: %w: %d bytes of which a part is registered or mapped", op, device.ErrInvalid, len(b))
+			return fmt.Errorf("sim: %s: %w: a part of the %d bytes is registered or mapped", op, device.ErrInvalid, len(b))
 		}
 	}
 	return nil
@@ -43,7 +43,7 @@ func (d *Device) FreeHost(b []byte) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(b) == 0 || d.host[&b[0]] != len(b) {
-		return fmt.Errorf("sim: %w: no host memory of AllocHost (freed twice?)", device.ErrInvalid)
+		return fmt.Errorf("sim: %w: not memory from AllocHost (freed twice?)", device.ErrInvalid)
 	}
 	if err := d.checkUnpinned("FreeHost", b); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (d *Device) Register(b []byte) (func() error, error) {
 	}
 	defer d.mu.Unlock()
 	if len(b) == 0 {
-		return nil, fmt.Errorf("sim: %w: no memory to register", device.ErrInvalid)
+		return nil, fmt.Errorf("sim: %w: Register of an empty slice", device.ErrInvalid)
 	}
 	if err := d.checkUnpinned("Register", b); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (d *Device) checkReleased(b []byte) error {
 	d.copies = slices.DeleteFunc(d.copies, d.waited.include)
 	for _, w := range d.copies {
 		if overlap(w.transfer.host, b) {
-			return d.markLost(&Fault{Reason: "host memory is freed or unregistered that an asynchronous copy may still use", Work: w.String()})
+			return d.markLost(&Fault{Reason: "host memory was freed or unregistered while an asynchronous copy may still use it", Work: w.String()})
 		}
 	}
 	return nil

@@ -54,7 +54,7 @@ type launch struct {
 func (d *Device) newLaunch(k device.Kernel, grid, block device.Dim, params []byte) (*launch, error) {
 	e, ok := k.(*entry)
 	if !ok || e == nil || e.dev != d {
-		return nil, fmt.Errorf("sim: %w: no kernel of this device", device.ErrInvalid)
+		return nil, fmt.Errorf("sim: %w: a kernel that was not loaded on this device", device.ErrInvalid)
 	}
 	if err := e.module.checkLoaded(); err != nil {
 		return nil, err
@@ -163,7 +163,7 @@ func (l *launch) startBlock() *block {
 	return b
 }
 
-// shape is the key of reusable blocks.
+// shape identifies blocks that a launch of the same program can reuse.
 type shape struct {
 	prog    *program
 	threads int
@@ -191,8 +191,8 @@ const (
 	stallSteps = 1 << 13
 )
 
-// isFull reports whether enough blocks run. The limit is first, plus 1 for every stallSteps steps
-// since a block last finished.
+// isFull reports whether the maximum number of blocks run. The maximum is the parameter first plus
+// 1 per stallSteps steps since a block last finished, up to maxResident.
 func (l *launch) isFull(first int) bool {
 	return len(l.resident) >= min(first+int((l.steps-l.retired)/stallSteps), maxResident)
 }
@@ -223,7 +223,7 @@ func (l *launch) describeBlocker() string {
 		switch o := w.launch; {
 		case o == nil || o == l:
 		case w.before.include(l.work):
-			return fmt.Sprintf(" (%v, is queued behind it)", w)
+			return fmt.Sprintf(" (%v is queued after it)", w)
 		case concurrent == nil || o.begun && !concurrent.begun:
 			concurrent = o
 		}
@@ -231,7 +231,7 @@ func (l *launch) describeBlocker() string {
 	if concurrent == nil {
 		return ""
 	}
-	return fmt.Sprintf(" (%v, runs beside it)", concurrent.work)
+	return fmt.Sprintf(" (%v runs alongside it)", concurrent.work)
 }
 
 // position returns the next instruction of some lanes of a warp, and the lowest of these lanes.

@@ -61,7 +61,7 @@ func (a *assembler) pack(o *operands, t typ) (instr, error) {
 	part := typ{'b', t.bits / n}
 	in := instr{d: d, list: o.list(n, part, o.srcOf)}
 	if t.bits%n != 0 || part.bits < 8 {
-		o.fail("%d parts of %d bits", n, t.bits)
+		o.fail("cannot make %d parts of %d bits", n, t.bits)
 	}
 	in.exec = func(w *warp, in *instr, m uint32) {
 		for ; m != 0; m &= m - 1 {
@@ -86,7 +86,7 @@ func (a *assembler) unpack(o *operands, t typ) (instr, error) {
 	part := typ{'b', t.bits / n}
 	in := instr{list: o.list(n, part, o.dstOf), a: o.src(t)}
 	if t.bits%n != 0 || part.bits < 8 {
-		o.fail("%d parts of %d bits", n, t.bits)
+		o.fail("cannot make %d parts of %d bits", n, t.bits)
 	}
 	mask := part.mask()
 	in.exec = func(w *warp, in *instr, m uint32) {

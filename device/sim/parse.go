@@ -301,7 +301,7 @@ func (p *parser) declare(s space) error {
 			return fmt.Errorf("array %s: dynamic size is not supported", v.name)
 		}
 		if n < 0 || n > maxVariable/max(1, t.bits/8) {
-			return fmt.Errorf("array %s of %d elements", v.name, n)
+			return fmt.Errorf("array %s cannot have %d elements", v.name, n)
 		}
 		count = n
 		if err := p.expect("]"); err != nil {
@@ -311,7 +311,7 @@ func (p *parser) declare(s space) error {
 	v.size = count * t.bits / 8
 	if p.accept("=") {
 		if s != spaceGlobal && s != spaceConst {
-			return fmt.Errorf("variable %s: %v memory takes no initial value", v.name, s)
+			return fmt.Errorf("variable %s: %v memory cannot have an initial value", v.name, s)
 		}
 		if err := p.initializer(v, t); err != nil {
 			return err
@@ -465,14 +465,14 @@ func (p *parser) operand() (operand, error) {
 	case p.accept("!"):
 		o, err := p.operand()
 		if err == nil && (o.negate || o.kind != opReg && o.kind != opImm) {
-			err = fmt.Errorf("exclamation mark before something that is no predicate")
+			err = fmt.Errorf("exclamation mark before something that is not a predicate")
 		}
 		o.negate = true
 		return o, err
 	case p.accept("-"):
 		o, err := p.operand()
 		if err == nil && (o.kind != opImm || o.minus || o.negate || o.float != 0 || o.imm > 1<<63) {
-			err = fmt.Errorf("minus before something that is no integer it can stand before")
+			err = fmt.Errorf("minus before something that is not an integer that it can negate")
 		}
 		o.imm, o.minus = -o.imm, true
 		return o, err
@@ -571,9 +571,9 @@ func number(text string) (v uint64, float int, err error) {
 func (o *operand) checkType(t typ) error {
 	switch {
 	case o.float != 0 && (o.float != t.bits || t.kind != 'f' && t.kind != 'b'):
-		return fmt.Errorf("a floating-point number of %d bits is no %v", o.float, t)
+		return fmt.Errorf("a floating-point number of %d bits is not a value of %v", o.float, t)
 	case o.float == 0 && t.kind == 'f':
-		return fmt.Errorf("an integer is no %v", t)
+		return fmt.Errorf("an integer is not a value of %v", t)
 	case o.minus && t.bits < 64 && -o.imm > 1<<(t.bits-1), !o.minus && o.imm > t.mask():
 		return fmt.Errorf("a number beyond the range of %v", t)
 	}

@@ -267,7 +267,7 @@ func TestLaunchesThatWaitForEachOther(t *testing.T) {
 		s.launch(0, "await_y")
 		err := s.dev.Sync(t.Context())
 		var f *Fault
-		if !errors.As(err, &f) || f.Kernel != "set_y" || !strings.Contains(err.Error(), "kernel await_y") || !strings.Contains(err.Error(), "queued behind it") {
+		if !errors.As(err, &f) || f.Kernel != "set_y" || !strings.Contains(err.Error(), "kernel await_y") || !strings.Contains(err.Error(), "queued after it") {
 			t.Errorf("%s: %v", how, err)
 		}
 	}
@@ -320,7 +320,7 @@ func TestFaultsOfTheHost(t *testing.T) {
 			s.launch(0, "slow")
 			s.edge(0, 1)
 			return s.events[0].Close()
-		}, "an event is closed that queued work may still need: wait for an event, stream 1"},
+		}, "an event was closed while queued work may still need it: wait for an event, stream 1"},
 		{"an event is closed that is not reached", func(s *stage) error {
 			s.must(s.streams[0].Record(s.events[0]))
 			return s.events[0].Close()
@@ -342,7 +342,7 @@ func TestFaultsOfTheHost(t *testing.T) {
 			s.must(s.streams[0].CopyInAsync(s.words.Ptr(), b))
 			b[9] = 1
 			return s.streams[0].Sync(s.t.Context())
-		}, "host memory has changed that an asynchronous copy still reads: copy of 64 bytes"},
+		}, "host memory changed while an asynchronous copy still reads it: copy of 64 bytes"},
 		{"host memory is changed when the copy is done", func(s *stage) error {
 			b, err := s.dev.AllocHost(64)
 			s.must(err)
@@ -356,7 +356,7 @@ func TestFaultsOfTheHost(t *testing.T) {
 			s.must(err)
 			s.must(s.streams[0].CopyOutAsync(b, s.words.Ptr()))
 			return s.dev.FreeHost(b)
-		}, "host memory is freed or unregistered"},
+		}, "host memory was freed or unregistered"},
 		{"host memory is unregistered", func(s *stage) error {
 			undo, err := s.dev.Register(make([]byte, 64))
 			s.must(err)
@@ -365,7 +365,7 @@ func TestFaultsOfTheHost(t *testing.T) {
 			s.must(err)
 			s.must(s.streams[0].CopyInAsync(s.words.Ptr(), b[8:16]))
 			return errors.Join(undo(), undo2())
-		}, "host memory is freed or unregistered"},
+		}, "host memory was freed or unregistered"},
 		{"a source that CopyIn was given is changed", func(s *stage) error {
 			b := []byte{1, 0, 0, 0, 0, 0, 0, 0}
 			s.must(s.streams[0].CopyIn(s.words.Ptr(), b))
@@ -443,7 +443,7 @@ func TestContextEndsBetweenSteps(t *testing.T) {
 	}
 }
 
-// countdown is a context that ends after left calls of Err.
+// countdown is a context that ends after a number of calls of Err.
 type countdown struct {
 	context.Context
 	left int

@@ -62,8 +62,9 @@ func (t *transfer) String() string {
 	return fmt.Sprintf("fill of %d bytes at 0x%x", t.size, t.to)
 }
 
-// prepare checks a transfer at its submission. Of an asynchronous copy it records the host memory,
-// or fills it.
+// prepare checks a transfer at its submission. If the transfer is an asynchronous copy to the
+// device, prepare records the contents of its host memory. If it is one from the device, prepare
+// fills that memory with a pattern.
 func (t *transfer) prepare(s *stream) error {
 	var reason string
 	d := s.dev
@@ -98,7 +99,7 @@ func (t *transfer) prepare(s *stream) error {
 }
 
 // followsCopy reports whether a copy uses host memory that an earlier unfinished copy in the other
-// direction also uses. The earlier copy may then change the memory.
+// direction also uses. Until the earlier copy is done, that memory must not be recorded or filled.
 func (t *transfer) followsCopy(s *stream) bool {
 	return slices.ContainsFunc(s.dev.copies, func(w *work) bool {
 		o := w.transfer
@@ -127,8 +128,8 @@ func (t *transfer) nextEnd(rng *rand.Rand) int {
 	return min(end, t.size)
 }
 
-// overlaps reports whether a copy within the device reads bytes that it writes. It then runs in one
-// piece.
+// overlaps reports whether a copy within the device reads bytes that it writes. Such a copy runs in
+// one piece.
 func (t *transfer) overlaps() bool {
 	return t.kind == transferWithin && t.to < t.from+uint64(t.size) && t.from < t.to+uint64(t.size)
 }
@@ -144,7 +145,7 @@ func (d *Device) runPiece(w *work) {
 		d.trace.piece(w, lo, hi)
 	}
 	if t.submitted != nil && !bytes.Equal(t.host[lo:hi], t.submitted[lo:hi]) {
-		d.markLost(&Fault{Reason: "host memory has changed that an asynchronous copy still reads", Work: w.String()})
+		d.markLost(&Fault{Reason: "host memory changed while an asynchronous copy still reads it", Work: w.String()})
 		return
 	}
 	if d.views != nil && !t.dropped && !d.views.transfer(w, lo, hi) {

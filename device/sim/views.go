@@ -46,15 +46,15 @@ type thread struct {
 	released, found map[*cell][]release
 }
 
-// release is the view of a thread at a release or a fence. Threads of the same block can acquire
-// it. If the release is wide, all threads can.
+// A release is the view that a thread had when it executed a release or a fence. Threads of the
+// same block can acquire it. If the release is wide, all threads can.
 type release struct {
 	block int // block number of the thread
 	wide  bool
 	seen  *view
 }
 
-// reaches reports whether a thread of block acquires the release at this scope.
+// reaches reports whether a thread of the given block acquires the release at the given scope.
 func (r release) reaches(block int, scope Scope) bool {
 	return r.block == block || r.wide && scope > ScopeBlock
 }
@@ -292,7 +292,7 @@ func (s *views) snapshot(t *thread) *view {
 	return t.now.copy()
 }
 
-// before returns the newest message of the cell that is not newer than time.
+// before returns the newest message of the cell that is not newer than the given time.
 func (c *cell) before(time uint32) *message {
 	for i := c.n - 1; i > 0; i-- {
 		if c.msgs[i].time <= time {
@@ -327,7 +327,7 @@ func (s *views) read(w *warp, in *instr, lane int, seg *segment, off uint64, mod
 		return w.loadLatest(in, lane, seg, off)
 	}
 	if written && ac.readOnly && slices.ContainsFunc(cells, func(c *cell) bool { return c != nil && c.contended(w.launch) }) {
-		w.fail(in, lane, "reads byte %d of a %s through the read-only path, but this launch writes it, or one beside it", off, seg.name)
+		w.fail(in, lane, "reads byte %d of a %s through the read-only path, but this launch or a concurrent one writes it", off, seg.name)
 		return v, false
 	}
 	for i, c := range cells {
@@ -350,7 +350,7 @@ func (s *views) read(w *warp, in *instr, lane int, seg *segment, off uint64, mod
 		if me.bytes&^known != 0 {
 			reason := "which was never written"
 			if now := seg.written[at>>3] >> (at & 7); me.bytes&^now == 0 {
-				reason = "whose writing this thread need not have seen"
+				reason = "whose write need not be visible to this thread"
 			}
 			w.fail(in, lane, "reads byte %d of a %s, %s", off, seg.name, reason)
 			return v, false
@@ -491,7 +491,7 @@ func (s *views) write(w *warp, in *instr, lane int, seg *segment, off uint64, v 
 	return true
 }
 
-// attaches returns the releases that a store of the thread to cell c attaches.
+// attaches returns the releases that a store of the thread to cell c attaches to its message.
 func (t *thread) attaches(c *cell, me *mark, modify bool) []release {
 	if !me.strong {
 		return nil

@@ -24,7 +24,7 @@ func TestErrors(t *testing.T) {
 	for list, say := range map[string]string{
 		"from,to,minutes\nZRH,FRA,soon\n": `flights.csv:2: weight "soon" is not a number`,
 		"from,to,minutes\nVIE,FRA,90\n":   "no flight begins or ends in ZRH",
-		"from,to,minutes\nZRH,FRA,-1\n":   "has weight -1",
+		"from,to,minutes\nZRH,FRA,-1\n":   "has the invalid weight -1",
 	} {
 		if err := report(t.Context(), io.Discard, strings.NewReader(list), "ZRH"); err == nil || !strings.Contains(err.Error(), say) {
 			t.Errorf("%q: %v, want %q", list, err, say)

@@ -52,23 +52,20 @@ func wrap(name string, err error) error {
 	return &failure{name, err}
 }
 
-// invalid returns a device.ErrInvalid with a message.
 func invalid(name, format string, args ...any) error {
 	return &failure{name, fmt.Errorf("%w: %s", device.ErrInvalid, fmt.Sprintf(format, args...))}
 }
 
-// checkUndirected returns an error if the graph is directed.
 func checkUndirected(name string, directed bool) error {
 	if directed {
-		return invalid(name, "the graph is directed; its Symmetric is not")
+		return invalid(name, "the graph is directed; pass its Symmetric")
 	}
 	return nil
 }
 
-// checkSource returns an error if the source is not a vertex.
 func checkSource(name string, vertices int, source uint32) error {
 	if uint64(source) >= uint64(vertices) {
-		return invalid(name, "the source is %d, and there are %d vertices", source, vertices)
+		return invalid(name, "the source is %d, but there are %d vertices", source, vertices)
 	}
 	return nil
 }
@@ -76,8 +73,9 @@ func checkSource(name string, vertices int, source uint32) error {
 // maxVertices is the default of graph.Options.MaxVertices.
 const maxVertices = 1 << 28
 
-// verticesWith returns the number of vertices after e is added to before vertices. It returns an
-// error for a vertex of at least maxVertices, unless e.Vertices or the number before allows it.
+// verticesWith returns the number of vertices of a graph after the edges e are added; before is the
+// number without them. It returns an error if an end is not less than the maximum of maxVertices,
+// before and e.Vertices.
 func verticesWith(name string, before int, e graph.Edges) (n int, err error) {
 	if e.Vertices < 0 || e.Vertices > math.MaxUint32 {
 		return 0, invalid(name, "%d vertices, want 0 to %d", e.Vertices, uint32(math.MaxUint32))
@@ -98,7 +96,7 @@ func rangeError(name string, i int, u, v uint32, limit int) error {
 	return invalid(name, "edge %d from %d to %d: vertices are 0 to %d; Edges.Vertices allows more", i, u, v, limit-1)
 }
 
-// mustMatchVertices panics unless a slice of n elements has one per vertex.
+// mustMatchVertices panics unless n, the length of a slice, is the number of vertices of g.
 func mustMatchVertices(name string, g *graph.CSR, n int) {
 	if n != g.Vertices() {
 		panic(fmt.Sprintf("algo: %s: %d elements for %d vertices", name, n, g.Vertices()))

@@ -429,7 +429,7 @@ func TestErrors(t *testing.T) {
 		want error
 		say  string
 	}{
-		{func() error { _, err := BFS(t.Context(), dev, g, 4, four); return err }, device.ErrInvalid, "the source is 4, and there are 4 vertices"},
+		{func() error { _, err := BFS(t.Context(), dev, g, 4, four); return err }, device.ErrInvalid, "the source is 4, but there are 4 vertices"},
 		{func() error {
 			_, err := SSSP(t.Context(), dev, graph.NewWeighted(g, []int32{1, 1, 1, 1}), 9, floats)
 			return err
@@ -437,15 +437,15 @@ func TestErrors(t *testing.T) {
 		{func() error {
 			_, err := SSSP(t.Context(), dev, graph.NewWeighted(g, []int32{1, 1, -5, 1}), 0, floats)
 			return err
-		}, device.ErrInvalid, "the edge from 1 to 2 has weight -5"},
+		}, device.ErrInvalid, "the edge from 1 to 2 has the invalid weight -5"},
 		{func() error {
 			_, err := SSSP(t.Context(), dev, graph.NewWeighted(g, []float32{1, 1, 1, float32(math.NaN())}), 0, floats)
 			return err
-		}, device.ErrInvalid, "the edge from 2 to 1 has weight NaN"},
+		}, device.ErrInvalid, "the edge from 2 to 1 has the invalid weight NaN"},
 		{func() error {
 			_, err := SSSP(t.Context(), dev, graph.NewWeighted(g, []float32{1, 1, 1, 1}), 0, whole)
 			return err
-		}, device.ErrInvalid, "the weights are floats, and distances integers"},
+		}, device.ErrInvalid, "the weights are floats, but the distances are integers"},
 		{func() error {
 			_, err := SSSP(t.Context(), dev, graph.NewWeighted(g, []uint64{1, 1, 1 << 62, 1}), 0, whole)
 			return err
@@ -456,7 +456,7 @@ func TestErrors(t *testing.T) {
 		{rank(PageRankOptions{Iterations: -1}), device.ErrInvalid, "Iterations -1"},
 		{rank(PageRankOptions{Tolerance: math.NaN()}), device.ErrInvalid, "Tolerance"},
 		{func() error { _, err := NewRanking(t.Context(), dev, g, &PageRankOptions{Warm: true}); return err }, device.ErrInvalid, "Warm"},
-		{func() error { _, err := NewConnected(t.Context(), gpu, g); return err }, device.ErrUnsupported, "by CPUs only"},
+		{func() error { _, err := NewConnected(t.Context(), gpu, g); return err }, device.ErrUnsupported, "only on CPUs"},
 	} {
 		if err := tt.run(); !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.say) {
 			t.Errorf("%v, want %v with %q", err, tt.want, tt.say)

@@ -34,7 +34,7 @@ func newRankTotals(opts *PageRankOptions, directed bool) (b rankTotals, err erro
 	case o.Tolerance <= 0:
 		return b, invalid("ranking", "Tolerance %v, want more than 0", o.Tolerance)
 	case o.Warm:
-		return b, invalid("ranking", "Warm: it has no ranks yet, and begins with its own from then on")
+		return b, invalid("ranking", "Warm is set, but a new Ranking has no ranks to start from; each update starts from the last ranks anyway")
 	}
 	return rankTotals{o: o, directed: directed, damping: uint64(math.Ldexp(o.Damping, 64))}, nil
 }
@@ -81,5 +81,5 @@ func (b *rankTotals) redistribute() bool {
 
 // degreeError returns the error of a vertex with a degree that does not match the edges.
 func degreeError(v, degree, want uint32) error {
-	return invalid("ranking", "vertex %d has %d neighbors, and by the edges that came and went %d", v, degree, want)
+	return invalid("ranking", "vertex %d has %d neighbors, want %d by the inserted and deleted edges", v, degree, want)
 }

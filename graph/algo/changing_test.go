@@ -312,25 +312,25 @@ func TestRankingErrors(t *testing.T) {
 		do  func(f *follower) error
 		say string
 	}{
-		{func(f *follower) error { _, err := f.ranking.Update(ctx, f.g, one, none); return err }, "vertex 3 has 0 neighbors, and by the edges that came and went 1"},
+		{func(f *follower) error { _, err := f.ranking.Update(ctx, f.g, one, none); return err }, "vertex 3 has 0 neighbors, want 1"},
 		{func(f *follower) error { _, err := f.ranking.Update(ctx, f.g, none, one); return err }, "vertex 3 has 0 neighbors"},
 		{func(f *follower) error {
 			_, err := f.ranking.Update(ctx, f.g, none, graph.Edges{From: []uint32{1}, To: []uint32{50}})
 			return err
-		}, "edge 0 from 1 to 50 was deleted, and there were 50 vertices"},
+		}, "edge 0 from 1 to 50 was deleted, but there were only 50 vertices"},
 		{func(f *follower) error {
 			g, err := graph.New(dev, &graph.Options{Directed: true})
 			must(t, err)
 			_, err = f.ranking.Update(ctx, g, none, none)
 			return errors.Join(err, g.Close())
-		}, "got a direction"},
+		}, "directed to undirected"},
 		{func(f *follower) error { // the degrees match, but the ends do not
 			_, err := f.g.Insert(ctx, []uint32{3, 60, 61, 62, 63, 64}, []uint32{59, 3, 3, 3, 3, 3}, nil)
 			must(t, err)
 			ends := []uint32{3, 4, 5, 6, 7, 8}
 			_, err = f.ranking.Update(ctx, f.g, graph.Edges{From: []uint32{3, 3, 3, 3, 3, 3}, To: ends}, none)
 			return err
-		}, "neighbors, and by the edges that came and went"},
+		}, "by the inserted and deleted edges"},
 	} {
 		f := follow(t, dev, dev, graph.Options{}, 1, 50, nil)
 		if err := tt.do(f); !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), tt.say) {

@@ -55,7 +55,7 @@ func (c *DeviceConnected) checkUsable(s *device.Stream) error {
 	case c.freed:
 		return &failure{"connected", fmt.Errorf("%w: it has been freed", device.ErrClosed)}
 	case s == nil || s.Device() != c.dev:
-		return invalid("connected", "the stream is not of the components' device")
+		return invalid("connected", "the stream is on another device than the components")
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (c *DeviceConnected) insert(ctx context.Context, s *device.Stream, edges gr
 	}
 }
 
-// grow adds vertices up to n.
+// grow adds vertices until there are n. It does nothing if there are more.
 func (c *DeviceConnected) grow(ctx context.Context, s *device.Stream, n int) error {
 	if n > c.parents.Len() {
 		parents, err := device.Make[uint32](c.dev, max(n, c.n+c.n/2))
@@ -175,8 +175,8 @@ func (c *DeviceConnected) Count() int {
 	return c.count
 }
 
-// Labels writes the smallest vertex of its component for each vertex, and waits for the result. It
-// panics if the numbers of labels and vertices differ.
+// Labels sets labels[v] to the smallest vertex in the component of v, for each vertex v, and waits
+// for the result. It panics if the numbers of labels and vertices differ.
 func (c *DeviceConnected) Labels(ctx context.Context, s *device.Stream, labels device.Slice[uint32]) error {
 	if err := errors.Join(c.checkUsable(s), c.failed); err != nil {
 		return err

@@ -88,7 +88,6 @@ func (f *followerOn) batch(n int, existing bool) graph.DeviceEdges {
 	}
 }
 
-// change runs a batch on the device.
 func (f *followerOn) change(deletes bool, n int) (inserted, deleted graph.DeviceEdges) {
 	f.Helper()
 	e := f.batch(n, deletes)
@@ -265,7 +264,7 @@ func TestFollowingOnErrors(t *testing.T) {
 				_, err := f.ranks.Update(ctx, f.s, f.g, e(3, 40), none)
 				return err
 			}},
-			{"edge 0 from 1 to 50 was deleted, and there were 50 vertices", device.ErrInvalid, func(f *followerOn, e func(from, to uint32) graph.DeviceEdges) error {
+			{"edge 0 from 1 to 50 was deleted, but there were only 50 vertices", device.ErrInvalid, func(f *followerOn, e func(from, to uint32) graph.DeviceEdges) error {
 				_, err := f.ranks.Update(ctx, f.s, f.g, none, e(1, 50))
 				return err
 			}},
@@ -297,7 +296,7 @@ func TestFollowingOnErrors(t *testing.T) {
 				d.Done = devicetest.Upload(t, other, []bool{true})
 				return f.parts.Insert(ctx, f.s, d)
 			}},
-			{"direction", device.ErrInvalid, func(f *followerOn, e func(from, to uint32) graph.DeviceEdges) error {
+			{"directed to undirected", device.ErrInvalid, func(f *followerOn, e func(from, to uint32) graph.DeviceEdges) error {
 				g, err := graph.New(dev, &graph.Options{Directed: true})
 				must(t, err)
 				_, err = f.ranks.Update(ctx, f.s, g, none, none)

@@ -56,7 +56,7 @@ func (r *Ranking) pushActive(ctx context.Context, g Reader) error {
 				return degreeError(v, uint32(degree), r.degrees[v])
 			}
 			if end := offsets[i+1]; end > offsets[i] && int(neighbors[end-1]) >= len(r.ranks) {
-				return invalid("ranking", "vertex %d has an edge to %d, and by the edges that came there are %d vertices", v, neighbors[end-1], len(r.ranks))
+				return invalid("ranking", "vertex %d has an edge to %d, but by the inserted edges there are %d vertices", v, neighbors[end-1], len(r.ranks))
 			}
 		}
 		r.host.Parallel(len(active), front, func(lo, hi int) {

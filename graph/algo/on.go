@@ -19,8 +19,8 @@ func isHost(dev device.Device) bool {
 	return ok || dev == nil
 }
 
-// runUploaded uploads a graph to a device with kernels, runs an algorithm, and copies the result to
-// to.
+// runUploaded uploads a graph to a device with kernels, calls run, and copies the column that run
+// has filled to host memory.
 func runUploaded[T device.Elem, G interface{ Free() error }](ctx context.Context, dev device.Device, name string, upload func(*device.Stream) (G, error), to []T, run func(s *device.Stream, g G, column device.Slice[T]) error) error {
 	return onStream(ctx, dev, name, func(s *device.Stream) error {
 		g, err := upload(s)
@@ -44,7 +44,7 @@ func checkReadable(name string, s *device.Stream, g *graph.DeviceCSR) error {
 	case g.Offsets().Len() == 0:
 		return &failure{name, fmt.Errorf("%w: the graph has been freed", device.ErrClosed)}
 	case s == nil || s.Device() != g.Device():
-		return invalid(name, "the stream is not of the graph's device")
+		return invalid(name, "the stream is on another device than the graph")
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func checkPlaces[T device.Elem](name string, s *device.Stream, g *graph.DeviceCS
 		panic(fmt.Sprintf("algo: %s: %d elements for %d vertices", name, column.Len(), g.Vertices()))
 	}
 	if column.Len() > 0 && column.Device() != g.Device() {
-		return invalid(name, "what is written lies on another device than the graph")
+		return invalid(name, "the output is on another device than the graph")
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func (r *Ranking) Ranks() []uint64 { return r.ranks }
 // Vertices returns the number of vertices.
 func (r *Ranking) Vertices() int { return len(r.ranks) }
 
-// grow adds vertices without neighbors up to n vertices. Then all ranks change.
+// grow adds vertices without neighbors until there are n. Then all ranks change.
 func (r *Ranking) grow(n int) {
 	added := n - len(r.ranks)
 	if added <= 0 {
@@ -87,8 +87,8 @@ func (r *Ranking) grow(n int) {
 // does.
 //
 // Update adds all vertices up to the largest end and up to inserted.Vertices. New vertices change
-// all ranks, so it is better to begin with the final number of vertices. A vertex of at least 2^28
-// returns device.ErrInvalid, unless inserted.Vertices allows it.
+// all ranks, so it is better to begin with the final number of vertices. If a vertex is neither
+// less than 2^28 nor less than inserted.Vertices, Update returns device.ErrInvalid.
 //
 // If the edges do not lead to g, Update returns device.ErrInvalid, as far as degrees reveal it.
 // After that, or after an error of g, the ranks are invalid, and every call returns the error. If
@@ -109,7 +109,7 @@ func (r *Ranking) Update(ctx context.Context, g Reader, inserted, deleted graph.
 // to push first, so that no vertex has pushed more than its rank when residuals are added up.
 func (r *Ranking) applyEdges(ctx context.Context, g Reader, inserted, deleted graph.Edges) error {
 	if g.Directed() != r.directed {
-		return invalid("ranking", "edges have got a direction, or lost it")
+		return invalid("ranking", "the graph changed from directed to undirected, or back")
 	}
 	n, err := verticesWith("ranking", len(r.ranks), inserted)
 	if err != nil {
@@ -117,7 +117,7 @@ func (r *Ranking) applyEdges(ctx context.Context, g Reader, inserted, deleted gr
 	}
 	for i, u := range deleted.From {
 		if v := deleted.To[i]; int(max(u, v)) >= len(r.ranks) {
-			return invalid("ranking", "edge %d from %d to %d was deleted, and there were %d vertices", i, u, v, len(r.ranks))
+			return invalid("ranking", "edge %d from %d to %d was deleted, but there were only %d vertices", i, u, v, len(r.ranks))
 		}
 	}
 	r.grow(n)

@@ -122,7 +122,7 @@ func (r *DeviceRanking) Update(ctx context.Context, s *device.Stream, g DeviceRe
 	case r.failed != nil:
 		return result, r.failed
 	case s == nil || s.Device() != r.dev:
-		return result, invalid("ranking", "the stream is not of the ranking's device")
+		return result, invalid("ranking", "the stream is on another device than the ranking")
 	case r.host != nil:
 		if err := s.Sync(context.WithoutCancel(ctx)); err != nil {
 			return result, wrap("ranking", err)
@@ -155,7 +155,7 @@ func (r *DeviceRanking) grow(ctx context.Context, s *device.Stream, vertices int
 // applyEdges applies inserted and deleted edges to degrees and sums.
 func (r *DeviceRanking) applyEdges(ctx context.Context, s *device.Stream, g DeviceReader, inserted, deleted graph.DeviceEdges) error {
 	if g.Directed() != r.directed {
-		return invalid("ranking", "edges have got a direction, or lost it")
+		return invalid("ranking", "the graph changed from directed to undirected, or back")
 	}
 	n, err := verticesOn(ctx, s, r.k, "ranking", r.vertices, inserted)
 	if err != nil {
@@ -193,7 +193,7 @@ func (r *DeviceRanking) checkDeleted(ctx context.Context, s *device.Stream, dele
 	if err != nil {
 		return err
 	}
-	return invalid("ranking", "edge %d from %d to %d was deleted, and there were %d vertices", check.Bad, ends[0], ends[1], r.vertices)
+	return invalid("ranking", "edge %d from %d to %d was deleted, but there were only %d vertices", check.Bad, ends[0], ends[1], r.vertices)
 }
 
 // view runs f with g as a kernel parameter.
@@ -209,7 +209,7 @@ func (r *DeviceRanking) checkTally(ctx context.Context, s *device.Stream, g Devi
 	case t.Mismatch < 0:
 		return nil
 	case t.Mismatch >= r.vertices:
-		return invalid("ranking", "an edge leads to vertex %d, and by the edges that came there are %d vertices", t.Mismatch, r.vertices)
+		return invalid("ranking", "an edge leads to vertex %d, but by the inserted edges there are %d vertices", t.Mismatch, r.vertices)
 	}
 	degree := []uint32{0}
 	want, err := r.k.DegreeOf(ctx, s, &r.state, t.Mismatch)
@@ -217,7 +217,7 @@ func (r *DeviceRanking) checkTally(ctx context.Context, s *device.Stream, g Devi
 		return err
 	}
 	if degree[0] == want {
-		return invalid("ranking", "vertex %d has an edge to another vertex than the %d that there are by the edges that came", t.Mismatch, r.vertices)
+		return invalid("ranking", "vertex %d has an edge beyond the %d vertices of the inserted edges", t.Mismatch, r.vertices)
 	}
 	return degreeError(uint32(t.Mismatch), degree[0], want)
 }
@@ -257,7 +257,7 @@ func (r *DeviceRanking) pushActive(ctx context.Context, s *device.Stream, g Devi
 	return r.checkTally(ctx, s, g, t)
 }
 
-// sweepCurrent exports the present graph and runs sweeps on it.
+// sweepCurrent exports the current graph and runs sweeps on it.
 func (r *DeviceRanking) sweepCurrent(ctx context.Context, s *device.Stream, g DeviceReader, before PageRankResult) (result PageRankResult, err error) {
 	d, err := g.CSROn(ctx, s)
 	if err != nil {
@@ -269,7 +269,7 @@ func (r *DeviceRanking) sweepCurrent(ctx context.Context, s *device.Stream, g De
 		return before, err
 	}
 	if r.failed = wrap("ranking", r.checkTally(ctx, s, g, t)); r.failed == nil && uint64(d.Arcs()) != r.arcs {
-		r.failed = invalid("ranking", "the graph has %d arcs, and by the edges that came and went %d", d.Arcs(), r.arcs)
+		r.failed = invalid("ranking", "the graph has %d arcs, want %d by the inserted and deleted edges", d.Arcs(), r.arcs)
 	}
 	if r.failed != nil {
 		return before, r.failed
@@ -298,7 +298,7 @@ func (r *DeviceRanking) runSweeps(ctx context.Context, s *device.Stream, g *grap
 	return result, nil
 }
 
-// verticesOn returns the number of vertices after edges on a device are added. See verticesWith.
+// verticesOn does the same as verticesWith for edges in device memory.
 func verticesOn(ctx context.Context, s *device.Stream, k *traversal.DynamicKernels, name string, before int, e graph.DeviceEdges) (int, error) {
 	n, err := verticesWith(name, before, graph.Edges{Vertices: e.Vertices})
 	if err != nil {
@@ -315,7 +315,7 @@ func verticesOn(ctx context.Context, s *device.Stream, k *traversal.DynamicKerne
 	return max(n, check.Vertices), err
 }
 
-// rangeErrorOn returns the error of edge i, which has a vertex beyond the limit.
+// rangeErrorOn returns the error of edge i, which has a vertex that is not less than limit.
 func rangeErrorOn(ctx context.Context, s *device.Stream, name string, e graph.DeviceEdges, i, limit int) error {
 	ends, err := edgeOf(ctx, s, e, i)
 	if err != nil {
@@ -324,7 +324,6 @@ func rangeErrorOn(ctx context.Context, s *device.Stream, name string, e graph.De
 	return rangeError(name, i, ends[0], ends[1], limit)
 }
 
-// edgeOf reads edge i from device memory.
 func edgeOf(ctx context.Context, s *device.Stream, e graph.DeviceEdges, i int) (ends [2]uint32, err error) {
 	err = e.From.Sub(i, i+1).CopyTo(ctx, s, ends[:1])
 	if err == nil {

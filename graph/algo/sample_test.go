@@ -124,7 +124,7 @@ func TestSampleOnKernels(t *testing.T) {
 		}
 	}
 	_, err := Sample(t.Context(), dev, graphs[0], []uint32{0, 1, 9, 77}, 1, make([]uint32, 4), nil)
-	if !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), "vertex 2 of the batch is 9, and there are 5") {
+	if !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), "vertex 2 of the batch is 9, but there are 5") {
 		t.Errorf("a vertex that there is not: %v", err)
 	}
 	_, err = Sample(t.Context(), host, graphs[0], nil, 1, nil, nil)

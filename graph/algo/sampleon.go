@@ -19,7 +19,7 @@ func SampleOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, vertice
 	}
 	for _, column := range []device.Slice[uint32]{vertices, out} {
 		if column.Len() > 0 && column.Device() != g.Device() {
-			return 0, invalid("sample", "vertices or what is drawn lie on another device than the graph")
+			return 0, invalid("sample", "the vertices or the output are on another device than the graph")
 		}
 	}
 	if c := g.Host(); c != nil {
@@ -50,9 +50,8 @@ func mustMatchSample(vertices, fanout, out int) {
 	}
 }
 
-// vertexError returns the error of a vertex that does not exist.
 func vertexError(i int, v uint32, vertices int) error {
-	return invalid("sample", "vertex %d of the batch is %d, and there are %d", i, v, vertices)
+	return invalid("sample", "vertex %d of the batch is %d, but there are %d", i, v, vertices)
 }
 
 // sampleByKernels runs Sample on a device with kernels.

@@ -18,7 +18,7 @@ type Distance interface{ uint64 | float64 }
 // path to each vertex. If no path exists, it receives the largest value of the type (infinity for
 // float64). SSSP returns the number of vertices reached.
 //
-// A negative weight or NaN returns device.ErrInvalid with its edge. SSSP also returns
+// If a weight is negative or NaN, SSSP returns device.ErrInvalid with the edge. It also returns
 // device.ErrInvalid if sums of weights might overflow, and for floating-point weights with integer
 // distances.
 //
@@ -101,7 +101,7 @@ func integral[T graph.Weight]() bool { return T(1)/2 == 0 }
 // checkTypes returns an error for floating-point weights with integer distances.
 func checkTypes[W graph.Weight, D Distance]() error {
 	if !integral[W]() && integral[D]() {
-		return invalid("SSSP", "the weights are floats, and distances integers")
+		return invalid("SSSP", "the weights are floats, but the distances are integers")
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func checkLongest[D Distance](largest float64, vertices int) error {
 }
 
 func badWeight[W graph.Weight](g *graph.Weighted[W], arc int) error {
-	return invalid("SSSP", "the edge from %d to %d has weight %v", rowOf(g.CSR, uint64(arc)), g.Targets()[arc], g.AllWeights()[arc])
+	return invalid("SSSP", "the edge from %d to %d has the invalid weight %v", rowOf(g.CSR, uint64(arc)), g.Targets()[arc], g.AllWeights()[arc])
 }
 
 // rowOf returns the vertex that an arc leads from.
@@ -141,8 +141,8 @@ type paths struct {
 	add       func(d, arc uint64) uint64
 	value     func(d uint64) float64
 	step      float64
-	// near and far list the vertices that must be processed because their distances have decreased:
-	// below the threshold and beyond it. A vertex may be listed several times.
+	// near and far list the vertices that must be processed because their distances have decreased.
+	// near has distances below the threshold, far the others. A vertex may be listed several times.
 	near, far []uint32
 }
 

@@ -74,18 +74,18 @@ type viewer interface {
 var _, _ viewer = (*graph.Graph)(nil), (*graph.Snapshot)(nil)
 
 // TrianglesOfOn counts the triangles of edges from[i] to to[i] in device memory, and waits for the
-// result. See [TrianglesOf]. If only is given, it counts only edges for which only[0][i] is true.
+// result. See [TrianglesOf]. The optional only[0] selects the edges for which only[0][i] is true.
 // Pass the output of [graph.Graph.InsertOn] there to avoid copying it to the host. On a CPU
 // TrianglesOfOn returns device.ErrNoKernels.
 func TrianglesOfOn(ctx context.Context, s *device.Stream, g Reader, from, to device.Slice[uint32], only ...device.Slice[bool]) (count uint64, err error) {
 	if from.Len() != to.Len() {
-		panic(fmt.Sprintf("algo: triangles of edges: %d edges come from vertices, and %d lead to some", from.Len(), to.Len()))
+		panic(fmt.Sprintf("algo: triangles of edges: %d edges have a first vertex, but %d have a second one", from.Len(), to.Len()))
 	}
 	var mask device.Slice[bool]
 	if len(only) > 0 {
 		mask = only[0]
 		if mask.Len() != from.Len() {
-			panic(fmt.Sprintf("algo: triangles of edges: of %d edges it is said which count, and there are %d", mask.Len(), from.Len()))
+			panic(fmt.Sprintf("algo: triangles of edges: %d flags for %d edges", mask.Len(), from.Len()))
 		}
 	}
 	v, ok := g.(viewer)

@@ -6,7 +6,9 @@ import "bytes"
 // 3.0, 'color': 'red'} in Python, or the same in JSON. It returns nil if the attribute is missing.
 // Other attributes are an error unless ignoreOthers is set.
 func attribute(text []byte, name string, ignoreOthers bool) (value []byte, err error) {
-	broken := func() ([]byte, error) { return nil, malformed("%.40q are no attributes as networkx writes them", text) }
+	broken := func() ([]byte, error) {
+		return nil, malformed("%.40q is not a list of attributes as networkx writes them", text)
+	}
 	remaining, ok := bytes.CutPrefix(text, []byte("{"))
 	if !ok {
 		return broken()
@@ -28,11 +30,11 @@ func attribute(text []byte, name string, ignoreOthers bool) (value []byte, err e
 		}
 		switch matches := len(key) > 1 && string(key[1:len(key)-1]) == name; {
 		case matches && value != nil:
-			return nil, malformed("the attribute %q is there twice", name)
+			return nil, malformed("the attribute %q appears twice", name)
 		case matches:
 			value = word
 		case !ignoreOthers:
-			return nil, malformed("attribute %.40s is no weight; --columns 1,2,NAME reads the attribute NAME alone, --columns 1,2 none", key)
+			return nil, malformed("attribute %.40s is not a weight; --columns 1,2,NAME reads the attribute NAME alone, --columns 1,2 none", key)
 		}
 		remaining = bytes.TrimLeft(remaining, " \t")
 		if after, ok := bytes.CutPrefix(remaining, []byte(",")); ok {

@@ -19,9 +19,9 @@ type Codec struct {
 	Writer func(io.Writer) (io.WriteCloser, error)
 }
 
-// codecs lists the registered codecs. A codec without Reader is listed so that its files are
-// reported. The standard library has no decoder of zstd, and programs that read no such files
-// should not link one.
+// codecs lists the registered codecs. A codec without Reader is listed so that an error can name
+// the compression of its files. The standard library has no decoder of zstd, and programs that read
+// no such files should not link one.
 var codecs = struct {
 	sync.RWMutex
 	list []Codec
@@ -102,7 +102,7 @@ func Register(c Codec) {
 	codecs.list = append(codecs.list, c)
 }
 
-// codec returns the first registered codec that matches, or plain.
+// codec returns the first registered codec for which matches returns true, or plain.
 func codec(matches func(Codec) bool) Codec {
 	codecs.RLock()
 	defer codecs.RUnlock()
@@ -128,9 +128,9 @@ func (nopWriteCloser) Close() error { return nil }
 func (c Codec) unsupported() error {
 	switch {
 	case c.Reader != nil:
-		return codecError(c.Name, "it can be read, and not be written")
+		return codecError(c.Name, "it can be read but not written")
 	case c.Name == "xz":
-		return codecError(c.Name, "it is not read; \"xz -dc FILE\" writes what the file holds")
+		return codecError(c.Name, "it cannot be read; \"xz -dc FILE\" writes what the file holds")
 	}
 	return codecError(c.Name, "this program has no codec for it (load.Register)")
 }
@@ -148,7 +148,8 @@ func splitSuffix(name string) (base string, match Codec) {
 	return name[:len(name)-len(match.Suffix)], match
 }
 
-// decompress returns a reader of the decompressed stream. It finds the codec by the first bytes.
+// decompress returns a reader of the decompressed stream, and a function that closes it. It detects
+// the codec by the first bytes.
 func decompress(r io.Reader) (plain io.Reader, done func() error, err error) {
 	b := bufio.NewReaderSize(r, 1<<16)
 	head, err := b.Peek(16)

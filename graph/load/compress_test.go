@@ -136,7 +136,7 @@ func TestBzip2(t *testing.T) {
 		t.Errorf("%v, %v", f, err)
 	}
 	path := filepath.Join(t.TempDir(), "a.txt.bz2")
-	if err := Create(t.Context(), dev, path, f, Auto); err == nil || !strings.Contains(err.Error(), "bzip2: it can be read, and not be written") {
+	if err := Create(t.Context(), dev, path, f, Auto); err == nil || !strings.Contains(err.Error(), "bzip2: it can be read but not written") {
 		t.Errorf("written: %v", err)
 	}
 }

@@ -187,7 +187,7 @@ func (c *csv) checkOrder(names [][]byte) error {
 		case from == 0 && to == 1:
 			return nil
 		case from >= 0 && to >= 0:
-			err = malformed("an edge is columns 1 and 2, and %s and %s are columns %d and %d; set --columns FROM,TO or FROM,TO,WEIGHT",
+			err = malformed("an edge is columns 1 and 2, but %s and %s are columns %d and %d; set --columns FROM,TO or FROM,TO,WEIGHT",
 				names[from], names[to], from+1, to+1)
 		}
 	}
@@ -217,7 +217,7 @@ func (c *csv) haveNumbers(fields [][]byte) bool {
 func (c *csv) findColumns(first [][]byte, names bool) error {
 	selected := c.selectsColumns()
 	if c.width > 3 && !selected {
-		return malformed("the line has %d columns, and an edge two ids and a weight at most; set --columns FROM,TO,WEIGHT%s", c.width, c.adjListHint())
+		return malformed("the line has %d columns, but an edge has two ids and at most a weight; set --columns FROM,TO,WEIGHT%s", c.width, c.adjListHint())
 	}
 	for i, want := range []string{c.o.From, c.o.To, c.o.Weight} {
 		at, err := strconv.Atoi(want)
@@ -233,7 +233,7 @@ func (c *csv) findColumns(first [][]byte, names bool) error {
 		case err == nil:
 			at--
 		case !names:
-			return malformed("column %.40q is asked for, and columns have no names", want)
+			return malformed("column %.40q was requested, but the columns have no names", want)
 		default:
 			isWanted := func(f []byte) bool { return string(f) == want }
 			if at = slices.IndexFunc(first, isWanted); at < 0 {
@@ -244,7 +244,7 @@ func (c *csv) findColumns(first [][]byte, names bool) error {
 			}
 		}
 		if at >= len(first) || at < 0 && (want != "" || i < 2) {
-			return malformed("column %d is asked for, and there are %d: is %.40q the separator?", at+1, len(first), c.separatorName())
+			return malformed("column %d was requested, but there are %d: is %.40q the separator?", at+1, len(first), c.separatorName())
 		}
 		c.columns[i] = at
 	}
@@ -264,7 +264,7 @@ func (c *csv) separatorName() string {
 // addLine adds the edge of a line.
 func (c *csv) addLine(line int, fields [][]byte) error {
 	if len(fields) != c.width {
-		return malformed("the line has %d columns, and line %d has %d%s", len(fields), c.first, c.width, c.adjListHint())
+		return malformed("the line has %d columns, but line %d has %d%s", len(fields), c.first, c.width, c.adjListHint())
 	}
 	var w []byte
 	weighted := c.columns[2] != noColumn
@@ -284,9 +284,9 @@ func (c *csv) addLine(line int, fields [][]byte) error {
 	case !c.begun:
 		c.weighted = weighted
 	case c.weighted && !weighted:
-		return malformed("the edge has no attribute %q, and those before have one", c.attribute)
+		return malformed("the edge has no attribute %q, but those before have one", c.attribute)
 	case !c.weighted && weighted:
-		return malformed("the edge has an attribute %q, and those before have none", c.attribute)
+		return malformed("the edge has an attribute %q, but those before have none", c.attribute)
 	}
 	if weighted {
 		if _, err := weight(w); err != nil && c.o.Weight == "" {
@@ -296,7 +296,8 @@ func (c *csv) addLine(line int, fields [][]byte) error {
 	return c.addEdge(line, fields[c.columns[0]], fields[c.columns[1]], w)
 }
 
-// adjListHint returns a hint at the format for lines with any number of ids.
+// adjListHint returns the part of an error message that proposes AdjList for lines with more than
+// two ids.
 func (c *csv) adjListHint() string {
 	if c.o.Format == EdgeList {
 		return "; --format adjlist reads the neighbors of the first id"
@@ -320,7 +321,7 @@ func (c *csv) split(line []byte, into [][]byte) ([][]byte, error) {
 			field, rest, ok := unquote(line[1:])
 			rest = bytes.TrimLeft(rest, " ")
 			if !ok || len(rest) > 0 && rest[0] != c.separator {
-				return nil, malformed("column %d is not quoted as it should be", len(into)+1)
+				return nil, malformed("column %d is not quoted correctly", len(into)+1)
 			}
 			into = append(into, field)
 			if len(rest) == 0 {
@@ -354,7 +355,6 @@ func unquote(b []byte) (field, rest []byte, ok bool) {
 	return nil, nil, false
 }
 
-// optionsError returns a weft.ErrOptions with a message.
 func optionsError(format string, args ...any) error {
 	return &wrongOptions{malformed(format, args...).Error()}
 }

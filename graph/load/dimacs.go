@@ -11,7 +11,7 @@ func readDIMACS(s *scanner, e *edges) error {
 		switch kind := string(w[0]); {
 		case kind == "c":
 		case kind == "p" && problemLine > 0:
-			return malformed("a second line \"p\", behind line %d", problemLine)
+			return malformed("a second line \"p\", after line %d", problemLine)
 		case kind == "p":
 			if len(w) != 4 || string(w[1]) != "sp" {
 				return malformed("want \"p sp VERTICES ARCS\"")
@@ -31,7 +31,7 @@ func readDIMACS(s *scanner, e *edges) error {
 			return malformed("an arc before the line \"p sp VERTICES ARCS\"")
 		case kind == "a":
 			if found++; found > arcs {
-				return malformed("arc %d of %d, which line %d says", found, arcs, problemLine)
+				return malformed("arc %d, but line %d says %d", found, problemLine, arcs)
 			}
 			if err := e.addArc(w[1:]); err != nil {
 				return err
@@ -46,12 +46,12 @@ func readDIMACS(s *scanner, e *edges) error {
 	case problemLine == 0:
 		return malformed("the line \"p sp VERTICES ARCS\" is missing")
 	case found < arcs:
-		return malformed("the file ends with arc %d of %d, which line %d says", found, arcs, problemLine)
+		return malformed("the file ends after %d arcs, but line %d says %d", found, problemLine, arcs)
 	}
 	return nil
 }
 
-// addArc adds the arc in the words of a line after "a".
+// addArc adds the arc of a line. w holds the words of the line after "a".
 func (e *edges) addArc(w [][]byte) error {
 	if len(w) != 3 {
 		return malformed("want \"a FROM TO WEIGHT\"")
@@ -69,7 +69,7 @@ func (e *edges) addArc(w [][]byte) error {
 		return err
 	}
 	if !isInteger(w[2]) {
-		return malformed("weight %.40q is no integer", w[2])
+		return malformed("weight %.40q is not an integer", w[2])
 	}
 	e.add(u, v)
 	e.weight(x)

@@ -73,7 +73,7 @@ func readList(s *scanner, e *edges, o Options) error {
 		var err error
 		switch {
 		case len(w) < 2:
-			err = malformed("the line has one id, and an edge two: %.40q%s", w[0], l.adjListHint())
+			err = malformed("the line has one id, but an edge has two: %.40q%s", w[0], l.adjListHint())
 		case first && o.Header == HeaderYes && allNumbers(w):
 			err = l.readHeader(w)
 		case first && o.Header == HeaderAuto && len(w) == 2 && allNumbers(w):
@@ -151,7 +151,8 @@ func allNumbers(w [][]byte) bool {
 	return !slices.ContainsFunc(w, func(x []byte) bool { _, ok := number(x); return !ok })
 }
 
-// beginEdges processes the first edge. Only if it is the first line, column names may precede it.
+// beginEdges processes the first line with an edge or with column names. Only the first line of the
+// file, for which first is true, can have column names.
 func (l *listReader) beginEdges(line []byte, first bool) error {
 	if !first {
 		l.o.Header = HeaderNo
@@ -166,7 +167,7 @@ func (l *listReader) beginEdges(line []byte, first bool) error {
 // readHeader reads the words of the first line as a header.
 func (l *listReader) readHeader(w [][]byte) (err error) {
 	if len(w) != 2 {
-		return malformed("the header has %d words; it says how many vertices and edges there are", len(w))
+		return malformed("the header has %d words, want the numbers of vertices and edges", len(w))
 	}
 	l.header.line = l.s.line
 	if l.header.vertices, err = count(w[0], "vertices"); err != nil {
@@ -187,14 +188,14 @@ func (l *listReader) finish() error {
 		}
 	}
 	if h := l.header; h.line > 0 && h.edges != l.edges {
-		return &lineError{h.line, malformed("the header says %d edges, and %d lines follow", h.edges, l.edges)}
+		return &lineError{h.line, malformed("the header says %d edges, but %d lines follow", h.edges, l.edges)}
 	}
 	if c := l.comment; c.line > 0 {
 		if c.edges != l.edges {
-			return &lineError{c.line, malformed("the comment says %d edges, and there are %d lines; --header no (HeaderNo) leaves it unread", c.edges, l.edges)}
+			return &lineError{c.line, malformed("the comment says %d edges, but there are %d lines; --header no (HeaderNo) ignores it", c.edges, l.edges)}
 		}
 		if found := l.e.ids.count(); found > c.vertices {
-			return &lineError{c.line, malformed("the comment says %d vertices, and there are %d", c.vertices, found)}
+			return &lineError{c.line, malformed("the comment says %d vertices, but there are %d", c.vertices, found)}
 		}
 	}
 	vertices := -1
@@ -202,7 +203,7 @@ func (l *listReader) finish() error {
 		l.e.file.Header = true
 		vertices = l.header.vertices
 		if found := l.e.ids.count(); found > vertices {
-			return &lineError{l.header.line, malformed("the header says %d vertices, and there are %d", vertices, found)}
+			return &lineError{l.header.line, malformed("the header says %d vertices, but there are %d", vertices, found)}
 		}
 		if vertices > l.e.max {
 			return &lineError{l.header.line, malformed("the header says %d vertices, more than %d, the limit", vertices, l.e.max)}
@@ -228,7 +229,7 @@ func (l *listReader) resolveFirstLine() error {
 	case m != uint64(l.edges), n < vertices && (n == 0 || hasM), // an edge
 		l.comment.line > 0 && l.comment.edges == l.edges+1:
 	case n < vertices:
-		return malformed("the header says %d vertices, and there are %d; --header no reads an edge", n, vertices)
+		return malformed("the header says %d vertices, but there are %d; --header no reads an edge", n, vertices)
 	case l.edges == 0, l.width == 2 && (hasM || hasN && m <= n):
 		return malformed("%d %d may be an edge, or the numbers of vertices and edges; set --header no or --header yes", n, m)
 	default:
@@ -255,7 +256,6 @@ func (l *listReader) resolveFirstLine() error {
 	return nil
 }
 
-// moveToFront moves the last element to the front.
 func moveToFront(list []uint32) {
 	if n := len(list); n > 0 {
 		last := list[n-1]

@@ -31,7 +31,6 @@ func (d *denseIDs) add(e *edges, line int, from, to []byte) error {
 	return nil
 }
 
-// numberError returns the error of an edge with an id that is not a number.
 func numberError(from, to []byte, okFrom bool) error {
 	if okFrom {
 		from = to
@@ -47,7 +46,7 @@ func (d *denseIDs) flush(*edges) error { return nil }
 func (d *denseIDs) finish(e *edges, vertices int) error {
 	n := max(int(d.n), vertices)
 	if vertices >= 0 && int(d.n) > vertices {
-		return malformed("the header says %d vertices, and there is a vertex %d", vertices, d.n-1)
+		return malformed("the header says %d vertices, but there is a vertex %d", vertices, d.n-1)
 	}
 	e.file.Vertices, e.file.Names = n, &Names{n: n}
 	return nil
@@ -120,8 +119,9 @@ func (s *sparseIDs) flush(e *edges) error {
 
 func abs(n int) int { return max(n, -n) }
 
-// finish renumbers vertices in the order of their ids. If a header has more vertices than the
-// lines, the ids must fit into 0 to n-1 or 1 to n. The other vertices get the remaining ids.
+// finish renumbers vertices in the order of their ids. If a header has a number n of vertices that
+// is greater than in the lines, the ids must fit into 0 to n-1 or 1 to n. The other vertices get
+// the remaining ids.
 func (s *sparseIDs) finish(e *edges, vertices int) error {
 	order := make([]uint32, len(s.ids))
 	for i := range order {
@@ -140,7 +140,7 @@ func (s *sparseIDs) finish(e *edges, vertices int) error {
 			case first > 0 && last <= uint64(vertices):
 				names.base = 1
 			default:
-				return malformed("the header says %d vertices; there are %d, up to %d, and which the others are cannot be told", vertices, n, last)
+				return malformed("the header says %d vertices, but there are %d, up to %d, and the ids of the others are unknown", vertices, n, last)
 			}
 		} else if last-first >= uint64(n) {
 			names.numbers = make([]uint64, n)
@@ -245,7 +245,8 @@ func (s *stringIDs) flush(e *edges) error {
 	return nil
 }
 
-// vertex returns the vertex of a string, given the place of its hash, and adds a new string.
+// vertex returns the vertex of the string id, given the place of its hash. It adds a new string
+// unless that exceeds the limit of vertices.
 func (s *stringIDs) vertex(place int, id []byte, limit int) (uint32, error) {
 	if place < len(s.places) {
 		if v := s.places[place]; s.names[v] == string(id) {
@@ -270,7 +271,7 @@ func (s *stringIDs) vertex(place int, id []byte, limit int) (uint32, error) {
 
 func (s *stringIDs) finish(e *edges, vertices int) error {
 	if vertices > len(s.names) {
-		return malformed("the header says %d vertices, and there are %d; what the others are called cannot be told", vertices, len(s.names))
+		return malformed("the header says %d vertices, but there are %d, and the names of the others are unknown", vertices, len(s.names))
 	}
 	if s.names == nil {
 		s.names = []string{}

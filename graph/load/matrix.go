@@ -15,7 +15,7 @@ func readMatrix(s *scanner, e *edges) error {
 	layout, field, symmetry := string(banner[2]), string(banner[3]), string(banner[4])
 	switch {
 	case layout != "coordinate":
-		return malformed("the matrix is %.40q; want coordinate: dense matrices are no graphs", layout)
+		return malformed("the matrix is %.40q; want coordinate: dense matrices are not graphs", layout)
 	case !slices.Contains([]string{"pattern", "integer", "real"}, field):
 		return malformed("entries are %.40q; want pattern, integer or real", field)
 	case symmetry != "general" && symmetry != "symmetric":
@@ -29,19 +29,20 @@ func readMatrix(s *scanner, e *edges) error {
 	found := 0
 	for line, ok := s.nextData("%"); ok; line, ok = s.nextData("%") {
 		if found++; found > entries {
-			return malformed("entry %d of %d, which line %d says", found, entries, sizeLine)
+			return malformed("entry %d, but line %d says %d", found, sizeLine, entries)
 		}
 		if err := e.addEntry(line, field, symmetry == "symmetric"); err != nil {
 			return err
 		}
 	}
 	if s.err == nil && found < entries {
-		return malformed("the file ends with entry %d of %d, which line %d says", found, entries, sizeLine)
+		return malformed("the file ends after %d entries, but line %d says %d", found, sizeLine, entries)
 	}
 	return s.err
 }
 
-// readMatrixSize reads the line after the comments: rows, columns, entries.
+// readMatrixSize reads the line after the comments, which has the numbers of rows, columns and
+// entries. at is the number of that line.
 func readMatrixSize(s *scanner, e *edges) (entries, at int, err error) {
 	line, ok := s.nextData("%")
 	if !ok {
@@ -60,7 +61,7 @@ func readMatrixSize(s *scanner, e *edges) (entries, at int, err error) {
 		return 0, 0, err
 	}
 	if rows != columns {
-		return 0, 0, malformed("the matrix has %d rows and %d columns; that of a graph has as many", rows, columns)
+		return 0, 0, malformed("the matrix has %d rows and %d columns, but that of a graph is square", rows, columns)
 	}
 	if entries, err = count(size[2], "entries"); err != nil {
 		return 0, 0, err
@@ -93,12 +94,12 @@ func (e *edges) addEntry(line []byte, field string, symmetric bool) error {
 			return err
 		}
 		if field == "integer" && !isInteger(value) {
-			return malformed("value %.40q is no integer, as the first line says", value)
+			return malformed("value %.40q is not an integer, as the first line requires", value)
 		}
 		e.weight(w)
 	}
 	if extra, _ := word(rest); len(extra) > 0 {
-		return malformed("%.40q behind the entry", extra)
+		return malformed("%.40q after the entry", extra)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func readMETIS(s *scanner, e *edges) error {
 		}
 		if v == n {
 			if w, _ := word(line); len(w) > 0 {
-				return malformed("a line behind those of the %d vertices, which line %d says", n, m.headerLine)
+				return malformed("a line after those of the %d vertices of line %d", n, m.headerLine)
 			}
 			continue
 		}
@@ -61,9 +61,9 @@ func readMETIS(s *scanner, e *edges) error {
 	case s.err != nil:
 		return s.err
 	case v < n:
-		return malformed("the file ends with vertex %d of %d, which line %d says", v, n, m.headerLine)
+		return malformed("the file ends after %d vertices, but line %d says %d", v, m.headerLine, n)
 	case m.entries != 2*m.edges:
-		return &lineError{m.headerLine, malformed("the line says %d edges; vertices have %d neighbors, and not twice as many", m.edges, m.entries)}
+		return &lineError{m.headerLine, malformed("the line says %d edges, but the vertices have %d neighbors, which is not twice as many", m.edges, m.entries)}
 	}
 	return m.checkSymmetry()
 }
@@ -101,7 +101,7 @@ func (m *metis) readHeader(w [][]byte) error {
 			return err
 		}
 		if m.weights == 0 && k > 0 {
-			return malformed("%d weights of a vertex, and a format %.40q without", k, w[2])
+			return malformed("%d weights per vertex, but format %.40q has none", k, w[2])
 		}
 		m.weights = k
 	}
@@ -118,7 +118,7 @@ func (m *metis) readVertex(v uint32, line []byte) error {
 	for range skip {
 		var w []byte
 		if w, line = word(line); len(w) == 0 {
-			return malformed("vertex %d has not the %d sizes and weights that line %d says", v+1, skip, m.headerLine)
+			return malformed("vertex %d does not have the %d sizes and weights of line %d", v+1, skip, m.headerLine)
 		}
 		if _, err := weight(w); err != nil {
 			return err
@@ -148,14 +148,14 @@ func (m *metis) readNeighbor(v, u uint32, line *[]byte) error {
 	if m.weighted {
 		var w []byte
 		if w, *line = word(*line); len(w) == 0 {
-			return malformed("the edge from %d to %d has no weight, as line %d says", v+1, u+1, m.headerLine)
+			return malformed("the edge from %d to %d has no weight, which line %d requires", v+1, u+1, m.headerLine)
 		}
 		var err error
 		if x, err = weight(w); err != nil {
 			return err
 		}
 		if !isInteger(w) {
-			return malformed("weight %.40q is no integer", w)
+			return malformed("weight %.40q is not an integer", w)
 		}
 	}
 	m.entries++
@@ -190,7 +190,7 @@ func (m *metis) checkSymmetry() error {
 	}
 	for v, sum := range m.sums {
 		if sum != 0 {
-			return &lineError{m.lines[v], malformed("vertex %d and smaller ones do not list the same edges between them, or other weights of them", v+1)}
+			return &lineError{m.lines[v], malformed("vertex %d and smaller ones list different edges between them, or different weights", v+1)}
 		}
 	}
 	return nil

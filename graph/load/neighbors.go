@@ -14,7 +14,7 @@ func readNeighbors(s *scanner, e *edges, o Options) error {
 		w = words(line, w)
 		if len(w) == 1 {
 			if o.IDs == IDsAuto && bytes.ContainsAny(w[0], separators) {
-				return malformed("the line has one id, %.40q, and ids have white space between them; --ids strings (IDsStrings) takes it", w[0])
+				return malformed("the line has one id, %.40q, but ids have white space between them; --ids strings (IDsStrings) takes it", w[0])
 			}
 			if err := l.addEdge(-s.line, w[0], w[0], nil); err != nil {
 				return err

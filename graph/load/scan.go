@@ -185,7 +185,7 @@ func number(word []byte) (n uint64, ok bool) {
 	return n, len(word) > 0
 }
 
-// count parses a count. of names what is counted, for the error.
+// count parses a count. Its error contains the given name of the counted things.
 func count(word []byte, of string) (int, error) {
 	n, ok := number(word)
 	if !ok || n > math.MaxInt64 {
@@ -213,7 +213,7 @@ func weight(word []byte) (float64, error) {
 	case err != nil && !errors.Is(err, strconv.ErrRange), math.IsNaN(x), bytes.ContainsAny(word, "_xXiI"):
 		return 0, malformed("weight %.40q is not a number", word)
 	case math.IsInf(x, 0), math.Abs(x) >= maxExact && isInteger(word), x == 0 && !isZero(word):
-		return 0, malformed("weight %.40q: no float of 64 bits has that value", word)
+		return 0, malformed("weight %.40q cannot be stored exactly as a 64-bit float", word)
 	}
 	return x, nil
 }

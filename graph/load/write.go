@@ -23,7 +23,7 @@ import (
 func Create(ctx context.Context, dev device.Device, path string, f *File, format Format) (err error) {
 	if format == Auto {
 		if format = FormatOf(path); format == Auto {
-			return fmt.Errorf("load: write %s: %w: the name has no known format", path, weft.ErrOptions)
+			return fmt.Errorf("load: write %s: %w: the name does not show a known format", path, weft.ErrOptions)
 		}
 	}
 	if err := writable(f, format); err != nil {
@@ -99,9 +99,9 @@ func writable(f *File, format Format) error {
 	}
 	switch {
 	case format == AdjList:
-		return refuse("adjacency lists are read, and not written; an edge list says the same")
+		return refuse("adjacency lists can be read but not written; use an edge list")
 	case format < MatrixMarket || format > AdjList:
-		return refuse("format %d", format)
+		return refuse("unknown format %d", format)
 	case (format == DIMACS || format == METIS) && f.Weights != nil && !f.Integral:
 		return refuse("weights of .%v are integers", format)
 	case format == EL && f.Weights != nil:
@@ -111,7 +111,7 @@ func writable(f *File, format Format) error {
 	case format == EdgeList && f.Names != nil && f.Names.Strings():
 		for v := range uint32(f.Vertices) {
 			if name := f.Names.Name(v); name == "" || strings.ContainsAny(name, " \t\r\n\v\f") || isComment([]byte(name)) {
-				return refuse("vertex %q is no word; CSV has such names", name)
+				return refuse("vertex %q is not a word; use CSV for such names", name)
 			}
 		}
 	case format == CSV && f.Names != nil && f.Names.Strings():
@@ -134,7 +134,6 @@ type writer struct {
 
 func (w *writer) writeLine(words ...any) { fmt.Fprintln(w, fmt.Sprint(words...)) }
 
-// writeEdges writes a line for each edge.
 func (w *writer) writeEdges(edge func(i int, line []byte) []byte) {
 	for i := range w.f.From {
 		if i%linesPerCheck == 0 && w.ctx.Err() != nil {
@@ -160,7 +159,8 @@ func appendWeight(line []byte, x float64, integral bool) []byte {
 	return strconv.AppendFloat(line, x, 'g', -1, 64)
 }
 
-// names returns a function that appends the names of an edge's ends and its weight.
+// names returns a function that appends the names of the ends of edge i, and the weight of the
+// edge, to a line. format quotes a name.
 func (w *writer) names(separator string, format func(string) string) func(i int, line []byte) []byte {
 	name := func(v uint32) string { return strconv.Itoa(int(v)) }
 	if w.f.Names != nil {
@@ -246,7 +246,7 @@ func (w *writer) writeMETIS(dev device.Device) error {
 	for i, u := range w.f.From {
 		at, ok := slices.BinarySearch(g.Neighbors(u), w.f.To[i])
 		if ok && weights[i] != g.Weights(u)[at] {
-			return fmt.Errorf("load: write: %w: the edge %d to %d has weights %v and %v, of which a .graph file has one",
+			return fmt.Errorf("load: write: %w: the edge from %d to %d has weights %v and %v, but a .graph file stores one",
 				weft.ErrOptions, u+1, w.f.To[i]+1, weights[i], g.Weights(u)[at])
 		}
 	}

@@ -170,11 +170,11 @@ func TestRefused(t *testing.T) {
 		{"a.gr", f, Auto, "weights of .gr are integers"},
 		{"a.graph", f, Auto, "weights of .graph are integers"},
 		{"a.graph.gz", &directed, Auto, "graphs of .graph are undirected"},
-		{"a.txt", f, Auto, `vertex "a b" is no word`},
+		{"a.txt", f, Auto, `vertex "a b" is not a word`},
 		{"a.csv", f, Auto, `vertex "c\n" has an end of line in it`},
 		{"a.el", f, Auto, ".el files have no weights; write .wel"},
-		{"a.adjlist", &directed, Auto, "adjacency lists are read, and not written"},
-		{"a.doc", f, Auto, "the name has no known format"},
+		{"a.adjlist", &directed, Auto, "adjacency lists can be read but not written"},
+		{"a.doc", f, Auto, "the name does not show a known format"},
 		{"a.doc", f, 77, "format 77"},
 	} {
 		path := filepath.Join(t.TempDir(), tt.name)
@@ -186,7 +186,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	equal := &File{Edges: graph.Edges{Vertices: 2, From: []uint32{0, 1}, To: []uint32{1, 0}}, Weights: []float64{5, 7}, Integral: true}
-	if err := Write(t.Context(), dev, io.Discard, equal, METIS); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), "the edge 1 to 2 has weights 5 and 7") {
+	if err := Write(t.Context(), dev, io.Discard, equal, METIS); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), "the edge from 1 to 2 has weights 5 and 7") {
 		t.Errorf("several weights: %v", err)
 	}
 	unweighted := *f

@@ -1,6 +1,6 @@
 // Package batch defines the form in which a structure's facade, its core and its engines exchange
 // operations. A batch consists of untyped columns of bytes, in host memory or on a device. So the
-// code that decides about a batch exists once for all types of keys and values. Engines convert the
+// code of the facade and the core exists once for all types of keys and values. Engines convert the
 // columns back to typed values.
 package batch
 
@@ -45,8 +45,8 @@ const (
 	Vals                // V; written by lookups, read by changes
 	Kinds               // op.Kind; kind of each operation
 	Out                 // V; written by changes: values found by Get and PutNew
-	OK                  // bool
-	Counts              // uint32; number of pairs per key
+	OK                  // bool; whether the key was found or the pair is new
+	Counts              // uint32; number of pairs per key or range
 	Offsets             // uint64, one row longer than the batch: first element of each row
 	OutKeys             // K; written by lookups: keys found inside ranges
 	Ranks               // uint64; positions in the order of the keys
@@ -64,7 +64,7 @@ type Flags uint32
 const (
 	// Reuse allows inserts to reuse the slots of deleted keys. The batch must not delete keys.
 	Reuse Flags = 1 << iota
-	// Order resolves duplicates in batch order.
+	// Order makes operations with equal keys take effect in batch order.
 	Order
 	// Multi selects multimap semantics: Put adds a pair, no slot is reused, and lookups return the
 	// first pair of a key.
@@ -170,8 +170,8 @@ func (b *Batch) CountInserts(ctx context.Context, s *device.Stream) (n int, err 
 // Ordered reports whether operations with equal keys must take effect in batch order.
 func (b *Batch) Ordered() bool { return b.Flags&Order != 0 && !b.Columns[Kinds].Given() }
 
-// MustMatch panics unless each column has one row per operation. The panic message names the
-// package and the method.
+// MustMatch panics unless each column that the operations need is given with the right number of
+// rows. The panic message names the package and the method.
 func (b *Batch) MustMatch(name, method string) {
 	for r := range b.Columns {
 		c := &b.Columns[r]
@@ -182,10 +182,10 @@ func (b *Batch) MustMatch(name, method string) {
 	}
 }
 
-// CheckDevice returns device.ErrInvalid unless the stream and all columns belong to dev.
+// CheckDevice returns device.ErrInvalid unless s and all columns in device memory belong to dev.
 func (b *Batch) CheckDevice(dev device.Device, s *device.Stream) error {
 	if s == nil {
-		return fmt.Errorf("%w: no stream", device.ErrInvalid)
+		return fmt.Errorf("%w: the stream is nil", device.ErrInvalid)
 	}
 	if s.Device() != dev {
 		return fmt.Errorf("%w: the stream belongs to another device, %s", device.ErrInvalid, s.Device().Properties().Name)

@@ -123,7 +123,7 @@ func (s multiSuite) getAllInto(t testing.TB, m erasedMultiMap) {
 	s.checkAppended(t, m, want, keys, vals)
 	reference := s.getAllOf(t, m, each)
 	if !slices.Equal(onStream.Vals, reference.Vals) || !slices.Equal(onStream.Offsets, reference.Offsets) {
-		t.Errorf("GetAllOn behind PutOn has other values, or another order, than GetAll")
+		t.Errorf("GetAllOn after PutOn has other values, or another order, than GetAll")
 	}
 	var rows weft.Rows[uint64]
 	for range 2 {
@@ -445,7 +445,7 @@ func (s multiSuite) checkAppendedLast(t testing.TB, m erasedMultiMap, keys []uin
 		for _, v := range rows.Row(i) {
 			fresh := slices.ContainsFunc(added[k], func(a uint64) bool { return a == v })
 			if !fresh && !old {
-				t.Fatalf("key %#x has the value %#x behind those of a later batch", k, v)
+				t.Fatalf("key %#x has the value %#x after those of a later batch", k, v)
 			}
 			old = !fresh
 		}
@@ -485,7 +485,7 @@ func (s multiSuite) applyDeleteAll(t testing.TB, m erasedMultiMap) {
 			}
 			for _, v := range now.Row(i) {
 				if !slices.ContainsFunc(allowed[k], func(a uint64) bool { return a == v }) {
-					t.Fatalf("key %#x has the value %#x, which nobody gave it", k, v)
+					t.Fatalf("key %#x has the value %#x, which no call stored", k, v)
 				}
 			}
 		}

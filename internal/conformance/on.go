@@ -39,7 +39,7 @@ func (k kind[S]) onForms(t testing.TB, _ S) {
 		var sum [2]uint64
 		must(t, total.CopyTo(ctx(), st, sum[:]))
 		if sum != [2]uint64{uint64(1000 + count), 7} {
-			t.Errorf("%sOn adds %d, want %d; behind it lies %d", f.name, int(sum[0])-1000, count, sum[1])
+			t.Errorf("%sOn adds %d, want %d; the next element is %d", f.name, int(sum[0])-1000, count, sum[1])
 		}
 		k.withoutOptions(t, f, have, r, one)
 	}
@@ -57,8 +57,8 @@ func (k kind[S]) sameRows(t testing.TB, name string, got, want *rows) {
 	}
 }
 
-// withoutOptions submits a batch without the optional arguments. The effect must be the same as on
-// the structure like, which has run the batch with them.
+// withoutOptions submits a batch without the optional arguments. The structure like has run the
+// batch with these arguments; the effects must be equal.
 func (k kind[S]) withoutOptions(t testing.TB, f form[S], have, r *rows, like S) {
 	if !f.optional {
 		return
@@ -211,8 +211,8 @@ func (k kind[S]) onDuplicates(t testing.TB, s S) {
 	}
 }
 
-// compareForms runs rows [lo,hi) with a method's host form on the structure like, and with its On
-// form on the equal structure s. All rows must be the same afterward.
+// compareForms runs rows [lo,hi) twice: with a method's host form on the structure like, and with
+// its On form on s, which has the same content. All rows must be the same afterward.
 func (k kind[S]) compareForms(t testing.TB, f form[S], like, s S, st *device.Stream, r *rows, lo, hi int) {
 	want, got := r.clone(), r.clone()
 	_, err := f.host(ctx(), like, want.part(lo, hi))

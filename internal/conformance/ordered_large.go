@@ -102,8 +102,8 @@ func checkOrdered[K, V ~uint32 | ~uint64](t testing.TB, m *weft.OrderedMap[K, V]
 }
 
 // LongLivedSnapshot keeps a snapshot open during ten thousand batches, or two hundred on a
-// simulated GPU. The snapshot and the map must be read correctly. The device's memory may grow at
-// most by the factor times. After the snapshot is closed and the pairs are restored, a CPU must use
+// simulated GPU. The snapshot and the map must be read correctly. times is the factor by which the
+// device's memory may grow. After the snapshot is closed and the pairs are restored, a CPU must use
 // no more memory than before.
 func LongLivedSnapshot(t testing.TB, dev device.Device, m *weft.OrderedMap[uint32, uint32], times int) {
 	t.Helper()
@@ -131,7 +131,7 @@ func LongLivedSnapshot(t testing.TB, dev device.Device, m *weft.OrderedMap[uint3
 		must(t, err)
 	}
 	if now := devicetest.Live(dev).Bytes; now > times*before {
-		t.Errorf("%d bytes behind %d batches, %d before", now, batches, before)
+		t.Errorf("%d bytes after %d batches, %d before", now, batches, before)
 	}
 	left := slices.Sorted(maps.Keys(want))
 	vals := make([]uint32, len(left))
@@ -142,7 +142,7 @@ func LongLivedSnapshot(t testing.TB, dev device.Device, m *weft.OrderedMap[uint3
 	next := uint32(0)
 	for k, v := range s.All() {
 		if k != next || v != k {
-			t.Fatalf("the snapshot has %d: %d behind %d", k, v, next)
+			t.Fatalf("the snapshot has %d: %d after %d", k, v, next)
 		}
 		next++
 	}
@@ -155,6 +155,6 @@ func LongLivedSnapshot(t testing.TB, dev device.Device, m *weft.OrderedMap[uint3
 	must(t, m.Compact(t.Context()))
 	// GPUs keep memory that batches share.
 	if now := devicetest.Live(dev).Bytes; dev.Properties().Kind == device.CPU && now > before {
-		t.Errorf("%d bytes behind the snapshot, %d before", now, before)
+		t.Errorf("%d bytes after the snapshot, %d before", now, before)
 	}
 }

@@ -99,7 +99,7 @@ func (s orderedSuite) rangeInto(t testing.TB, m erasedOrderedMap) {
 		}
 	}
 	if rows.Reset(); rows.Len() != 0 {
-		t.Errorf("there are %d rows behind Reset", rows.Len())
+		t.Errorf("there are %d rows after Reset", rows.Len())
 	}
 }
 
@@ -155,7 +155,7 @@ func (s orderedSuite) rangeOnCapacity(t testing.TB, m erasedOrderedMap) {
 			t.Fatalf("with room for %d pairs of %d RangeBackwardOn writes other ones", capacity, total)
 		}
 		if rest := got.up.Keys[fits:]; !slices.Equal(rest, s.blankKeys(len(rest))) {
-			t.Fatalf("with room for %d pairs RangeOn writes behind the last of %d", capacity, total)
+			t.Fatalf("with room for %d pairs RangeOn writes after the last of %d", capacity, total)
 		}
 	}
 }
@@ -231,7 +231,7 @@ func (s orderedSuite) between(t testing.TB, m erasedOrderedMap) {
 	for range m.Between(ctx(), o.keys[0], o.keys[len(o.keys)-1]) {
 		break
 	}
-	s.checkSeeks(t, "behind Between", m, now, s.seeks(g, now, 50, 3))
+	s.checkSeeks(t, "after Between", m, now, s.seeks(g, now, 50, 3))
 }
 
 func (s orderedSuite) deleteRange(t testing.TB, m erasedOrderedMap) {
@@ -379,18 +379,18 @@ func (s orderedSuite) snapshot(t testing.TB, m erasedOrderedMap) {
 	_, err := m.Put(ctx(), o.keys[:n/2], vals)
 	must(t, err)
 	now.put(o.keys[:n/2], vals)
-	read("behind Put")
+	read("after Put")
 	s.fill(t, m, now, s.uniqueKeys(n, g))
-	read("behind more keys")
+	read("after more keys")
 	_, err = m.Delete(ctx(), o.keys[n/4:], nil)
 	must(t, err)
 	now.remove(o.keys[n/4:])
-	read("behind Delete")
+	read("after Delete")
 	s.checkSeeks(t, "the map", m, now, s.seeks(g, now, 50, 0))
 	s.snapshotOn(t, at, o)
 	must(t, m.Compact(ctx()))
 	must(t, m.Clear(ctx()))
-	read("behind Clear")
+	read("after Clear")
 	if at := at.saver(); at != nil {
 		var file bytes.Buffer
 		saved, err := at.Save(ctx(), &file)

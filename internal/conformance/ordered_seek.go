@@ -476,7 +476,7 @@ func (s orderedSuite) limits(t testing.TB, m erasedOrderedMap) {
 		"RangeLastOn":     m.RangeLastOn(st, on, on, -1, counts, on, vals),
 	} {
 		if !errors.Is(err, device.ErrInvalid) {
-			t.Errorf("%s with a limit that makes no sense: %v", desc, err)
+			t.Errorf("%s with an invalid limit: %v", desc, err)
 		}
 	}
 	if rows.Len() != 1 {
@@ -486,10 +486,10 @@ func (s orderedSuite) limits(t testing.TB, m erasedOrderedMap) {
 	hits, err := m.RangeFirst(ctx(), nil, nil, huge, nil, nil, nil)
 	WantCount(t, "RangeFirst of no range, with a huge limit", hits, 0, err)
 	if _, more := rows.Next(0, -1, 0); more {
-		t.Error("a range goes on behind a negative limit")
+		t.Error("a range goes on after a negative limit")
 	}
 	if _, more := rows.NextBackward(0, -1, 0); more {
-		t.Error("a range goes on backward behind a negative limit")
+		t.Error("a range goes on backward after a negative limit")
 	}
 	// Limits that overflow 32 bits, or 64 bits plus one, mean no limit.
 	o := s.newModel()
@@ -601,8 +601,8 @@ func (s orderedSuite) closed(t testing.TB, _ erasedOrderedMap) {
 	}
 }
 
-// submissions returns calls of all On methods that only ordered maps have, by name. The columns lie
-// on the device that owns the stream of.
+// submissions returns calls of all On methods that only ordered maps have, by name. The calls
+// submit to the stream st. Their columns lie on the device of the other stream.
 func (s orderedSuite) submissions(t testing.TB, m erasedOrderedMap, st, of *device.Stream) map[string]func() error {
 	const n = 4
 	keys, vals, ok := s.keysOn(t, of, make([]uint64, n)), s.valsOn(t, of, make([]uint64, n)), devicetest.Upload(t, of, make([]bool, n))
@@ -660,7 +660,7 @@ func (s orderedSuite) onBehindChanges(t testing.TB, m erasedOrderedMap) {
 		o.put(keys, vals)
 		x := s.seeks(g, o, 100, round)
 		want := o.seekResults(x)
-		s.seekDevice(t, m, st, x, len(want.up.Keys), len(want.down.Keys)).checkEqual(t, "behind changes", x, want)
+		s.seekDevice(t, m, st, x, len(want.up.Keys), len(want.down.Keys)).checkEqual(t, "after changes", x, want)
 		lo, hi := []uint64{o.keys[n/3], o.keys[n/2]}, []uint64{o.keys[n/2], o.keys[2*n/3]}
 		removed := make([]uint32, 2)
 		out := newOutput(t, st, removed, devicetest.Upload[uint32])

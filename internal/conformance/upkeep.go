@@ -102,7 +102,7 @@ func interruptMaintenance(t testing.TB, dev device.Device, open Maker[AnyMap[uin
 	}
 	WantPairs(t, m, left)
 	got, err := m.Put(ctx(), extra, extra)
-	WantCount(t, "Put behind it", got, n, err)
+	WantCount(t, "Put after it", got, n, err)
 	WantPairs(t, m, append(left, extra...))
 }
 

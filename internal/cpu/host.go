@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Host returns dev as a device.Host. It returns an error if dev is not one, because so far only Go
-// code on host memory can do the work. what describes the work in the error.
+// Host returns dev as a device.Host, or an error if dev is not one, because so far only Go code on
+// host memory can do the work. The error names the work by the text in what.
 func Host(dev device.Device, what string) (device.Host, error) {
 	if host, ok := dev.(device.Host); ok {
 		return host, nil
@@ -15,5 +15,5 @@ func Host(dev device.Device, what string) (device.Host, error) {
 	if dev == nil {
 		return nil, fmt.Errorf("%w: no device for %s", device.ErrInvalid, what)
 	}
-	return nil, fmt.Errorf("%w: %s are worked on by CPUs only so far", device.ErrUnsupported, what)
+	return nil, fmt.Errorf("%w: %s run only on CPUs so far", device.ErrUnsupported, what)
 }

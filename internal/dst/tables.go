@@ -64,7 +64,7 @@ func upkeep[K weft.Key, V weft.Value, S any](impossible func(S) bool) []Upkeep[K
 		{Name: "Stats", Do: func(x Subject[K, V]) error {
 			s, err := of(x).Stats(context.Background())
 			if err == nil && impossible(s) {
-				err = fmt.Errorf("no table is like that: %v", s)
+				err = fmt.Errorf("no table has these settings: %v", s)
 			}
 			return err
 		}},

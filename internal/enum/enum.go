@@ -36,7 +36,7 @@ func (n *Names[T]) name(v T) (name string, ok bool) {
 func (n *Names[T]) Text(v T) ([]byte, error) {
 	name, ok := n.name(v)
 	if !ok {
-		return nil, fmt.Errorf("%w: there is no %s", n.Err, n.String(v))
+		return nil, fmt.Errorf("%w: unknown %s", n.Err, n.String(v))
 	}
 	return []byte(name), nil
 }

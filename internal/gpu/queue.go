@@ -179,7 +179,7 @@ func (q *Queue) listFailed(ctx context.Context, x *Scratch, n uint32) ([]uint32,
 	case n == 0:
 		return nil, nil
 	case int(n) > x.Ops: // do not allocate memory for an impossible number
-		return nil, fmt.Errorf("gpu: %d operations are said to have found no room, of %d at most", n, x.Ops)
+		return nil, fmt.Errorf("gpu: the device reports %d operations without room, but the batch has at most %d", n, x.Ops)
 	}
 	failed := make([]uint32, n)
 	if err := q.Stream.CopyOut(ctx, device.Bytes(failed), x.failed()); err != nil {

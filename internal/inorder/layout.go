@@ -10,8 +10,8 @@ import (
 
 // Layout computes the offsets of arrays in a block of memory: the ascending keys, their values, and
 // the index of the keys. The layout is the same on every device (twin: sorted/array.cuh). Offsets
-// depend on the number of pairs that fit in the memory. Array lengths depend on the number of
-// pairs.
+// depend on room, the number of pairs that fit in the memory. Array lengths depend on the number of
+// pairs that it holds.
 type Layout struct{ Key, Val int } // sizes in bytes of a key and of a value
 
 const align = 256
@@ -22,11 +22,12 @@ const TallyBytes = 32
 // Aligned rounds the size of an array up to the offset where the next array may begin.
 func Aligned(bytes int) int { return (bytes + align - 1) &^ (align - 1) }
 
-// ValsAt returns the offset of the values in memory for room pairs. The offset of the keys is 0.
+// ValsAt returns the offset of the values in memory that fits room pairs. The offset of the keys is
+// 0.
 func (l Layout) ValsAt(room int) int { return Aligned(room * l.Key) }
 
-// IndexAt returns the offset of a level of the index in memory for room pairs. For level MostLevels
-// it returns the end of the index.
+// IndexAt returns the offset of a level of the index in memory that fits room pairs. For level
+// MostLevels it returns the end of the index.
 func (l Layout) IndexAt(room, level int) int {
 	at := l.ValsAt(room) + Aligned(room*l.Val)
 	for range level {
@@ -36,8 +37,8 @@ func (l Layout) IndexAt(room, level int) int {
 	return at
 }
 
-// Pairs returns the first n keys and values in memory for room pairs. K and V must have the sizes
-// in l.
+// Pairs returns the first n keys and values in memory that fits room pairs. K and V must have the
+// sizes in l.
 func Pairs[K, V uint32 | uint64](l Layout, mem []byte, room, n int) (keys Keys[K], vals []V) {
 	if n == 0 {
 		return Keys[K]{}, nil
@@ -50,13 +51,14 @@ func Pairs[K, V uint32 | uint64](l Layout, mem []byte, room, n int) (keys Keys[K
 	return keys, vals
 }
 
-// Check verifies the first n keys in memory for room pairs. The keys must ascend, and each level of
-// the index must hold the last keys of the nodes below it. Otherwise Check returns op.ErrCorrupt.
+// Check verifies the first n keys in memory that fits room pairs. The keys must ascend, and each
+// level of the index must hold the last keys of the nodes below it. Otherwise Check returns
+// op.ErrCorrupt.
 func Check[K uint32 | uint64](l Layout, mem []byte, room, n int) error {
 	keys := batch.View[K](mem[:n*l.Key])
 	for i := 1; i < n; i++ {
 		if keys[i-1] >= keys[i] {
-			return fmt.Errorf("%w: key %#x is number %d, and %#x the next one", op.ErrCorrupt, keys[i-1], i-1, keys[i])
+			return fmt.Errorf("%w: key %#x is number %d, but the next one is %#x", op.ErrCorrupt, keys[i-1], i-1, keys[i])
 		}
 	}
 	below := keys
@@ -65,7 +67,7 @@ func Check[K uint32 | uint64](l Layout, mem []byte, room, n int) error {
 		level := batch.View[K](mem[at : at+len(below)/Fan*l.Key])
 		for j, k := range level {
 			if last := below[j*Fan+Fan-1]; k != last {
-				return fmt.Errorf("%w: key %#x is number %d of level %d of the index, in the place of %#x", op.ErrCorrupt, k, j, i, last)
+				return fmt.Errorf("%w: key %#x is number %d of level %d of the index, want %#x", op.ErrCorrupt, k, j, i, last)
 			}
 		}
 		below = level

@@ -58,7 +58,7 @@ func TestFindClang(t *testing.T) {
 		{"a newer one beside an old one", map[string]string{"clang": debian, "clang-21": "clang version 21.1.0"}, "", false, "clang-21", false},
 		{"the usual one", map[string]string{"clang": "clang version 20.1.2", "clang-19": "clang version 19.1.7"}, "", false, "clang-19", false},
 		{"unversioned", map[string]string{"clang": "clang version 20.1.2"}, "", false, "clang", false},
-		{"Apple's", map[string]string{"clang": "Apple clang version 21.0.0"}, "", false, "Apple's clang, which makes no PTX", true},
+		{"Apple's", map[string]string{"clang": "Apple clang version 21.0.0"}, "", false, "Apple's clang, which cannot compile to PTX", true},
 		{"something else", map[string]string{"clang": "gcc version 14"}, "", false, `clang is not clang: it says "gcc version 14"`, true},
 		{"broken", map[string]string{"clang-19": ""}, "", false, "clang-19 does not run: exit status 3", true},
 		{"another for weft itself", map[string]string{"clang": "clang version 20.1.2"}, "clang", true, "weft's own kernels are built with clang 19", true},

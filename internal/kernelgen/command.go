@@ -145,7 +145,7 @@ func (a *arguments) complete() (err error) {
 		return usageError{err}
 	}
 	if stem := strings.TrimSuffix(filepath.Base(source), a.extension()); !token.IsIdentifier(camel(stem, false) + "Image") {
-		return usage("%s: no name can begin with it in Go: rename the source", source)
+		return usage("%s: a name in Go cannot begin with it: rename the source", source)
 	}
 	if _, err := os.Stat(source); err != nil {
 		return err
@@ -171,7 +171,7 @@ func (a *arguments) complete() (err error) {
 		return err
 	}
 	if !token.IsIdentifier(a.pkg) {
-		return usage("-package: %s is no name for a Go package", a.pkg)
+		return usage("-package: %s is not a name for a Go package", a.pkg)
 	}
 	return nil
 }

@@ -70,8 +70,8 @@ func TestUsage(t *testing.T) {
 		{"-type T=gpu.T: this module has no directory gpu", []string{"-type", "T=gpu.T", "k.cu"}},
 		{"-I k.go: want a directory", []string{"-I", "k.go", "k.cu"}},
 		{"-check takes one directory", []string{"-check", "a", "b"}},
-		{"func is no name for a Go package", []string{"-package", "func", "k.cu"}},
-		{"no name can begin with it in Go", []string{"-package", "p", "7-up.cu"}},
+		{"func is not a name for a Go package", []string{"-package", "func", "k.cu"}},
+		{"a name in Go cannot begin with it", []string{"-package", "p", "7-up.cu"}},
 		{"no name for the package", []string{"lone/lone.cu"}},
 	} {
 		write(t, "7-up.cu", scale)

@@ -85,7 +85,7 @@ func generate(ctx context.Context, o options) error {
 		}
 	}
 	if unused := g.structs.Unused(); len(unused) > 0 {
-		return fmt.Errorf("no kernel takes a struct %s, which -type is about", unused[0])
+		return fmt.Errorf("no kernel takes the struct %s of -type", unused[0])
 	}
 	if err := g.checkCollisions(); err != nil {
 		return err
@@ -169,7 +169,7 @@ func (g *generated) addParams(info *cstruct.Info, v variant, e entry) error {
 		return err
 	}
 	if len(fields) != len(e.params) {
-		return fmt.Errorf("has %d parameters, and %d in PTX", len(fields), len(e.params))
+		return fmt.Errorf("has %d parameters, but %d in PTX", len(fields), len(e.params))
 	}
 	if len(fields) == 0 {
 		return nil
@@ -179,12 +179,12 @@ func (g *generated) addParams(info *cstruct.Info, v variant, e entry) error {
 		for i := range fields {
 			fields[i].Offset = e.params[i].offset
 			if n := fields[i].Type.Bytes(); n != e.params[i].size {
-				return fmt.Errorf("parameter %s has %d bytes, and %d in PTX", fields[i].Name, n, e.params[i].size)
+				return fmt.Errorf("parameter %s has %d bytes, but %d in PTX", fields[i].Name, n, e.params[i].size)
 			}
 		}
 		s = cstruct.Parameters(strings.TrimSuffix(e.name, v.suffix()), g.methodName(e.name, v)+"Params", fields)
 	} else if s.Size != e.size {
-		return fmt.Errorf("%s has %d bytes, and the PTX takes %d", s.Name, s.Size, e.size)
+		return fmt.Errorf("%s has %d bytes, but the PTX takes %d", s.Name, s.Size, e.size)
 	}
 	name, err := g.structs.Add(s)
 	if err != nil {
@@ -194,8 +194,8 @@ func (g *generated) addParams(info *cstruct.Info, v variant, e entry) error {
 	return nil
 }
 
-// removeOutputs removes all outputs of the source except those in made. The removed ones belong to
-// targets or variants that no longer exist.
+// removeOutputs removes those outputs of the source that are not in made. They belong to targets or
+// variants that no longer exist.
 func removeOutputs(o *options, made []string) error {
 	old, err := filepath.Glob(o.path("_*"))
 	if err != nil {
@@ -251,7 +251,7 @@ func (g *generated) checkName(im *image, name string) error {
 		return fmt.Errorf("kernel %s: its name must end with %q, the pair of widths", name, im.variant.suffix())
 	}
 	if !g.loader && !strings.HasPrefix(name, g.stem()+"_") {
-		return fmt.Errorf("kernel %s: its name must begin with %s_, since there is no loader", name, g.stem())
+		return fmt.Errorf("kernel %s: without a loader its name must begin with %s_", name, g.stem())
 	}
 	return nil
 }

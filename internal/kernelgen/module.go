@@ -53,7 +53,7 @@ func findModule(dir string) (module, error) {
 			return module{}, err
 		}
 		if dir == filepath.Dir(dir) {
-			return module{}, fmt.Errorf("%s is in no module: there is no go.mod upwards of it; make one with go mod init", start)
+			return module{}, fmt.Errorf("%s is not in a module: neither it nor a parent directory has a go.mod; make one with go mod init", start)
 		}
 	}
 }

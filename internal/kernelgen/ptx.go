@@ -42,7 +42,7 @@ var (
 func parsePTX(text string) (*ptx, error) {
 	p := &ptx{text: strip(text)}
 	if f := externFunc.FindString(p.text); f != "" {
-		return nil, fmt.Errorf("calls a function that nobody defines: %s (there is no printf, malloc or assert, and of mathematics what PTX has instructions for: __builtin_sqrtf)", f)
+		return nil, fmt.Errorf("calls an undefined function: %s (printf, malloc and assert do not exist, and mathematics only where PTX has an instruction, such as __builtin_sqrtf)", f)
 	}
 	if v := externShared.FindStringSubmatch(p.text); v != nil {
 		return nil, fmt.Errorf("has shared memory %s of a size that the launch decides: give it a size", v[1])
@@ -78,7 +78,7 @@ func parseEntry(name, list string) (entry, error) {
 		}
 		m := entryParam.FindStringSubmatch(text)
 		if m == nil {
-			return e, fmt.Errorf("kernel %s has a parameter that is none of a launch: %s", name, text)
+			return e, fmt.Errorf("kernel %s has a parameter that a launch cannot pass: %s", name, text)
 		}
 		bits, _ := strconv.Atoi(m[2])
 		size, align := bits/8, bits/8

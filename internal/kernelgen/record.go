@@ -41,8 +41,8 @@ type fileDigest struct {
 }
 
 // generator returns the name of the generator in generated files. Weft's own files name the
-// package, as before the command existed. Their PTX is thus, byte for byte, the PTX with which the
-// lab's results were measured.
+// package, as they did before the command existed. Their PTX is thus, byte for byte, the PTX with
+// which the lab's results were measured.
 func (m *module) generator() string {
 	if m.isWeft() {
 		return "kernelgen"
@@ -213,7 +213,7 @@ func (o *options) verifyTree(dir string) error {
 	})
 	for _, path := range t.outputs {
 		if !t.recorded[path] {
-			t.addError("%s is in no record: remove it, or run %s", path,
+			t.addError("%s is not in a record: remove it, or run %s", path,
 				generateCommand(filepath.Dir(path)))
 		}
 	}

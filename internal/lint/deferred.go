@@ -22,7 +22,7 @@ func deferredErrors(t *Tree) (found []string) {
 					name, of, body = "a function in it", fn.Type, fn.Body
 				}
 				if body != nil && returnsUnnamed(of) && assignsDeferred(body) {
-					found = append(found, fmt.Sprintf("%s: %s defers the assignment of err, which is no result", f.path, name))
+					found = append(found, fmt.Sprintf("%s: %s defers the assignment of err, which is not a result", f.path, name))
 				}
 				return true
 			})

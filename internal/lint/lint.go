@@ -76,7 +76,7 @@ var Rules = []Rule{
 	{"users of the library get purego and x/sys", modules},
 	{"links lead somewhere", links},
 	{"CI and releases do what a script here does", hosting},
-	{"errors behind a return are results", deferredErrors},
+	{"errors assigned after a return are results", deferredErrors},
 	{"go doc shows public types whole", publics},
 	{"comments have plain words", words},
 	{"comment lines are short", columns},

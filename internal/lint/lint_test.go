@@ -165,7 +165,7 @@ func TestBadTrees(t *testing.T) {
 		{"variable that is gone", "linear/linked.go", "package linear\n", "CI and", "no variable linked in linear"},
 		{"release of no version", ".goreleaser.yaml", "# goreleaser v2.1.0 (x)\n", "CI and", "the linker is not told the version"},
 		{"system that nobody looks at", ".ci/run", "typecheck darwin/arm64 windows/amd64 -- ./...\n", "CI and", "binaries for [darwin/arm64 linux/amd64], but .ci/run looks at [darwin/arm64 linux/amd64 windows/amd64]"},
-		{"error that nobody returns", "linear/cpu.go", "package linear\n\nfunc f() error {\n\tvar err error\n\tdefer func() { err = nil }()\n\treturn err\n}\n", "errors behind", "linear/cpu.go: f defers"},
+		{"error that nobody returns", "linear/cpu.go", "package linear\n\nfunc f() error {\n\tvar err error\n\tdefer func() { err = nil }()\n\treturn err\n}\n", "errors assigned after", "linear/cpu.go: f defers"},
 		{"alias of an internal type", "linear/cpu.go", "package linear\n\nimport \"m/internal/op\"\n\ntype Kind = op.Kind\n", "go doc", "linear/cpu.go: go doc linear.Kind shows no more than the name op.Kind"},
 		{"copy of an internal type", "linear/cpu.go", "package linear\n\nimport o \"m/internal/op\"\n\ntype (\n\tKind[T any] o.Kind[T]\n)\n", "go doc", "linear/cpu.go: go doc linear.Kind shows no more than the name o.Kind"},
 		{"internal type of a field", "linear/cpu.go", "package linear\n\nimport \"m/internal/op\"\n\ntype Ref struct{ Kinds []*op.Kind }\n", "go doc", "linear/cpu.go: the field linear.Ref.Kinds has the internal type op.Kind"},
@@ -180,7 +180,7 @@ func TestBadTrees(t *testing.T) {
 		{"long comment of kernels", "linear/linear.cu", "//\n// " + strings.Repeat("é", maxColumns-2) + "\n", "comment lines", "linear/linear.cu:2: a comment in 101 columns"},
 		{"joined words", "linear/gpuatomic_test.go", "package linear\n", "words of", "linear/gpuatomic_test.go: want an underscore"},
 		{"joined words of a kernel", "linear/linear_resultgpu.cu", "", "words of", "linear/linear_resultgpu.cu: want an underscore"},
-		{"the same within another function", "linear/cpu.go", "package linear\n\nvar f = func() (int, error) {\n\tvar err error\n\tdefer func() { err = nil }()\n\treturn 0, err\n}\n", "errors behind", "linear/cpu.go: a function in it defers"},
+		{"the same within another function", "linear/cpu.go", "package linear\n\nvar f = func() (int, error) {\n\tvar err error\n\tdefer func() { err = nil }()\n\treturn 0, err\n}\n", "errors assigned after", "linear/cpu.go: a function in it defers"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -34,8 +34,8 @@ type Index interface {
 	Size(ctx context.Context) (int64, error)
 	// Estimate begins an estimate of how Size grows with more keys.
 	Estimate(ctx context.Context) (Estimate, error)
-	// Reserve reserves memory for the keys that are not found. n is their number. Assign must
-	// follow with these keys.
+	// Reserve reserves memory for the keys whose element of found is false. n is the number of
+	// these keys. Assign must follow with these keys.
 	Reserve(ctx context.Context, keys []uint64, found []bool, n int) error
 	Close() error
 }
@@ -113,7 +113,7 @@ func (x *onDevice) Assign(ctx context.Context, keys []uint64, numbers []uint32) 
 		}
 	}
 	if top := x.firsts(numbers[:done], uint32(base), fresh); int(top) != x.m.Len() {
-		return nil, 0, fmt.Errorf("%w: the index has %d keys, and rows have %d: %w", op.ErrCorrupt, x.m.Len(), top, err)
+		return nil, 0, fmt.Errorf("%w: the index has %d keys, but rows have %d: %w", op.ErrCorrupt, x.m.Len(), top, err)
 	}
 	return x.first, done, err
 }

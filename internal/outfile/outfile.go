@@ -45,8 +45,8 @@ var (
 // HeadSize is the number of leading bytes that determine the kind of a file.
 const HeadSize = 4096
 
-// begins returns a function that reports whether a file begins with a pattern, in any case, after
-// white space.
+// begins returns a function that reports whether a file begins with a pattern, after white space.
+// It ignores upper and lower case.
 func begins(pattern string) func(*os.File) bool {
 	shape := regexp.MustCompile(`(?i)^\s*` + pattern)
 	return func(f *os.File) bool {
@@ -62,8 +62,8 @@ type fileID struct {
 	info fs.FileInfo // nil if the file does not exist yet
 }
 
-// sameFile reports whether both are the same file, unless it is a terminal, /dev/null, a pipe or a
-// socket. These do not keep their content, so they may be both input and output.
+// sameFile reports whether p and o are the same file. It returns false for a terminal, /dev/null, a
+// pipe or a socket. These do not keep their content, so they may be both input and output.
 func (p *fileID) sameFile(o *fileID) bool {
 	switch {
 	case p.info != nil && o.info != nil:
@@ -141,7 +141,7 @@ func (p *Plan) Writes(flag, name string, kind Kind, prints bool) error {
 		return fmt.Errorf("%s: %w", role, err)
 	}
 	if name == Stdin {
-		return refuse("%s: /dev/stdout is standard output, and ./%s a file that is called so", role, name)
+		return refuse("%s: write /dev/stdout for standard output, or ./%s for a file of that name", role, name)
 	}
 	path, err := atomicfile.Resolve(name)
 	if err != nil {

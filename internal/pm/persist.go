@@ -11,10 +11,10 @@ import (
 // hold the words. Fence waits for all write-backs that this thread has started.
 //
 // A goroutine may move to another core between the two calls. A goroutine may also fence the writes
-// of other goroutines that it has waited for. DC CVAP waits in WriteBack already. On x86-64 locked
-// instructions wait, and schedulers and goroutines synchronize with these. Source: Intel 64 and
-// IA-32 Architectures Software Developer's Manual, volume 2, CLWB: "ordered only by store-fencing
-// operations", which include locked instructions.
+// of other goroutines that it has waited for. On arm64, DC CVAP waits in WriteBack already. On
+// x86-64, locked instructions wait for write-backs, and schedulers and goroutines synchronize by
+// locked instructions. Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume
+// 2, CLWB: "ordered only by store-fencing operations", which include locked instructions.
 type Persist interface {
 	WriteBack(words []uint64)
 	Fence()
@@ -30,7 +30,7 @@ func HostPersist(domainHasCaches bool) (Persist, error) {
 	case machine.fence != nil && machine.writeBack != nil:
 		return flushAndFence{}, nil
 	}
-	return nil, fmt.Errorf("%w: the CPU does not write lines of its caches back: %s", device.ErrUnsupported, machine.name)
+	return nil, fmt.Errorf("%w: the CPU cannot write back lines of its caches: %s", device.ErrUnsupported, machine.name)
 }
 
 type instructions struct {

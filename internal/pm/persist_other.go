@@ -5,5 +5,5 @@ package pm
 import "runtime"
 
 func instructionsOfCPU() instructions {
-	return instructions{name: "which instructions do is not known of " + runtime.GOARCH}
+	return instructions{name: "the instructions for it are not known for " + runtime.GOARCH}
 }

@@ -58,7 +58,7 @@ func (f *file) openPool(readOnly bool, req Requirements) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.device { // a device can only be mapped
+	if f.device { // a device cannot be read before it is mapped
 		if err := f.mapFile(); err != nil {
 			return nil, err
 		}
@@ -73,8 +73,8 @@ func (f *file) openPool(readOnly bool, req Requirements) (*Pool, error) {
 	}
 	if p.powerLost = f.powerLost(&p.last); p.powerLost && !req.Salvage {
 		return nil, fmt.Errorf("%w: the pool was open when the machine stopped, or was copied from another one while it was open: "+
-			"of what had been acknowledged some may be missing. Open it with OpenOptions.Repair (weft pool check --repair), "+
-			"which keeps what has its checksum, or restore a backup. If the memory is persistent, assert that", ErrPowerLost)
+			"some acknowledged operations may be missing. Open it with OpenOptions.Repair (weft pool check --repair), "+
+			"which keeps entries with a matching checksum, or restore a backup. If the memory is persistent, assert that", ErrPowerLost)
 	}
 	if !f.device {
 		if err := f.fillHoles(stat, readOnly); err != nil {
@@ -92,9 +92,10 @@ func (f *file) openPool(readOnly bool, req Requirements) (*Pool, error) {
 	return p, p.markUnclean()
 }
 
-// powerLost reports whether an unclean pool was open when the machine stopped. In persistent
-// memory, fenced stores survive that, so the result is false. File systems in memory do not survive
-// it, so a pool with an unknown boot belongs to the current one.
+// powerLost reports whether stores may be lost because the machine stopped while the pool was open.
+// In persistent memory, fenced stores survive, so the result is false. Files in a memory file
+// system do not survive a stop. If a boot id is unknown, the result is therefore false for such a
+// file, and true for others.
 func (f *file) powerLost(s *Superblock) bool {
 	now := Boot()
 	switch {
@@ -121,7 +122,7 @@ func (f *file) durability() Durability {
 	case f.persist != nil:
 		return PMem
 	case f.device:
-		return None // PMem was required and refused
+		return None // PMem is required of a device, and was refused
 	}
 	return durabilityOn(int64(f.system.Type))
 }
@@ -166,7 +167,7 @@ type file struct {
 func openFile(path string, flags int, readOnly bool, req Requirements) (*file, error) {
 	if flags&unix.O_CREAT != 0 && req.PMem {
 		if _, err := domainOf(nil, req); err != nil {
-			return nil, err // before the file is created
+			return nil, err // detected before the file is created
 		}
 	}
 	f, err := openPath(path, flags)
@@ -202,7 +203,7 @@ func openPath(path string, flags int) (*os.File, error) {
 	case unix.S_IFREG, unix.S_IFCHR:
 		return nil, err
 	}
-	return nil, fmt.Errorf("%w: %s, and no pool", op.ErrFormat, kindOf(stat.Mode))
+	return nil, fmt.Errorf("%w: %s, not a pool", op.ErrFormat, kindOf(stat.Mode))
 }
 
 func kindOf(mode uint32) string {
@@ -216,7 +217,7 @@ func kindOf(mode uint32) string {
 	case unix.S_IFBLK:
 		return "a block device"
 	}
-	return "no regular file"
+	return "a special file"
 }
 
 func (f *file) readAttributes(req Requirements) error {
@@ -238,7 +239,8 @@ func (f *file) readAttributes(req Requirements) error {
 // fileID identifies a file under all of its names. For a device, inode is 0.
 type fileID struct{ device, inode uint64 }
 
-// opened counts the openings of each file in this process: the number of readers, or writer.
+// opened counts the readers of each file in this process. The count is the constant writer if the
+// file is open for changing.
 var opened struct {
 	sync.Mutex
 	files map[fileID]int
@@ -258,7 +260,7 @@ func (f *file) lock() error {
 	case unix.S_IFCHR: // flock treats each name of a device as a separate file
 		f.device, f.id = true, fileID{device: uint64(stat.Rdev)}
 	default:
-		return fmt.Errorf("%w: %s, and no pool", op.ErrFormat, kindOf(stat.Mode))
+		return fmt.Errorf("%w: %s, not a pool", op.ErrFormat, kindOf(stat.Mode))
 	}
 	opened.Lock()
 	defer opened.Unlock()
@@ -338,15 +340,15 @@ func (f *file) mapFile() error {
 // undoes the call, and Go sends itself signals. So long calls might never complete.
 const allocStep = 64 << 20
 
-// allocate allocates blocks for size bytes of the file.
+// allocate allocates disk blocks for the first size bytes of the file.
 func (f *file) allocate(size int64) error {
 	stat, err := f.stat()
 	if err != nil {
 		return err
 	}
 	missing, free := size-stat.Blocks*512, int64(f.system.Bavail)*int64(f.system.Bsize)
-	// Blocks is 0 if the size is not limited. Check first, since otherwise a disk that is too small
-	// would be filled.
+	// Blocks is 0 if the size is not limited. Check the free space before allocating, since
+	// otherwise a disk that is too small would be filled.
 	if f.system.Blocks > 0 && missing > free {
 		return fmt.Errorf("%w: %d bytes wanted, %d free", unix.ENOSPC, missing, free)
 	}
@@ -373,7 +375,7 @@ func (f *file) fillHoles(stat *unix.Stat_t, readOnly bool) error {
 	return nil
 }
 
-// retry calls do until no signal interrupts it.
+// retry calls do again until no signal interrupts the call, and returns the last error.
 func retry(do func() error) error {
 	for {
 		if err := do(); err != unix.EINTR {

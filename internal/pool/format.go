@@ -13,8 +13,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Major is the number of the current format. Programs with another Major cannot read it. Minor
-// counts its compatible extensions.
+// Major is the number of the current format. Programs with another Major cannot read the format.
+// Minor counts its compatible extensions.
 const (
 	Major = 1
 	Minor = 1 // 1.1 adds Boot and Contents to the superblock
@@ -107,8 +107,8 @@ func (b *block) crc() uint32 { return crc32.Checksum(b[:sumsAt], castagnoli) }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// mix is the second checksum. It is not linear, unlike a CRC, so each of the two detects damage
-// that the other misses.
+// mix is the second checksum. It is not linear, unlike a CRC, so each of the two checksums detects
+// damage that the other misses.
 func (b *block) mix() (h uint64) {
 	for at := 0; at < sumsAt+8; at += 8 {
 		h = hash.Uint64(h^le.Uint64(b[at:]), magicSeed)
@@ -119,8 +119,9 @@ func (b *block) mix() (h uint64) {
 // magicSeed is 2^64 divided by the golden ratio. A seed of 0 would hash zeros to zero.
 const magicSeed = 0x9e3779b97f4a7c15
 
-// parse returns the superblock in a copy (0: A, 1: B) if the copy is whole. It does not check the
-// fields or the version.
+// parse returns the superblock that is stored in b, or an error if b is damaged. copy is the place
+// of the block in the pool: 0 for copy A, 1 for copy B. parse does not check the fields or the
+// version.
 func (b *block) parse(copy int) (Superblock, error) {
 	generation := le.Uint64(b[40:])
 	switch {
@@ -129,7 +130,7 @@ func (b *block) parse(copy int) (Superblock, error) {
 	case string(b[:8]) != magic:
 		return Superblock{}, fmt.Errorf("%w: it begins with %q, not %q", op.ErrFormat, b[:8], magic)
 	case le.Uint32(b[16:]) == bits.ReverseBytes32(marker):
-		return Superblock{}, fmt.Errorf("%w: a pool of the other byte order (big-endian), which no version reads", op.ErrFormat)
+		return Superblock{}, fmt.Errorf("%w: a pool of the other byte order (big-endian), which is not supported", op.ErrFormat)
 	case le.Uint32(b[16:]) != marker:
 		return Superblock{}, fmt.Errorf("%w: the marker of the byte order is %#08x, not %#08x", op.ErrFormat, le.Uint32(b[16:]), marker)
 	case le.Uint32(b[12:]) != blockSize || le.Uint32(b[20:]) != sumsKind:
@@ -138,7 +139,7 @@ func (b *block) parse(copy int) (Superblock, error) {
 	case le.Uint64(b[sumsAt:]) != uint64(b.crc()) || le.Uint64(b[sumsAt+8:]) != b.mix():
 		return Superblock{}, fmt.Errorf("%w: the checksums are wrong: torn or damaged", op.ErrCorrupt)
 	case generation == 0 || generation%2 == uint64(copy):
-		return Superblock{}, fmt.Errorf("%w: generation %d does not belong into copy %c", op.ErrCorrupt, generation, 'A'+copy)
+		return Superblock{}, fmt.Errorf("%w: generation %d does not belong in copy %c", op.ErrCorrupt, generation, 'A'+copy)
 	}
 	var w wire
 	if _, err := binary.Decode(b[:], le, &w); err != nil {
@@ -155,7 +156,7 @@ func (b *block) checkSupported(s *Superblock, size uint64) error {
 		return fmt.Errorf("%w: format %d.%d, this program knows %d", ErrVersion, major, minor, Major)
 	}
 	if unknown := s.Features.Incompat &^ known.Incompat; unknown != 0 {
-		return fmt.Errorf("%w: the pool has features %#x, which this program does not know", ErrVersion, unknown)
+		return fmt.Errorf("%w: the pool has features %#x, which this program does not support", ErrVersion, unknown)
 	}
 	if err := s.Check(size); err != nil {
 		return err
@@ -177,7 +178,7 @@ func (b *block) checkSupported(s *Superblock, size uint64) error {
 
 // Check returns weft's ErrCorrupt with the first illegal field of a superblock in a pool of size
 // bytes. If it returns nil, levels and areas lie within the pool after the superblocks and do not
-// overlap. Sums of their offsets and lengths do not overflow.
+// overlap. The sum of an offset and a length does not overflow.
 func (s *Superblock) Check(size uint64) error {
 	if err := s.validate(size); err != nil {
 		return fmt.Errorf("%w: superblock: %w", op.ErrCorrupt, err)
@@ -224,13 +225,13 @@ func noCopyErr(copies *[2]Copy, size uint64) error {
 	foreign := errors.Is(copies[0].Err, op.ErrFormat) || size < blockSize
 	switch kind := contentOf(first); {
 	case size == 0:
-		return fmt.Errorf("%w: the file is empty, and no pool", op.ErrFormat)
+		return fmt.Errorf("%w: the file is empty, not a pool", op.ErrFormat)
 	case size < blockSize && strings.HasPrefix(magic, string(first[:min(len(first), len(magic))])):
 		return fmt.Errorf("%w: only %d bytes are left, the pool has been truncated", op.ErrCorrupt, size)
 	case kind != "" && foreign:
-		return fmt.Errorf("%w: %s, and no pool", op.ErrFormat, kind)
+		return fmt.Errorf("%w: %s, not a pool", op.ErrFormat, kind)
 	case size < blockSize:
-		return fmt.Errorf("%w: no pool: it begins with %q, not %q", op.ErrFormat, first[:min(len(first), len(magic))], magic)
+		return fmt.Errorf("%w: not a pool: it begins with %q, not %q", op.ErrFormat, first[:min(len(first), len(magic))], magic)
 	}
 	return fmt.Errorf("%w: neither copy of the superblock is whole: A: %w; B: %w", op.ErrCorrupt, copies[0].Err, copies[1].Err)
 }

@@ -35,7 +35,7 @@ func inspect(f *file) (info Info, err error) {
 	case unix.S_IFCHR:
 		f.device = true
 	default:
-		return info, fmt.Errorf("%w: %s, and no pool", op.ErrFormat, kindOf(stat.Mode))
+		return info, fmt.Errorf("%w: %s, not a pool", op.ErrFormat, kindOf(stat.Mode))
 	}
 	err = f.readAttributes(Requirements{})
 	refused := errors.Is(err, ErrNotDurable) // the file can still be read

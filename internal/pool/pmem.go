@@ -22,7 +22,7 @@ const (
 // Requirements are the conditions for opening a pool: the required durability, the processors that
 // store to the pool, and the operator's assertions.
 type Requirements struct {
-	// PMem requires PMem of a file. For a device PMem is always required.
+	// PMem requires the durability [PMem] of a file. A device must always provide it.
 	PMem bool
 	GPU  bool // a GPU stores to the pool, too
 	// Salvage allows opening a pool that was open when the machine stopped; see [Pool.PowerLost].
@@ -50,9 +50,9 @@ func deviceOf(major, minor uint32) string {
 	return filepath.Join(sysfs, "dev", "char", fmt.Sprintf("%d:%d", major, minor))
 }
 
-// checkPMem returns the persistence domain of a character device, as sysfs reports it. The device
-// must be memory (devdax) in a region that reports its domain. Stores of a GPU must not stay in a
-// cache outside the domain, since nothing would write them back.
+// checkPMem returns the persistence domain of a character device, as sysfs reports it, or
+// [ErrNotDurable]. The device must be memory (devdax) in a region that reports its domain. Stores
+// of a GPU must not stay in a cache outside the domain, since nothing would write them back.
 func checkPMem(major, minor uint32, req Requirements) (Domain, error) {
 	at, err := filepath.EvalSymlinks(deviceOf(major, minor))
 	if err != nil {
@@ -74,16 +74,16 @@ func checkPMem(major, minor uint32, req Requirements) (Domain, error) {
 		case err == nil && reported == CPUCache, err == nil && reported == MemoryController && (!req.GPU || req.Asserted.DDIOOff):
 			return reported, nil
 		case err == nil && reported == MemoryController:
-			return notDurable("memory controllers are its persistence domain, and nobody asserts that DDIO is off for the GPU's root port")
+			return notDurable("its persistence domain is the memory controllers, without an assertion that DDIO is off for the GPU's root port")
 		case err == nil:
 			return notDurable("persistence domain %q, not %q or %q", reported, CPUCache, MemoryController)
 		case linkBase(at, "subsystem") == "cxl" && req.Asserted.GlobalPersistentFlush:
 			return CXL, nil
 		case linkBase(at, "subsystem") == "cxl":
-			return notDurable("memory behind CXL, and nobody asserts Global Persistent Flush")
+			return notDurable("memory attached by CXL, without an assertion of Global Persistent Flush")
 		}
 	}
-	return notDurable("the system tells no persistence domain: the memory is volatile, or the platform does not say")
+	return notDurable("the system reports no persistence domain: the memory is volatile, or the platform does not report one")
 }
 
 func linkBase(device, link string) string {

@@ -14,10 +14,10 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// setPersist checks whether fenced stores to a file survive a power failure, if this is required.
-// For a device it is always required. Only the memory of a device (devdax) reports its persistence.
-// A file would need MAP_SYNC, and GPUs cannot map such files, because drivers must not pin their
-// pages for long. setPersist returns [ErrNotDurable] with the condition that is not met.
+// If the file must provide the durability [PMem], setPersist checks that it does and sets
+// f.persist. A device must always provide it. Only the memory of a device (devdax) reports its
+// persistence. A file would need MAP_SYNC, and GPUs cannot map such files, because drivers must not
+// pin their pages for long. The error is [ErrNotDurable] with the condition that is not met.
 func (f *file) setPersist(stat *unix.Stat_t, req Requirements) error {
 	if !req.PMem && !f.device {
 		return nil
@@ -44,9 +44,9 @@ func domainOf(stat *unix.Stat_t, req Requirements) (Domain, error) {
 	}
 	switch {
 	case !req.Asserted.Persistent:
-		return notDurable("not a character device; per operation, only memory of devdax outlives a power failure, or what somebody asserts is persistent")
+		return notDurable("not a character device: single operations survive a power failure only in devdax memory, or in memory that is asserted to be persistent")
 	case req.GPU && !req.Asserted.DDIOOff:
-		return notDurable("nobody asserts that DDIO is off for the GPU's root port")
+		return notDurable("no assertion that DDIO is off for the GPU's root port")
 	}
 	return MemoryController, nil
 }
@@ -61,7 +61,7 @@ func deviceSize(stat *unix.Stat_t) (int64, error) {
 	}
 	size, err := strconv.ParseInt(strings.TrimSpace(string(text)), 0, 64)
 	if err != nil || size < 0 || size > math.MaxInt {
-		return 0, fmt.Errorf("%w: %s: %q is no size", op.ErrFormat, name, text)
+		return 0, fmt.Errorf("%w: %s: %q is not a size", op.ErrFormat, name, text)
 	}
 	return size / Page * Page, nil
 }

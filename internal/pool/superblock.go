@@ -65,10 +65,10 @@ func (s LevelState) String() string {
 	if names := [...]string{"free", "live", "draining"}; s < LevelState(len(names)) {
 		return names[s]
 	}
-	return fmt.Sprintf("%d, which is none", uint32(s))
+	return fmt.Sprintf("%d (unknown)", uint32(s))
 }
 
-// Level is the place and the state of a level in the pool.
+// Level is the location and the state of a level in the pool.
 type Level struct {
 	Offset, Length uint64 // bytes, multiples of Page
 	State          LevelState
@@ -117,13 +117,13 @@ type Superblock struct {
 type BootID [16]byte
 
 // Contents describes the contents of a pool when it was closed. Versions of this package that do
-// not support the field copy it unchanged. So it is valid only if its Generation equals that of the
-// superblock.
+// not support Superblock.Contents copy the field unchanged. So it is valid only if its Generation
+// equals that of the superblock.
 type Contents struct {
-	Generation uint64 // generation of the superblock that it belongs to
+	Generation uint64 // generation of the superblock that stores these contents
 	Keys       uint64
-	Slots      uint64 // sum over the slots that hold keys
-	Values     uint64 // sum over the checksums of values
+	Slots      uint64 // sum of hashes of the slots that hold keys
+	Values     uint64 // sum of hashes of the checksums of values
 }
 
 // contentsAtClose returns the contents that Close stored, if no writer has opened the pool since.
@@ -149,7 +149,7 @@ func (s *Superblock) validateSize(size uint64) error {
 	case size < s.Size:
 		return fmt.Errorf("size %d: only %d bytes are left, the pool has been truncated", s.Size, size)
 	case size > s.Size:
-		return fmt.Errorf("size %d: there are %d bytes, the end is not the pool's", s.Size, size)
+		return fmt.Errorf("size %d: there are %d bytes, more than the pool has", s.Size, size)
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func (s *Superblock) validateGeometry(uint64) error {
 	if s.Features.Incompat&Records != 0 {
 		size = 0
 		if g.KeySize > 0 && g.ValueSize > 0 {
-			return fmt.Errorf("key size %d, value size %d: the pool has records, and neither is variable", g.KeySize, g.ValueSize)
+			return fmt.Errorf("key size %d, value size %d: the pool has records, but neither is variable", g.KeySize, g.ValueSize)
 		}
 	}
 	for _, f := range []struct {

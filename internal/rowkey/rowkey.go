@@ -69,11 +69,11 @@ func (c *Codec) Types() []column.Type { return c.types }
 // Check returns an error unless columns have the types of the codec.
 func (c *Codec) Check(cols []column.Column) error {
 	if len(cols) != len(c.types) {
-		return fmt.Errorf("%d columns, and %d before", len(cols), len(c.types))
+		return fmt.Errorf("%d columns, want %d as before", len(cols), len(c.types))
 	}
 	for i, col := range cols {
 		if col.Type() != c.types[i] {
-			return fmt.Errorf("column %d is of %v, and was of %v before", i, col.Type(), c.types[i])
+			return fmt.Errorf("column %d holds %v, want %v as before", i, col.Type(), c.types[i])
 		}
 	}
 	return nil
@@ -194,7 +194,7 @@ func word(t column.Type) func(raw []byte, i int) uint64 {
 	}
 }
 
-var errRow = errors.New("no row of these columns")
+var errRow = errors.New("not a row of these columns")
 
 // split writes the byte strings of a row to strings, one for each column of type Bytes.
 func (c *Codec) split(row []byte, strings [][]byte) error {

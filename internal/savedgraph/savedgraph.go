@@ -1,8 +1,8 @@
 // Package savedgraph reads and writes saved graphs: a stream of little-endian bytes. The format
 // does not depend on the layout of a graph, so any structure can load what another one saved.
 //
-//	header    "WEFTGRF1", letter and bits of the type of weights, flags, 0, a number
-//	          above those of all vertices with edges of their own (uint32), CRC-32C
+//	header    "WEFTGRF1", letter and bits of the type of weights, flags, 0, the
+//	          exclusive limit of vertices with edges of their own (uint32), CRC-32C
 //	vertices  1, n (uint32 each), n vertices that exist, CRC-32C
 //	edges     2, n, n sources, n targets, n weights, CRC-32C
 //	…
@@ -64,7 +64,8 @@ type Writer struct {
 	weights  []byte
 }
 
-// NewWriter writes the header of a graph. All vertices with edges of their own are below limit.
+// NewWriter writes the header of a graph to a stream. All vertices with edges of their own must be
+// less than limit.
 func NewWriter(to io.Writer, k Kind, limit int) *Writer {
 	w := &Writer{out: seal.NewWriter(to, 1<<20), weight: k.Weight}
 	head := append([]byte(magic), k.Letter, byte(8*k.Weight), k.Flags, 0)
@@ -75,7 +76,7 @@ func NewWriter(to io.Writer, k Kind, limit int) *Writer {
 // Err returns the first error of the stream.
 func (w *Writer) Err() error { return w.out.Err }
 
-// frame writes a part of n rows.
+// frame writes a part with n rows in columns. tag is the kind of the part.
 func (w *Writer) frame(tag uint32, n int, columns ...[]byte) {
 	head := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, tag), uint32(n))
 	parts := [][]byte{head}
@@ -124,7 +125,8 @@ func (w *Writer) End() error {
 
 // ---- reading ------------------------------------------------------------------
 
-// Graph receives a loaded graph. It must not keep the slices after a call.
+// Graph receives the vertices and edges of a loaded graph. It must not keep the slices after a
+// call.
 type Graph interface {
 	Vertices(ctx context.Context, ids []uint32) error
 	// Edges receives edges. weights is aligned for words of any width.
@@ -144,9 +146,9 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", op.ErrFormat, fmt.Sprintf(format, args...))
 }
 
-// Load reads a stream and passes it to a graph of kind k. A stream that is damaged, truncated or of
-// another kind returns op.ErrFormat. If the header has more than maxVertices vertices, Load returns
-// op.ErrOptions. Parts before the damage may already have been passed on.
+// Load reads a stream and passes it to a graph of kind k. If the stream is damaged, truncated or of
+// another kind, Load returns op.ErrFormat; the graph may already have received parts before the
+// damage. If the limit of vertices in the header exceeds maxVertices, Load returns op.ErrOptions.
 func Load(ctx context.Context, in io.Reader, k Kind, maxVertices int, to Graph) error {
 	r := &reader{Graph: to, in: in, kind: k}
 	if err := r.readHeader(maxVertices); err != nil {
@@ -163,7 +165,8 @@ func Load(ctx context.Context, in io.Reader, k Kind, maxVertices int, to Graph) 
 	}
 }
 
-// readChecked reads n bytes and a CRC. It checks the CRC against before and the n bytes.
+// readChecked reads n bytes and a CRC, and returns the n bytes. The CRC must be that of before
+// followed by the n bytes.
 func (r *reader) readChecked(before []byte, n int) ([]byte, error) {
 	b := make([]byte, n+4)
 	if _, err := io.ReadFull(r.in, b); err != nil {
@@ -171,7 +174,7 @@ func (r *reader) readChecked(before []byte, n int) ([]byte, error) {
 	}
 	crc := crc32.Update(crc32.Checksum(before, seal.Castagnoli), seal.Castagnoli, b[:n])
 	if crc != binary.LittleEndian.Uint32(b[n:]) {
-		return nil, damaged("a part behind %d vertices and %d edges has another checksum", r.vertices, r.edges)
+		return nil, damaged("the checksum of the part after %d vertices and %d edges does not match", r.vertices, r.edges)
 	}
 	return b[:n:n], nil
 }
@@ -194,7 +197,7 @@ func (r *reader) readHeader(maxVertices int) error {
 	}
 	letter, bits, flags, limit := h[8], h[9], h[10], binary.LittleEndian.Uint32(h[12:])
 	if letter != r.kind.Letter || int(bits) != 8*r.kind.Weight {
-		return damaged("its weights are of type %q with %d bits, those of this graph %q with %d", letter, bits, r.kind.Letter, 8*r.kind.Weight)
+		return damaged("its weights are of type %q with %d bits, but those of this graph are %q with %d", letter, bits, r.kind.Letter, 8*r.kind.Weight)
 	}
 	if (flags^r.kind.Flags)&Directed != 0 {
 		return damaged("one is directed, the other is not: the stream's flags are %d, those of this graph %d", flags, r.kind.Flags)
@@ -205,7 +208,7 @@ func (r *reader) readHeader(maxVertices int) error {
 	return nil
 }
 
-// readFrame reads one part.
+// readFrame reads one part. more is false if the part is the end mark.
 func (r *reader) readFrame(ctx context.Context) (more bool, err error) {
 	var head [8]byte
 	if _, err := io.ReadFull(r.in, head[:]); err != nil {
@@ -240,7 +243,7 @@ func (r *reader) checkEnd(head []byte) error {
 		return err
 	}
 	if v, e := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]); v != r.vertices || e != r.edges {
-		return damaged("it says that it has %d vertices and %d edges, and has %d and %d", v, e, r.vertices, r.edges)
+		return damaged("it says that it has %d vertices and %d edges, but it has %d and %d", v, e, r.vertices, r.edges)
 	}
 	return nil
 }

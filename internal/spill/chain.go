@@ -319,7 +319,7 @@ func (r *Reader) fill() error {
 		r.next++
 	} else {
 		if r.next >= len(c.blocks) {
-			return fmt.Errorf("spill: %w: a chain ends in a page", op.ErrFormat)
+			return fmt.Errorf("spill: %w: a chain ends within a page", op.ErrFormat)
 		}
 		ref := c.blocks[r.next]
 		b := r.buffer.Slice[:ref.used]
@@ -333,7 +333,7 @@ func (r *Reader) fill() error {
 		r.next++
 	}
 	if len(r.unread) == 0 {
-		return fmt.Errorf("spill: %w: a chain ends in a page", op.ErrFormat)
+		return fmt.Errorf("spill: %w: a chain ends within a page", op.ErrFormat)
 	}
 	return nil
 }

@@ -61,10 +61,10 @@ func decode(data []byte, from *Decoder) ([]column.Column, error) {
 	}
 	le := binary.LittleEndian
 	if string(data[:3]) != pageMagic {
-		return nil, damage(0, "no page begins with %q", data[:3])
+		return nil, damage(0, "a page cannot begin with %q", data[:3])
 	}
 	if data[3] != pageVersion {
-		return nil, damage(3, "a page of version %d, where %d is known", data[3], pageVersion)
+		return nil, damage(3, "a page of version %d, want %d", data[3], pageVersion)
 	}
 	if n := le.Uint64(data[8:]); n != uint64(len(data)) || n%8 != 0 {
 		return nil, damage(8, "a page of %d bytes in %d", n, len(data))
@@ -109,7 +109,7 @@ func damage(offset int, format string, args ...any) error {
 type decoder struct {
 	page     []byte
 	at       int
-	unbacked int64 // see encoder
+	unbacked int64 // see encoder.unbacked
 	from     *Decoder
 }
 
@@ -123,10 +123,11 @@ func (d *decoder) next(n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// addUnbacked counts n decoded bytes without bytes in the page, for a column at offset at.
+// addUnbacked counts n decoded bytes that take no bytes in the page, for a column at offset at. It
+// returns an error if too many such bytes precede that offset.
 func (d *decoder) addUnbacked(at int, n int64) error {
 	if d.unbacked += n; d.unbacked > unbackedBytes+unbackedFactor*int64(at) {
-		return damage(at, "%d bytes of values that take none, after %d bytes", d.unbacked, at)
+		return damage(at, "%d bytes of values that take no bytes in the page, after %d bytes", d.unbacked, at)
 	}
 	return nil
 }
@@ -336,7 +337,7 @@ func bytesOf[O int32 | int64](d *decoder, h header, at, n int, lengths, data []b
 		sum = addLengths(offsets, cast[uint64](lengths), h.min, total)
 	}
 	if sum != total {
-		return c, damage(at+columnHeader, "lengths of other sums than the %d bytes of values", total)
+		return c, damage(at+columnHeader, "the lengths do not add up to the %d bytes of values", total)
 	}
 	return column.OfOffsets(offsets, data)
 }

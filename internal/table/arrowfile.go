@@ -101,7 +101,7 @@ func readerAt(ctx context.Context, in *input, s *stream, maxBytes int64) (io.Rea
 		return nil, 0, nil, in.failed(err)
 	}
 	if int64(len(b)) > maxBytes {
-		return nil, 0, nil, fmt.Errorf("%s: more than %d bytes, which have to be in memory as a whole: a file that is not compressed need not", display(in.name), maxBytes)
+		return nil, 0, nil, fmt.Errorf("%s: more than %d bytes, which must be in memory as a whole; decompress the file first", display(in.name), maxBytes)
 	}
 	return bytes.NewReader(b), int64(len(b)), s, nil
 }

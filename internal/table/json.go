@@ -64,7 +64,7 @@ func (s *jsonScanner) value(depth int) (f span, of byte, err error) {
 		err = s.word("null")
 	case c == '{' || c == '[':
 		if depth >= maxDepth {
-			return f, of, fmt.Errorf("%w: more than %d values in each other", errJSON, maxDepth)
+			return f, of, fmt.Errorf("%w: more than %d nested values", errJSON, maxDepth)
 		}
 		err = s.nested(c, depth, nil)
 	default:
@@ -132,7 +132,7 @@ func (s *jsonScanner) text() (f span, err error) {
 		case c == '\\':
 			f.doubled = true
 			if s.at++; s.at >= len(s.b) {
-				return f, s.wrong("what is escaped")
+				return f, s.wrong("an escaped character")
 			}
 			switch s.b[s.at] {
 			case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
@@ -143,7 +143,7 @@ func (s *jsonScanner) text() (f span, err error) {
 				}
 				s.at += 5
 			default:
-				return f, s.wrong("what may be escaped")
+				return f, s.wrong("a character that can be escaped")
 			}
 		case c < ' ':
 			return f, s.wrong("no control characters in a string")
@@ -162,8 +162,8 @@ func hex4(b []byte) (r rune, ok bool) {
 	return rune(v), err == nil && b[0] != '+'
 }
 
-// unescape appends a string without escapes. Half of a surrogate pair becomes U+FFFD, as in
-// encoding/json.
+// unescape appends the string b to a slice and replaces its escapes. Half of a surrogate pair
+// becomes U+FFFD, as in encoding/json.
 func unescape(to, b []byte) []byte {
 	for i := 0; i < len(b); i++ {
 		if b[i] != '\\' {
@@ -351,7 +351,8 @@ func (s *textSource) addMembers(m *members) {
 	}
 }
 
-// member implements source. JSON rows that have not been read may contain any member.
+// member implements source. It adds the member to the fields, because JSON rows that have not been
+// read may contain any member.
 func (s *textSource) member(name string) int {
 	if s.format != JSON || s.whole {
 		return -1

@@ -46,7 +46,7 @@ func TestNestedJSON(t *testing.T) {
 		{"{\"a\":1\n{\"a\":2}\n{\"a\":3}\n", true, "a;2;3 1"},
 		{"{\"a\":1}\n{\"a\":2\n{\"a\":3}\n", true, "a;1;3 1"},
 		{"{\"a\":1}\nx\n\n{\"a\":3}\n[4]", true, "a;1;3 2"},
-		{"{\"a\":" + strings.Repeat("[", 2000) + "\n", false, "FILE:1: not a JSON object: more than 1000 values in each other"},
+		{"{\"a\":" + strings.Repeat("[", 2000) + "\n", false, "FILE:1: not a JSON object: more than 1000 nested values"},
 	} {
 		for _, size := range []int{1, 3, 17, 1 << 20} {
 			name := write(t, "a.json", tt.text)

@@ -154,7 +154,7 @@ func TestJSON(t *testing.T) {
 		`{"a":1}` + "\n" + `{"a":2} x`:      `FILE:2: not a JSON object: "x", want nothing after the object`,
 		`{"a":"` + "\x01" + `"}`:            `FILE:1: not a JSON object: "\x01\"}", want no control characters in a string`,
 		"{}\n":                              "FILE: no objects with members in the first lines",
-		`{"a":` + strings.Repeat("[", 2000): "FILE:1: not a JSON object: more than 1000 values in each other",
+		`{"a":` + strings.Repeat("[", 2000): "FILE:1: not a JSON object: more than 1000 nested values",
 	} {
 		name := write(t, "a.jsonl", text)
 		tab, err := Open(t.Context(), []string{name}, nil, &Options{BlockSize: 10})

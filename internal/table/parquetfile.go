@@ -24,8 +24,8 @@ import (
 const createdBy = "weft"
 
 // WrittenByWeft reports whether a file is a complete Parquet file that this command wrote. Only
-// such a file may be overwritten. Any other file may be an input of a command line without an
-// output.
+// such a file may be overwritten. Another file may be an input that stands in place of a forgotten
+// output name.
 func WrittenByWeft(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil {
@@ -160,7 +160,7 @@ func NewParquet(w io.Writer, fields []Field, memory int64) (Writer, error) {
 	for i, f := range fields {
 		all[i] = parquet.Field{Name: f.Name}
 		if all[i].Type, p.convert[i] = parquetOf(f); all[i].Type.Column == column.None {
-			return nil, fmt.Errorf("column %s: Parquet files have no values of type %v", f.Name,
+			return nil, fmt.Errorf("column %s: Parquet files cannot hold values of type %v", f.Name,
 				f.Arrow)
 		}
 	}
@@ -242,7 +242,7 @@ func convertEach[F, T column.Fixed](c column.Column, convert func(F) (T, bool)) 
 		}
 		var ok bool
 		if to[i], ok = convert(v); !ok {
-			return c, fmt.Errorf("value %v, which the type in Parquet files does not have", v)
+			return c, fmt.Errorf("value %v does not fit the type in Parquet files", v)
 		}
 	}
 	return withNulls(column.Of(to), c), nil
@@ -293,7 +293,7 @@ func (p *parquetWriter) Write(columns []column.Column) (err error) {
 		}
 		for i := range c.Len() {
 			if !c.Null(i) && !utf8.Valid(c.Bytes(i)) {
-				const problem = "column %s: %.40q is no UTF-8, which text of Parquet files must be"
+				const problem = "column %s: %.40q is not UTF-8, which text in Parquet files must be"
 				return fmt.Errorf(problem, f.Name, c.Bytes(i))
 			}
 		}

@@ -24,7 +24,8 @@ type Range struct {
 // ranged reports whether the range is only a part of its file.
 func (r Range) ranged() bool { return r.Hi > 0 }
 
-// rangeRows bounds the rows of a range. The ordinals of consecutive ranges differ by it.
+// rangeRows bounds the rows of a range. The first ordinals of consecutive ranges differ by
+// rangeRows.
 const rangeRows = 1 << 40
 
 // Ranges splits Parquet files into row groups, and text files into ranges of about size bytes. It
@@ -65,8 +66,8 @@ func (t *Table) selectedRanges() []Range {
 	return all
 }
 
-// looksStrings is a bit of Looks. It is set if the column contains JSON strings, which are also
-// written as strings.
+// looksStrings is a bit of Looks. It is set if the column contains JSON strings, so that the column
+// is also written as strings.
 const looksStrings = 1 << 32
 
 // Looks returns the kinds of values seen in each column. Adopt adds them to a table of the same
@@ -88,7 +89,7 @@ func (t *Table) Looks() []uint64 {
 func (t *Table) Adopt(looks []uint64) error {
 	if len(looks) != len(t.columns) {
 		return fmt.Errorf(
-			"%d columns here, and %d where another part of the files is read; are they the same files?",
+			"%d columns here, but %d where another part of the files is read; are they the same files?",
 			len(t.columns),
 			len(looks),
 		)

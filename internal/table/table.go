@@ -48,7 +48,7 @@ type tableColumn struct {
 	strings *atomic.Bool // some value was a JSON string
 }
 
-// source is a file.
+// source is a file of a table.
 type source interface {
 	// fields returns the columns of the file, and kinds the kinds of their values. kinds returns
 	// nil if the file states types.
@@ -56,7 +56,8 @@ type source interface {
 	kinds() []kinds
 	// loose reports whether rows may lack columns or have additional ones.
 	loose() bool
-	// member returns the field of a column that unread rows may have, or -1 if no row can have it.
+	// member returns the index of the field with a name, if unread rows may have it, and otherwise
+	// -1.
 	member(name string) int
 	// complete finds the columns of all rows. It returns false if they are known already, or if the
 	// file cannot be read again.
@@ -135,7 +136,7 @@ func (t *Table) unite(i int, name string) error {
 	if i == 0 {
 		t.typed = looks == nil
 	} else if t.typed != (looks == nil) {
-		return fmt.Errorf("%s: files whose columns have types do not go together with text", name)
+		return fmt.Errorf("%s: files with types of columns cannot be combined with text files", name)
 	}
 	grows := s.loose() || t.first == ""
 	at := make([]int, len(t.columns))
@@ -300,7 +301,7 @@ func (t *Table) Force(i int, form Form) error {
 	case t.typed:
 		return fmt.Errorf("the file says that column %s is %v", c.Name, c.Arrow)
 	case c.form != Key && c.form != form:
-		return fmt.Errorf("column %s is to be both text and a number", c.Name)
+		return fmt.Errorf("column %s cannot be both text and a number", c.Name)
 	}
 	c.form = form
 	return nil

@@ -146,7 +146,7 @@ func TestCSV(t *testing.T) {
 		{"empty", Options{}, "", "FILE: no rows and no column names"},
 		{"same names", Options{Header: HeaderYes}, "a,b,a\n1,2,3\n", "a,b,a;1,2,3"},
 		{"numbers by name", Options{Number: []string{"a", "2"}}, "a,b\n007,1.50\n+2,1\n", "a,b;7,1.5;2,1"},
-		{"text and number", Options{Number: []string{"a"}, Text: []string{"1"}}, "a,b\n1,2\n", "--number: column a is to be both text and a number"},
+		{"text and number", Options{Number: []string{"a"}, Text: []string{"1"}}, "a,b\n1,2\n", "--number: column a cannot be both text and a number"},
 		{"text of same names", Options{Header: HeaderYes, Text: []string{"a"}}, "a,b,a\n1,2,3\n", `--text: columns 1 and 3 are both called "a": use the number`},
 		{"unknown text", Options{Text: []string{"c"}}, "a,b\n1,2\n", `--text: no column "c"; the 2 columns are a, b`},
 	} {

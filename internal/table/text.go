@@ -98,9 +98,9 @@ func openText(
 		}
 		if s.rest.size *= 2; s.rest.size > maxSample {
 			return nil, fmt.Errorf(
-				"%s: no rows that are not bad in the first %d MiB",
+				"%s: all rows in the first %d MiB are bad",
 				display(in.name),
-				maxSample>>21,
+				maxSample>>20,
 			)
 		}
 		s.rest.unread(s.first)
@@ -223,7 +223,7 @@ func (s *textSource) sampleCSV() error {
 		case bad != nil && s.looks == nil && (!s.opts.SkipBad || s.opts.Header != HeaderNo):
 			if s.opts.SkipBad {
 				bad = fmt.Errorf(
-					"%w; the first line may have the names of columns: --header no has it left out, too",
+					"%w; the first line may have the names of columns: --header no skips it, too",
 					bad,
 				)
 			}

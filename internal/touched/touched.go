@@ -1,5 +1,5 @@
-// Package touched lists the ends of edges without duplicates. If the edges have changed a graph,
-// the list has all vertices with new rows.
+// Package touched lists the ends of edges without duplicates. If the edges have been inserted in a
+// graph or deleted, the list contains all vertices with changed rows.
 //
 // On a GPU each vertex has a bit. One kernel marks the ends of all edges and records the largest
 // end. With many edges and few vertices, each thread block first marks a range of vertices in
@@ -35,8 +35,8 @@ const (
 	ownVertices   = 32 * ownWords
 )
 
-// Batches of at least leastGathered edges are marked in shared memory, if the vertices form at most
-// mostRanges ranges. All edges are read for each range.
+// A batch of at least leastGathered edges is marked in shared memory if the vertices form at most
+// mostRanges ranges. The kernel reads all edges once per range.
 const (
 	leastGathered = 1 << 18
 	mostRanges    = 6
@@ -47,27 +47,29 @@ const (
 type Edges struct {
 	From, To device.Slice[uint32]
 	Done     device.Slice[bool]
-	Vertices int // exclusive limit of ends; 0 for Lister.Most
+	Vertices int // limit that all listed ends are less than; 0 means Lister.Most
 }
 
-// Lister lists the ends of edges on one device. Lists run one after the other. A Lister allocates
-// memory when List needs it and keeps it until Close. It is safe for concurrent use.
+// Lister lists the ends of edges on one device. Calls of List run one after the other on the
+// device. A Lister allocates memory when List needs it and keeps it until Close. It is safe for
+// concurrent use.
 type Lister struct {
 	Dev  device.Device
-	Most int // maximum number of vertices
+	Most int // maximum of Edges.Vertices
 
 	mu                 sync.Mutex
 	mark, gather, list device.Kernel
 	// minimum number of edges for kernel gather; 0 for leastGathered
 	gathered int
-	used     *device.Event // recorded after the last list; nil before the first
+	used     *device.Event // recorded after the last List; nil before the first
 	bits     device.Buffer
 	state    device.Buffer // state that the kernels mark and list share
-	spoilt   bool          // whether bits may be set
+	spoilt   bool          // whether bits may be set in bits
 	closed   bool
 }
 
-// List submits writing as many ends to a slice as fit, and the number of all ends to count[0].
+// List submits work to s that writes the ends of e to the slice ends and their number to count[0].
+// If ends is too short, the work writes the first ends only, but still the full number.
 func (l *Lister) List(s *device.Stream, e Edges, ends device.Slice[uint32], count device.Slice[uint64]) error {
 	if err := l.check(s, e, ends, count); err != nil {
 		return err
@@ -86,22 +88,23 @@ func (l *Lister) List(s *device.Stream, e Edges, ends device.Slice[uint32], coun
 	return l.submit(s, e, ends, count)
 }
 
-// check returns an error if the outputs cannot be written. The edges have been checked.
+// check returns an error if the arguments of List are invalid. The caller has already checked the
+// columns of e.
 func (l *Lister) check(s *device.Stream, e Edges, ends device.Slice[uint32], count device.Slice[uint64]) error {
 	switch {
 	case e.Vertices < 0 || e.Vertices > l.Most:
 		return fmt.Errorf("%w: %d vertices, want 0 to %d, which is MaxVertices", device.ErrInvalid, e.Vertices, l.Most)
 	case count.Len() == 0:
-		return fmt.Errorf("%w: a slice of one element takes the count, and there is none", device.ErrInvalid)
+		return fmt.Errorf("%w: want a slice of one element for the count", device.ErrInvalid)
 	case count.Device() != l.Dev || ends.Len() > 0 && ends.Device() != l.Dev:
-		return fmt.Errorf("%w: what is written lies on another device than the graph", device.ErrInvalid)
+		return fmt.Errorf("%w: the output is on another device than the graph", device.ErrInvalid)
 	case ends.Len() > 0 && count.Ptr() < ends.Ptr()+device.Ptr(4*ends.Len()) && ends.Ptr() < count.Ptr()+8:
 		return fmt.Errorf("%w: the count is among the vertices that are written", device.ErrInvalid)
 	}
 	return (&batch.Batch{}).CheckDevice(l.Dev, s)
 }
 
-// write runs List on a host device.
+// write implements List on a host device.
 func write(s *device.Stream, e Edges, ends device.Slice[uint32], count device.Slice[uint64]) error {
 	if err := cpu.SyncStream(s); err != nil {
 		return err
@@ -112,7 +115,8 @@ func write(s *device.Stream, e Edges, ends device.Slice[uint32], count device.Sl
 	return nil
 }
 
-// submit runs List on a GPU. Lists run one after the other, even on different streams.
+// submit implements List on a GPU. Its kernels wait for the previous List, even on a different
+// stream.
 func (l *Lister) submit(s *device.Stream, e Edges, ends device.Slice[uint32], count device.Slice[uint64]) (err error) {
 	if err := l.open(); err != nil {
 		return err
@@ -150,7 +154,7 @@ func (l *Lister) submit(s *device.Stream, e Edges, ends device.Slice[uint32], co
 	return err
 }
 
-// marks submits the kernel that marks ends.
+// marks submits the kernel that marks ends. It chooses between the kernels mark and gather.
 func (l *Lister) marks(s *device.Stream, m *markParams) error {
 	least := l.gathered
 	if least == 0 {
@@ -166,8 +170,8 @@ func (l *Lister) marks(s *device.Stream, m *markParams) error {
 	return device.Launch(s, l.gather, device.Dim{X: each * ranges}, device.Dim{X: gatherThreads}, m)
 }
 
-// statusAt is the offset of the words of the tiles in the state. The state begins with the end of
-// the marks and the number of the next tile.
+// statusAt is the offset of the status words of the tiles in the state. The state begins with two
+// other words: the limit of the marked ends, and the number of the next tile.
 const statusAt = 8
 
 func stateBytes(tiles int) int { return statusAt + 8*tiles }
@@ -184,7 +188,8 @@ func (l *Lister) open() error {
 	return err
 }
 
-// room provides memory for tiles. It waits for the last list before it replaces the memory.
+// room ensures that the memory suffices for the given number of tiles. Before it replaces the
+// memory, it waits for the last List.
 func (l *Lister) room(tiles int) (err error) {
 	if l.bits.Size >= 4*tileWords*tiles {
 		return nil
@@ -213,14 +218,14 @@ func (l *Lister) free() error {
 	return err
 }
 
-// Bytes returns the size of the memory.
+// Bytes returns the size of the device memory.
 func (l *Lister) Bytes() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bits.Size + l.state.Size
 }
 
-// Close frees the memory after the last list. It is idempotent.
+// Close waits for the last List and frees the memory. A second Close does nothing.
 func (l *Lister) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

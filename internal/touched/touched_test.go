@@ -70,7 +70,7 @@ type listed struct {
 	free  func() error
 }
 
-// submit submits a list with capacity for room ends.
+// submit submits a list of ends in memory for room ends.
 func submit(t testing.TB, l *touched.Lister, s *device.Stream, b batch, room int) (listed, error) {
 	from, to, done := upload(t, s, b.from), upload(t, s, b.to), upload(t, s, b.done)
 	x := listed{t, s, upload(t, s, slices.Repeat([]uint32{unwritten}, room+1)), upload(t, s, []uint64{99, 99}), nil}
@@ -359,7 +359,6 @@ func TestFails(t *testing.T) {
 	})
 }
 
-// both uploads the columns of a batch.
 func both(s *device.Stream, b batch) (from, to device.Slice[uint32], err error) {
 	if from, err = device.Upload(s, b.from); err == nil {
 		to, err = device.Upload(s, b.to)
@@ -382,9 +381,9 @@ func TestMisuse(t *testing.T) {
 		says string
 		run  func() error
 	}{
-		{"no stream", func() error { return l.List(nil, e, ends, count) }},
+		{"the stream is nil", func() error { return l.List(nil, e, ends, count) }},
 		{"the stream belongs to another device", func() error { return l.List(other, e, ends, count) }},
-		{"takes the count", func() error { return l.List(s, e, ends, device.Slice[uint64]{}) }},
+		{"for the count", func() error { return l.List(s, e, ends, device.Slice[uint64]{}) }},
 		{"another device", func() error { return l.List(s, e, devicetest.Upload(t, other, []uint32{1}), count) }},
 		{"another device", func() error { return l.List(s, e, ends, devicetest.Upload(t, other, []uint64{1})) }},
 		{"count is among", func() error { return l.List(s, e, among, wide.Sub(0, 1)) }},

@@ -89,7 +89,7 @@ func (b Buf) Len() int {
 	return len(b.Host)
 }
 
-// Part returns n bytes of b from offset at.
+// Part returns the bytes [at,at+n) of b.
 func (b Buf) Part(at, n int64) Buf {
 	if b.Stream != nil {
 		return Buf{On: b.On.Sub(int(at), int(at+n)), Stream: b.Stream}
@@ -124,7 +124,7 @@ func (op Op) String() string {
 func CheckParts(size int, send Buf, sendBytes []int64, recv Buf, recvBytes []int64) error {
 	check := func(name string, b Buf, parts []int64) error {
 		if len(parts) != size {
-			return fmt.Errorf("comm: %d parts to %s, of %d ranks", len(parts), name, size)
+			return fmt.Errorf("comm: %d parts to %s, but there are %d ranks", len(parts), name, size)
 		}
 		total := int64(0)
 		for r, n := range parts {

@@ -19,7 +19,7 @@ func TestCheckParts(t *testing.T) {
 	}{
 		{"exact", "", host(5), host(3), []int64{2, 3}, []int64{0, 3}},
 		{"larger buffers", "", host(9), host(9), []int64{2, 3}, []int64{0, 3}},
-		{"fewer parts", "1 parts to send, of 2 ranks", host(5), host(3), []int64{5}, []int64{0, 3}},
+		{"fewer parts", "1 parts to send, but there are 2 ranks", host(5), host(3), []int64{5}, []int64{0, 3}},
 		{"negative", "-1 bytes to receive for rank 1", host(5), host(3), []int64{2, 3}, []int64{3, -1}},
 		{"small", "4 bytes to receive for ranks 0 to 1, in a buffer of 3", host(5), host(3), []int64{2, 3}, []int64{1, 3}},
 		{"overflow", "in a buffer of 5", host(5), host(0), []int64{3, math.MaxInt64}, []int64{0, 0}},

@@ -11,9 +11,9 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Assign looks up keys in a map of ids, and assigns the ids 0, 1, 2, … to absent keys. Absent keys
-// are in the order of ranks, then of rows. All rows with the same key get one id. Assign writes the
-// values of all keys to ids, and returns the number of new keys on all ranks.
+// Assign looks up keys in a map of ids, and assigns the ids 0, 1, 2, … to absent keys, in the order
+// of ranks, then of rows. All rows with the same key get one id. Assign writes the values of all
+// keys to ids, and returns the number of new keys on all ranks.
 //
 // The next id is one more than the largest that Assign has assigned, or found in the map, since the
 // map was made or cleared. If other calls may have stored values, the next Assign reads the whole
@@ -52,8 +52,8 @@ type assignment[K weft.Key, V weft.Value] struct {
 	vals  []V    // answers to the received keys
 	next  uint64 // larger than all ids in this shard
 
-	rows   []int // received rows with absent keys
-	absent []K   // keys of rows
+	rows   []int // indexes of received rows with absent keys
+	absent []K   // absent[i] is the key of row rows[i]
 	fresh  []bool
 }
 
@@ -61,7 +61,7 @@ type assignment[K weft.Key, V weft.Value] struct {
 func (a *assignment[K, V]) find(ctx context.Context) error {
 	m := a.m
 	if m.vals.Float() {
-		return fmt.Errorf("%w: %v values are no ids", device.ErrInvalid, m.vals)
+		return fmt.Errorf("%w: %v values cannot be ids", device.ErrInvalid, m.vals)
 	}
 	if a.next = m.nextID; m.foreign {
 		for p, err := range m.local.Pages(ctx) {
@@ -108,7 +108,7 @@ func (a *assignment[K, V]) number(ctx context.Context) {
 		return
 	}
 	if id == noID {
-		a.withdraw(ctx, fmt.Errorf("%w: all ids below %d have been given", weft.ErrFull,
+		a.withdraw(ctx, fmt.Errorf("%w: all ids below %d are in use", weft.ErrFull,
 			idLimit[V]()))
 		return
 	}
@@ -143,7 +143,7 @@ func (a *assignment[K, V]) insert(ctx context.Context) {
 }
 
 // fail stores an error of a batch of absent keys in a.x.failure. It translates the rows of a
-// PartialError to received rows.
+// PartialError to indexes of received rows.
 func (a *assignment[K, V]) fail(err error) {
 	p := (*weft.PartialError)(nil)
 	if err == nil || !errors.As(err, &p) {

@@ -123,7 +123,7 @@ func (m *memoryOn) capacity() int {
 const slotMask = (Slots - 1) << (64 - slotBits)
 
 // errNotOn is the error if the structure of a shard does not support batches on a device.
-var errNotOn = fmt.Errorf("%w: the structure of the shard takes no batches on a device",
+var errNotOn = fmt.Errorf("%w: the structure of the shard does not support batches on a device",
 	device.ErrUnsupported)
 
 // callOn runs a call on all ranks. ok reports whether the structure of this rank supports batches
@@ -286,7 +286,7 @@ func sendColumnOn[T elem, K weft.Key](x *exchangeOn[K], out int, col device.Slic
 }
 
 // returnAnswersOn sends answers to the ranks of the received rows, and stores the answers for this
-// rank's rows in to.
+// rank's rows in the slice to.
 func returnAnswersOn[T elem, K weft.Key](x *exchangeOn[K], in int, answers, to device.Slice[T]) {
 	if x.err != nil {
 		return

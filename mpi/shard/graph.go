@@ -21,7 +21,7 @@ type Graph struct {
 	table[uint32]
 	local    *graph.Graph
 	directed bool
-	maximum  uint64 // bound on vertices
+	maximum  uint64 // vertices must be smaller
 }
 
 // NewGraph makes a graph without vertices. All ranks must pass the same options. It returns the
@@ -32,7 +32,7 @@ func NewGraph(r *Ranks, opts *graph.Options) (*Graph, error) {
 		o = *opts
 	}
 	if o.Multi {
-		return nil, fmt.Errorf("shard: NewGraph: %w: Multi; graphs on ranks keep an edge once",
+		return nil, fmt.Errorf("shard: NewGraph: %w: Multi is not supported: graphs on ranks keep an edge once",
 			weft.ErrOptions)
 	}
 	g := &Graph{directed: o.Directed, maximum: uint64(o.MaxVertices)}
@@ -125,7 +125,7 @@ func (g *Graph) Delete(ctx context.Context, from, to []uint32, deleted []bool) (
 }
 
 // Has returns the number of rows on all ranks that are edges of the graph. If found is not nil, it
-// receives whether each row is one.
+// receives whether each row is an edge.
 func (g *Graph) Has(ctx context.Context, from, to []uint32, found []bool) (int, error) {
 	x := g.open(methodHas)
 	defer x.close()
@@ -280,7 +280,8 @@ func startsOf(lengths []uint64) []uint64 {
 	return starts
 }
 
-// sums returns the total length of each run of parts. runs has the number of parts in each.
+// sums returns the total length of each run of parts. Run i has runs[i] parts. starts holds the
+// offsets of all parts, as startsOf returns them.
 func sums(runs []int64, starts []uint64) []int64 {
 	lengths, at := make([]int64, len(runs)), int64(0)
 	for i, n := range runs {

@@ -43,7 +43,7 @@ func Group(
 
 // GroupOn merges groups that each rank has already made on its device; see [Group]. Groups on a
 // device have no order, so the result is sorted by keys. First and Last follow the order of ranks.
-// With Options.Memory they are weft.ErrOptions. The groups on the devices are not changed.
+// If Options.Memory is set, they cause weft.ErrOptions. The groups on the devices are not changed.
 func GroupOn(
 	ctx context.Context, r *Ranks, rows *group.GroupsOn, aggs []group.Aggregate,
 	opts *GroupOptions,
@@ -52,8 +52,8 @@ func GroupOn(
 	g.opts.Sorted = true
 	return g.result(ctx, func() (*group.Groups, error) {
 		if g.ordinals() {
-			return nil, fmt.Errorf("shard: GroupOn: %w: First and Last with Options.Memory, "+
-				"since rows on a device have no ordinals", weft.ErrOptions)
+			return nil, fmt.Errorf("shard: GroupOn: %w: First and Last cannot be used with Options.Memory, "+
+				"because rows on a device have no ordinals", weft.ErrOptions)
 		}
 		own, err := group.New(g.r.dev, g.aggs, g.options())
 		if err == nil {
@@ -179,7 +179,7 @@ func (g *grouping) ordered() bool {
 	})
 }
 
-// ordinals reports whether rows get ordinals, which take half as long again. Without ordinals,
+// ordinals reports whether rows get ordinals, which increase the time by half. Without ordinals,
 // received groups are held until they can be merged in the order of ranks. Bounded memory does not
 // allow that. Neither does Gather, because partitioning drops the order of groups.
 func (g *grouping) ordinals() bool {
@@ -226,8 +226,9 @@ func (b *Rows) len() int {
 	return 0
 }
 
-// exchange sends groups to the ranks of their keys, or all to rank 0 if gather is set. It returns
-// the groups of this rank, and closes from. failure is the reason why this rank cannot take part.
+// exchange sends groups to the ranks of their keys, or all groups to rank 0 if gather is set. It
+// closes the argument from, and returns the groups of this rank. failure is the reason why this
+// rank cannot take part.
 func (g *grouping) exchange(
 	ctx context.Context, from *group.Groups, gather bool, failure error,
 ) (merged *group.Groups, err error) {
@@ -291,7 +292,8 @@ func (g *grouping) exchange(
 // pieceShare limits the memory of incomplete pieces of groups to 1/pieceShare of a round.
 const pieceShare = 4
 
-// merge merges the groups in parts of mail into to. Each part consists of whole pieces.
+// merge adds the groups in received mail to a table of groups. Each part of the mail consists of
+// whole pieces.
 func merge(ctx context.Context, to *group.Groups, parts ...[]byte) error {
 	for _, part := range parts {
 		for r := bytes.NewReader(part); r.Len() > 0; {

@@ -79,7 +79,7 @@ func newWalk(
 	}
 	n := len(ranks)
 	if w.rows.Vertices() > n {
-		return w, fmt.Errorf("%w: PageRank: %d elements for ranks, and vertex %d",
+		return w, fmt.Errorf("%w: PageRank: %d elements for ranks, but there is a vertex %d",
 			device.ErrInvalid, n, w.rows.Vertices()-1)
 	}
 	if w.into, err = w.rows.Transpose(ctx, g.r.dev); err != nil || n == 0 {

@@ -130,7 +130,7 @@ func (t *table[K]) Load(ctx context.Context, dir string) (n int, err error) {
 		want += f.Keys
 	}
 	if n != want {
-		return n, fmt.Errorf("shard: Load: %w: files have %d keys, and the manifest says %d",
+		return n, fmt.Errorf("shard: Load: %w: files have %d keys, but the manifest says %d",
 			weft.ErrFormat, n, want)
 	}
 	return n, nil

@@ -15,7 +15,7 @@ import (
 
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type weft::EpochRef=internal/epoch.Ref stack.cu
 
-// Options sets the size of a stack.
+// Options configures a stack.
 type Options struct {
 	Nodes  int
 	Values int  // maximum number of pushes before Close
@@ -27,20 +27,21 @@ type Options struct {
 type Stack struct {
 	opts    Options
 	stream  *device.Stream
-	run     [2]device.Kernel // with small bags and with large bags
+	run     [2]device.Kernel // kernels with small bags and with large bags
 	collect device.Kernel
 	epochs  *epoch.Reclaimer
 
 	nodes device.Slice[uint64]
-	// counts, head, then flags of used nodes, then flags of values that were seen
+	// counters, head of the stack, a flag per node that is in use, and a flag per value that was
+	// popped
 	words  device.Slice[uint32]
-	values int // values pushed so far
+	values int // number of values that all launches so far may push
 }
 
 const (
 	smallBag, largeBag = 2, 128 // nodes per bag (stack.cu)
 
-	headWord  = 4 // after Counts
+	headWord  = 4 // index in words, after the counters
 	headWords = 32
 	noNode    = ^uint32(0)
 )
@@ -96,13 +97,13 @@ func (x *Stack) launchCollect(s *device.Stream, r epoch.Ref, stacks device.Ptr, 
 	return device.Launch(s, x.collect, device.Dim{X: (n + 31) / 32}, device.Dim{X: 32}, &p)
 }
 
-// Load describes a launch. In each of Groups groups, every thread walks, pushes or pops.
+// Load describes a launch. In each of Groups groups of a block, every thread walks, pushes or pops.
 type Load struct {
 	Blocks, Threads, Groups int
 	Walk                    int  // number of nodes in a walk
 	Linger                  int  // number of reads before a walk
 	Readers                 int  // number of blocks that only walk
-	Ends                    bool // a group ends before the next one begins
+	Ends                    bool // blocks end each group before the next one begins
 }
 
 // Run submits a launch to a stream.
@@ -135,7 +136,8 @@ type Report struct {
 	epoch.Counters
 }
 
-// Check returns an error if a free node was used, or if a node is lost. No launch may be running.
+// Check returns an error if a launch used a free node, or if a node is lost. No launch may be
+// running.
 func (x *Stack) Check(ctx context.Context) (r Report, err error) {
 	words, nodes := make([]uint32, headWords+x.opts.Nodes), make([]uint64, x.opts.Nodes)
 	if err := errors.Join(
@@ -154,19 +156,19 @@ func (x *Stack) Check(ctx context.Context) (r Report, err error) {
 	left := 0
 	for id := words[headWord]; id != noNode; left++ {
 		if int(id) >= len(used) || used[id] == 0 || left > len(used) {
-			return r, fmt.Errorf("the stack has node %d, which is free, or is a circle", id)
+			return r, fmt.Errorf("the stack has node %d, which is free, or has a cycle", id)
 		}
 		id = uint32(nodes[id] >> 32)
 	}
 	switch {
 	case words[2] != 0:
-		return r, fmt.Errorf("%d times a node was used that was free, or was popped twice", words[2])
+		return r, fmt.Errorf("%d times a free node was used, or a node was popped twice", words[2])
 	case left != r.Pushed-r.Popped:
 		return r, fmt.Errorf("%d nodes in the stack, %d pushed and %d popped", left, r.Pushed, r.Popped)
 	case uint64(r.Popped) != r.Retired:
 		return r, fmt.Errorf("%d popped and %d retired", r.Popped, r.Retired)
 	case uint64(r.Used) != uint64(left)+r.Pending()+r.Held:
-		return r, fmt.Errorf("%d nodes in use, %d in the stack, %d in limbo and %d held", r.Used, left, r.Pending(), r.Held)
+		return r, fmt.Errorf("%d nodes in use, %d in the stack, %d retired and %d held", r.Used, left, r.Pending(), r.Held)
 	}
 	return r, nil
 }

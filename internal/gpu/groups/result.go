@@ -16,7 +16,7 @@ import (
 type Output struct {
 	Aggregate
 	Column device.Ptr
-	Valid  device.Ptr // bitmap of 32-bit words, all 0 before; 0: no nulls
+	Valid  device.Ptr // bitmap of 32-bit words, which the caller zeroes; 0: no nulls
 	// OverflowRow receives the index of a result row with a sum that overflows 64 bits, if any.
 	// That sum is written modulo 2^64. If no sum overflows, OverflowRow stays as it is; the caller
 	// sets it to -1 before.
@@ -97,7 +97,7 @@ func (t *Table) Result(ctx context.Context, n int, r Results) (err error) {
 		return err
 	}
 	if words[0] != uint64(n) {
-		return fmt.Errorf("%w: %d groups have rows, and %d have a key", op.ErrCorrupt, words[0], n)
+		return fmt.Errorf("%w: %d groups have rows, but %d have a key", op.ErrCorrupt, words[0], n)
 	}
 	for i, row := range words[1:] {
 		if row != 0 {

@@ -72,7 +72,7 @@ func (k *Keys) params(columns int, hashes device.Ptr) hashParams {
 	return p
 }
 
-// hash submits hashing the first columns.
+// hash submits hashing the given number of leading columns.
 func (k *Keys) hash(m *partsModule, s *device.Stream, columns int, hashes device.Ptr) error {
 	grid, block := wave(s.Device(), k.N)
 	for i := min(1, columns); i <= columns; i++ {
@@ -188,7 +188,7 @@ func (p *Partition) Submit(
 	t := run{Partition: p, s: s, rows: rows, offsets: offsets}
 	if need := p.ScratchBytes(); len(p.Nulls) > 0 || scratch.Size < need {
 		return fmt.Errorf(
-			"%w: partition with %d columns of nulls, and %d bytes of scratch memory; none, and %d are needed",
+			"%w: partition with %d columns of nulls and %d bytes of scratch memory, want none and %d bytes",
 			device.ErrInvalid,
 			len(p.Nulls),
 			scratch.Size,
@@ -324,9 +324,9 @@ func (t *run) read(ctx context.Context) error {
 	}
 }
 
-// Take submits gathering n rows from a column of size rows, and does not wait. The bitmap valid, if
-// not 0, consists of whole 32-bit words. If a row number is size or more, the result is null and
-// its value is not written.
+// Take submits gathering n rows from a column, and does not wait. size is the number of rows of the
+// column. The bitmap valid, if not 0, consists of whole 32-bit words. If a row number is size or
+// more, the result is null and its value is not written.
 func Take(
 	s *device.Stream, c Column, size int, rows device.Ptr, n int, values, valid device.Ptr,
 ) error {

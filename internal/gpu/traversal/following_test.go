@@ -176,7 +176,7 @@ var followingTests = []mutate.KernelTest{
 	}},
 	// edges that are not the graph's, and other graphs
 	{Name: "elsewhere", Run: func(t testing.TB, dev device.Device) {
-		const moved = "algo: ranking: invalid argument: vertex 9 has %d neighbors, and by the edges that came and went %d"
+		const moved = "algo: ranking: invalid argument: vertex 9 has %d neighbors, want %d"
 		some := graph.Edges{From: []uint32{9, 30}, To: []uint32{20, 31}}
 		// never inserted
 		wantMismatch(t, dev, graph.Options{}, graph.Edges{}, graph.Edges{}, some, 0, fmt.Sprintf(moved, 2, 3))
@@ -186,7 +186,7 @@ var followingTests = []mutate.KernelTest{
 		// found when 10 pushes
 		wantMismatch(t, dev, graph.Options{}, graph.Edges{From: []uint32{9}, To: []uint32{200}}, near, near, 0, fmt.Sprintf(moved, 3, 2))
 		beyond, told := graph.Edges{From: []uint32{9}, To: []uint32{450}}, graph.Edges{From: []uint32{9}, To: []uint32{100}}
-		wantMismatch(t, dev, graph.Options{Directed: true}, beyond, graph.Edges{}, told, 0, "vertex 9 has an edge to another vertex than the 400 that there are")
+		wantMismatch(t, dev, graph.Options{Directed: true}, beyond, graph.Edges{}, told, 0, "vertex 9 has an edge beyond the 400 vertices")
 		wantMismatch(t, dev, graph.Options{Directed: true}, beyond, graph.Edges{}, told, 410, "an edge leads to vertex 450")
 	}},
 	{Name: "too large", Run: func(t testing.TB, dev device.Device) {
@@ -200,8 +200,9 @@ var followingTests = []mutate.KernelTest{
 	}},
 }
 
-// wantMismatch inserts the edges hidden and then inserted into a ring of 400 vertices, and updates
-// a ranking with reported instead. It fails unless that returns an error with the text want.
+// wantMismatch inserts two lists of edges, hidden and inserted, into a ring of 400 vertices. It
+// then updates a ranking with the edges in reported instead. The update must return an error that
+// contains the text want.
 func wantMismatch(t testing.TB, dev device.Device, o graph.Options, hidden, inserted, reported graph.Edges, vertices int, want string) {
 	t.Helper()
 	p := follow(t, dev, o, 400, ring(400), nil)

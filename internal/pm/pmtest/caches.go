@@ -12,8 +12,8 @@ import (
 )
 
 // Caches implements pm.Persist. It records for each word the value that a power failure would
-// leave: the last value that was written back and then fenced. A fence completes the write-backs of
-// all threads, so only single-threaded tests detect a missing fence.
+// leave, which is the last value that was written back and then fenced. A fence completes the
+// write-backs of all threads, so only single-threaded tests detect a missing fence.
 type Caches struct {
 	words []uint64
 
@@ -24,7 +24,8 @@ type Caches struct {
 	Fences   int
 }
 
-// NewCaches returns the caches of mapped memory. The current contents are durable.
+// NewCaches returns a Caches that records the stores to mapped memory. The current contents are
+// durable.
 func NewCaches(mapped []byte) *Caches {
 	words := batch.View[uint64](mapped)
 	return &Caches{words: words, durable: slices.Clone(words)}
@@ -68,7 +69,7 @@ func (c *Caches) CheckDurable() error {
 	defer c.mu.Unlock()
 	for at, v := range c.words {
 		if c.durable[at] != v {
-			return fmt.Errorf("word %d is %#x, and %#x behind a power failure", at, v, c.durable[at])
+			return fmt.Errorf("word %d is %#x, but %#x after a power failure", at, v, c.durable[at])
 		}
 	}
 	return nil

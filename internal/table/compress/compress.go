@@ -103,7 +103,7 @@ func (m *members) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-var errTrailing = errors.New("other data follow the compressed ones")
+var errTrailing = errors.New("other data follows the compressed data")
 
 // skipZeros skips bytes that are zero. It returns io.EOF if no other byte follows.
 func skipZeros(b *bufio.Reader) error {

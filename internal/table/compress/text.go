@@ -25,7 +25,7 @@ func Text(b *bufio.Reader) (*bufio.Reader, error) {
 		_, err := b.Discard(3)
 		return b, err
 	case bytes.HasPrefix(head, []byte("\xff\xfe\x00\x00")), bytes.HasPrefix(head, []byte("\x00\x00\xfe\xff")):
-		return nil, errors.New("UTF-32, which is not read here; iconv -f UTF-32 -t UTF-8 FILE | weft … -")
+		return nil, errors.New("UTF-32, which is not supported; use iconv -f UTF-32 -t UTF-8 FILE | weft … -")
 	case bytes.HasPrefix(head, []byte("\xff\xfe")):
 		order = binary.LittleEndian
 	case bytes.HasPrefix(head, []byte("\xfe\xff")):

@@ -136,9 +136,9 @@ func (c *batchCycle) load(ctx context.Context, x *gphash.Index) loading {
 	return loading{from, time.Since(c.begun), err}
 }
 
-// measure runs a cycle, loads the cache and runs another cycle. If sideBytes is set, batches
+// measure runs a cycle, loads the cache and runs another cycle. If concurrent is set, batches
 // continue while the cache is loaded.
-func (c *batchCycle) measure(ctx context.Context, x *gphash.Index, name string, share float64, sideBytes bool) error {
+func (c *batchCycle) measure(ctx context.Context, x *gphash.Index, name string, share float64, concurrent bool) error {
 	for range 2 { // determines the hot records and warms the cache
 		if err := errors.Join(c.begin(), c.runCycle(ctx, x), x.LoadCache(ctx)); err != nil {
 			return err
@@ -149,7 +149,7 @@ func (c *batchCycle) measure(ctx context.Context, x *gphash.Index, name string, 
 	}
 	var is loading
 	var err error
-	if sideBytes {
+	if concurrent {
 		is, err = c.loadConcurrently(ctx, x)
 	} else {
 		is = c.load(ctx, x)

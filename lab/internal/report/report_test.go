@@ -128,7 +128,7 @@ func TestTableOfParts(t *testing.T) {
 	other := row
 	other.Structure, other.Cache, other.Parts = "none", nil, nil
 	table := Tabulate(&experiment.Result{Experiment: "gphash-fig11", Rows: []experiment.Row{other, row}})
-	for head, want := range map[string][2]string{"cache": {"", "0 %"}, "of which": {"", "transfer 20.0 µs, index 1.00 ms"}} {
+	for head, want := range map[string][2]string{"cache": {"", "0 %"}, "parts": {"", "transfer 20.0 µs, index 1.00 ms"}} {
 		i := slices.Index(table.Head, head)
 		if i < 0 || table.Cells[0][i] != want[0] || table.Cells[1][i] != want[1] {
 			t.Errorf("column %q: %v", head, table)

@@ -115,7 +115,7 @@ func list(rows []experiment.Row) Table {
 		latency("p99", func(l *experiment.Latency) float64 { return l.P99 }),
 		latency("longest", func(l *experiment.Latency) float64 { return l.Max }),
 		{"why not", true, func(r experiment.Row) string { return r.Reason }},
-		{"of which", true, parts},
+		{"parts", true, parts},
 		{"target", true, targets},
 		{"busy", false, func(r experiment.Row) string {
 			if r.BusyOpsPerS == nil {

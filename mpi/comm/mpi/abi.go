@@ -71,5 +71,5 @@ func abiOf(library, version string, lookup func(name string) uintptr) (abi, erro
 			return mpich, nil
 		}
 	}
-	return abi{}, fmt.Errorf("its binary interface is none of Open MPI, MPICH and MPI 5; it says %q", version)
+	return abi{}, fmt.Errorf("its binary interface is not that of Open MPI, MPICH or MPI 5: it says %q", version)
 }

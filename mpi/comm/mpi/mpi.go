@@ -62,7 +62,7 @@ func Open(ctx context.Context, opts *Options) (comm.Comm, error) {
 		return nil, err
 	}
 	if !opened.CompareAndSwap(false, true) {
-		return nil, errors.New("mpi: MPI has been started in this process before, and it starts once")
+		return nil, errors.New("mpi: MPI has already been started in this process, and it can start only once")
 	}
 	job := &job{library: l}
 	t := clib.NewThread()

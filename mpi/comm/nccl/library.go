@@ -69,7 +69,7 @@ func (l *library) failure(fn int, result int32) error {
 		return nil
 	}
 	text := clib.String(clib.Call(l.functions[fnErrorString], uintptr(result)))
-	return fmt.Errorf("nccl: %s: %s (%d); NCCL_DEBUG=WARN in the environment has NCCL say more",
+	return fmt.Errorf("nccl: %s: %s (%d); set NCCL_DEBUG=WARN in the environment for details",
 		functionNames[fn], text, result)
 }
 

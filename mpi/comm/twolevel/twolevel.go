@@ -34,7 +34,7 @@ type ranks struct {
 // per node, New returns base itself.
 func New(ctx context.Context, base comm.Comm, perNode int) (comm.Comm, error) {
 	if perNode < 1 || base.Size()%perNode != 0 {
-		return nil, fmt.Errorf("twolevel: %d ranks on nodes of %d", base.Size(), perNode)
+		return nil, fmt.Errorf("twolevel: %d ranks cannot fill nodes of %d", base.Size(), perNode)
 	}
 	if perNode == 1 || perNode == base.Size() {
 		return base, nil

@@ -96,7 +96,7 @@ func TestUneven(t *testing.T) {
 	err := local.Run(t.Context(), 5, func(ctx context.Context, c comm.Comm) error {
 		for _, perNode := range []int{0, -1, 2, 6} {
 			if _, err := twolevel.New(ctx, c, perNode); err == nil {
-				return fmt.Errorf("5 ranks on nodes of %d", perNode)
+				return fmt.Errorf("5 ranks cannot fill nodes of %d", perNode)
 			}
 		}
 		return nil

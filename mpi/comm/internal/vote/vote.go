@@ -86,7 +86,7 @@ func Reduce(ctx context.Context, call Call, op comm.Op, n int) (Vote, error) {
 func Gather(ctx context.Context, size int, send, recv []uint64) (Vote, error) {
 	var err error
 	if len(recv) != size*len(send) {
-		err = fmt.Errorf("comm: AllGather of %d values of each of %d ranks, to %d values", len(send), size, len(recv))
+		err = fmt.Errorf("comm: AllGather of %d values of each of %d ranks, but there is room for %d", len(send), size, len(recv))
 	}
 	return New(ctx, AllGather, len(send), err)
 }
@@ -127,8 +127,8 @@ func MaxBytes(votes []Vote) (total, part int) {
 	return total, part
 }
 
-// weight returns an odd number for the part that one rank sends to another. Weighted sums of
-// different parts are not equal by chance.
+// weight returns an odd number for the part that one rank sends to another. The weights keep sums
+// over different parts from being equal by chance.
 func weight(from, to int) uint64 {
 	x := uint64(from)<<32 + uint64(to) + 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -145,9 +145,9 @@ func Check(votes []Vote, ownErr error) error {
 	for rank, v := range votes {
 		switch v.code {
 		case ended:
-			return fmt.Errorf("%w: %s of rank %d, whose context has ended", comm.ErrPeer, v.Call, rank)
+			return fmt.Errorf("%w: %s of rank %d: its context has ended", comm.ErrPeer, v.Call, rank)
 		case wrong:
-			return fmt.Errorf("%w: %s of rank %d, whose arguments are wrong", comm.ErrPeer, v.Call, rank)
+			return fmt.Errorf("%w: %s of rank %d: its arguments are wrong", comm.ErrPeer, v.Call, rank)
 		}
 	}
 	sum := uint64(0)

@@ -84,8 +84,8 @@ func TestCount(t *testing.T) {
 		peer  bool
 		want  string
 	}{
-		{[]vote.Vote{fine, ended}, true, "Barrier of rank 1, whose context has ended"},
-		{[]vote.Vote{sum, wrong}, true, "AllReduce of rank 1, whose arguments are wrong"},
+		{[]vote.Vote{fine, ended}, true, "Barrier of rank 1: its context has ended"},
+		{[]vote.Vote{sum, wrong}, true, "AllReduce of rank 1: its arguments are wrong"},
 		{[]vote.Vote{fine, sum}, false, "rank 0 Barrier, rank 1 AllReduce Sum of 3 values"},
 		{[]vote.Vote{sum, most}, false, "rank 0 AllReduce Sum of 3 values, rank 1 AllReduce Max of 3 values"},
 	} {
