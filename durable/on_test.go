@@ -16,7 +16,7 @@ import (
 // Batches in device memory are durable after Sync, on a CPU and on a GPU. The store opens on
 // another device.
 func TestStreams(t *testing.T) {
-	for name, dev := range map[string]device.Device{"CPU": devicetest.OpenCPU(t, 2), "GPU": devicetest.OpenSim(t, nil)} {
+	for name, dev := range map[string]device.Device{"CPU": devicetest.OpenCPU(t, 2), "GPU": devicetest.OpenSim(t, nil), "WEFT_DEVICE": devicetest.Open(t)} {
 		t.Run(name, func(t *testing.T) {
 			if name == "GPU" && testing.Short() {
 				t.Skip("interprets kernels")
