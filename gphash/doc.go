@@ -14,9 +14,9 @@
 //
 // Choose it for state that takes long to rebuild and must survive a crash or a restart of the
 // program. The index is available as soon as its file is mapped and scanned, without replaying a
-// log. If the state need not survive a crash, `linear` is faster and offers Save and Load. Data
-// that must survive a power failure belongs in a database, or on persistent memory, for which
-// gphash orders its writes.
+// log. If the state need not survive a crash, `linear` is faster and offers Save and Load. On a
+// disk, data that must survive a power failure belongs in a map of package durable. On persistent
+// memory gphash orders its writes itself.
 //
 // # Structure (section 3.1)
 //
