@@ -378,7 +378,7 @@ func TestStreamsOfOthers(t *testing.T) {
 	}
 	defer own.Close()
 	for what, err := range map[string]error{
-		"no stream":                a.AllocateOn(nil, d),
+		"stream is nil":            a.AllocateOn(nil, d),
 		"the stream belongs":       a.FreeOn(s, d),
 		"units are on another dev": a.AllocateOn(own, d),
 	} {

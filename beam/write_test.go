@@ -64,7 +64,7 @@ func TestWriteCSV(t *testing.T) {
 	for text, err := range map[string]error{
 		"0 files":          WriteCSV(s, dir+"/x", 0, none),
 		"scheme \"there\"": WriteCSV(s, "there://x", 1, none),
-		"no collection":    WriteCSV(s, dir+"/x", 1, sdk.PCollection{}),
+		"not a collection": WriteCSV(s, dir+"/x", 1, sdk.PCollection{}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v; want an error with %q", err, text)

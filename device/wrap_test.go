@@ -99,8 +99,8 @@ func TestCheckMap(t *testing.T) {
 	}{
 		"whole":        {b, ""},
 		"8 bytes":      {b[256:264], ""},
-		"nil":          {nil, "no memory"},
-		"empty":        {b[:0], "no memory"},
+		"nil":          {nil, "empty slice"},
+		"empty":        {b[:0], "empty slice"},
 		"misaligned":   {b[128:], "multiple of 256 bytes"},
 		"4 bytes":      {b[:4], "multiple of 8"},
 		"an odd count": {b[:4095], "multiple of 8"},

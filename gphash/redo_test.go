@@ -152,7 +152,7 @@ func TestRecordsOfNoSlot(t *testing.T) {
 			b := l.firstBatch(1, 0)
 			l.mem.Write(b.records(), device.Bytes(record))
 			l.publish(b, digestsOf(0, record))
-			if _, _, err := im.open(OpenOptions{}); !errors.Is(err, op.ErrCorrupt) || !strings.Contains(err.Error(), "there is no slot") {
+			if _, _, err := im.open(OpenOptions{}); !errors.Is(err, op.ErrCorrupt) || !strings.Contains(err.Error(), "no slot begins") {
 				t.Errorf("word %#x: %v", at, err)
 			}
 			l.truncate()

@@ -463,7 +463,7 @@ func TestPoolPowerLost(t *testing.T) {
 		{[]string{"info"}, exitOK, ""},
 		{[]string{"dump"}, exitFailed, "weft pool check --repair"},
 		{[]string{"check"}, exitCorrupt, "weft pool check --repair"},
-		{[]string{"check", "--repair"}, exitRepaired, "some may be missing"},
+		{[]string{"check", "--repair"}, exitRepaired, "operations may be missing"},
 		{[]string{"check"}, exitOK, ""},
 		{[]string{"dump"}, exitOK, "10 of 10 pairs"},
 	} {

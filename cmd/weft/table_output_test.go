@@ -17,7 +17,7 @@ import (
 func TestParquetOfInvalidText(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.parquet")
 	_, stderr, status := runWeft(t, "k\n\xff\n", "distinct", "--parquet", name, "-")
-	if status != exitFailed || !strings.Contains(stderr, `column k: "\xff" is no UTF-8`) {
+	if status != exitFailed || !strings.Contains(stderr, `column k: "\xff" is not UTF-8`) {
 		t.Errorf("exit status %d, says %q", status, stderr)
 	}
 	if _, err := os.Stat(name); !os.IsNotExist(err) {

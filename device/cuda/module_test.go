@@ -76,7 +76,7 @@ func TestKernelRefuses(t *testing.T) {
 	for name, says := range map[string]string{
 		"absent":                       "image vectors has no kernel absent",
 		"two":                          "several parameters",
-		strings.Repeat("a", maxParams): "name of 4096 bytes",
+		strings.Repeat("a", maxParams): "the name of the kernel has 4096 bytes",
 	} {
 		if _, err := m.Kernel(name); !errors.Is(err, device.ErrKernel) || !strings.Contains(err.Error(), says) {
 			t.Errorf("error is %v, want ErrKernel and %q", err, says)

@@ -87,7 +87,7 @@ func TestDriverVersions(t *testing.T) {
 			switch {
 			case c.hasParamInfo && (err != nil || k.ParamSize() != 32):
 				t.Errorf("a kernel whose parameters the driver tells: %v, %v", k, err)
-			case !c.hasParamInfo && (!errors.Is(err, device.ErrKernel) || !strings.Contains(err.Error(), "drivers for CUDA 12.4 and later can tell")):
+			case !c.hasParamInfo && (!errors.Is(err, device.ErrKernel) || !strings.Contains(err.Error(), "drivers for CUDA 12.4 and later can report it")):
 				t.Errorf("a kernel whose parameters nobody tells: %v", err)
 			}
 		})

@@ -161,7 +161,7 @@ func TestCachePolicy(t *testing.T) {
 		t.Errorf("got %d", got)
 	}
 	err := newRig(t, nil, ptx(fmt.Sprintf(body, "%rd5")), []uint64{0}, 2).launch(1, 1)
-	if err == nil || !strings.Contains(err.Error(), "no cache policy") {
+	if err == nil || !strings.Contains(err.Error(), "not a cache policy") {
 		t.Errorf("error %v", err)
 	}
 }

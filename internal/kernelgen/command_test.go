@@ -94,7 +94,7 @@ func TestFailures(t *testing.T) {
 		{"no source", nil, []string{"missing.cu"}, "missing.cu: no such file"},
 		{"no directory of headers", nil, []string{"-I", "gone", "k.cu"}, "-I: stat gone"},
 		{"headers outside of the module", nil, []string{"-I", os.TempDir(), "k.cu"}, "is outside of the module example.com/other"},
-		{"no module", func(t *testing.T) { remove(t, "../go.mod") }, []string{"k.cu"}, "is in no module"},
+		{"no module", func(t *testing.T) { remove(t, "../go.mod") }, []string{"k.cu"}, "is not in a module"},
 		{"an empty go.mod", func(t *testing.T) { write(t, "../go.mod", "") }, []string{"k.cu"}, "has no module line"},
 		{"the compiler complains", func(t *testing.T) { edit(t, "k.cu", "*= by", "*= buy") }, []string{"k.cu"}, "k/k.cu:4:22: error: use of undeclared identifier 'buy'"},
 		{"complaint about a header of weft", func(t *testing.T) { edit(t, "k.cu", "x[i] *= by", "threadIdx = 0") }, []string{"k.cu"}, "github.com/weftgo/weft/kernels/include/weft/builtin.cuh:"},
