@@ -99,7 +99,7 @@ func (m *mapping[K, V]) ReduceOn(s *device.Stream, keys device.Slice[K], vals de
 type pairs[K Key, V Value] struct{ table[K] }
 
 // Put inserts pairs or replaces the values of present keys, and counts the new keys. In a multimap
-// it adds all pairs. REPLACE in the SlabHash paper, and its INSERT for multimaps.
+// it adds all pairs. The SlabHash paper calls it REPLACE, or INSERT in multimaps.
 func (m *pairs[K, V]) Put(ctx context.Context, keys []K, vals []V) (inserted int, err error) {
 	return m.core.Change(ctx, "Put", m.batch(op.Put, len(keys), batch.Columns{
 		batch.Keys: batch.Input(keys), batch.Vals: batch.Input(vals),
@@ -131,7 +131,7 @@ func (m *pairs[K, V]) PutNewOn(s *device.Stream, keys device.Slice[K], vals devi
 
 // Get looks keys up and counts the keys found. vals[i] receives the value of keys[i], in a multimap
 // its first value, or zero if the key is absent. found[i], if found is not nil, reports whether
-// keys[i] is present. SEARCH in the SlabHash paper.
+// keys[i] is present. The SlabHash paper calls it SEARCH.
 func (m *pairs[K, V]) Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error) {
 	return m.core.Get(ctx, "Get", nil, m.batch(op.Get, len(keys), batch.Columns{
 		batch.Keys: batch.Input(keys), batch.Vals: batch.Output(vals), batch.OK: batch.Optional(found),
@@ -155,8 +155,8 @@ func (m *pairs[K, V]) Apply(ctx context.Context, ops []Op[K, V], res []Result[V]
 
 // ApplyOn runs a mixed batch that lies in device memory, in columns. vals holds the values of
 // OpPut, OpPutNew, OpUpdate and the reductions. It receives the values of OpGet and OpPutNew, and
-// zero for the other kinds; an operation that overflows leaves its value. ok receives Result.OK and
-// may be empty. An operation has no effect if the structure lacks its kind.
+// zero for the other kinds; for an operation that overflows, vals stays unchanged. ok receives
+// Result.OK and may be empty. An operation has no effect if the structure lacks its kind.
 func (m *pairs[K, V]) ApplyOn(s *device.Stream, kinds device.Slice[OpKind], keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool]) error {
 	return m.core.ChangeOn(s, "ApplyOn", m.batch(op.Get, keys.Len(), batch.Columns{
 		batch.Keys: batch.InputOn(keys), batch.Kinds: batch.InputOn(kinds), batch.Vals: batch.InputOn(vals),

@@ -50,7 +50,7 @@ func (r *Rows[V]) Reset() { r.Offsets, r.Vals = r.Offsets[:0], r.Vals[:0] }
 // reads the pairs twice, first to count and then to copy them. If the values would take more memory
 // than Options.ResultLimit, GetAll returns device.ErrMemory. It may miss or find pairs that a
 // concurrent call deletes, but returns only values that the key has had. After an error, rows is
-// unchanged. SEARCHALL in the SlabHash paper.
+// unchanged. The SlabHash paper calls it SEARCHALL.
 func (m *MultiMap[K, V]) GetAll(ctx context.Context, keys []K, rows *Rows[V]) error {
 	at, first := max(0, len(rows.Offsets)-1), len(rows.Vals)
 	offsets := slices.Grow(rows.Offsets[:at], len(keys)+1)[:at+len(keys)+1]
@@ -93,7 +93,7 @@ func (m *MultiMap[K, V]) CountOn(s *device.Stream, keys device.Slice[K], counts 
 }
 
 // DeleteAll removes all pairs of the keys and counts the pairs removed. removed, if not nil,
-// receives the number of pairs removed for each key. DELETEALL in the SlabHash paper.
+// receives the number of pairs removed for each key. The SlabHash paper calls it DELETEALL.
 func (m *MultiMap[K, V]) DeleteAll(ctx context.Context, keys []K, removed []uint32) (n int, err error) {
 	delta, err := m.core.Change(ctx, "DeleteAll", m.batch(op.DeleteAll, len(keys), batch.Columns{
 		batch.Keys: batch.Input(keys), batch.Counts: batch.Optional(removed),

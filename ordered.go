@@ -31,7 +31,7 @@ func NewOrderedMap[K Key, V Value](t *core.Table) *OrderedMap[K, V] {
 }
 
 // Build puts pairs that are likely to be most of the map's content, sorted or not. A structure may
-// process all of them as one batch. It rebuilds itself if that is faster than inserting them. See
+// process them as a single batch, and rebuilds itself if that is faster than inserting them. See
 // [OrderedMap.Put] for the results.
 func (m *OrderedMap[K, V]) Build(ctx context.Context, keys []K, vals []V) (inserted int, err error) {
 	b := m.batch(op.Put, len(keys), batch.Columns{batch.Keys: batch.Input(keys), batch.Vals: batch.Input(vals)})
@@ -140,8 +140,8 @@ func (s *Snapshot[K, V]) Save(ctx context.Context, w io.Writer) (n int, err erro
 	return s.tab.Save(ctx, s.snapshot, w)
 }
 
-// CopyTo makes a map on dev with the options of the map and the pairs of the snapshot. dev must
-// stay open longer than the copy.
+// CopyTo makes a map on dev with the pairs of the snapshot and the options of the snapshot's map.
+// dev must stay open longer than the copy.
 func (s *Snapshot[K, V]) CopyTo(ctx context.Context, dev device.Device) (*OrderedMap[K, V], error) {
 	return s.copyTo(ctx, dev)
 }
@@ -268,8 +268,9 @@ func (m *seeker[K, V]) expandOn(s *device.Stream, method string, b *batch.Batch,
 	return m.tab.ExpandOn(s, method, m.snapshot, b)
 }
 
-// checkLimit validates the limit of a batch and caps it at math.MaxUint32, the largest count of a
-// range. So engines can add the limit to the rank of a pair without overflow.
+// checkLimit validates b.Limit, the maximum number of pairs per range, and caps it at
+// math.MaxUint32, the largest count of a range. So engines can add the limit to the rank of a pair
+// without overflow.
 func (m *seeker[K, V]) checkLimit(method string, b *batch.Batch) error {
 	if b.Limit < 0 {
 		return fmt.Errorf("%s: %s: %w: limit %d", m.tab.Name, method, device.ErrInvalid, b.Limit)

@@ -46,8 +46,8 @@ func (t *table[K]) ContainsOn(s *device.Stream, keys device.Slice[K], found devi
 }
 
 // Delete removes keys and counts the keys that were present. In a multimap it removes the first
-// pair of each key. deleted[i], if deleted is not nil, reports whether keys[i] was present. DELETE
-// in the SlabHash paper.
+// pair of each key. deleted[i], if deleted is not nil, reports whether keys[i] was present. The
+// SlabHash paper calls it DELETE.
 func (t *table[K]) Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error) {
 	delta, err := t.core.Change(ctx, "Delete", t.batch(op.Delete, len(keys), batch.Columns{
 		batch.Keys: batch.Input(keys), batch.OK: batch.Optional(deleted),
@@ -72,8 +72,8 @@ func (t *table[K]) Len() int { return t.core.Len() }
 func (t *table[K]) Clear(ctx context.Context) error { return t.core.Clear(ctx) }
 
 // Compact removes the slots of deleted pairs. It also frees memory that neither the options nor the
-// pairs require. Structures compact themselves before performance suffers. FLUSH in the SlabHash
-// paper.
+// pairs require. Structures compact themselves before performance suffers. The SlabHash paper calls
+// it FLUSH.
 func (t *table[K]) Compact(ctx context.Context) error { return t.core.Compact(ctx) }
 
 // Sync waits until all submitted batches are done. It returns [ErrFull] in a [PartialError] if

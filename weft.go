@@ -15,9 +15,10 @@
 // has finished. Changes run in the order of the calls, even if their streams differ. A lookup sees
 // all changes that were submitted to its stream earlier. An On method that changes a structure
 // waits only if the batch may exceed the allocated memory, or may fill a structure of fixed size.
-// Operations that overflow run again once the structure has grown. Sync returns the operations that
-// still overflow, in a [PartialError]. The optional last argument of an On method is a counter in
-// device memory. The method adds to it the count that the other form returns.
+// An operation overflows if the structure has no space for its key. It runs again once the
+// structure has grown. Sync returns the operations that still overflow, in a [PartialError]. The
+// optional last argument of an On method is a counter in device memory. The method adds to it the
+// count that the other form returns.
 //
 // # Duplicates within a batch
 //
@@ -87,7 +88,8 @@ var (
 	ErrCorrupt = op.ErrCorrupt
 )
 
-// OpKind is the kind of an [Op]. Kernels and files contain its numeric values.
+// OpKind is the kind of an [Op]. Kernels and files contain its numeric values, which must therefore
+// not change.
 type OpKind uint8
 
 // The operations of a mixed batch.

@@ -150,8 +150,8 @@ func (p *Pool) addSuper(at device.Ptr) {
 
 // ---- memory blocks ----------------------------------------------------------
 
-// assignBlocks assigns free memory blocks to an owner, and grows the pool if fewer than n are free.
-// It assigns up to limit blocks if they are free after that, and fewer than n if the pool cannot
+// assignBlocks assigns free memory blocks to an owner. If fewer than n are free, it first grows the
+// pool. Then it assigns all free blocks, but at most limit, and fewer than n if the pool cannot
 // grow enough. It chooses the blocks with the lowest addresses. An error means that it assigned
 // none. The units of the assigned blocks are free and filled with ones, and no running kernel can
 // reach them.

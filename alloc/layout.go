@@ -6,7 +6,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// A super block is a block of device memory (twin: alloc.cuh):
+// A super block is a block of device memory. alloc.cuh uses the same layout:
 //
 //	bitmaps   1024 bits per memory block; a bit is 1 if the unit is taken
 //	units     1024 per memory block
@@ -42,8 +42,8 @@ const (
 	MaxSupers  = maxSupers  // maximum number of super blocks per pool
 )
 
-// Ref describes an [Owner] to kernels, which receive it by value (twin: Allocator in
-// kernels/include/weft/alloc.cuh). It is valid until the owner or its pool is closed. Growth only
+// Ref describes an [Owner] to kernels, which receive it by value as the struct Allocator
+// (kernels/include/weft/alloc.cuh). It is valid until the owner or its pool is closed. Growth only
 // adds memory, so kernels with an older Ref continue. They take units of the memory blocks in their
 // Ref, and can read and release units of later blocks.
 type Ref struct {

@@ -301,10 +301,10 @@ func (o *Owner) lock(ctx context.Context, method string) error {
 	return err
 }
 
-// Ref returns the kernel parameter for the owner's units. With sweep, a warp tries every memory
-// block before it reports that no unit is free. Without sweep it tries 32, for callers that can
-// grow the owner and run again. If the owner cannot grow, warps always sweep. The Ref of a closed
-// owner has no units.
+// Ref returns the parameter that gives kernels access to the owner's units. With sweep, a warp
+// tries every memory block before it reports that no unit is free. Without sweep it tries 32, for
+// callers that can grow the owner and run again. If the owner cannot grow, warps always sweep. The
+// Ref of a closed owner has no units.
 func (o *Owner) Ref(sweep bool) Ref {
 	o.refs.Lock()
 	defer o.refs.Unlock()

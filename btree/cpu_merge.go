@@ -111,7 +111,8 @@ func (w *worker[K, V, T]) descend(kids []slot[T], level, lo, hi int) {
 	}
 }
 
-// pushTaskResult pushes the result of the next task, if c is the node of that task.
+// pushTaskResult pushes the result of the next task if c is the root of that task's subtree. It
+// reports whether it has done so.
 func (w *worker[K, V, T]) pushTaskResult(c slot[T]) bool {
 	if len(w.tasks) == 0 || w.tasks[0].worker == nil || w.tasks[0].self != c {
 		return false
@@ -316,7 +317,7 @@ func (w *worker[K, V, T]) mergeNodes(left, right uint32, level int) bool {
 	return true
 }
 
-// runRoot runs all items on the tree and writes the children of the root. Tasks must be done.
+// runRoot runs all items on the tree and writes the children of the root. All tasks must have run.
 func (w *worker[K, V, T]) runRoot() {
 	var buf [maxSlots]slot[T]
 	n := w.at(rootNode)

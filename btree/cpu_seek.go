@@ -44,7 +44,7 @@ func (r *reader[K, V, T]) previousPair(x *node[T], at int, low T) (*node[T], int
 	return x, at - 1, low
 }
 
-// successors finds the first pair after each of keys [lo,hi).
+// successors finds the first pair of the map after each of keys [lo,hi) of the batch.
 func (r *reader[K, V, T]) successors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.forEachGroup(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
 		for i, k := range keys {
@@ -56,7 +56,7 @@ func (r *reader[K, V, T]) successors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// predecessors finds the last pair before each of keys [lo,hi).
+// predecessors finds the last pair of the map before each of keys [lo,hi) of the batch.
 func (r *reader[K, V, T]) predecessors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.forEachGroup(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
 		for i, k := range keys {
@@ -73,7 +73,8 @@ func (r *reader[K, V, T]) predecessors(w *cpu.Watch, lo, hi int) (ran, hits int)
 	})
 }
 
-// rank computes the rank of each of keys [lo,hi), which is the number of smaller keys in the map.
+// rank computes the rank of each of keys [lo,hi) of the batch, which is the number of smaller keys
+// in the map.
 func (r *reader[K, V, T]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	o := r.tree.leafOrder(r.time)
 	return r.forEachGroup(w, lo, hi, func(at int, keys []K, ids *group) int {
@@ -84,7 +85,7 @@ func (r *reader[K, V, T]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// selectRanks finds the pair at each of ranks [lo,hi).
+// selectRanks finds the pair at each of ranks [lo,hi) of the batch.
 func (r *reader[K, V, T]) selectRanks(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	o, all := r.tree.leafOrder(r.time), r.tree.pairsAt(r.time)
 	return cpu.RunLoop(w, lo, hi, 4, func(i int) int {
@@ -99,8 +100,8 @@ func (r *reader[K, V, T]) selectRanks(w *cpu.Watch, lo, hi int) (ran, hits int) 
 // walks reports whether ranges are read from one end without counting their pairs first.
 func (r *reader[K, V, T]) walks() bool { return r.Limit > 0 }
 
-// walk finds up to Limit pairs of each of ranges [lo,hi), from the beginning of the range or, with
-// Backward, from its end.
+// walk finds up to Limit pairs of the map in each of ranges [lo,hi) of the batch, from the
+// beginning of the range or, with Backward, from its end.
 func (r *reader[K, V, T]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	if r.Backward {
 		return cpu.RunLoop(w, lo, hi, 8+r.Limit/8, func(i int) int {
@@ -195,7 +196,7 @@ func (r *reader[K, V, T]) copyPair(i int, s slot[T]) {
 // exists.
 const shortRange = 32
 
-// ranges counts the pairs inside each of ranges [lo,hi).
+// ranges counts the pairs of the map inside each of ranges [lo,hi) of the batch.
 func (r *reader[K, V, T]) ranges(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	var o *leafOrder
 	return r.forEachGroup(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
@@ -275,7 +276,7 @@ func (e *cpuEngine[K, V, T]) Expand(ctx context.Context, s *device.Stream, l *co
 	return err
 }
 
-// unitRows is the number of pairs per unit of Extent and Export.
+// unitRows is the number of pairs in a unit. Extent counts units, and Export copies whole units.
 const unitRows = 1 << 10
 
 // Extent implements core.Engine.

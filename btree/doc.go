@@ -12,9 +12,9 @@
 // The gain is largest when a map is loaded (lab/NOTES.md). On a CPU, and wherever batches are small
 // compared with the map, a change costs one path to its leaf.
 //
-// On a GPU package ordered is faster for lookups, ranges and large batches. Its index stays in cache
-// and it changes whole leaves at once. Choose this package for kernels of users that read and write
-// the tree in one launch ([Map.View], [Map.Update]). They look up, insert, combine and erase
+// On a GPU package ordered is faster for lookups, ranges and large batches. Its index stays in
+// cache and it changes whole leaves at once. Choose this package for kernels of users that read and
+// write the tree in one launch ([Map.View], [Map.Update]). They look up, insert, combine and erase
 // concurrently. With [OutOfPlace] they also take snapshots and read ranges at them.
 //
 // # Layout

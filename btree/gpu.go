@@ -33,7 +33,7 @@ type gpuEngine struct {
 	versions     Versions
 	clock        uint64      // time of the newest snapshot in all generations
 	minPool      int         // minimum number of nodes for copies of an update
-	needVersions atomic.Bool // kernels of users need a past at all times
+	needVersions atomic.Bool // kernels of users need versions of leaves at all times
 
 	submitMu sync.Mutex // serializes submissions that are ordered among the changes
 

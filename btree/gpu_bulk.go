@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// maxLoad is the maximum number of pairs to load at once. It may exceed maxOps. Pairs beyond the
-// load are inserted at a tenth of the rate.
+// maxLoad is the maximum number of pairs to load at once. It may exceed maxOps, the limit for other
+// changes. Pairs beyond the load are inserted at a tenth of the rate.
 const maxLoad = 1 << 28
 
 // isLoad implements engine.

@@ -104,11 +104,12 @@ const changeBlocks = 4
 // leaves. All blocks run at the same time, so that none delays the epochs of the others.
 const keptBlocks = 2
 
-// leftHead is the number of words before the left rows (kLeftHead of change.cuh).
+// leftHead is the number of words before the list of rows that are left to a later launch
+// (kLeftHead of change.cuh).
 const leftHead = 1 + levelMask
 
-// deferredMemory is the memory for rows that tiles in step leave to a later launch, and for new
-// nodes that are not yet children.
+// deferredMemory is the memory for rows that tiles leave to a later launch when they run in
+// lockstep, and for new nodes that are not yet children.
 type deferredMemory struct{ left, grown, above device.Ptr }
 
 func (e *gpuEngine) layOutDeferred(n int, at *prim.Carve) deferredMemory {
@@ -119,8 +120,9 @@ func (e *gpuEngine) layOutDeferred(n int, at *prim.Carve) deferredMemory {
 // have few nodes and share one launch.
 const adoptLevels = 4
 
-// launchChange submits the kernels that change a tree. First tiles run the rows in step. Then new
-// nodes become children of their parents. A last launch runs the rows that are left.
+// launchChange submits the kernels that change a tree. First, tiles run the rows of the batch in
+// lockstep. Then new nodes become children of their parents. A last launch runs the rows that the
+// tiles have left.
 func (e *gpuEngine) launchChange(s *device.Stream, t *tree, b *batch.Batch, p *changeParams, r deferredMemory) error {
 	p.left, p.grown, p.above = r.left, r.grown, r.above
 	if err := s.Fill(r.left, 0, leftHead); err != nil {
@@ -278,7 +280,7 @@ func (e *gpuEngine) resolveKeys(s *device.Stream, b *batch.Batch, m *changeMemor
 	})
 }
 
-// merge submits the launches of a change in batch order.
+// merge submits the kernels that run a batch. The operations on each key run in batch order.
 func (e *gpuEngine) merge(s *device.Stream, t *tree, b *batch.Batch, m *changeMemory) error {
 	c := &b.Columns
 	blind := !c[batch.Kinds].Given() && (b.Kind == op.Put || b.Kind == op.Delete) && !c[batch.OK].Given() && !c[batch.Out].Given()
@@ -342,8 +344,8 @@ func (e *gpuEngine) launchKeep(s *device.Stream, t *tree, p *keepParams) error {
 	return device.Launch(s, e.keptKeep, gpu.Resident(e.Dev, t.maxUsed*t.node/32, keptBlocks), gpu.Block, &kept)
 }
 
-// spans finds the ranks of the pairs inside each range once all earlier changes are done, and waits
-// for the result.
+// spans waits for all earlier changes, and returns the ranks of the pairs inside each range of the
+// batch.
 func (e *gpuEngine) spans(ctx context.Context, s *device.Stream, t *tree, b *batch.Batch) ([]core.Span, error) {
 	mem, err := e.Dev.Alloc((8 + 4) * b.N)
 	if err != nil {

@@ -69,7 +69,8 @@ func (e *gpuEngine) find(s *device.Stream, t *tree, b *batch.Batch, p getParams)
 }
 
 // launchGet launches the lookup of keys as of the given time, or in the present if time is 0. If
-// kernels may take snapshots, the launched kernel sets the time of a change that it reads.
+// kernels may take snapshots, the launched kernel sets the time of each change that it reads and
+// that has no time yet.
 func (e *gpuEngine) launchGet(s *device.Stream, t *tree, n int, p *getParams, time uint64) error {
 	if time != 0 {
 		params := thenGetParams{
@@ -137,7 +138,7 @@ func (e *gpuEngine) Answer(_ context.Context, s *device.Stream, b *batch.Batch) 
 	return e.submitOrdered(s, func() error { return e.find(s, e.current(), b, getParams{answer: 1}) })
 }
 
-// unitPairs is the number of pairs per unit of Extent and Export.
+// unitPairs is the number of pairs in a unit. Extent counts units, and Export copies whole units.
 const unitPairs = 1 << 10
 
 // Extent implements core.Engine. The counters must have been read since the last change.
@@ -214,7 +215,8 @@ func (e *gpuEngine) Expand(ctx context.Context, s *device.Stream, l *core.Lease,
 	return ctx.Err()
 }
 
-// expandMany fetches the pairs of ranges that each fit a piece.
+// expandMany copies the pairs inside ranges to host memory. The pairs of each range must fit one
+// piece of c.
 func (e *gpuEngine) expandMany(ctx context.Context, c *gpu.Transfer, t *tree, b *batch.Batch) error {
 	b.Columns[batch.Offsets] = batch.OffsetsIn(b.Columns[batch.Vals].Offsets)
 	_, err := c.Ring.Run(ctx, b, func(p *staging.Piece) error {

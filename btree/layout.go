@@ -6,7 +6,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// The memory of a tree is the same on every device (twin: btree_node.cuh in kernels/include/weft).
+// The memory of a tree is the same on every device (see btree_node.cuh in kernels/include/weft).
 // All numbers are little-endian.
 //
 //	0      control (one of [control])
@@ -140,7 +140,7 @@ type wideSlot struct {
 	val, key uint64
 }
 
-// control lies at the beginning of the memory (twin: Control in btree_node.cuh).
+// control lies at the beginning of the memory of a tree (Control in btree_node.cuh).
 type control struct {
 	_     structs.HostLayout
 	tally core.Tally

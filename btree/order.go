@@ -29,8 +29,8 @@ func (o *order) layOut(at device.Ptr, nodes, key int) (r orderRef, end device.Pt
 
 func (t *tree) keyBytes() int { return t.slot / 2 }
 
-// orderRef returns the kernel parameter for the list of leaves as of the given time. Time 0 is the
-// present.
+// orderRef returns the parameter that gives kernels the list of leaves as of the given time. Time 0
+// is the present.
 func (t *tree) orderRef(time uint64) orderRef {
 	o := t.orderAt(time)
 	r, _ := o.layOut(o.buf.Ptr, o.nodes, t.keyBytes())

@@ -38,7 +38,8 @@ import (
 //   - A block copies to nodes that it has retired itself. With stacks shared by all blocks, which
 //     wait for each other at each step, a tree did ten million changes a second.
 
-// pastControl lies at the beginning of the words (twin: PastControl in btree_past.cuh).
+// pastControl holds the clock, the counters and the stacks of free nodes of a past (PastControl in
+// btree_past.cuh).
 type pastControl struct {
 	_      structs.HostLayout
 	clock  uint64
@@ -64,7 +65,7 @@ const (
 	threadsPerUnit = 2048 // maximum number of threads per multiprocessor
 )
 
-// past has the versions of the leaves of a tree.
+// past holds the versions of the leaves of a tree.
 type past struct {
 	words   device.Range
 	control device.Buffer
@@ -228,7 +229,7 @@ func (p *past) nKept() int {
 	return int(p.epoch.Retired - p.epoch.Freed)
 }
 
-// pastRef returns the kernel parameter for the past of a tree.
+// pastRef returns the parameter that gives kernels the past of a tree.
 func (e *gpuEngine) pastRef(t *tree) pastRef {
 	p := t.past
 	r := pastRef{control: p.control.Ptr, words: p.words.Ptr(), epochs: p.epochs.Ref(), reserve: noNode}
@@ -244,7 +245,8 @@ func (e *gpuEngine) pastRef(t *tree) pastRef {
 	return r
 }
 
-// readRef returns the kernel parameter for readers of the past, which retire no nodes.
+// readRef returns the parameter that gives the past to kernels that only read it and retire no
+// nodes.
 func (t *tree) readRef() pastRef {
 	return pastRef{control: t.past.control.Ptr, words: t.past.words.Ptr()}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// tree is a generation. Its memory grows in place.
+// tree is a generation: the memory of the nodes of a map, which grows in place.
 type tree struct {
 	shape
 	dev      device.Device

@@ -26,7 +26,7 @@ type VersionedRef Ref
 // Versioned converts r, which must be the Ref of a map with versions.
 func (r Ref) Versioned() VersionedRef { return VersionedRef(r) }
 
-// Bits of gpu.Terms.Mode (twins: btree.cuh).
+// Bits of gpu.Terms.Mode, as in btree.cuh.
 const (
 	hasVersions = 1 << 6
 	maySnapshot = 1 << 7

@@ -79,8 +79,8 @@ func (p *Parts) Part(i int) []uint32 {
 
 // Partition distributes rows by the hash of their key columns. Rows with equal keys are in the same
 // partition, except rows with nulls under DealNulls. The partition of a row with hash h is the
-// upper half of the 128-bit product h * Parts. It thus depends on the top bits of [Hash], and all
-// numbers of partitions are equally even.
+// upper half of the 128-bit product h * Parts. It thus depends on the top bits of [Hash], and any
+// number of partitions is equally even.
 //
 // All cores of the device work in two passes. The first pass hashes the rows and counts the rows of
 // each partition. The second writes the row numbers. [Take] gathers the rows of a column. Besides

@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// deferredWork is the cost charged for a search in the other buckets. A search in the first bucket
-// costs 1.
+// deferredWork is the work that a lookup counts for the other buckets of a key, toward the next
+// check of the context. The first bucket counts 1.
 const deferredWork = 2
 
 // cpuEngine runs on the cores of the host. K and V are the types of keys and values in a batch as

@@ -63,7 +63,8 @@ func (c *changer[K, SK, V, SV]) prefetchPaths(ops []uint32, paths *[cpu.Group]pa
 	cpu.Prefetch(c.table.base, pieces[:len(ops)], pieceShift)
 }
 
-// runOp runs one operation. It returns the work beyond a search of the first bucket.
+// runOp runs one operation. It returns the number of keys that it tried to move, or 1 if it defers
+// the operation.
 func (c *changer[K, SK, V, SV]) runOp(i uint32, p path) (work int) {
 	kind, key := c.Kind(i), SK(c.Keys[i])
 	var s searchResult[SK, SV]

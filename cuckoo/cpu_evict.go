@@ -2,9 +2,10 @@ package cuckoo
 
 import "github.com/weftgo/weft/internal/cpu"
 
-// maxNodes is the maximum number of keys in one search for a slot (twin: kNodes). If every other
-// bucket has a free slot, two or three are enough. At a load of 0.98 with eight slots, some forty
-// are. A search of 512 keys fails if too many keys share buckets, or if the table is all but full.
+// maxNodes is the maximum number of keys in one search for a slot (kNodes in CUDA). If every other
+// bucket has a free slot, two or three keys are enough. At a load of 0.98 with eight slots, some
+// forty are. A search of 512 keys fails if too many keys share buckets, or if the table is all but
+// full.
 const maxNodes = 512
 
 // longSearch is the number of keys tried above which a search is long. After a long search, pieces

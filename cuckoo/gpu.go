@@ -14,12 +14,13 @@ import (
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams -type weft::EvictParams=.evictParams cuckoo_mixed.cu
 
 const (
-	// strideBlocks is the number of blocks per multiprocessor in kernels that stride. It exceeds
-	// the number that run at the same time.
+	// strideBlocks is the number of blocks per multiprocessor in kernels that stride over a table.
+	// It exceeds the number that run at the same time.
 	strideBlocks = 8
 
 	// wideGet and wideChange are the loads above which kernels read 64 bytes of a bucket at a time
-	// instead of a sector. Buckets fill from their first slot.
+	// instead of a sector. Below, the first sector usually suffices, since buckets fill from their
+	// first slot.
 	wideGet, wideChange = 0.4, 0.4
 
 	narrowLanes, wideLanes = 2, 4 // as in cuckoo_table.cuh

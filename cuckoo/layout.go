@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// The memory of a table has the layout of [core.Lines], the same on every device (twin:
+// The memory of a table has the layout of [core.Lines], the same on every device (see
 // kernels/include/weft/cuckoo_table.cuh). A slot has a key and its value in one word, so that one
 // compare-and-swap publishes both. It has 8 bytes for 32-bit keys with 32-bit values, 16 bytes for
 // pairs with a 64-bit part, and just the key in a set.
@@ -87,10 +87,10 @@ func (g geometry) Size() bucket.Size { return bucket.Size{Lines: g.bucketLines()
 
 func (g geometry) bytes() int { return core.LinesBytes(g.lines) }
 
-// Constants of the hash functions (twin: cuckoo_table.cuh). The second function hashes the result
-// of the first, so the keys of one bucket are spread over all other buckets. The third and the
-// fourth function hash the first two buckets. So a key's buckets follow from the first two, and two
-// keys that share two buckets are as rare as two that share four.
+// Constants of the hash functions, as in cuckoo_table.cuh. The second function hashes the result of
+// the first, so the keys of one bucket are spread over all other buckets. The third and the fourth
+// function hash the first two buckets. So a key's buckets follow from the first two, and two keys
+// that share two buckets are as rare as two that share four.
 const (
 	secondSeed = 0x9e3779b97f4a7c15
 	thirdSeed  = 0x85ebca6b

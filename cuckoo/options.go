@@ -108,7 +108,7 @@ func (l *Lookup) UnmarshalText(text []byte) error { return lookups.Read(l, text)
 // table 1).
 var maxLoads = map[int]float64{1: 0.976, 2: 0.897, 4: 0.976, 8: 0.997, 16: 0.999}
 
-// safeShare is the share of the maximum load at which kernels also find a slot for every key.
+// safeShare is the share of the maximum load up to which kernels find a slot for every key.
 const safeShare = 0.97
 
 // defaultLoads has the default MaxLoad by number of slots per bucket.

@@ -11,13 +11,13 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// checkpoint writes the table to a file and makes it the beginning of the store. The log before is
-// removed. Changes continue meanwhile, except those of a multimap or of a table of fixed size.
+// checkpoint writes the table to a file from which the next Open begins, and removes the log before
+// it. Changes continue meanwhile, except changes of a multimap or of a table of fixed size.
 //
-// The file may hold changes that came while it was written. The log has them, too, and replaying
-// their effects gives the same table. A multimap would have the pairs twice, so its checkpoint
-// holds the writer lock. So does that of a table of fixed size, which may have no room for pairs
-// that are in the file and have been deleted since.
+// The file may hold changes that ran while it was written. The log has these changes, too, and
+// replaying their effects gives the same table. In a multimap, replay would add the pairs twice, so
+// a checkpoint of a multimap holds the writer lock. A checkpoint of a table of fixed size holds it,
+// too: the table may lack room for pairs of the file that were deleted after they were written.
 func (s *store) checkpoint(ctx context.Context) error {
 	select {
 	case s.checkpoints <- struct{}{}: // one at a time
@@ -39,7 +39,7 @@ func (s *store) checkpoint(ctx context.Context) error {
 	return err
 }
 
-// replaceLog is checkpoint for the only one under way.
+// replaceLog implements checkpoint. The caller ensures that no other checkpoint is under way.
 func (s *store) replaceLog(ctx context.Context) error {
 	began := time.Now()
 	next := s.manifest
@@ -89,9 +89,9 @@ func (s *store) replaceLog(ctx context.Context) error {
 	return nil
 }
 
-// publish makes a checkpoint the beginning of the store. Everything that the checkpoint may hold
-// must be in the log on the disk before: a change that power failure takes from the log must not
-// come back, in part, with the checkpoint.
+// publish makes a checkpoint the beginning of the store. Before that, it syncs the log up to all
+// changes that the checkpoint may hold. Otherwise a change that a power failure removes from the
+// log could come back, in part, with the checkpoint.
 func (s *store) publish(ctx context.Context, next manifest) error {
 	var position uint64
 	err := s.table.WithWriteLock(ctx, "checkpoint", func(core.Counters) error {
@@ -115,7 +115,8 @@ func (s *store) publish(ctx context.Context, next manifest) error {
 	return nil
 }
 
-// removeOld removes the files that a store no longer needs. An error costs space only.
+// removeOld removes the files that the store no longer needs. If that fails, the files only take
+// space.
 func (s *store) removeOld() {
 	l, err := list(s.fs)
 	for _, n := range l.segments {
@@ -133,7 +134,8 @@ func (s *store) removeOld() {
 	}
 }
 
-// checkpointer makes a checkpoint whenever the log is full, until the store is closed.
+// checkpointer makes a checkpoint whenever the log reaches Options.LogLimit, until the store is
+// closed.
 func (s *store) checkpointer(ctx context.Context) {
 	defer close(s.ended)
 	for {

@@ -11,9 +11,9 @@
 // The log records effects: the state of each key after the change. After a failure, Open loads the
 // last checkpoint and replays the log. A change is there as a whole or not at all, and no later
 // change is there without it. Changes that had returned are there, as far as the policy promises.
-// Ids of changes on the disk are never given again by Assign, even if their keys were deleted;
-// Clear starts again at 0. Load logs each part of its stream as a change of its own. On a
-// GPU, opening a store may change the order in which a multimap has the pairs of one key.
+// Assign never assigns an id of a change on the disk again, even if its key was deleted; after
+// Clear it starts again at 0. Load logs each part of its stream as a change of its own. On a GPU,
+// opening a store may change the order in which a multimap has the pairs of one key.
 //
 // Lookups may return changes that are not on the disk yet. Sync waits for these. Batches in device
 // memory are logged when they are submitted, which waits for them and copies their keys to the
@@ -27,15 +27,16 @@
 // # Failures
 //
 // A full disk refuses a change before anything happens, and the next change tries again. One kind
-// of change may fail later, as below: it removes some pairs of keys of a multimap that have very
-// many. If writing or syncing fails, the store returns [ErrFailed] from then on: the disk may lack
-// changes that the table has. Open after that reads what the disk has, and writes again what may
-// not be on it. A change that returned an error may be there or not after that.
+// of change may find the disk full only after it has run, which counts as a failed write: a batch
+// in the memory of a GPU that removes one of very many pairs of a key from a multimap. If writing
+// or syncing fails, the store returns [ErrFailed] from then on: the disk may lack changes that the
+// table has. Open after that reads what the disk has, and writes again what may not be on it. A
+// change that returned an error may be there or not after that.
 //
 // Damage is never read as data. Open returns [weft.ErrCorrupt] with the file and the position if
-// anything is damaged that was on the disk. One case looks like a power failure and cannot be told
-// from it: damage to the last changes before a crash, if no later frame says that they were on the
-// disk. A store that was closed has no such frames.
+// anything is damaged that was on the disk. One case cannot be distinguished from a power failure:
+// damage to the last changes before a crash, if no later frame says that they were on the disk. A
+// store that was closed has no such frames.
 //
 // # Files
 //

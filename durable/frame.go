@@ -33,18 +33,18 @@ const (
 	frameHeader   = 40
 )
 
-// maxPayload is the maximum size of the payload of a frame. Tests lower it.
+// maxPayload is the maximum size in bytes of the payload of a frame. Tests lower it.
 var maxPayload = 1 << 20
 
 // flagLast marks the last frame of a change.
 const flagLast = 1
 
-// shape is what a store holds, as its files record it.
+// shape describes what a store holds, as its files record it: the kind of table and the types.
 type shape struct {
 	Kind     core.Kind
 	Types    core.Types
 	Ordered  bool // batches run in order; with the option Unordered they do not
-	key, val int  // bytes
+	key, val int  // sizes in bytes of a key and of a value
 }
 
 const shapeBytes = 8
@@ -68,7 +68,7 @@ func (s shape) String() string {
 	return of
 }
 
-// rowBytes returns the bytes of a row of an effect.
+// rowBytes returns the size in bytes of a row of an effect of the given kind.
 func (s shape) rowBytes(k core.EffectKind) int {
 	switch k {
 	case core.PutPairs:
@@ -87,7 +87,7 @@ type frame struct {
 	sequence, synced uint64
 }
 
-// appendFrame appends the bytes of a frame.
+// appendFrame appends the encoded frame f to a slice. salt is the salt of its segment.
 func appendFrame(to []byte, f *frame, salt uint64) []byte {
 	at := len(to)
 	payload := len(f.Keys) + len(f.Keys2) + len(f.Vals)
@@ -111,7 +111,7 @@ func appendFrame(to []byte, f *frame, salt uint64) []byte {
 
 func padded(n int) int { return (n + 7) &^ 7 }
 
-// frameCRC returns the CRC of a frame, with zeros in place of the CRC.
+// frameCRC returns the CRC of an encoded frame, computed with zeros in place of the CRC.
 func frameCRC(b []byte, salt uint64) uint32 {
 	var s [12]byte
 	binary.LittleEndian.PutUint64(s[:], salt)
@@ -120,7 +120,7 @@ func frameCRC(b []byte, salt uint64) uint32 {
 	return crc32.Update(crc, seal.Castagnoli, b[16:])
 }
 
-// frameSize returns the size of the frame that begins with a header, or 0 if the header is not one.
+// frameSize returns the size in bytes of the frame with header h, or 0 if h is not a valid header.
 func (s shape) frameSize(h []byte) int {
 	payload, rows := int(binary.LittleEndian.Uint32(h)), int(binary.LittleEndian.Uint32(h[8:]))
 	kind := core.EffectKind(h[4])
@@ -191,7 +191,8 @@ func (s shape) readSegmentHeader(h []byte, number uint64) (salt, first uint64, e
 	return binary.LittleEndian.Uint64(h[16:]), binary.LittleEndian.Uint64(h[24:]), nil
 }
 
-// frames cuts an effect into frames of at most maxPayload bytes and calls f for each.
+// frames cuts an effect into parts with payloads of at most maxPayload bytes and calls f for each
+// part.
 func (s shape) frames(e *core.Effect, f func(part *core.Effect) error) error {
 	row := s.rowBytes(e.Kind)
 	if row == 0 || e.N*row <= maxPayload {

@@ -15,7 +15,7 @@ type fileSystem interface {
 	Rename(from, to string) error
 	Remove(name string) error
 	List() ([]string, error)
-	// SyncDir makes the names of the folder durable: files created, renamed and removed before.
+	// SyncDir makes earlier changes of the folder durable: files created, renamed and removed.
 	SyncDir() error
 }
 
@@ -25,8 +25,8 @@ type file interface {
 	io.WriterAt
 	io.Closer
 	Size() (int64, error)
-	// Allocate reserves disk space up to size bytes, so that writes within do not find the disk
-	// full. The file grows to that size; the new bytes are zero.
+	// Allocate reserves disk space up to size bytes, so that later writes within that size do not
+	// fail on a full disk. The file grows to that size; the new bytes are zero.
 	Allocate(size int64) error
 	Truncate(size int64) error
 	// Sync makes the content durable. After an error the content is unknown, even if a second Sync
@@ -92,7 +92,7 @@ func (f osFile) Allocate(size int64) error {
 	return nil
 }
 
-// makeDir makes the folder of a store, and those above it, with durable names.
+// makeDir makes the folder of a store and missing folders above it, and makes their names durable.
 func makeDir(dir string) error {
 	dir = filepath.Clean(dir)
 	if _, err := os.Stat(dir); err == nil {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allocate reserves n bytes of disk space at an offset. It returns errors.ErrUnsupported if the
-// file system cannot.
+// allocate reserves n bytes of disk space at offset at. It returns errors.ErrUnsupported if the
+// file system cannot reserve space.
 func allocate(f *os.File, at, n int64) error {
 	for {
 		err := unix.Fallocate(int(f.Fd()), 0, at, n)
@@ -19,7 +19,7 @@ func allocate(f *os.File, at, n int64) error {
 	}
 }
 
-// Sync syncs the content, and of the attributes only the size.
+// Sync syncs the content and the size of the file, but no other attributes.
 func (f osFile) Sync() error {
 	for {
 		err := unix.Fdatasync(int(f.Fd()))

@@ -18,7 +18,7 @@ func (d osDir) SyncDir() error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// lock locks a folder for one opener until the result is closed.
+// lock locks the folder against being opened again, until the returned file is closed.
 func (d osDir) lock() (*os.File, error) {
 	f, err := os.OpenFile(d.path(lockName), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // SyncDir does nothing: Windows syncs names with its journal.
 func (d osDir) SyncDir() error { return nil }
 
-// lock locks a folder for one opener until the result is closed.
+// lock locks the folder against being opened again, until the returned file is closed.
 func (d osDir) lock() (*os.File, error) {
 	f, err := os.OpenFile(d.path(lockName), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 
 // log writes frames to segments and syncs them. It is the journal of a table.
 //
-// The holder of the table's writer lock appends. The frames go to the operating system at once, so
-// the end of the process loses none. One goroutine syncs. While it does, later changes append, and
-// its next sync covers all of them.
+// The holder of the table's writer lock appends frames. The frames go to the operating system at
+// once, so that the end of the process loses none. One goroutine syncs. While a sync runs, later
+// changes append frames, and the next sync covers all of them.
 type log struct {
 	fs    fileSystem
 	shape shape
@@ -28,36 +28,36 @@ type log struct {
 
 	mu       sync.Mutex
 	segment  *segment      // receives frames
-	unsynced []*segment    // sealed ones with frames that may not be on the disk
+	unsynced []*segment    // earlier segments with frames that may not be on the disk
 	appended uint64        // sequence of the last frame
 	synced   uint64        // sequence of the last frame that is on the disk
-	wanted   uint64        // sequence up to which somebody wants a sync
-	bytes    int64         // of frames that no checkpoint has replaced
-	rotated  int64         // bytes when the last checkpoint began
-	due      int64         // bytes at which the next checkpoint begins
+	wanted   uint64        // sequence up to which a call waits for a sync
+	bytes    int64         // bytes of frames that no checkpoint has replaced
+	rotated  int64         // value of bytes when the last checkpoint began
+	due      int64         // value of bytes at which the next checkpoint begins
 	progress chan struct{} // closed when synced or failure changes
 	closed   bool
-	full     func() // called once bytes are due
+	full     func() // called when bytes reaches due
 
 	failure atomic.Pointer[error]
 	wake    chan struct{}
-	ended   chan struct{} // the syncing goroutine has returned
+	ended   chan struct{} // closed when the syncing goroutine has returned
 }
 
 // segment is a file of the log that is being written.
 type segment struct {
 	file
 	number, salt uint64
-	size         int64 // end of the last frame
+	size         int64 // offset of the end of the last frame
 	allocated    int64
 }
 
 func segmentName(number uint64) string { return fmt.Sprintf("log-%016x", number) }
 
-// createSegment makes a segment, which fill may write frames to. Header and frames are on the disk
-// when the segment gets its name, and the name when createSegment returns. So a segment with a
-// damaged header is never the trace of a power failure, and frames that replace those of an earlier
-// segment are there when they do.
+// createSegment makes a segment; fill, if not nil, writes its first frames. The header and these
+// frames are on the disk before the segment gets its name, and the name is on the disk when
+// createSegment returns. So a power failure never leaves a named segment with a damaged header. It
+// also never leaves a segment without the frames that replace frames of an earlier segment.
 func createSegment(fs fileSystem, s shape, number, first uint64, fill func(*segment) error) (*segment, error) {
 	seg := &segment{number: number, salt: rand.Uint64(), size: segmentHeader}
 	temp := segmentName(number) + tempSuffix
@@ -87,7 +87,8 @@ func createSegment(fs fileSystem, s shape, number, first uint64, fill func(*segm
 	return seg, nil
 }
 
-// allocationStep is the disk space that a segment reserves at a time. Tests lower it.
+// allocationStep is the number of bytes of disk space that a segment reserves at a time. Tests
+// lower it.
 var allocationStep int64 = 8 << 20
 
 // reserve reserves disk space for n bytes of frames.
@@ -104,13 +105,14 @@ func (s *segment) reserve(n int64) error {
 	return nil
 }
 
-// seal closes a segment that receives no more frames, and returns the space that it has reserved.
+// seal closes a segment that receives no more frames. It frees the disk space after the last frame.
 func (s *segment) seal() error {
 	err := s.Truncate(s.size)
 	return errors.Join(err, s.Close())
 }
 
-// newLog returns a log that appends frames after a sequence to a segment.
+// newLog returns a log that appends to segment seg. appended and synced are the sequences of the
+// last frame written so far and of the last frame on the disk.
 func newLog(fs fileSystem, s shape, opts Options, seg *segment, appended, synced uint64) *log {
 	l := &log{
 		fs: fs, shape: s, opts: opts, segment: seg, appended: appended, synced: synced, due: opts.LogLimit,
@@ -178,7 +180,8 @@ func (l *log) Append(e *core.Effect) error {
 	return nil
 }
 
-// commit counts frames that have been written to a segment.
+// commit records that frames up to the given sequence have been written to a segment, which now
+// ends at offset end.
 func (l *log) commit(seg *segment, end int64, sequence uint64, last bool) {
 	l.mu.Lock()
 	n := end - seg.size
@@ -226,7 +229,7 @@ func (l *log) Fail(cause error) error {
 	return l.err()
 }
 
-// notify wakes all that wait. The caller holds the mutex.
+// notify wakes all goroutines that wait for progress. The caller holds the mutex.
 func (l *log) notify() {
 	close(l.progress)
 	l.progress = make(chan struct{})
@@ -254,7 +257,7 @@ func (l *log) Wait(ctx context.Context, position uint64) error {
 // Flush implements core.Journal.
 func (l *log) Flush(ctx context.Context) error { return l.flush(ctx, l.Position()) }
 
-// flush syncs everything up to a position.
+// flush syncs all frames up to the given sequence.
 func (l *log) flush(ctx context.Context, position uint64) error {
 	l.mu.Lock()
 	l.wanted = max(l.wanted, position)
@@ -263,7 +266,7 @@ func (l *log) flush(ctx context.Context, position uint64) error {
 	return l.await(ctx, position)
 }
 
-// await waits until everything up to a position is on the disk.
+// await waits until all frames up to the given sequence are on the disk.
 func (l *log) await(ctx context.Context, position uint64) error {
 	for {
 		if err := l.err(); err != nil {
@@ -283,7 +286,7 @@ func (l *log) await(ctx context.Context, position uint64) error {
 	}
 }
 
-// run syncs when it is asked to, or once per interval, until the log is closed.
+// run syncs on request, or once per interval, until the log is closed.
 func (l *log) run() {
 	defer close(l.ended)
 	var tick <-chan time.Time
@@ -314,8 +317,8 @@ func (l *log) run() {
 	}
 }
 
-// sync syncs all frames appended so far: first the segments that are complete, so that no later
-// frame reaches the disk in a change that returns before an earlier one.
+// sync syncs all frames appended so far. It syncs earlier segments first, so that no change is on
+// the disk without the changes before it.
 func (l *log) sync() error {
 	l.mu.Lock()
 	target := l.appended
@@ -338,7 +341,7 @@ func (l *log) sync() error {
 	return err
 }
 
-// rotate makes another segment receive the next frames. The caller holds the writer lock.
+// rotate directs later frames to the given segment. The caller holds the writer lock.
 func (l *log) rotate(to *segment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -346,8 +349,8 @@ func (l *log) rotate(to *segment) {
 	l.segment, l.rotated = to, l.bytes
 }
 
-// checkpointed makes the next checkpoint due: when LogLimit more bytes are in the log, if the last
-// checkpoint has failed.
+// checkpointed sets the log size at which the next checkpoint begins. After a failed checkpoint,
+// that is LogLimit bytes beyond the present size.
 func (l *log) checkpointed(ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,18 +12,19 @@ import (
 	"github.com/weftgo/weft/internal/seal"
 )
 
-// manifest says of which files a store consists: a checkpoint, and the segments from Segment on. It
-// is text: a JSON object, and a line with the CRC-32C of the object.
+// manifest lists the files of a store: a checkpoint, and the segments of the log from number
+// Segment on. Its file is text: a JSON object, and a line with the CRC-32C of the object.
 type manifest struct {
 	Format     string `json:"format"`
-	Holds      string `json:"holds"` // shape, for people
+	Holds      string `json:"holds"` // the shape in words, for human readers
 	Shape      []byte `json:"shape"`
 	Checkpoint uint64 `json:"checkpoint"` // number of the checkpoint; 0 is none
-	Pairs      int    `json:"pairs"`      // in the checkpoint
-	NextID     uint64 `json:"next_id"`    // of Assign, when the checkpoint began
+	Pairs      int    `json:"pairs"`      // number of pairs in the checkpoint
+	NextID     uint64 `json:"next_id"`    // next id of Assign when the checkpoint began
 	Segment    uint64 `json:"segment"`    // number of the first segment
-	Sequence   uint64 `json:"sequence"`   // of the first frame after the checkpoint
-	Synced     uint64 `json:"synced"`     // of the last frame that is known to be on the disk
+	Sequence   uint64 `json:"sequence"`   // sequence of the first frame after the checkpoint
+	// sequence of the last frame that is known to be on the disk
+	Synced uint64 `json:"synced"`
 }
 
 const manifestFormat = "weft store 1"
@@ -37,7 +38,8 @@ func (m manifest) encode() []byte {
 	return fmt.Appendf(text, "crc32c %08x\n", crc32.Checksum(text, seal.Castagnoli))
 }
 
-// decodeManifest reads a manifest of this shape.
+// decodeManifest decodes the text of a manifest file. It returns an error if the manifest has
+// another shape than s.
 func decodeManifest(text []byte, s shape) (m manifest, err error) {
 	body := bytes.LastIndex(text, []byte("crc32c "))
 	if body < 0 || string(text[body:]) != fmt.Sprintf("crc32c %08x\n", crc32.Checksum(text[:body], seal.Castagnoli)) {
@@ -56,13 +58,12 @@ func decodeManifest(text []byte, s shape) (m manifest, err error) {
 	return m, nil
 }
 
-// newManifest returns a manifest of a shape.
 func newManifest(s shape) manifest {
 	b := s.bytes()
 	return manifest{Format: manifestFormat, Holds: s.String(), Shape: b[:]}
 }
 
-// write makes a manifest that of the store, durably.
+// write atomically replaces the manifest file of the store and makes the new one durable.
 func (m manifest) write(fs fileSystem) error {
 	return writeFile(fs, manifestName, func(f file) error {
 		_, err := f.WriteAt(m.encode(), 0)
@@ -70,7 +71,8 @@ func (m manifest) write(fs fileSystem) error {
 	})
 }
 
-// writeFile makes a file durable under its name, all at once.
+// writeFile writes a file that has its name only once its content is on the disk. The name is on
+// the disk when writeFile returns.
 func writeFile(fs fileSystem, name string, write func(f file) error) error {
 	temp := name + tempSuffix
 	if err := removeIfExists(fs, temp); err != nil {
@@ -95,7 +97,7 @@ func writeFile(fs fileSystem, name string, write func(f file) error) error {
 	return nil
 }
 
-// errRenamed: a file has its name, but the name may not be on the disk.
+// errRenamed reports that a file has its name, but that the name may not be on the disk.
 var errRenamed = errors.New("sync the folder")
 
 func readFile(fs fileSystem, name string) ([]byte, error) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The files of a store. A name with tempSuffix is that of a file that is not complete.
+// Names of the files of a store. A name that ends with tempSuffix belongs to an incomplete file.
 const (
 	lockName     = "LOCK"
 	manifestName = "MANIFEST"
@@ -18,14 +18,14 @@ const (
 
 func checkpointName(number uint64) string { return fmt.Sprintf("checkpoint-%016x", number) }
 
-// listing is the content of a folder.
+// listing is the list of the store's files in a folder.
 type listing struct {
 	manifest              bool
-	segments, checkpoints []uint64 // numbers, ascending
+	segments, checkpoints []uint64 // numbers of the files, ascending
 	temporary             []string
 }
 
-// list lists the files of a store. Other files are left alone.
+// list lists the files of a store in a folder. It ignores other files.
 func list(from fileSystem) (l listing, err error) {
 	names, err := from.List()
 	for _, name := range names {
@@ -43,7 +43,7 @@ func list(from fileSystem) (l listing, err error) {
 	return l, err
 }
 
-// add adds the name of a segment or of a checkpoint.
+// add adds a file to the listing if name is the name of a segment or of a checkpoint.
 func (l *listing) add(name string) {
 	whole, incomplete := strings.CutSuffix(name, tempSuffix)
 	segment, isSegment := number(whole, "log-")
@@ -58,7 +58,7 @@ func (l *listing) add(name string) {
 	}
 }
 
-// number returns the number in a name with a prefix.
+// number returns the number that follows prefix in a file name, and whether name has this form.
 func number(name, prefix string) (uint64, bool) {
 	digits, ok := strings.CutPrefix(name, prefix)
 	if !ok || len(digits) != 16 {
@@ -68,8 +68,7 @@ func number(name, prefix string) (uint64, bool) {
 	return n, err == nil
 }
 
-// mustNotExist returns an error if a file exists. Names of segments and checkpoints are not used
-// twice.
+// mustNotExist returns an error if the named file exists, since segment numbers are used only once.
 func mustNotExist(from fileSystem, name string) error {
 	f, err := from.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// Sync says when a change is on the disk. The zero value is EveryBatch.
+// Sync determines when changes are synced to the disk. The zero value is EveryBatch.
 type Sync struct {
 	mode     syncMode
 	interval time.Duration
@@ -28,14 +28,14 @@ var (
 	// that wait at the same time share one sync.
 	EveryBatch = Sync{}
 	// OS leaves syncing to the operating system. A change survives the end of the process, however
-	// it ends. After a power failure the table has its content of some earlier moment, at most a
-	// minute ago on most systems.
+	// it ends. After a power failure the table has the content that it had at an earlier moment, at
+	// most a minute before the failure on most systems.
 	OS = Sync{mode: syncOS}
 )
 
-// Interval makes changes return before they are on the disk, and syncs them once per interval. A
+// Interval makes changes return before they are on the disk, and syncs them once per interval d. A
 // change survives the end of the process. A power failure loses at most the changes of the last
-// interval and of the sync that was under way.
+// interval and the changes that a running sync covers.
 func Interval(d time.Duration) Sync { return Sync{syncInterval, d} }
 
 // String returns the name of the policy: "every batch", "every 10ms" or "os".
@@ -49,35 +49,39 @@ func (s Sync) String() string {
 	return "every batch"
 }
 
-// DefaultLogLimit is the LogLimit of a zero Options.
+// DefaultLogLimit is the default of Options.LogLimit: 256 MiB.
 const DefaultLogLimit = 256 << 20
 
 // Options configures a store. The zero value syncs every batch.
 type Options struct {
-	// Sync says when changes are on the disk.
+	// Sync determines when changes are synced to the disk.
 	Sync Sync
-	// LogLimit is the size in bytes at which a checkpoint replaces the log. It bounds the work of
-	// the next Open, and the space that the log takes. 0 is [DefaultLogLimit].
+	// LogLimit is the size in bytes of the log at which a checkpoint replaces the log. It bounds
+	// the work of the next Open, and the disk space for the log. 0 means [DefaultLogLimit].
 	LogLimit int64
-	// ReadAfterFailure allows lookups after the disk has failed. They may then return changes that
-	// are not on the disk. Without it, lookups return [ErrFailed], as changes do.
+	// ReadAfterFailure allows lookups after a failed write or sync. These lookups may return
+	// changes that are not on the disk. Without ReadAfterFailure, lookups return [ErrFailed], as
+	// changes do.
 	ReadAfterFailure bool
-	// Repair makes Open drop what is damaged, where it would return [weft.ErrCorrupt]. Of a damaged
-	// log, all changes from the first damaged one on are lost; [Status] says how many frames. Of a
-	// damaged checkpoint, the pairs before the damage stay, and the log is replayed on them. A
-	// store without its manifest or its first segment is refused even so.
+	// Repair makes Open drop damaged data instead of returning [weft.ErrCorrupt]. In a damaged log,
+	// all changes from the first damaged one on are lost; [Status] returns the number of lost
+	// frames. In a damaged checkpoint, the pairs before the damage stay, and the log is replayed on
+	// them. Open returns an error even with Repair if the manifest or the first segment is missing.
 	Repair bool
-	// Logger receives recoveries, checkpoints and failures. nil is none.
+	// Logger receives messages about recoveries, checkpoints and failures. If it is nil, none are
+	// logged.
 	Logger *slog.Logger
 }
 
-// Errors of stores, in addition to those of package weft. A store of other types or options is
-// [weft.ErrFormat]. A damaged one is [weft.ErrCorrupt], with the file and the position.
+// Errors of stores, in addition to the errors of package weft. Open returns [weft.ErrFormat] for a
+// store of other types or options, and [weft.ErrCorrupt] with the file and the position for a
+// damaged store.
 var (
-	// ErrLocked: another process, or this one, has the store open.
+	// ErrLocked reports that the store is already open, in this process or in another one.
 	ErrLocked = errors.New("locked")
-	// ErrFailed: writing or syncing has failed, so the disk may lack changes that the table has.
-	// Every later change fails. Open reads the store again from the disk.
+	// ErrFailed reports that a write or a sync has failed, so that the disk may lack changes that
+	// the table has. Every later change fails. To continue, close the store and Open it again from
+	// the disk.
 	ErrFailed = errors.New("the store has failed")
 )
 
@@ -97,5 +101,5 @@ func (o Options) check() (Options, error) {
 	return o, nil
 }
 
-// minLogLimit is the least LogLimit: a few frames.
+// minLogLimit is the minimum of Options.LogLimit in bytes. A log of that size holds a few frames.
 const minLogLimit = 1 << 12

@@ -18,48 +18,51 @@ import (
 
 // Recovery describes what Open found.
 type Recovery struct {
-	Pairs   int   // loaded from the checkpoint
-	Changes int   // replayed from the log
-	Bytes   int64 // of the log that were replayed
-	Torn    int   // frames dropped: of changes that had not returned when power failed
+	Pairs   int   // pairs loaded from the checkpoint
+	Changes int   // changes replayed from the log
+	Bytes   int64 // bytes of the log that were replayed
+	Torn    int   // frames dropped because their changes had not returned when power failed
 	// what Options.Repair has dropped: frames of the log that had been on the disk, and pairs of
 	// the checkpoint
 	Lost, LostPairs int
-	Damage          string // that Options.Repair found: file, position and fault
+	Damage          string // damage that Options.Repair has dropped: file, position and fault
 }
 
-// scan is what a first pass over the log finds. Nothing is applied before it has succeeded.
+// scan is the result of a first pass over the log. Changes are replayed only after the whole pass
+// has succeeded.
 type scan struct {
 	segments []scanned
 	complete uint64 // sequence of the last frame of the last complete change
-	boundary uint64 // the same among the frames that are promised to be on the disk
-	torn     int    // frames after complete that no frame promises
-	lost     int    // frames that one promises
+	// sequence of the last frame of the last change that a promise covers; see frame.go
+	boundary uint64
+	torn     int // frames after complete that no promise covers
+	lost     int // frames after the damage that a promise covers
 }
 
-// scanned is a segment and the part of it that counts.
+// scanned is a segment with the frames that replay applies.
 type scanned struct {
 	number, salt uint64
-	limit        uint64 // the sequence after the last frame that counts
+	limit        uint64 // the sequence after the last frame to apply
 }
 
-// scanner runs the first pass.
+// scanner holds the state of the first pass over the log.
 type scanner struct {
 	scan
 	fs       fileSystem
 	shape    shape
 	expected uint64
-	promised uint64   // the greatest promise
-	manifest uint64   // the promise of the manifest
-	ends     []uint64 // sequences of last frames of changes
-	end      string   // where the valid frames before expected end
-	broken   string   // the first place where a frame is missing or damaged, with frames after it
-	brokenAt uint64   // the frame expected there
+	// the greatest sequence that a frame or the manifest promises to be on the disk
+	promised uint64
+	manifest uint64   // the sequence that the manifest promises
+	ends     []uint64 // sequences of the frames that end changes, ascending
+	end      string   // description of the place where the next frame is missing or damaged
+	broken   string   // the first such place that has frames after it, or ""
+	brokenAt uint64   // sequence of the frame expected at that place
 }
 
-// scanLog reads all segments from a number on. Frames count from the sequence first on. The
-// manifest promises those up to the sequence promised. With a damaged log, the result describes the
-// part before the damage.
+// scanLog reads all segments with the given numbers. The first frame to replay has the sequence
+// first. The manifest promises that frames up to the sequence promised are on the disk. If the log
+// is damaged, scanLog returns an error and the scan of the part before the damage.
 func scanLog(fs fileSystem, s shape, numbers []uint64, first, promised uint64) (scan, error) {
 	c := &scanner{fs: fs, shape: s, expected: first, promised: promised, manifest: promised}
 	c.complete, c.boundary = first-1, first-1
@@ -90,7 +93,8 @@ func scanLog(fs fileSystem, s shape, numbers []uint64, first, promised uint64) (
 	return c.scan, nil
 }
 
-// lose records that a segment cannot be read. It was on the disk, or it would not have its name.
+// lose records that a segment cannot be read. The segment was once on the disk, since it gets its
+// name only then.
 func (c *scanner) lose(why string) {
 	if c.broken == "" {
 		c.broken, c.brokenAt = why, c.expected
@@ -98,7 +102,6 @@ func (c *scanner) lose(why string) {
 	c.promised = max(c.promised, c.brokenAt)
 }
 
-// readSegment reads the frames of a segment.
 func (c *scanner) readSegment(number uint64) (err error) {
 	r, err := openSegment(c.fs, c.shape, number)
 	if err != nil {
@@ -129,7 +132,7 @@ func (c *scanner) readSegment(number uint64) (err error) {
 	}
 }
 
-// accept counts a frame that continues the log.
+// accept records a frame that continues the log.
 func (c *scanner) accept(f *frame) {
 	c.promised = max(c.promised, f.synced)
 	c.expected++
@@ -140,7 +143,7 @@ func (c *scanner) accept(f *frame) {
 	}
 }
 
-// note reads the promise of a frame that does not continue the log.
+// note records a frame that does not continue the log, and the sequence that it promises.
 func (c *scanner) note(f *frame) {
 	if c.broken == "" {
 		c.broken, c.brokenAt = c.end, c.expected
@@ -149,7 +152,8 @@ func (c *scanner) note(f *frame) {
 	c.torn++
 }
 
-// supersede drops frames from a sequence on: a recovery has written them again, or dropped them.
+// supersede drops all frames from sequence first on, because a recovery has written them again or
+// dropped them.
 func (c *scanner) supersede(first uint64) error {
 	if first > c.expected {
 		return fmt.Errorf("%w: it begins with frame %d, and the segments before end with frame %d", weft.ErrCorrupt, first, c.expected-1)
@@ -164,7 +168,6 @@ func (c *scanner) supersede(first uint64) error {
 	return nil
 }
 
-// segmentReader reads the frames of a segment.
 type segmentReader struct {
 	file
 	shape               shape
@@ -198,10 +201,10 @@ func openSegment(fs fileSystem, s shape, number uint64) (*segmentReader, error) 
 	return r, nil
 }
 
-// window is how much of a segment is read at a time.
+// window is the number of bytes of a segment to read at a time.
 const window = 4 << 20
 
-// fill makes the buffer hold n bytes, or all that are left.
+// fill reads until the buffer holds n bytes, or all remaining bytes of the segment.
 func (r *segmentReader) fill(n int) error {
 	if len(r.buf) >= n || int64(len(r.buf)) >= r.size-r.at {
 		return nil
@@ -215,8 +218,8 @@ func (r *segmentReader) fill(n int) error {
 	return nil
 }
 
-// next reads the next frame, which is valid until the next call. If there is no valid one, ok is
-// false and the reader stays.
+// next reads the next frame, which is valid until the next call. If the bytes at the position are
+// no valid frame, ok is false and the position stays.
 func (r *segmentReader) next() (f frame, ok bool, err error) {
 	if err := r.fill(frameHeader); err != nil || len(r.buf) < frameHeader {
 		return f, false, err
@@ -231,7 +234,7 @@ func (r *segmentReader) next() (f frame, ok bool, err error) {
 
 func (r *segmentReader) skip(n int) { r.at, r.buf = r.at+int64(n), r.buf[n:] }
 
-// search reads the next valid frame at any later position.
+// search reads the first valid frame at or after the position. It tries every multiple of 8 bytes.
 func (r *segmentReader) search() (f frame, ok bool, err error) {
 	for {
 		if f, ok, err = r.next(); ok || err != nil || len(r.buf) < frameHeader {
@@ -245,7 +248,8 @@ func (r *segmentReader) search() (f frame, ok bool, err error) {
 	}
 }
 
-// replay applies the frames of a scan up to a sequence to a table.
+// replay applies the complete changes of a scan, from sequence first on, to a table. It adds their
+// counts to report.
 func (s scan) replay(ctx context.Context, fs fileSystem, sh shape, first uint64, t *core.Table, report *Recovery) error {
 	p := &player{ctx: ctx, table: t, joins: t.Ordered() || t.Device.Properties().Kind == device.CPU}
 	err := s.each(fs, sh, first, s.complete, func(f *frame) error {
@@ -261,7 +265,7 @@ func (s scan) replay(ctx context.Context, fs fileSystem, sh shape, first uint64,
 	return p.flush()
 }
 
-// each calls f for the frames from one sequence to another.
+// each calls f for the frames with sequences first to last.
 func (s scan) each(fs fileSystem, sh shape, first, last uint64, f func(*frame) error) error {
 	expected := first
 	for _, seg := range s.segments {
@@ -285,12 +289,13 @@ func (s scan) each(fs fileSystem, sh shape, first, last uint64, f func(*frame) e
 	return nil
 }
 
-// unreadable returns the error of a frame that the first pass has read, and the second cannot.
+// unreadable returns the error for a frame that the first pass could read but the second pass
+// cannot.
 func unreadable(seg scanned, sequence uint64) error {
 	return fmt.Errorf("%w: %s: frame %d was read once, and cannot be read again", weft.ErrCorrupt, segmentName(seg.number), sequence)
 }
 
-// eachOf calls f for the frames of a segment from one sequence to another.
+// eachOf calls f for the frames of a segment with sequences first to last.
 func eachOf(fs fileSystem, sh shape, seg scanned, first, last uint64, f func(*frame) error) (err error) {
 	r, err := openSegment(fs, sh, seg.number)
 	if err != nil {
@@ -311,8 +316,8 @@ func eachOf(fs fileSystem, sh shape, seg scanned, first, last uint64, f func(*fr
 	}
 }
 
-// player applies effects to a table. It joins the pairs of successive frames to large batches, and
-// those of successive changes if the table keeps the order of a batch.
+// player applies effects to a table. It joins the pairs of successive frames into large batches. It
+// also joins pairs of different changes if the table keeps the order of a batch.
 type player struct {
 	ctx   context.Context
 	table *core.Table
@@ -320,7 +325,7 @@ type player struct {
 	joins bool
 }
 
-// playRows is the number of pairs that the player joins.
+// playRows is the number of pairs at which the player applies the joined pairs.
 const playRows = 1 << 20
 
 func (p *player) add(e *core.Effect) error {
@@ -348,7 +353,7 @@ func (p *player) flush() error {
 	return err
 }
 
-// apply applies an effect. A table of fixed size that is too small is an error of its options.
+// apply applies an effect. If a table of fixed size is too small, apply returns weft.ErrOptions.
 func (p *player) apply(e *core.Effect) error {
 	err := p.table.Replay(p.ctx, e)
 	if errors.Is(err, weft.ErrFull) {
@@ -357,7 +362,8 @@ func (p *player) apply(e *core.Effect) error {
 	return err
 }
 
-// loadCheckpoint loads the checkpoint that a manifest names.
+// loadCheckpoint loads the checkpoint that a manifest names, and returns the number of loaded
+// pairs.
 func loadCheckpoint(ctx context.Context, fs fileSystem, m manifest, t *core.Table) (n int, err error) {
 	if m.Checkpoint == 0 {
 		return 0, nil

@@ -18,7 +18,7 @@ type Structure interface {
 	Close() error
 }
 
-// store is the journal of a table: its log, and what replaces the log from time to time.
+// store is the journal of a table: its log, and the checkpoints that replace the log.
 type store struct {
 	*log
 	fs    fileSystem
@@ -28,10 +28,10 @@ type store struct {
 	found Recovery
 
 	full   chan struct{}
-	cancel context.CancelFunc // of the checkpointer
-	ended  chan struct{}      // the checkpointer has returned
+	cancel context.CancelFunc // ends the goroutine that makes checkpoints
+	ended  chan struct{}      // closed when that goroutine has returned
 
-	// holds a token while a checkpoint is under way; guards the next three
+	// holds a token while a checkpoint is under way; guards the next three fields
 	checkpoints    chan struct{}
 	lastSegment    uint64
 	lastCheckpoint uint64
@@ -39,20 +39,20 @@ type store struct {
 
 	mu            sync.Mutex
 	manifest      manifest
-	checkpointErr error // of the last checkpoint that failed by itself
+	checkpointErr error // error of the last checkpoint; nil if it succeeded
 }
 
-// Open opens the store in a folder, or makes one, and returns its table. make returns an empty
-// structure of this module, such as a *linear.Map; Open fills it with the content of the store and
-// makes its changes durable. Close closes both.
+// Open opens the store in folder dir, or creates one, and returns its content as a structure. make
+// returns an empty structure of this module, such as a *linear.Map. Open fills it with the content
+// of the store and makes its later changes durable. Closing the structure closes the store, too.
 //
 //	m, err := durable.Open(ctx, "visits", func() (*linear.Map[uint64, uint64], error) {
 //		return linear.New[uint64, uint64](dev, nil)
 //	}, durable.Options{})
 //
-// A store that holds another kind of structure or other types is [weft.ErrFormat]. A damaged one is
-// [weft.ErrCorrupt]; see Options.Repair. A second opener gets [ErrLocked]. A structure of fixed
-// size that is too small is [weft.ErrOptions].
+// Open returns [weft.ErrFormat] if the store holds another kind of structure or other types, and
+// [weft.ErrCorrupt] if the store is damaged; see Options.Repair. It returns [ErrLocked] if the
+// store is already open, and [weft.ErrOptions] if a structure of fixed size is too small.
 func Open[M Structure](ctx context.Context, dir string, make func() (M, error), opts Options) (m M, err error) {
 	if opts, err = opts.check(); err != nil {
 		return m, fmt.Errorf("durable: %w", err)
@@ -70,7 +70,7 @@ func Open[M Structure](ctx context.Context, dir string, make func() (M, error), 
 	return m, nil
 }
 
-// open is Open on any file system. It closes the lock if it fails.
+// open implements Open on any file system. If it fails, it releases lock, the lock on the folder.
 func open[M Structure](ctx context.Context, fs fileSystem, lock io.Closer, make func() (M, error), opts Options) (m M, err error) {
 	var none M
 	if m, err = make(); err != nil {
@@ -92,10 +92,11 @@ func open[M Structure](ctx context.Context, fs fileSystem, lock io.Closer, make 
 	return m, nil
 }
 
-// newToken returns a lock that can be waited for with a context. (Open has a parameter named make.)
+// newToken returns a lock that callers take by sending, so that a context can end the wait. (It is
+// a function because Open has a parameter named make.)
 func newToken() chan struct{} { return make(chan struct{}, 1) }
 
-// shapeOf returns the shape of a table, or an error if it cannot be that of a store.
+// shapeOf returns the shape of a table, or an error if a store cannot hold the table.
 func shapeOf(t *core.Table) (s shape, err error) {
 	if t == nil {
 		return s, fmt.Errorf("%w: it takes a map, set, multimap or ordered map of package weft", weft.ErrOptions)
@@ -109,7 +110,7 @@ func shapeOf(t *core.Table) (s shape, err error) {
 	return shape{Kind: t.Kind, Types: t.Types, Ordered: t.Ordered(), key: t.Widths.Key, val: t.Widths.Val}, nil
 }
 
-// recover fills the table with the content of the store and begins a new segment.
+// recover fills the table with the content of the store and begins a new segment of the log.
 func (s *store) recover(ctx context.Context) error {
 	shape, err := shapeOf(s.table)
 	if err != nil {
@@ -137,7 +138,8 @@ func (s *store) recover(ctx context.Context) error {
 	return s.restore(ctx, shape, l)
 }
 
-// create makes an empty store. It replaces the remains of a creation that power failure ended.
+// create creates an empty store. It removes the files of a creation that a power failure
+// interrupted.
 func (s *store) create(shape shape, l listing) error {
 	if len(l.checkpoints) > 0 || len(l.segments) > 1 {
 		return fmt.Errorf("%w: %s is missing", weft.ErrCorrupt, manifestName)
@@ -168,7 +170,7 @@ func (s *store) create(shape shape, l listing) error {
 	return nil
 }
 
-// restore loads the checkpoint, replays the log, and begins a new segment.
+// restore loads the checkpoint, replays the log, and begins a new segment of the log.
 func (s *store) restore(ctx context.Context, shape shape, l listing) error {
 	m := s.manifest
 	for len(l.segments) > 0 && l.segments[0] < m.Segment {
@@ -198,7 +200,8 @@ func (s *store) restore(ctx context.Context, shape shape, l listing) error {
 	return s.resume(shape, found, l.segments[len(l.segments)-1]+1)
 }
 
-// tolerate drops an error that Options.Repair allows, and reports it.
+// tolerate returns nil if Options.Repair allows the error, and records the damage for [Status]. It
+// returns other errors unchanged.
 func (s *store) tolerate(err error) error {
 	if !s.opts.Repair || !errors.Is(err, weft.ErrCorrupt) {
 		return err
@@ -211,9 +214,9 @@ func (s *store) tolerate(err error) error {
 	return nil
 }
 
-// resume begins a new segment with the changes that may not be on the disk. The segments before
-// receive no more frames. After a failed sync the system may show frames that the disk does not
-// have, so these are written again.
+// resume begins a new segment of the log. It writes the changes that may not be on the disk to the
+// new segment, because after a failed sync the system may show frames that the disk does not have.
+// Earlier segments receive no more frames.
 func (s *store) resume(shape shape, found scan, number uint64) error {
 	segment, err := createSegment(s.fs, shape, number, found.boundary+1, func(seg *segment) error {
 		s.log = newLog(s.fs, shape, s.opts, seg, found.boundary, found.boundary)
@@ -236,7 +239,8 @@ func (s *store) resume(shape shape, found scan, number uint64) error {
 	return nil
 }
 
-// start makes the store the journal of its table and begins to sync and to checkpoint.
+// start makes the store the journal of its table and starts the goroutines that sync and make
+// checkpoints.
 func (s *store) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.full, s.cancel, s.ended = make(chan struct{}, 1), cancel, make(chan struct{})
@@ -272,7 +276,6 @@ func (s *store) Close() error {
 	return errors.Join(err, s.lock.Close())
 }
 
-// storeOf returns the store of a structure that Open has returned.
 func storeOf(m Structure) (*store, error) {
 	if t := core.TableOf(m); t != nil {
 		if s, ok := t.Journal().(*store); ok {
@@ -297,11 +300,11 @@ func Checkpoint(ctx context.Context, m Structure) error {
 // Info describes an open store.
 type Info struct {
 	Recovery   Recovery
-	LogBytes   int64  // written since the last checkpoint began
-	Frames     uint64 // appended since the store was made
-	Synced     uint64 // frames that are on the disk
-	Pairs      int    // in the checkpoint
-	Checkpoint error  // of the last checkpoint, if it failed
+	LogBytes   int64  // bytes of frames that no checkpoint has replaced
+	Frames     uint64 // number of frames appended since the store was created
+	Synced     uint64 // number of these frames that are on the disk
+	Pairs      int    // number of pairs in the last checkpoint
+	Checkpoint error  // error of the last checkpoint, or nil if it succeeded
 	Failure    error  // ErrFailed, if the store has failed
 }
 

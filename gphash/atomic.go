@@ -60,8 +60,8 @@ func (e *engine) changeAtomic(r *rows, tally *core.Tally) (failed []uint32) {
 	return nil
 }
 
-// capacityErr returns the error of a core that lacked capacity. It prefers lack of memory to lack
-// of slots, since more slots would not help then.
+// capacityErr returns the error of a core that lacked capacity. If some cores lacked memory and
+// others slots, it returns the error for memory, since more slots would not help.
 func (e *engine) capacityErr(images []images) (err error) {
 	for i := range images {
 		if imageErr := images[i].err; err == nil || imageErr != nil && !errors.Is(imageErr, errCrowded) {

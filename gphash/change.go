@@ -21,7 +21,8 @@ func (t *table) newWriter(r *region, exclusive bool) writer {
 }
 
 type outcome struct {
-	// Get found the key, PutNew or Put inserted it, Update replaced its value, or Delete removed it
+	// true if Get found the key, PutNew or Put inserted it, Update replaced its value, or Delete
+	// removed it
 	ok       bool
 	hasValue bool   // the existing value was read
 	value    []byte // existing value

@@ -187,7 +187,7 @@ func (e *engine) moveRecord(block uint64, class int) bool {
 	return true
 }
 
-// compactFor frees memory for the records of a batch that found none.
+// compactFor compacts records to make room for those records of a batch that found no memory.
 func (e *engine) compactFor(b *batch.Batch) error {
 	v := e.values
 	n, words := 1, uint64(0)

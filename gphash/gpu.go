@@ -37,7 +37,7 @@ const warp = 32
 // once. More warps keep the wait for the last ones short.
 const (
 	warpWaves = 4
-	// warps that a multiprocessor runs at once (twin: kChangeBlocks in tuning.cuh)
+	// warps that a multiprocessor runs at once, as kChangeBlocks in tuning.cuh determines
 	changeWarps = 4 * gpu.BlockThreads / warp
 )
 
@@ -60,9 +60,10 @@ type launcher struct {
 	mirror   bool
 	cache    cache
 	unsorted bool // lookups run in the given order
-	// minimum warps before a warp gets several operations; 0: see opsPerWarp
+	// minimum number of warps of a launch before a warp gets several operations; 0 means the
+	// default of opsPerWarp
 	minWarps int
-	shape    shape                // shape of the launches
+	shape    shape                // how kernels are launched
 	state    device.Slice[uint32] // words of the state; see the constants
 	table    atomic.Pointer[levels]
 	space    spaceRef
@@ -92,14 +93,15 @@ type levels struct {
 
 // Indexes of words in launcher.state.
 const (
-	wordBegun   = iota // clock of changes begun (twin: Clocks)
-	wordEnded          // clock of changes ended
-	_                  // clock of moves of other keys: begun
-	_                  // and ended
-	wordStale          // number of values that the last change left for reuse
-	wordTombs          // number of tombstones that it left
-	wordCrowded        // 1 if a key of a drained level found no slot
-	wordLagging        // number of buckets in the pool that lag the mirror
+	// number of the last begun change; this and the next three words are Clocks in CUDA
+	wordBegun   = iota
+	wordEnded   // number of the last ended change
+	_           // number of begun moves of keys to make room for others
+	_           // number of ended moves
+	wordStale   // number of values that the last change left for reuse
+	wordTombs   // number of tombstones that the last change left
+	wordCrowded // 1 if a key of a drained level found no slot
+	wordLagging // number of buckets in the pool that lag the mirror
 	// numbers of buckets that lookups read, and of those found in the cache; 64 bits each
 	wordReads
 	_ //
@@ -317,7 +319,7 @@ func (k *launcher) opsPerWarp(n int) uint32 {
 	return uint32(min(k.shape.MaxRound, 1<<(bits.Len(uint(n/minWarps))-1)))
 }
 
-// roundGrid returns the grid for n operations if each warp runs a round of them.
+// roundGrid returns the grid for n operations, if round is the number of operations per warp.
 func (k *launcher) roundGrid(n int, round uint32) device.Dim {
 	return gpu.Grid(k.shape.Lanes * ((n + int(round) - 1) / int(round)))
 }
@@ -432,7 +434,8 @@ func (k *launcher) submitExclusive(s *device.Stream, submit func() error) error 
 	return errors.Join(submit(), k.setClock(s, wordEnded), s.Record(k.changed))
 }
 
-// setClock submits a kernel that sets a clock to the number of the current change.
+// setClock submits a kernel that stores the number of the current change in a word of the state:
+// wordBegun or wordEnded.
 func (k *launcher) setClock(s *device.Stream, clock int) error {
 	return device.Launch(s, k.tick, gpu.Grid(1), gpu.Block, &tickParams{clock: k.word(clock), now: k.sequence, unfenced: bit(k.shape.Unfenced)})
 }

@@ -96,7 +96,7 @@ func (k *launcher) hasCapacity(n int) bool {
 	return l.end(k.nextBatch(uint64(n)))+headWords <= l.last
 }
 
-// allocEntries allocates the entries of a change. The change must be a whole batch.
+// allocEntries allocates the entries of a change. c must contain a whole batch, not a part.
 func (k *launcher) allocEntries(s *device.Stream, c *gpu.Change) (err error) {
 	if c.Args.First > 0 {
 		return fmt.Errorf("%w: an atomic batch must be launched in one piece", device.ErrMemory)
@@ -258,8 +258,8 @@ func (g *gpuEngine) publishPending() error {
 	return errors.Join(err, g.undoPending())
 }
 
-// finishPending applies the pending batch, and updates the pool's slots if they lag too far. Every
-// change must call it first.
+// finishPending applies the pending batch, and updates the pool's slots if they lag by more than
+// AtomicTail operations. Every change must call it first.
 func (g *gpuEngine) finishPending() error {
 	if err := g.applyPending(); err != nil {
 		return err

@@ -68,8 +68,8 @@ func (g *gpuEngine) failOver(ctx context.Context) error {
 	return err
 }
 
-// checkLoss detects a loss that no call has met, so that Close handles the pool correctly. It also
-// copies the counters to the host.
+// checkLoss detects a loss that no call has noticed, so that Close handles the pool correctly. It
+// also copies the counters to the host.
 func (g *gpuEngine) checkLoss() error {
 	if g.table == nil {
 		return nil

@@ -25,7 +25,7 @@ type gpuEngine struct {
 	dev       device.Device
 	owners    []uint32 // owner of each unit at the last fetchSpace
 	failover           // state after the loss of the GPU
-	converted bool     // slots have another form; see convertSlots
+	converted bool     // slots have another encoding; see convertSlots
 	mapping   *mapping // nil unless OpenOptions.HostFirst is set
 }
 
@@ -96,7 +96,7 @@ func (g *gpuEngine) prepare() error {
 	return err
 }
 
-// start initializes the state words on the device and sets the counters to now.
+// start initializes the state words on the device and sets the counters to the given values.
 func (g *gpuEngine) start(now *core.Tally) error {
 	tally := g.host.Parts().(*parts).TallyPtr()
 	return g.RunSync(uncancelled, func(s *device.Stream) error {
@@ -197,7 +197,8 @@ func (g *gpuEngine) inspectOnDevice(ctx context.Context, times *Times, r *Report
 	return suspect, err
 }
 
-// slotCounts holds the counts of kernels that inspect all slots (twin: Found in survey.cuh).
+// slotCounts holds the counts of kernels that inspect all slots. It has the layout of the CUDA
+// struct Found in survey.cuh.
 type slotCounts [5]uint64
 
 func (f *slotCounts) suspect() bool { return f[4] > 0 }
@@ -420,7 +421,8 @@ func (g *gpuEngine) cachedWords(ctx context.Context) ([]uint64, error) {
 	return words, g.Stream.CopyOut(ctx, device.Bytes(words), g.k.cache.buf.Ptr)
 }
 
-const notCached = ^uint32(0) // twin: kNotCached
+// cache index of a bucket or value outside the cache; kNotCached in CUDA
+const notCached = ^uint32(0)
 
 // compareBucket compares a copy of a bucket with the pool: all control words, and the tags of full
 // slots. If they differ, at is the index of the first different word.
@@ -468,7 +470,7 @@ func (g *gpuEngine) fetchSpace() error {
 	return nil
 }
 
-// Owners of units (twin: Owner in space.cuh).
+// Owners of units, as the enumeration Owner in space.cuh numbers them.
 const (
 	ownerLevel = iota + 1
 	ownerRegion
@@ -514,7 +516,7 @@ func (g *gpuEngine) sendSpace() error {
 	})
 }
 
-// installLevels also sends the address of the cache.
+// installLevels implements [accelerator]. It also sends the address of the cache.
 func (g *gpuEngine) installLevels() error {
 	if g.converted {
 		return errForm

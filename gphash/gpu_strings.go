@@ -231,7 +231,8 @@ type placedRecords struct {
 }
 
 // scenario is the state of a key after the operations of a batch so far. It assumes that the key
-// existed before the batch, or that it did not (twin: apply_op in strings.cuh).
+// existed before the batch, or that it did not. Kernels compute the same scenarios by apply_op in
+// strings.cuh.
 type scenario struct {
 	exists bool
 	hasRow bool // a row of the batch has the value
@@ -304,7 +305,7 @@ func (w *placer) placeRecords(e *engine, r *rows, ops []uint32, bits uint, p *pl
 }
 
 // referenced is set in the fate of a row if a slot now refers to the row's record. The other bits
-// are the place of the key's record that lost its reference, or 0 (twin: kReferenced).
+// are the place of the key's record that lost its reference, or 0. In CUDA the bit is kReferenced.
 const referenced = 1 << 63
 
 // freeUnreferenced frees records without references: new records at once, and replaced ones from
@@ -451,7 +452,6 @@ func (g *gpuEngine) uploadStrings(b *batch.Batch, p *placedRecords) (on *batch.B
 	return on, answers, work, g.noteLoss(err)
 }
 
-// submitStrings launches the kernels of a change on packed keys.
 func (k *launcher) submitStrings(s *device.Stream, c *gpu.Change, p *changeParams) error {
 	if c.N != k.batch.n {
 		return fmt.Errorf("%w: a batch of byte strings must be launched in one piece", device.ErrMemory)
@@ -486,7 +486,7 @@ func (g *gpuEngine) readAnswers(b *batch.Batch, p *placedRecords, from device.Pt
 }
 
 // isRow is set in a result that refers to the value of a row; the other bits are the row's number.
-// Without isRow, the result is the place of a record, or 0 (twin: kIsRow).
+// Without isRow, the result is the place of a record, or 0. In CUDA the bit is kIsRow.
 const isRow = 1 << 63
 
 func (g *gpuEngine) appendResults(b *batch.Batch, results []uint64) {

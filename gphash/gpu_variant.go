@@ -14,7 +14,8 @@ import (
 // shape determines how kernels are launched and which ones a variant replaces; see package variant.
 type shape struct {
 	variant.GPHash
-	// kernels that convert slots to another form and back; nil if slots keep the form of the index
+	// kernels that convert slots to the encoding that the variant reads, and back; nil if it reads
+	// the usual encoding
 	form, plain device.Kernel
 }
 
@@ -45,7 +46,8 @@ func (k *launcher) loadVariant() error {
 	return gpu.Load(k.dev, k.shape.Image, entries)
 }
 
-// convertSlots converts all slots to the form of the variant's kernels, if these have one.
+// convertSlots converts all slots to the encoding that the variant's kernels read, unless it is the
+// usual one.
 func (g *gpuEngine) convertSlots(o OpenOptions) error {
 	k, t := &g.k, g.host.table
 	if k.shape.Form == "" {
@@ -72,7 +74,7 @@ func (g *gpuEngine) convertSlots(o OpenOptions) error {
 	return err
 }
 
-// restoreSlots restores the usual form of the control words. No change may run meanwhile.
+// restoreSlots restores the usual encoding of the control words. No change may run meanwhile.
 func (g *gpuEngine) restoreSlots() error {
 	if !g.converted || g.onHost.Load() {
 		return nil
@@ -80,8 +82,8 @@ func (g *gpuEngine) restoreSlots() error {
 	return g.RunSync(uncancelled, func(s *device.Stream) error { return g.k.convert(s, g.k.shape.plain) })
 }
 
-// convert submits a kernel that converts all slots to another form. It does nothing if kernel is
-// nil.
+// convert submits a kernel that converts all slots to another encoding. It does nothing if kernel
+// is nil.
 func (k *launcher) convert(s *device.Stream, kernel device.Kernel) error {
 	if kernel == nil {
 		return nil

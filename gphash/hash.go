@@ -17,7 +17,8 @@ type hasher struct {
 	seed [2]uint64
 }
 
-// HashID identifies the hash function of a pool's keys. Files store these numbers.
+// HashID identifies the hash function of a pool's keys. Files store these numbers, so they must not
+// change.
 type HashID uint32
 
 const (

@@ -11,7 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// Options are the options of a new pool. The pool keeps them.
+// Options are the options of a new pool. The layout of the pool, such as KeySize and Slots, cannot
+// be changed later.
 type Options struct {
 	// KeySize and ValueSize are the lengths of all keys and values in bytes: 1 to 128 for keys, 1
 	// to 65,536 for values. Maps set them to the sizes of their types. For [Strings] at least one
@@ -179,7 +180,7 @@ var (
 // maxKey is the maximum length of a key of fixed length, in bytes.
 const maxKey = 128
 
-// maxAtomic is the maximum number of operations in an atomic batch: those of one chunk.
+// maxAtomic is the maximum number of operations in an atomic batch, which must be a single chunk.
 const maxAtomic = core.ChunkOps
 
 const maxTail = 1 << 26
@@ -243,7 +244,8 @@ func (o *Options) check(records bool) (*pool.Superblock, error) {
 
 func ptr[T any](v T) *T { return &v }
 
-// plan places the first levels in a pool with allocation units of unit words.
+// plan returns the superblock of a new pool with its first levels. unit is the size of the pool's
+// allocation units in words.
 func (o *Options) plan(unit uint64) (*pool.Superblock, error) {
 	l := newLayout(uint64(o.KeySize), uint64(o.ValueSize), uint64(o.Slots))
 	top := o.Levels - 1

@@ -38,7 +38,8 @@ type Report struct {
 	Times Times `json:"times"`
 }
 
-// Times are the durations of the steps of opening a pool, in their order. JSON has nanoseconds.
+// Times are the durations of the steps of opening a pool, in their order. In JSON they are
+// nanoseconds.
 type Times struct {
 	// These steps do not depend on the pool's contents. In File the process opens and maps the
 	// file.
@@ -242,7 +243,8 @@ func (s *survey) hasLegalLengths(block uint64) bool {
 	return s.keyLength().contains(h.keyLen()) && s.valueLength().contains(h.valueLen())
 }
 
-// valueDamage returns a description of damage to a slot's value, or "". It requires verify.
+// valueDamage returns a description of damage to a slot's value, or "". Unless verify is set, it
+// checks nothing and returns "".
 func (s *survey) valueDamage(c control, it *item) string {
 	if s.verify && !s.values.intact(c.block(), it.hash, &s.value) {
 		return "the checksum of its value does not match"

@@ -24,7 +24,7 @@ import (
 // of this word in the first header empties the log.
 type redoLog struct {
 	mem         *pm.Memory
-	first, last uint64 // first word of the log, and the word after its last
+	first, last uint64 // first word of the log, and the word after the last one
 }
 
 // Indexes of words in a header, which is one line of memory. Numbers in a pool are little-endian.
@@ -122,7 +122,7 @@ func (l *redoLog) header(b *redoBatch) (words [headSum]uint64) {
 	return words
 }
 
-// digest returns the number that record i adds to the checksum (twin: digest in batch.cuh). The
+// digest returns the number that record i adds to the checksum, as digest in batch.cuh does. The
 // digest depends on i, so digests can be summed in any order.
 func digest(i uint64, record []uint64) uint64 {
 	for _, w := range record {
@@ -131,7 +131,7 @@ func digest(i uint64, record []uint64) uint64 {
 	return i
 }
 
-const redoSeed = 0x9d39247e33776d41 // twin: kRedoSeed
+const redoSeed = 0x9d39247e33776d41 // kRedoSeed in CUDA
 
 // digestsOf returns the sum of the digests of contiguous records. The first one has number i.
 func digestsOf(i uint64, records []uint64) (sum uint64) {

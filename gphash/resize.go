@@ -179,7 +179,7 @@ func (e *engine) drain(ctx context.Context, buckets uint64) (crowded bool, err e
 // drainPiece is the number of buckets drained between two checks of the context.
 const drainPiece = 1 << 16
 
-// errHeld reports that an iteration began during a move of keys. A GPU does not exclude iterations.
+// errHeld reports that an iteration began during a move of keys, which only a GPU permits.
 var errHeld = errors.New("levels are read")
 
 // moveUp moves the keys of buckets [lo,hi) of the lowest level to levels above. Keys stay in their

@@ -271,7 +271,7 @@ type extent struct {
 	unit          uint64 // first unit
 	class         int
 	layout        *unitLayout
-	used          []uint64 // a bit per value
+	used          []uint64 // a bit per value, set if the value is in use
 	nFree         uint64   // number of free values
 	firstFreeWord int      // index of the first word of used that may have a zero bit
 	region        *region  // region that allocates from the extent; nil if no value is free
@@ -335,7 +335,7 @@ func (v *values) regionIndex(h uint64, bits uint) uint64 {
 	return h >> (64 - bits) << (maxRegionBits - bits)
 }
 
-// emptyCopy returns a copy in which units of levels are marked, but no value is in use.
+// emptyCopy returns a copy of v in which units of levels are marked, but no value is in use.
 func (v *values) emptyCopy() *values {
 	clone := newValues(v.mem, v.first, v.unit, v.size)
 	for i := range v.space.owner {

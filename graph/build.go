@@ -90,7 +90,7 @@ type builder struct {
 	host       device.Host
 	edges      Edges
 	n          int   // vertices
-	bits       int   // number of bits of a vertex in a sort key; n is the source of dropped arcs
+	bits       int   // number of bits of a vertex in a sort key; dropped arcs have the source n
 	keptBefore []int // element i counts the kept arcs before sorted arc i*grain
 }
 

@@ -50,7 +50,7 @@ const (
 type segment struct {
 	vertex     uint32
 	first, end int // range of items
-	degree     int // after the change
+	degree     int // degree after the change
 	class      uint32
 	block      uint32
 	oldBlock   retiredBlock // previous block of the vertex

@@ -25,7 +25,7 @@ type CSR struct {
 	simple    bool // whether rows certainly have neither loops nor parallel edges
 }
 
-// grain is the number of arcs or vertices that a core processes at a time, in about 100 µs.
+// grain is the number of arcs or vertices that a core processes at a time. It takes about 100 µs.
 const grain = 1 << 15
 
 // NewCSR makes a graph from existing rows and keeps the slices. The neighbors of vertex v are
@@ -144,7 +144,7 @@ func (g *CSR) All() iter.Seq2[uint32, uint32] {
 }
 
 // Check verifies that rows of an undirected graph have each edge at both ends, equally often. If
-// not, it returns weft.ErrCorrupt with a vertex.
+// not, it returns weft.ErrCorrupt with a vertex that violates this.
 func (g *CSR) Check(ctx context.Context, dev device.Device) error {
 	host, err := hostOf(dev)
 	if err != nil || g.directed {

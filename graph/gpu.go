@@ -35,9 +35,10 @@ type gpuEngine struct {
 	resultsReady *device.Event // recorded when the results of a binned batch are copied
 	// arcsPerTile is the number of arcs per tile of a thread block of kernel settle. The default
 	// keeps the device busy.
-	arcsPerTile  int
-	zeroed       bool           // whether the words that binned batches add to are zero
-	pilesCurrent bool           // whether the piles on the device are current
+	arcsPerTile int
+	zeroed      bool // whether the words that binned batches add to are zero
+	// whether the device has a current copy of the piles, the stacks for binned batches
+	pilesCurrent bool
 	share        int            // sweepShare, or another value in tests
 	overflows    [2]binOverflow // for batches of edges, and for arcs of deleted vertices
 }
@@ -311,7 +312,6 @@ func (e *gpuEngine) image(ctx context.Context, v *view) (*view, [classes][]uint3
 	return &c, stacks, all, err
 }
 
-// readRetired reads all retired lists.
 func (e *gpuEngine) readRetired(ctx context.Context) (all []retiredBlock, err error) {
 	for _, x := range e.retired {
 		b, err := e.download(ctx, x.buf, x.n*int(unsafe.Sizeof(retiredBlock{})))

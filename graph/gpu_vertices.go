@@ -228,8 +228,8 @@ func (e *gpuEngine) compactTo(ctx context.Context, to *memory) (compacted blocks
 	})
 }
 
-// allocateCompacted allocates the new memory. It returns the counts of its blocks, and stacks with
-// the first unit of the blocks of each class.
+// allocateCompacted allocates memory for the compacted graph. It returns the counts of its blocks,
+// and stacks with the first unit of the blocks of each class.
 func (e *gpuEngine) allocateCompacted(to *memory, firsts *[257]uint32) (compacted blocks, stacks [classes]stack, err error) {
 	var needed [classes]int
 	for class := 1; class < classes; class++ {

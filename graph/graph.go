@@ -97,15 +97,15 @@ func (g *Graph) InsertOn(s *device.Stream, from, to device.Slice[uint32], insert
 	return g.changeOn(s, "InsertOn", edgeBatchOn(op.Put, from, to, batch.Column{}, inserted), counts)
 }
 
-// DeleteOn deletes edges, which are listed in device memory. It waits and counts as
-// [Graph.InsertOn] does. See [Graph.Delete] for the results.
+// DeleteOn deletes edges, which are listed in device memory. If counts is given, it adds the number
+// of deleted edges to counts[0]. DeleteOn waits as [Graph.InsertOn] does. See [Graph.Delete].
 func (g *Graph) DeleteOn(s *device.Stream, from, to device.Slice[uint32], deleted device.Slice[bool], counts ...device.Slice[uint64]) error {
 	return g.changeOn(s, "DeleteOn", edgeBatchOn(op.Delete, from, to, batch.Column{}, deleted), counts)
 }
 
 // ApplyOn runs insertions and deletions from slices in device memory. kinds holds values of
-// weft.OpKind: weft.OpPut inserts, any other kind deletes. ApplyOn waits and counts as
-// [Graph.InsertOn] does. See [Graph.Apply] for the results.
+// weft.OpKind: weft.OpPut inserts, any other kind deletes. If counts is given, ApplyOn adds the
+// number of changed edges to counts[0]. It waits as [Graph.InsertOn] does. See [Graph.Apply].
 func (g *Graph) ApplyOn(s *device.Stream, kinds device.Slice[uint8], from, to device.Slice[uint32], done device.Slice[bool], counts ...device.Slice[uint64]) error {
 	b := edgeBatchOn(op.Put, from, to, batch.Column{}, done)
 	b.Columns[batch.Kinds] = batch.InputOn(kinds)

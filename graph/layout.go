@@ -102,7 +102,6 @@ func (v *view) block(unit, class uint32) row {
 
 func (r row) cut(degree int) row { return row{r.ids[:degree], r.weights} }
 
-// degree returns the number of neighbors of a vertex.
 func (v *view) degree(u uint32) int {
 	if int(u) >= v.vertices {
 		return 0
@@ -114,7 +113,6 @@ func (v *view) words(u uint32) []uint32 {
 	return batch.View[uint32](v.records.Host[int(u)*recordBytes : (int(u)+1)*recordBytes])
 }
 
-// hasVertex reports whether a vertex is present.
 func (v *view) hasVertex(u uint32) bool {
 	return int(u) < v.vertices && batch.View[uint32](v.alive.Host)[u/32]>>(u%32)&1 != 0
 }

@@ -120,7 +120,6 @@ func (g *store) removeSnapshot(ctx context.Context, s *Snapshot) error {
 // copyBytes returns the size of a snapshot's records and bitmap.
 func (v *view) copyBytes() int { return v.records.Size + v.alive.Size }
 
-// freeCopy frees a snapshot's records and bitmap.
 func freeCopy(dev device.Device, v *view) (err error) {
 	for _, b := range []device.Buffer{v.records, v.alive} {
 		if b.Size > 0 {

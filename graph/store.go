@@ -37,7 +37,7 @@ type store struct {
 	loops      uint64
 	epoch      uint32   // epoch of the next snapshot
 	snapshots  []uint32 // epochs of the open snapshots, ascending
-	superseded []bool   // whether snapshot i is of an earlier generation
+	superseded []bool   // whether snapshots[i] reads an earlier memory generation
 	copies     int      // memory of the snapshots other than blocks, in bytes
 	underused  int      // number of batches in a row that left much memory unused
 
@@ -395,14 +395,14 @@ func (g *store) reserve(units, vertices int, clear func(b device.Buffer, from in
 	return nil
 }
 
-// degreesOf returns the degrees of all vertices.
 func (g *store) degreesOf(ctx context.Context, v *view) ([]uint32, error) {
 	degrees := make([]uint32, v.vertices)
 	b := &batch.Batch{N: v.vertices, Columns: batch.Columns{batch.Counts: batch.Output(degrees)}}
 	return degrees, g.engine.degrees(ctx, nil, v, b)
 }
 
-// newestSnapshot returns the epoch of the newest open snapshot of this generation, if one exists.
+// newestSnapshot returns the epoch of the newest open snapshot of the current memory generation. ok
+// is false if none exists.
 func (g *store) newestSnapshot() (epoch uint32, ok bool) {
 	for i, e := range slices.Backward(g.snapshots) {
 		if !g.superseded[i] {

@@ -56,7 +56,8 @@ func (g *WeightedGraph[W]) Weight(ctx context.Context, from, to []uint32, weight
 	return g.find(ctx, "Weight", edgeBatch(op.Get, from, to, batch.Output(weights), found))
 }
 
-// WeightOn looks up the weights of edges in device memory. It counts as [Graph.HasOn] does.
+// WeightOn looks up the weights of edges in device memory. If hits is given, it adds the number of
+// edges found to hits[0].
 func (g *WeightedGraph[W]) WeightOn(s *device.Stream, from, to device.Slice[uint32], weights device.Slice[W], found device.Slice[bool], hits ...device.Slice[uint64]) error {
 	return g.findOn(s, "WeightOn", edgeBatchOn(op.Get, from, to, batch.OutputOn(weights), found), hits)
 }

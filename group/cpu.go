@@ -141,8 +141,9 @@ rows:
 	return valid, nulls
 }
 
-// assignPlaces assigns places to the groups that a piece of n rows has added. These places come
-// after all present ones, in the order of the rows that added the groups.
+// assignPlaces assigns places to the groups that a piece of n rows has added. A place is the
+// position of a group among all groups. The places of the added groups come after all present ones,
+// in the order of the rows that added the groups.
 func (g *Groups) assignPlaces(n int) {
 	s := g.scratch
 	parts := append(g.packed.parts[:len(g.packed.parts):len(g.packed.parts)], g.numbered.parts...)

@@ -10,7 +10,7 @@ import (
 const maxMoved = 4
 
 // distributor adds a batch to the parts of a table. Each core has one share of the rows. It
-// combines the first of them in a local part, and distributes the other rows to chunks.
+// combines the first rows of its share in a local part, and distributes the other rows to chunks.
 type distributor struct {
 	t     *table
 	b     batch

@@ -194,7 +194,7 @@ func kindOf(f Func, t column.Type) slotKind {
 	return last
 }
 
-// initial returns the word of a slot before the first value, which is the neutral element.
+// initial returns the word of a slot before the first value: the neutral element of the kind.
 func initial(kind slotKind) uint64 {
 	switch kind {
 	case minSigned:

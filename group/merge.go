@@ -2,7 +2,7 @@ package group
 
 import "math"
 
-// allGroups returns the maximum number of groups in a part. Offsets of records have 32 bits.
+// allGroups returns the maximum number of groups in a part, for which offsets of 32 bits suffice.
 func allGroups(l *layout) int { return math.MaxUint32/l.stride() - 1 }
 
 // moveRecord copies record i of another part. This part must not have a record of its group.

@@ -49,7 +49,7 @@ type deviceGroups interface {
 	addHost(ctx context.Context, keys, values []column.Column, n int) error
 	result(ctx context.Context) (*Result, error)
 	resultOn(ctx context.Context) (*ResultOn, error)
-	// mergeInto adds the groups to those in to.
+	// mergeInto adds the groups on the device to the groups of to.
 	mergeInto(ctx context.Context, to *Groups) error
 	close() error
 }

@@ -18,12 +18,12 @@ import (
 const (
 	// MinMemoryOn is the least Options.Memory of [ByOn] on a GPU, in bytes.
 	MinMemoryOn = 64 << 20
-	// baseBytes is the memory of tables without groups on an H200. Most of it is lists of blocks.
+	// baseBytes is the memory in bytes of tables without groups, measured on an H200.
 	baseBytes = 12 << 20
 	// piecesOfMemory divides Options.Memory to give the bytes of a piece, at most feed.PieceBytes.
 	piecesOfMemory = 32
 	// piecesInUse is the memory for rows, in pieces: the slots of the feed, up to 42 bytes per row
-	// to select rows, and a copy of the rows. Feeds count at least 8 bytes per row.
+	// to select rows, and a copy of the rows. In a piece, a row counts as at least 8 bytes.
 	piecesInUse = feed.Slots + 7
 )
 
@@ -72,7 +72,8 @@ func ByOn(
 	return r, nil
 }
 
-// pieceFor returns the bytes of a piece under a bound of memory; 0 is no bound.
+// pieceFor returns the size in bytes of a piece of host columns under a bound of device memory. A
+// bound of 0 means no bound.
 func pieceFor(memory int64) int {
 	if memory == 0 {
 		return feed.PieceBytes

@@ -58,7 +58,8 @@ func (g *gpuGroups) openFeed() (err error) {
 	return err
 }
 
-// addPiece adds the rows of a piece, or only those in the partition.
+// addPiece adds the rows of a piece. If the groups are those of a partition, it adds only rows of
+// that partition.
 func (g *gpuGroups) addPiece(ctx context.Context, p *feed.Piece) (err error) {
 	n, columns := p.N, p.Columns
 	if g.part != nil {

@@ -281,7 +281,7 @@ func (p *part) recordOverflow(word int, n int64) {
 	}
 }
 
-// bytes returns the memory of the part.
+// bytes returns the memory of the part in bytes.
 func (p *part) bytes() int64 {
 	n := 4*cap(p.index) + 8*cap(p.recs) + 8*cap(p.orders) + 24*cap(p.texts.refs) + 16*len(p.carry)
 	for _, nulls := range p.nulls {

@@ -123,7 +123,8 @@ func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) bat
 func codeOf(number uint32) uint64 { return uint64(number) * 0x9e3779b97f4a7c15 }
 func numberOf(code uint64) uint32 { return uint32(code * 0xf1de83e19937733d) }
 
-// lookupIDs writes the numbers of keys to ids. A single text column must not have nulls.
+// lookupIDs writes the numbers of keys to its parameter lookupIDs. A single text column must not
+// have nulls.
 func (r *interner) lookupIDs(ctx context.Context, dev device.Host, keys []column.Column, lookupIDs []uint32) error {
 	if r.single == nil {
 		_, err := r.table.Rows(ctx, keys, lookupIDs)
@@ -196,7 +197,7 @@ func (r *interner) tables() (all []*intern.Table) {
 	return all
 }
 
-// bytes returns the memory of keys.
+// bytes returns the memory in bytes of interned keys and dictionaries.
 func (r *interner) bytes() (bytes int64) {
 	for _, t := range r.tables() {
 		n, err := t.Memory(context.Background())

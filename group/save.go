@@ -100,7 +100,7 @@ func (g *Groups) mergeReady(ctx context.Context, o *Groups) error {
 	return g.failed
 }
 
-// mergeable returns ErrOptions unless g has these aggregates and this SkipNulls.
+// mergeable returns ErrOptions unless g has the given aggregates and the given SkipNulls.
 func (g *Groups) mergeable(aggs []Aggregate, skipNulls bool) error {
 	if slices.Equal(g.aggs, aggs) && g.opts.SkipNulls == skipNulls {
 		return nil

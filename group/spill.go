@@ -278,7 +278,8 @@ func (s *spillState) open(dir string) (err error) {
 	return nil
 }
 
-// writeRows appends rows of a kind to the chains of their partitions. It returns their number.
+// writeRows appends rows of a kind to the chains of their partitions. It returns the number of
+// rows.
 func (g *Groups) writeRows(kind uint8, page []column.Column) (rows int, err error) {
 	s, nulls := &g.spilled, column.HashNulls
 	if g.opts.SkipNulls {

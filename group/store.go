@@ -10,7 +10,8 @@ import (
 )
 
 // fixedStore is the memory of all parts of a table of fixed capacity. It lies outside the Go heap,
-// so the collector neither scans it nor adds headroom, and the system gets it back at once.
+// so the collector neither scans it nor lets the heap grow in proportion to it. The system gets it
+// back at once.
 type fixedStore struct {
 	groupsPerPart int // capacity of each part
 	recs, orders  *spill.Memory[uint64]

@@ -16,8 +16,8 @@ import (
 // core's cache once for all buffered rows. The buffered copies are added before groups are read.
 const (
 	// bufferedRows is the number of rows to add together. A batch is not buffered if it has at
-	// least 1/bufferedBatches of that, or rowsPerGroup rows per group: copies then cost more than
-	// they save.
+	// least 1/bufferedBatches of the buffer's capacity, or rowsPerGroup rows per group: copies then
+	// cost more than they save.
 	bufferedRows, bufferedBatches, rowsPerGroup = 1 << 20, 4, 16
 	// A large table buffers a row for each groupsPerRow groups, but at most maxBuffered rows.
 	groupsPerRow, maxBuffered = 8, 1 << 23

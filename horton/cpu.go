@@ -12,7 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// secondaryWork is the cost charged for a search in a secondary bucket. A primary search costs 1.
+// secondaryWork is the work that a lookup counts for a secondary bucket, toward the next check of
+// the context. A primary bucket counts 1.
 const secondaryWork = 1
 
 // cpuEngine runs on the cores of the host. K and V are the types of keys and values in a batch as

@@ -25,7 +25,7 @@ func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, 
 	return done, failed, err
 }
 
-// deleteTrace records the deletes that reclaiming has to follow up.
+// deleteTrace records the deletes of a batch for reclaiming, which later visits their buckets.
 type deleteTrace struct {
 	deleted uint64
 	buckets []uint32 // buckets that had deleted keys, and the primary buckets of these keys
@@ -113,7 +113,8 @@ type searchResult[K cpu.Key, V cpu.Val] struct {
 	isDeferred bool            // the operation must be deferred
 }
 
-// runOp runs one operation. It returns the work beyond a search of the primary bucket.
+// runOp runs one operation. It returns the number of keys that it tried to move, or 1 if it defers
+// the operation.
 func (c *changer[K, SK, V, SV]) runOp(m *mover[SK, SV], i uint32, p path[SK]) (work int) {
 	kind, s := c.Kind(i), c.lookUp(p)
 	adds, before := kind.Inserts() && s.live == nil, c.Live
@@ -154,8 +155,8 @@ func (c *changer[K, SK, V, SV]) recordDelete(p path[SK], s *cpu.Slot[SK, SV]) {
 	}
 }
 
-// lookUp searches the buckets of a key. If a bucket lies outside this core's share, the result is
-// deferred.
+// lookUp searches the buckets of a key. If a bucket lies outside this core's share, it sets
+// isDeferred in the result.
 func (c *changer[K, SK, V, SV]) lookUp(p path[SK]) (s searchResult[SK, SV]) {
 	if s.key = p.key; isSentinel(p.key) {
 		s.key, s.free = SK(p.sentinelIndex()), c.table.sentinelSlot(p)

@@ -6,11 +6,11 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// maxNodes is the maximum number of secondary keys in one search for a slot (twin: kNodes).
+// maxNodes is the maximum number of secondary keys in one search for a slot (kNodes in CUDA).
 const maxNodes = 512
 
 // maxTried bounds the searches for one key's slot. Each of two rounds ends after maxTried keys or
-// homes. The second round also moves primary keys.
+// homes (remap entries). The second round also moves primary keys.
 const maxTried = 4 * maxNodes
 
 // longSearch is the number of keys tried for one key above which a search is long. After a long
@@ -26,7 +26,8 @@ type node struct {
 }
 
 // mover frees slots for keys by the guidelines of section 5.3. Primary keys displace secondary keys
-// and each other. Secondary keys displace only secondary keys. A mover needs the whole table.
+// and each other. Secondary keys displace only secondary keys. A mover may move any key, so no
+// other core may use the table at that time.
 type mover[K cpu.Key, V cpu.Val] struct {
 	*cpuTable[K, V]
 	pinned   bool  // no key may move
@@ -252,8 +253,8 @@ func (m *mover[K, V]) freeSecondary(at uint32, except home) bool {
 }
 
 // regroup moves the keys of a home, which share an entry, from one secondary bucket to another. At
-// least the given number of spare slots must remain free there. It takes a bucket that has enough
-// free slots, or one from which enough other keys can be moved.
+// least the given number of spare slots must remain free there. regroup chooses a bucket that has
+// enough free slots, or one from which enough other keys can be moved.
 func (m *mover[K, V]) regroup(h home, from uint32, spare int) bool {
 	entries := entriesOf[K, V]()
 	for try := uint32(0); try < 2*functions && !m.pinned && m.tried < m.maxTried; try++ {

@@ -15,14 +15,14 @@ import (
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,32_64,64_32,64_64,32_0,64_0 -type weft::ChangeParams=.changeParams -type weft::EvictParams=.evictParams horton_mixed.cu
 
 const (
-	// strideBlocks is the number of blocks per multiprocessor in kernels that stride. It exceeds
-	// the number that run at the same time.
+	// strideBlocks is the number of blocks per multiprocessor in kernels that stride over a table.
+	// It exceeds the number that run at the same time.
 	strideBlocks = 8
 
 	lanes = 4 // as in horton_table.cuh
 
-	// narrowBytes is the maximum size of a bucket that is read in one narrow step. Larger buckets
-	// are read by wide kernels, twice as much at a time.
+	// narrowBytes is the maximum size of a bucket that narrow kernels read, in one step. Wide
+	// kernels read larger buckets, twice as much at a time.
 	narrowBytes = 64
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// The memory of a table has the layout of [core.Lines], the same on every device (twin:
+// The memory of a table has the layout of [core.Lines], the same on every device (see
 // kernels/include/weft/horton_table.cuh). A slot has a key and its value in one word, so that one
 // compare-and-swap publishes both. It has 8 bytes for 32-bit keys with 32-bit values, 16 bytes for
 // pairs with a 64-bit part, and just the key in a set.
@@ -109,7 +109,7 @@ func (g geometry) Size() bucket.Size { return bucket.Size{Lines: g.lines, Seed: 
 
 func (g geometry) bytes() int { return core.LinesBytes(g.lines) }
 
-// Constants of the hash functions (twin: horton_table.cuh). The tag is the high part of a product
+// Constants of the hash functions, as in horton_table.cuh. The tag is the high part of a product
 // with the stored key. It depends on the low bits of the key, which do not affect the bucket.
 const (
 	tagFactor32   = 0x9e3779b1
@@ -196,7 +196,7 @@ func tagOf[K cpu.Key, V cpu.Val](stored K) uint32 {
 // home identifies a remap entry by its primary bucket and tag. The keys of a home share the entry.
 type home struct{ bucket, tag uint32 }
 
-// number returns a number that is unique for the twins and the tag (equation 1).
+// number returns a number that is unique for the home's pair of twins and its tag (equation 1).
 func (h home) number(entries uint32) uint64 {
 	return uint64(h.bucket>>1)*uint64(entries) + uint64(h.tag)
 }
@@ -210,7 +210,8 @@ func (g geometry) hash(number uint64) uint64 { return hash.Uint64(number, g.seed
 // sizes up to four.
 const minSecondaryShift = 3
 
-// secondaryShift returns the shift of secondary buckets. They are numbered separately.
+// secondaryShift returns the shift of secondary buckets: each has 1<<shift slots. They are numbered
+// separately from primary buckets.
 func (g geometry) secondaryShift() uint32 { return max(g.shift, minSecondaryShift) }
 
 // nPairs returns the number of pairs of secondary buckets. Like primary buckets, they come in

@@ -87,8 +87,8 @@ func (r *Reclaim) UnmarshalText(text []byte) error { return reclaims.Read(r, tex
 // that load, keys and remap entries fill all slots (paper, section 6.2).
 var maxLoads = map[int]float64{1: 0.80, 2: 0.87, 4: 0.92, 8: 0.955, 16: 0.975}
 
-// safeLoads has the loads up to which kernels on a GPU also find a slot for every key. Above them
-// the host waits for a batch's outcome, so that the table can grow. With few slots, the keys of a
+// safeLoads has the loads up to which kernels on a GPU find a slot for every key. Above them the
+// host waits for a batch's outcome, so that the table can grow. With few slots, the keys of a
 // bucket with one tag may need more free slots in one place than the table has. This happens more
 // often with ten entries.
 var safeLoads = map[int]float64{1: 0.55, 2: 0.7, 4: 0.8, 8: 0.88, 16: 0.92}

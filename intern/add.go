@@ -130,7 +130,7 @@ func mustMatch(method string, n, outputs int) {
 	}
 }
 
-// add adds the rows of a batch in any form.
+// add adds the rows of a batch. open returns a function that reads them in chunks.
 func (t *Table) add(ctx context.Context, method string, k kind, cols []column.Column, n int, ids []uint32, open func(*scratch) chunkFunc) (added int, err error) {
 	mustMatch(method, n, len(ids))
 	done, added, err := t.addAll(ctx, k, cols, ids, open(&t.scratch))

@@ -199,7 +199,7 @@ func (r *codeCache) keys(t *Table, c *coded, rows []uint32) []uint64 {
 	return keys
 }
 
-// find writes the ids of cached keys, and returns the indexes of the other keys.
+// find writes the ids of cached keys, and returns the indexes of the keys that are not cached.
 func (r *codeCache) find(keys []uint64, ids []uint32) (unknown []uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -215,7 +215,8 @@ func (r *codeCache) find(keys []uint64, ids []uint32) (unknown []uint32) {
 	return unknown
 }
 
-// put caches the ids of the keys at the given places.
+// put caches ids[i] for the key keys[i], for each i in places. It does nothing if keys is nil or
+// the cache is full.
 func (r *codeCache) put(keys []uint64, places, ids []uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -55,7 +55,7 @@ func (t *Table) FindRows(ctx context.Context, cols []column.Column, ids []uint32
 	return t.find(ctx, "FindRows", rows, cols, n, ids, found, func(in *scratch) chunkFunc { return t.rowChunks(in, cols) })
 }
 
-// find looks up the rows of a batch in any form.
+// find looks up the rows of a batch. open returns a function that reads them in chunks.
 func (t *Table) find(ctx context.Context, method string, k kind, cols []column.Column, n int, ids []uint32, found []bool, open func(*scratch) chunkFunc) (hits int, err error) {
 	mustMatch(method, n, len(ids))
 	if found == nil {

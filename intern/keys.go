@@ -64,7 +64,7 @@ func (k *keys) arenaBytes(item []byte) int {
 // few huge pages.
 const slabBytes = 8 << 20
 
-// reserve allocates memory for the bytes of regions.
+// reserve allocates the memory in the arena for each region.
 func (k *keys) reserve(regions []region) {
 	for len(regions) > 0 {
 		n, sum := 1, regions[0].size

@@ -14,7 +14,8 @@ const (
 	maxItems = math.MaxUint32
 	// limitedRows is the number of rows to process at a time if memory may not suffice for all.
 	limitedRows = 1 << 16
-	// collisionOverhead is the approximate memory of an item in collisions besides its bytes.
+	// collisionOverhead is the approximate memory in bytes, besides its own bytes, of an item whose
+	// hash belongs to another item.
 	collisionOverhead = 64
 )
 

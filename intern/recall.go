@@ -7,14 +7,14 @@ import (
 	"github.com/weftgo/weft/internal/number"
 )
 
-// A range is looked up if at least one in minHitShare of its first sampleRows rows is known. With
-// minHitShare 8, 3 and 2, 4 M lines took 639, 588 and 608 ms of processor time. 20 M integers took
-// 1874, 1530 and 1748 ms (the least of 6 runs on two shared cores).
+// findKnown looks up all rows of a range if at least one in minHitShare of its first sampleRows
+// rows is known. With minHitShare 8, 3 and 2, 4 M lines took 639, 588 and 608 ms of processor time.
+// 20 M integers took 1874, 1530 and 1748 ms (the least of 6 runs on two shared cores).
 const sampleRows, minHitShare = 512, 3
 
 // findKnown computes the hashes of items, and writes the numbers of known items to ids, while a
-// core's cache holds the range. It returns the rows that are not found, or nil if that is all rows.
-// The hashes of these rows are then the first of scratch.keys.
+// core's cache holds the range. It returns the rows that are not found, or nil if none is found.
+// The hashes of the returned rows are then the first of scratch.keys.
 func findKnown[S source](t *Table, items S, ids []uint32) (rows []uint32) {
 	s := &t.scratch
 	finder, ok := t.index.(number.Finder)

@@ -187,7 +187,7 @@ func (r *reader) fill(b []byte, n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// crc reads a checksum and compares it with the checksum of parts.
+// crc reads a checksum and compares it with the checksum of the bytes in parts.
 func (r *reader) crc(parts ...[]byte) error {
 	b, err := r.fill(nil, 4)
 	if err != nil {

@@ -99,8 +99,8 @@ func (x *indexedRows) verify(keys []column.Column, left, right []uint32) (l, r [
 	return left[:n], right[:n]
 }
 
-// markDiffering sets differ for each pair whose values in columns a and b differ. b belongs to a
-// store.
+// markDiffering sets differ for each pair whose values in columns a and b differ. b must be a
+// column of a spill.Store.
 func markDiffering(a, b column.Column, left, right []uint32, differ []bool) {
 	if _, ends, data := b.Offsets(); ends != nil && len(data) > 0 && !a.HasNulls() &&
 		!b.HasNulls() {

@@ -12,8 +12,8 @@ type partitioned[K word] struct {
 	bounds []uint32
 }
 
-// slicesPerCore is the number of slices per core. With several, the cores need not wait long for a
-// core that also has other work.
+// slicesPerCore is the number of slices of the rows per core. With several, the cores need not wait
+// long for a core that also has other work.
 const slicesPerCore = 4
 
 // distribute distributes rows lo to hi-1 to the parts of their buckets, on all cores. Cores first

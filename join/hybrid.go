@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// indexBytes is the memory of the index per right row during the build. hashBytes is the memory for
-// the row's hash on the Go heap meanwhile, if keys are hashed.
+// indexBytes is the memory in bytes of the index per right row during the build. hashBytes is the
+// memory for the row's hash on the Go heap meanwhile, if keys are hashed.
 const indexBytes, hashBytes = 28, 12
 
 // hybrid joins one partition of both sides. It holds some right rows in memory. Other right rows

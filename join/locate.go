@@ -48,7 +48,8 @@ func newFinder[K word](t *table[K], src *source[K]) (f *finder[K], err error) {
 
 func (f *finder[K]) free() error { return errors.Join(f.keys.Free(), f.rows.Free()) }
 
-// locate finds the rows of the build side for rows lo to hi-1, at most pieceRows.
+// locate finds the rows of the build side for rows lo to hi-1, at most pieceRows, and writes their
+// spans to out.
 func (f *finder[K]) locate(ctx context.Context, lo, hi int, out []span) error {
 	if f.parts.n > 0 {
 		return f.locateByPart(ctx, lo, hi, out)

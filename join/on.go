@@ -174,7 +174,8 @@ func (m *MatchesOn[K]) find(s *device.Stream, method string, keys device.Slice[K
 	})
 }
 
-// run calls f, unless the index or the matches are closed, or s is not a stream of the device.
+// run calls f. It returns an error instead if the index or the matches are closed, or if s is not a
+// stream of the device.
 func (m *MatchesOn[K]) run(method string, s *device.Stream, f func() error) (err error) {
 	switch {
 	case m.closed || m.ix.closed.Load():

@@ -257,7 +257,7 @@ func (p *probe[K]) submitPiece(piece *feed.Piece) error {
 }
 
 // submitChunk submits a kernel that writes n pairs of a piece from number lo on, and their copy to
-// the host. Earlier pairs in the same buffer have been yielded. It then yields the chunk before.
+// the host. Earlier pairs in the same buffer have been yielded. It then yields the previous chunk.
 func (p *probe[K]) submitChunk(piece *feed.Piece, lo uint64, n int) error {
 	s, o := p.work, &p.outs[p.chunks%2]
 	if err := o.reserve(p.ix.dev, n); err != nil {

@@ -24,16 +24,17 @@ import (
 type table[K word] struct {
 	host    device.Host
 	direct  bool
-	low     K      // direct: bucket b holds the key low+b
-	seed    uint64 // otherwise: seed of the hash
-	shift   uint   // otherwise: hash>>shift is the bucket
+	low     K      // if direct, bucket b holds the key low+b
+	seed    uint64 // if not direct, seed of the hash
+	shift   uint   // if not direct, hash>>shift is the bucket
 	buckets uint32
 	parts   parts
 
-	// by bucket, plus one: its first group; direct: its first row
-	dir   device.Slice[uint32]
-	keys  device.Slice[K]      // by group
-	begin device.Slice[uint32] // by group, plus two: its first row; empty if each group has one row
+	// by bucket, and one more: its first group or, if direct, its first row
+	dir  device.Slice[uint32]
+	keys device.Slice[K] // by group
+	// by group, and two more: its first row; empty if each group has one row
+	begin device.Slice[uint32]
 	rows  device.Slice[uint32] // sorted; rows with nulls last; one more element
 
 	blocks sync.Pool // of type *block[K]

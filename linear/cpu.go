@@ -10,8 +10,9 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// deferredWork is the work, in the unit of [cpu.Watch.ShouldStop], that a search beyond the first
-// cache line counts as. Such searches get longer as the table fills.
+// deferredWork is the work that counts for a search beyond the first cache line, in the unit of
+// [cpu.Watch.ShouldStop]. It is much more than one, because such searches get longer as the table
+// fills.
 const deferredWork = 64
 
 // cpuEngine implements engine on the cores of the host. K and V are the types of a batch's columns

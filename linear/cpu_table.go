@@ -183,7 +183,8 @@ func (s *searchResult[K, V]) insertSlot(reuse bool) *cpu.Slot[K, V] {
 	return s.free
 }
 
-// search walks a path up to its end, or until the path leaves the share.
+// search looks for a key on its path, up to the end of the path, or until the path leaves the share
+// part.
 func (t *cpuTable[K, V]) search(part cpu.Share, home uint32, key K) (s searchResult[K, V]) {
 	for o := range t.pathLength(home) {
 		sector := t.pathSector(home, o)

@@ -25,7 +25,8 @@ const (
 	narrowLanes, wideLanes = 2, 4 // tuning.cuh
 	warpThreads            = 32
 
-	// Blocks per multiprocessor that process a batch with a stride (tuning.cuh).
+	// Maximum blocks per multiprocessor in launches on tables that fit in the L2 cache
+	// (tuning.cuh).
 	getCachedBlocks, changeCachedBlocks = 4, 4
 )
 
@@ -33,7 +34,7 @@ type gpuEngine struct {
 	gpu.Engine
 	kernel kernels
 
-	// borders holds the borders of the segments. A rehash in place needs this memory.
+	// borders is memory for the first border of each segment. A rehash in place needs it.
 	borders device.Slice[uint32]
 }
 
@@ -116,7 +117,8 @@ func (k *kernels) loadFactor(p core.Parts) float64 {
 	return float64(k.engine.Used()) / float64(slots(p, k.widths))
 }
 
-// cached reports whether a table fits in the L2 cache. If so, each lane first works alone.
+// cached reports whether a table fits in the L2 cache. If so, each lane of a warp first works on
+// its own operation alone.
 func (k *kernels) cached(p core.Parts) bool {
 	return p.(*generation).Memory().Bytes() <= k.engine.Dev.Properties().L2
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// The memory is a [core.Lines], with the same layout on every device. Twin: layout.cuh. A sector is
-// the smallest unit that a GPU fetches. A slot holds a key and its value in one word, so that one
-// compare-and-swap publishes both. It has 8 bytes for 32-bit keys with 32-bit values, 16 bytes for
-// pairs with a 64-bit part, and in a set the size of the key.
+// A table's memory is a [core.Lines], with the same layout on every device. Kernels have these
+// constants in layout.cuh. A sector is the smallest unit that a GPU fetches. A slot holds a key and
+// its value in one word, so that one compare-and-swap publishes both. It has 8 bytes for 32-bit
+// keys with 32-bit values, 16 bytes for pairs with a 64-bit part, and in a set the size of the key.
 const (
 	lineBytes   = core.LineBytes
 	sectorShift = 5
@@ -73,9 +73,9 @@ type geometry struct {
 
 func (g geometry) bytes() int { return core.LinesBytes(g.lines) }
 
-// segmentLines is the number of lines in a segment. In a rehash in place, a warp rehashes one
-// segment at a time and continues to the first border at or after the segment's end. Twin:
-// kSegment.
+// segmentLines is the number of lines in a segment (kSegment in layout.cuh). In a rehash in place,
+// a warp rehashes one segment at a time and continues to the first border at or after the segment's
+// end. A border is a line with an empty slot.
 const segmentLines = 16
 
 func (g geometry) segments() int { return (int(g.lines) + segmentLines - 1) / segmentLines }

@@ -10,7 +10,7 @@ import (
 )
 
 // Ref is the parameter through which users' kernels access a map or a set. Kernels take it by
-// value. [Map.View] and [Map.Update] make it. Twin: weft::linear::Ref in
+// value. [Map.View] and [Map.Update] make it. In C++ it is the struct weft::linear::Ref of
 // kernels/include/weft/linear.cuh. Only code in those headers uses the fields.
 type Ref struct {
 	_     structs.HostLayout

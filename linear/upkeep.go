@@ -22,9 +22,9 @@ func (t *table) Reserve(ctx context.Context, n int) error {
 	return t.core.Reserve(ctx, n)
 }
 
-// maxDeadShare is a fraction of the slots that MaxLoad leaves free. If more of them are dead, a
-// fixed table is rehashed in place. A smaller fraction causes more rehashes, a larger one longer
-// searches; NOTES.md has the measurement.
+// maxDeadShare is the maximum number of dead slots in a fixed table, as a fraction of the slots
+// that MaxLoad leaves free. With more, the table is rehashed in place. A smaller fraction causes
+// more rehashes, a larger one longer searches; NOTES.md has the measurement.
 const maxDeadShare = 3.0 / 8
 
 // maxDeadLoad is the value that inPlaceDue uses instead of a larger MaxLoad, which leaves almost no
@@ -47,7 +47,7 @@ func (p *policy) inPlaceDue(live, dead uint64) (due bool, n int) {
 
 // rehashInPlaceIfDue rehashes a fixed table in place if that is due before n insertions. It returns
 // how many of these insertions may run before the next call. For a batch on a stream, it requires
-// exact counters only if a rehash may be due according to the bounds.
+// exact counters only if a rehash is due by the counters' upper bounds.
 func (p *policy) rehashInPlaceIfDue(ctx context.Context, now core.Counters, stream bool, n int) (int, error) {
 	if stream {
 		due, _ := p.inPlaceDue(now.Live+uint64(n), now.Dead)

@@ -79,7 +79,7 @@ func checkKeys[K uint32 | uint64](g *generation, memory [][]byte) error {
 	return nil
 }
 
-// check checks the sums of the level.
+// check compares the sums of level i with its deltas.
 func (c *checked[K]) check(i int) error {
 	sum := uint32(0)
 	for j := range c.keys {

@@ -43,7 +43,7 @@ func (e *cpuEngine[K, V]) Clear(context.Context) error {
 	return e.Leases.Replace(&generation{pool: e.pool})
 }
 
-// array has the entries of a level or of a run.
+// array has the entries of a level or of a run, which is the sorted result of a batch.
 type array[K, V uint32 | uint64] struct {
 	inorder.Keys[K]
 	vals   []V
@@ -132,8 +132,8 @@ func treeOf[K, V uint32 | uint64](p core.Parts) (t tree[K, V]) {
 	return t
 }
 
-// unitPairs is the number of pairs per unit of Extent and Export. Unit i begins at rank
-// i*unitPairs.
+// unitPairs is the number of pairs in a unit. Extent counts units, and Export copies whole units.
+// Unit i begins at rank i*unitPairs.
 const unitPairs = 1 << 12
 
 // Extent implements core.Engine.

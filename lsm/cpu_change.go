@@ -39,8 +39,8 @@ type runBuilder[K, V uint32 | uint64] struct {
 	parts []part
 }
 
-// part is the work of one core at a time: items [lo,hi), which are all items of their keys. Their
-// entries have indexes [lo,end).
+// part is a unit of work for one core: items [lo,hi). All items with the same key are in the same
+// part. Its results are entries [lo,end), at most one per item.
 type part struct{ lo, hi, end int }
 
 // applyOps runs the operations of a part, and writes entries for the keys whose pairs change.

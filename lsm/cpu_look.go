@@ -277,7 +277,7 @@ func (e *cpuEngine[K, V]) Expand(ctx context.Context, s *device.Stream, l *core.
 	return err
 }
 
-// rows writes the pairs of ranges, one range after the other.
+// rows writes the pairs inside ranges to columns, one range after the other.
 type rows[K, V uint32 | uint64] struct {
 	queries[K, V]
 	offsets []uint64
@@ -285,7 +285,7 @@ type rows[K, V uint32 | uint64] struct {
 	vals    []V
 }
 
-// write writes the pairs of ranges [from,to) on one core, if they fit the columns.
+// write writes the pairs inside ranges [from,to) on one core, if they fit the columns.
 func (r *rows[K, V]) write(w *cpu.Watch, from, to int) (ran, hits int) {
 	var spans [inorder.Searched]span
 	for lo := from; lo < to; lo += inorder.Searched {

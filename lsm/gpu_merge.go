@@ -194,8 +194,8 @@ func (e *gpuEngine) cleanup() error {
 	}
 }
 
-// pushTombstones submits a merge of a run of tombstones for the n pairs in gaps, and waits for it.
-// It allocates separate work memory, since the batch may lie in e.work.
+// pushTombstones submits a merge of a run of tombstones for the n pairs at the ranks in gaps, and
+// waits for it. It allocates separate work memory, since the batch may lie in e.work.
 func (e *gpuEngine) pushTombstones(s *device.Stream, gaps []gpu.Gap, n int, submit submitter) (err error) {
 	p := e.planFor(n)
 	var c prim.Carve

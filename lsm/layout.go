@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// A level is a sorted array of entries in one block of memory, the same on every device (twins:
+// A level is a sorted array of entries in one block of memory, the same on every device (see
 // layout.cuh, and package sorted for the first three arrays):
 //
 //	keys     in ascending order, as unsigned numbers (core.Type.Order), without duplicates

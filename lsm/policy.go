@@ -12,11 +12,11 @@ import (
 const (
 	// maxRunOps is the maximum number of operations that become one run.
 	maxRunOps = 1 << 28
-	// countSlack is a number of entries. If their upper bound exceeds twice the last count by more
-	// than countSlack, the entries are counted.
+	// countSlack is a number of entries. The entries of a tree are counted if the upper bound on
+	// their number exceeds twice the last count by more than countSlack.
 	countSlack = 1 << 20
-	// deadBases bounds dead entries. All levels are merged if dead entries exceed the keys by
-	// deadBases times the base.
+	// deadBases bounds dead entries. All levels are merged if there are more dead entries than
+	// keys, by more than deadBases times the capacity of the newest level.
 	deadBases = 4
 )
 

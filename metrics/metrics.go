@@ -24,7 +24,7 @@ import (
 type Structure struct {
 	Name        string // name of the package
 	Open        int    // structures that have been made, and neither closed nor collected
-	Pairs       int    // pairs in open structures; in graphs, the entries of rows
+	Pairs       int    // pairs in open structures; for graphs, the neighbors in all rows
 	Bytes       int    // bytes of memory of open hash tables
 	Rehashes    int    // rehashes since the process began: growth, shrinking, another seed
 	RehashTime  time.Duration

@@ -15,7 +15,8 @@ import (
 
 // Sizes of pieces and chunks. Tests make all of them smaller.
 var (
-	// piece is the number of operations of a piece. A few cores run them in some milliseconds.
+	// piece is the number of operations of a piece. A few cores run them in some milliseconds, so a
+	// canceled change ends soon.
 	piece = 1 << 18
 
 	// endlessPiece is the size of a piece if the context cannot end. A larger piece has more

@@ -37,7 +37,7 @@ func (e *cpuEngine[K, V]) Lookup(ctx context.Context, s *device.Stream, l *core.
 	return e.RunLookup(ctx, b.N, each)
 }
 
-// reader runs the lookups of a batch on a version.
+// reader runs the lookups of a batch on one version of the map.
 type reader[K, V word] struct {
 	*forest[K, V]
 	x          *index[K]
@@ -63,10 +63,10 @@ func (e *cpuEngine[K, V]) reader(l *core.Lease, b *batch.Batch) *reader[K, V] {
 	}
 }
 
-// group holds one number for each key in a group of keys. A lookup has three stages: descend to the
-// lowest level of the index, search that level, and search the leaf. Each stage prefetches the
-// memory that the next stage reads. Several groups of keys are in different stages at the same
-// time.
+// group holds one number, such as the position of a node, for each key in a group of keys. A lookup
+// has three stages: descend to the lowest level of the index, search that level, and search the
+// leaf. Each stage prefetches the memory that the next stage reads. Several groups of keys are in
+// different stages at the same time.
 type group [cpu.Group]uint32
 
 // forEachGroup searches the index for keys [lo,hi) of a batch, in groups. For each group it calls
@@ -104,8 +104,8 @@ func (r *reader[K, V]) answerEmpty(_ *cpu.Watch, lo, hi int) (ran, hits int) {
 	return hi - lo, 0
 }
 
-// groupAt returns the group of keys that starts at the given index and ends before hi. It returns
-// nil if the index is negative or not below hi.
+// groupAt returns the group of keys of the batch that starts at the given index and ends before hi.
+// It returns nil if the index is negative or not below hi.
 func (r *reader[K, V]) groupAt(at, hi int) []K {
 	if at < 0 || at >= hi {
 		return nil

@@ -9,17 +9,18 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// place is the place of a pair in the map: a leaf, and the index of the pair in it.
+// place locates a pair in the map: a leaf, and the index of the pair in it.
 type place struct{ leaf, at int }
 
-// lower returns the place of the first pair that has at least the given key. The map must have
+// lower returns the place of the first pair whose key is at least the given key. The map must have
 // leaves.
 func (r *reader[K, V]) lower(key K) place {
 	p := r.x.leaf(key)
 	return place{p, r.pool.at(r.x.ids[p]).lower(key, int(r.x.sizes[p]))}
 }
 
-// upper returns the place of the first pair with a larger key. The map must have leaves.
+// upper returns the place of the first pair whose key is larger than the given key. The map must
+// have leaves.
 func (r *reader[K, V]) upper(key K) place {
 	p := r.x.leaf(key)
 	return place{p, r.pool.at(r.x.ids[p]).upper(key, int(r.x.sizes[p]))}
@@ -28,7 +29,8 @@ func (r *reader[K, V]) upper(key K) place {
 // before returns the number of pairs before a place in the map.
 func (r *reader[K, V]) before(p place) uint64 { return r.x.before(p.leaf) + uint64(p.at) }
 
-// rank computes the rank of each of keys [lo,hi), which is the number of smaller keys in the map.
+// rank computes the rank of each of keys [lo,hi) of the batch, which is the number of smaller keys
+// in the map.
 func (r *reader[K, V]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.forEachGroup(w, lo, hi, func(at int, keys []K, places, leaves *group) int {
 		for i, k := range keys {
@@ -39,7 +41,7 @@ func (r *reader[K, V]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// selectRanks finds the pair at each of ranks [lo,hi).
+// selectRanks finds the pair at each of ranks [lo,hi) of the batch.
 func (r *reader[K, V]) selectRanks(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return cpu.RunLoop(w, lo, hi, 4, func(i int) int {
 		if r.ranks[i] >= r.x.pairs() {
@@ -50,7 +52,7 @@ func (r *reader[K, V]) selectRanks(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// successors finds the first pair after each of keys [lo,hi).
+// successors finds the first pair of the map after each of keys [lo,hi) of the batch.
 func (r *reader[K, V]) successors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.forEachGroup(w, lo, hi, func(at int, keys []K, places, leaves *group) (hits int) {
 		for i, k := range keys {
@@ -65,7 +67,7 @@ func (r *reader[K, V]) successors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// predecessors finds the last pair before each of keys [lo,hi).
+// predecessors finds the last pair of the map before each of keys [lo,hi) of the batch.
 func (r *reader[K, V]) predecessors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.forEachGroup(w, lo, hi, func(at int, keys []K, places, leaves *group) (hits int) {
 		for i, k := range keys {
@@ -90,7 +92,8 @@ func (r *reader[K, V]) leafAt(p int) *leaf[K, V] {
 	return r.pool.at(r.x.ids[p])
 }
 
-// span returns the first place of range i, the place after its last pair, and its number of pairs.
+// span returns the place of the first pair of range i, the place after its last pair, and its
+// number of pairs.
 func (r *reader[K, V]) span(i int) (from, to place, n uint64) {
 	lo, hi := r.keys[i]^r.order, r.ends[i]^r.order
 	if lo > hi || r.x.leaves == 0 {
@@ -100,8 +103,8 @@ func (r *reader[K, V]) span(i int) (from, to place, n uint64) {
 	return from, to, r.before(to) - r.before(from)
 }
 
-// ranges counts the pairs inside each of ranges [lo,hi). It also copies these pairs if the batch
-// has output columns.
+// ranges counts the pairs of the map inside each of ranges [lo,hi) of the batch. It also copies
+// these pairs if the batch has output columns.
 func (r *reader[K, V]) ranges(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return cpu.RunLoop(w, lo, hi, 8+r.limit/8, func(i int) int {
 		from, to, n := r.span(i)
@@ -124,7 +127,8 @@ func (r *reader[K, V]) walks() bool {
 	return !r.backward && r.limit > 0 && (r.limit <= shortRange || r.outs != nil || r.vals != nil)
 }
 
-// walk finds up to limit pairs of each of ranges [lo,hi), from its beginning on.
+// walk finds up to limit pairs of the map in each of ranges [lo,hi) of the batch, from the
+// beginning of the range on.
 func (r *reader[K, V]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	return r.forEachGroup(w, lo, hi, func(at int, keys []K, places, leaves *group) (hits int) {
 		w.AddWork(len(keys) * (r.limit / 8))

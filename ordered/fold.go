@@ -51,9 +51,10 @@ func (f *forest[K, V]) abandon(chunks []chunk[K]) {
 	}
 }
 
-// fold updates the present index with the results of chunks, which replace the leaves of index of.
-// If that is the present index, no leaf has moved, and no version shares it, only sizes change.
-// Otherwise fold builds a new present index. moved must be set if of is not the present index.
+// fold makes an index in which the results of chunks replace leaves, and makes it the present one.
+// Parameter of is the index from whose leaves the chunks were made. If that is the present index,
+// no leaf has moved, and no version shares it, only sizes change. Otherwise fold builds a new
+// present index. moved must be set if of is not the present index.
 func (f *forest[K, V]) fold(dev device.Host, of *index[K], moved bool, chunks []chunk[K]) error {
 	moved = moved || f.present.refs > 1 || of.leaves == 0
 	for i := range chunks {

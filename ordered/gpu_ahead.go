@@ -49,7 +49,7 @@ func (a *planResults) close(dev device.Device) (err error) {
 // full reports whether readResults must be called before the next batch is submitted.
 func (a *planResults) full() bool { return len(a.reserved) == maxPending }
 
-// copyResult submits a copy of a result, from device address at to the next host record.
+// copyResult submits a copy of a batch's result, from device address at to the next host record.
 func (a *planResults) copyResult(s *device.Stream, at device.Ptr) error {
 	record := a.records[len(a.reserved)*leavesBytes:][:leavesBytes]
 	// an impossible number, until the copy arrives

@@ -13,9 +13,9 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// gpuPiece is the maximum number of operations of a piece. Larger pieces are not faster, and each
-// operation takes about fifty bytes while it runs. gpuLoad is the maximum in a load of an empty
-// map.
+// gpuPiece is the maximum number of operations in a piece of a batch. Larger pieces are not faster,
+// and each operation takes about fifty bytes while it runs. gpuLoad is the maximum number of
+// operations in a load of an empty map.
 var gpuPiece, gpuLoad = 1 << 24, 1 << 28
 
 // Change implements core.Engine. It runs the batch in pieces. Each piece succeeds or fails as a
@@ -65,7 +65,7 @@ func (e *gpuEngine) changePiece(ctx context.Context, s *device.Stream, b *batch.
 // changes.
 type submitter func(*device.Stream, func() error) error
 
-// reservation is the memory of leaves and of an index that a change takes.
+// reservation describes the memory that a change takes for its new leaves and its new index.
 type reservation struct {
 	to           *gpuIndex // nil: allocated once the change has been planned
 	fresh        int       // max leaves to take
@@ -129,7 +129,7 @@ func (e *gpuEngine) reserve(b *batch.Batch, ranges bool) (*reservation, error) {
 }
 
 // acquire takes the memory of a reservation. bounds returns upper bounds on the leaves to take, and
-// on the leaves in use afterward. It is called again after counters are read.
+// on the leaves in use afterward. acquire calls bounds again after it has read the counters.
 func (e *gpuEngine) acquire(r *reservation, bounds func() (fresh, total int)) (err error) {
 	if r.fresh > e.pool.minFree {
 		if err := e.ensureFree(bounds); err != nil {
@@ -191,8 +191,8 @@ func (e *gpuEngine) freeTarget(fresh int) int {
 	return fresh + max(inUse/8, min(3*fresh, inUse))
 }
 
-// growTo grows the pool until at least target leaves are free. If memory is short, it settles for
-// the smaller number fresh. It does nothing if lowWater leaves are free already.
+// growTo grows the pool until at least target leaves are free. If memory is short, fresh free
+// leaves suffice. It does nothing if lowWater leaves are free already.
 func (e *gpuEngine) growTo(fresh, lowWater, target int) error {
 	p := e.pool
 	if p.minFree >= lowWater {
@@ -213,8 +213,8 @@ func (e *gpuEngine) growTo(fresh, lowWater, target int) error {
 }
 
 // collectFree lists the leaves that no version uses after all submitted changes. If exact is set,
-// it waits for their number. Otherwise it uses a lower bound, which assumes that each version has
-// its maximum number of leaves.
+// it waits until their number is known. Otherwise it uses a lower bound, which assumes that each
+// version has its maximum number of leaves.
 func (e *gpuEngine) collectFree(exact bool) error {
 	p := e.pool
 	capacity := p.capacity()
@@ -294,7 +294,7 @@ type changeMemory struct {
 	end     device.Ptr
 }
 
-// hotEntries is the minimum number of entries of a hot leaf (settle.cuh).
+// hotEntries is the maximum number of keys with operations in a leaf that is not hot (settle.cuh).
 const hotEntries = 128
 
 // layOut lays out the work memory of a change from an address on. The change has n rows or ranges.
@@ -324,14 +324,14 @@ func (e *gpuEngine) layOut(n int, ranges bool, maxNodes int, at device.Ptr) (m c
 }
 
 // plannedWindows is the number of windows that a warp plans (settle.cuh). tileWindows is the number
-// that a block plans.
+// that a block plans. A window is the leaves below one node of the index.
 const (
 	warpThreads    = 32
 	plannedWindows = 16
 	tileWindows    = plannedWindows * gpu.BlockThreads / warpThreads
 )
 
-// tiles returns the number of blocks that plan windows. One window more marks the end.
+// tiles returns the number of blocks that plan m.windows windows and one more, which marks the end.
 func (m *changeMemory) tiles() int { return m.windows/tileWindows + 1 }
 
 func (m *changeMemory) scratchBytes() int {
@@ -454,7 +454,7 @@ func (e *gpuEngine) resolveKeys(s *device.Stream, m *changeMemory, p *changePara
 	return e.prims.Group(s, &m.leaves, scratch)
 }
 
-// planWindows submits the kernel that counts the leaves of the new index, and a copy of the result
+// planWindows submits the kernel that counts the leaves of the new index, and a copy of the totals
 // to the host.
 func (e *gpuEngine) planWindows(s *device.Stream, r *reservation, m *changeMemory, p *changeParams, plan device.Kernel) error {
 	if err := s.Fill(m.status.Ptr, 0, m.status.Size/4); err != nil {

@@ -45,7 +45,8 @@ func (f *forest[K, V]) checkUnique(x *index[K]) error {
 	return nil
 }
 
-// copyToHost copies a generation to host memory. x.content must have been read.
+// copyToHost copies the generation with index x to host memory. The counters must have been read
+// since the last change.
 func copyToHost[K, V word](ctx context.Context, e *gpuEngine, x *gpuIndex) (*forest[K, V], error) {
 	f := &forest[K, V]{fill: e.fill, present: &index[K]{}}
 	f.used = uint32(x.pool.capacity())
@@ -70,8 +71,8 @@ func copyToHost[K, V word](ctx context.Context, e *gpuEngine, x *gpuIndex) (*for
 	return f, nil
 }
 
-// read makes an index from a copy of GPU memory that has capacity for n nodes. It reports whether
-// upper levels, ranks and unused entries are as [index.complete] makes them.
+// read fills x from mem, a copy of the GPU memory of an index with capacity for n nodes. It reports
+// whether upper levels, ranks and unused entries are as [index.complete] makes them.
 func (x *index[K]) read(at indexAt, n, leaves int, mem []byte) bool {
 	x.mem.Host = bytesOf(make([]uint64, indexBytes[K](leaves)/8+1))
 	x.layOutArrays(leaves)

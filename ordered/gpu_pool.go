@@ -264,8 +264,8 @@ func (x *gpuIndex) ref(order uint64) indexRef {
 	}
 }
 
-// nodeBounds returns the minimum and maximum capacity, in nodes, of memory to use for an index with
-// the given number of leaves.
+// nodeBounds returns the minimum and maximum capacity, in nodes, of unused memory that may serve
+// for an index with the given number of leaves.
 func nodeBounds(leaves, spare int) (lo, hi int) {
 	n := max(1, nodes(leaves))
 	return n, n + 2*(n/spare) + 64

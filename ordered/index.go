@@ -26,7 +26,7 @@ type word interface{ uint32 | uint64 }
 // level has 16 separators. The last node is filled up with the largest key.
 type index[K word] struct {
 	mem    device.Buffer
-	refs   int // number of users: the present and versions
+	refs   int // number of uses: as the present index, and by versions
 	leaves int
 	counts []int // number of separators, by level
 	seps   [][]K
@@ -65,8 +65,8 @@ func newIndex[K word](dev device.Device, leaves int) (*index[K], error) {
 	return &index[K]{mem: mem}, nil
 }
 
-// layOutArrays divides the memory into arrays for the given number of leaves. The contents of the
-// arrays are undefined.
+// layOutArrays divides the memory of the index into arrays for the given number of leaves. The
+// contents of the arrays are undefined.
 func (x *index[K]) layOutArrays(leaves int) {
 	remaining := x.mem.Host
 	x.leaves, x.seps, x.counts = leaves, x.seps[:0], x.counts[:0]

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// forest is a generation: leaves, the present index, and the indexes of versions. The present and
-// versions share leaves. A change overwrites a leaf only if no version has it. Otherwise the change
+// forest is a generation: leaves, the present index, and the indexes of versions. These indexes
+// share leaves. A change overwrites a leaf only if no version contains it. Otherwise the change
 // writes a new leaf, and the old leaf is kept for the versions.
 type forest[K, V word] struct {
 	pool[K, V]
@@ -25,7 +25,7 @@ type forest[K, V word] struct {
 	versions []*version[K]
 }
 
-// version is the state of the map at a time of the clock.
+// version is the state that the map had at one time of the forest's clock.
 type version[K word] struct {
 	time    uint64
 	index   *index[K]

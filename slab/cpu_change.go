@@ -33,7 +33,8 @@ type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	table       cpuTable[SK, SV]
 	units       alloc.Worker
 	mayHaveDead bool // whether the table may have dead slots
-	appends     bool // whether all operations begin at the tail hint, without a search
+	// whether all operations begin at their bucket's tail hint (link.tail), without a search
+	appends bool
 }
 
 func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) *changer[K, SK, V, SV] {

@@ -145,8 +145,8 @@ func getRange[K, SK cpu.Key, V any, SV cpu.Val](w *cpu.Watch, t *cpuTable[SK, SV
 }
 
 // walkChains follows the chains of keys slab by slab on one core. visit receives the slots of one
-// slab of the chain of key i. It reports whether to continue with the next slab. If the watch stops
-// the walk, ran is the number of leading keys that are done.
+// slab of the chain of key i, and reports whether to continue with the next slab. If the watch
+// stops the walk, ran is the number of leading keys that are done.
 func walkChains[K, SK cpu.Key, SV cpu.Val](w *cpu.Watch, t *cpuTable[SK, SV], keys []K, visit func(i int, slots []cpu.Slot[SK, SV]) (continues bool)) (ran int) {
 	var groups [2]probeGroup
 	next := fillGroup(&groups[0], t, keys, 0)

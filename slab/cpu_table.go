@@ -158,7 +158,7 @@ func (t *cpuTable[K, V]) tombstones(base unsafe.Pointer, key K) (first, ownDead 
 }
 
 // appendSlot returns the first empty slot of a bucket. If all slots are full, it links a new slab,
-// or returns nil if the pool is empty. It begins at the tail hint of the bucket.
+// or returns nil if the pool is empty. It begins at the tail hint of the bucket (link.tail).
 func (t *cpuTable[K, V]) appendSlot(base unsafe.Pointer, units *alloc.Worker) *cpu.Slot[K, V] {
 	slab := base
 	if tail := linkOf(base).tail; tail != noUnit {
@@ -193,7 +193,7 @@ func (t *cpuTable[K, V]) setChainNumber(unit uint32, prev, base unsafe.Pointer) 
 	}
 }
 
-// chainLength returns the number of slabs of a bucket up to its tail hint.
+// chainLength returns the number of slabs of a bucket up to its tail hint (link.tail).
 func (t *cpuTable[K, V]) chainLength(base unsafe.Pointer) int {
 	if tail := linkOf(base).tail; tail != noUnit {
 		return max(1, int(linkOf(t.unit(tail)).tail+1)) // the sum is 0 if the slab has no number

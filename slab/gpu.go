@@ -98,8 +98,8 @@ func refOf(p core.Parts) tableRef {
 	}
 }
 
-// refFor returns the kernel parameter for a change. If operations of the change are not retried,
-// the allocator must find any free unit.
+// refFor returns the table as a parameter of kernels that run change c. If operations of the change
+// are not retried, the allocator must find any free unit.
 func refFor(p core.Parts, c *gpu.Change) tableRef {
 	ref := refOf(p)
 	if c.Args.Failed.Items == 0 {

@@ -154,7 +154,8 @@ func (g *WeightedGraph[W]) InsertOn(s *device.Stream, from, to device.Slice[uint
 }
 
 // DeleteOn deletes edges, which are listed in device memory, and does not wait. See [Graph.Delete]
-// for the results. It counts as [Graph.InsertOn] does. The next Delete or Compact frees memory.
+// for the results. If counts is given, it adds the number of deleted edges to counts[0]. The next
+// Delete or Compact frees memory.
 func (g *graph) DeleteOn(s *device.Stream, from, to device.Slice[uint32], deleted device.Slice[bool], counts ...device.Slice[uint64]) error {
 	return g.changeOn("DeleteOn", s, op.Delete, edgeColumnsOn(from, to, batch.Column{}, deleted), counts)
 }
@@ -290,7 +291,7 @@ func sequence(lo, hi int) []uint32 {
 	return all
 }
 
-// vertices returns an exclusive bound on the numbers of vertices with edges of their own.
+// vertices returns the number of dictionary entries, which no vertex with neighbors reaches.
 func (g *graph) vertices(ctx context.Context, method string) (n int, err error) {
 	err = g.core.WithWriteLock(ctx, method, func(core.Counters) error {
 		n = g.policy.engine.dict().n
@@ -335,7 +336,8 @@ func (g *WeightedGraph[W]) Weight(ctx context.Context, from, to []uint32, weight
 	return g.find(ctx, "Weight", edgeColumns(from, to, batch.Output(weights), found))
 }
 
-// WeightOn looks up the weights of edges in device memory. It counts as [Graph.HasOn] does.
+// WeightOn looks up the weights of edges in device memory. If hits is given, it adds the number of
+// edges found to hits[0].
 func (g *WeightedGraph[W]) WeightOn(s *device.Stream, from, to device.Slice[uint32], weights device.Slice[W], found device.Slice[bool], hits ...device.Slice[uint64]) error {
 	return g.findOn("WeightOn", s, edgeColumnsOn(from, to, batch.OutputOn(weights), found), hits)
 }

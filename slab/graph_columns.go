@@ -53,7 +53,6 @@ func (c *columnWork) close() (err error) {
 	return err
 }
 
-// free waits for the last batch and frees the memory.
 func (c *columnWork) free() error {
 	memory := c.memory
 	c.memory = device.Buffer{}
@@ -63,7 +62,6 @@ func (c *columnWork) free() error {
 	return errors.Join(c.lastUse.Sync(context.Background()), c.engine.Dev.Free(memory))
 }
 
-// loadKernels loads the kernels once.
 func (c *columnWork) loadKernels() error {
 	c.load.Do(func() {
 		c.err = gpu.Load(c.engine.Dev, &slabColumnsImage, []gpu.Entry{
@@ -96,7 +94,8 @@ type mixedBatch struct {
 	scratch device.Buffer
 }
 
-// mixedCounts holds the counts of a mixed batch that the host reads (twin: weft::slab::Told).
+// mixedCounts holds the counts of a mixed batch that the host reads. It has the layout of the CUDA
+// struct weft::slab::Told.
 type mixedCounts [4]uint32
 
 // layOut assigns device memory to the arrays of a mixed batch.

@@ -164,8 +164,8 @@ func inOrder(steps ...func() error) error {
 	return nil
 }
 
-// graphRefOf returns a generation as a kernel parameter. If sweep is true, the allocator searches
-// the whole pool, which batches without retries require.
+// graphRefOf returns a generation as a parameter of kernels. If sweep is true, the allocator
+// searches the whole pool, which batches without retries require.
 func graphRefOf(p core.Parts, sweep bool) graphRef {
 	g := p.(*generation)
 	t := refOf(g)
@@ -175,8 +175,8 @@ func graphRefOf(p core.Parts, sweep bool) graphRef {
 	return graphRef{table: t, vertices: g.dict.vertices.Ptr, owners: g.dict.owners.Ptr, n: uint32(g.dict.n), longest: ^uint32(0)}
 }
 
-// refFor returns the kernel parameter for a change. An attempt limits the length of chains. For
-// other changes without retries, the allocator searches the whole pool.
+// refFor returns the graph as a parameter of kernels that run change c. An attempt limits the
+// length of chains. For other changes without retries, the allocator searches the whole pool.
 func (e *gpuGraph) refFor(p core.Parts, c *gpu.Change) graphRef {
 	ref := graphRefOf(p, !e.arcs.attempting && c.Args.Failed.Items == 0)
 	if e.arcs.attempting {
@@ -423,7 +423,8 @@ func (e *gpuGraph) chains(ctx context.Context) (lengths [chainLengths]uint64, er
 
 // ---- vertices ---------------------------------------------------------------
 
-// deleteVertices deletes all edges of vertices and frees memory. It returns the number of edges.
+// deleteVertices deletes all edges of vertices and frees memory. It returns the number of deleted
+// edges.
 func (e *gpuGraph) deleteVertices(ctx context.Context, t *core.Table, method string, vertices []uint32) (n int, err error) {
 	limit := uint32(0) // only vertices less than maxVertices have edges
 	for _, u := range vertices {

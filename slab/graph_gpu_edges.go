@@ -15,8 +15,9 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// maxExpandedEdges is the maximum number of edges that are expanded to arcs at a time, and of
-// listed arcs. maxPlainEdges is the maximum number of edges that are changed in place at a time.
+// maxExpandedEdges is the maximum number of edges that are converted to arcs at a time, and of arcs
+// in the list of overflowed arcs. maxPlainEdges is the maximum number of edges that are changed in
+// place at a time.
 const (
 	maxExpandedEdges = 1 << 22
 	maxPlainEdges    = 1 << 30
@@ -34,14 +35,14 @@ type arcBatch struct {
 	keys, overflow   device.Slice[uint64] // all arcs, and the arcs that overflow in an attempt
 	weights          device.Slice[uint32]
 	done, rerunDone  device.Slice[bool]
-	from, to, values device.Slice[uint32] // copies of edges in host memory
+	from, to, values device.Slice[uint32] // device copies of edges that lie in host memory
 	ok               device.Slice[bool]
 	changed          device.Slice[uint64]
 
 	ticket     uint32 // number of the last attempt
 	attempting bool   // whether an attempt is being submitted
 
-	maxEdges, maxListed int // edges expanded at a time, and capacity of overflow
+	maxEdges, maxListed int // edges converted to arcs at a time, and capacity of overflow
 	first               int // position of the current part in the caller's batch
 }
 
@@ -73,7 +74,7 @@ func (a *arcBatch) close() (err error) {
 	return errors.Join(err, a.keys.Free(), a.overflow.Free(), a.weights.Free(), a.done.Free(), a.rerunDone.Free(), a.from.Free(), a.to.Free(), a.values.Free(), a.ok.Free(), a.changed.Free())
 }
 
-// minRows is the minimum number of rows of a column.
+// minRows is the minimum number of rows that growColumn allocates for a column.
 const minRows = 256
 
 // growColumn grows a column to at least n rows, after the last batch. Sizes are powers of two, so

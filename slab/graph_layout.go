@@ -19,8 +19,8 @@ import (
 // bucket determines the source.
 func arcOf(from, to uint32) uint64 { return uint64(from)<<32 | uint64(to) }
 
-// vertex is an entry of a [dictionary]. It describes the hash table of a vertex (twin:
-// weft::slab::Vertex).
+// vertex is an entry of a [dictionary]. It describes the hash table of a vertex. In CUDA it is
+// weft::slab::Vertex.
 type vertex struct {
 	_        structs.HostLayout
 	first    uint32 // first base slab, if slabs is not 0
@@ -104,7 +104,7 @@ type sizing struct {
 	load16 uint32 // pairs per base slab, in sixteenths
 }
 
-// A table is rehashed when it has rehashTimes the pairs for which its base slabs are intended.
+// A table is rehashed when it has rehashTimes as many pairs as its base slabs are intended for.
 // Since the table doubles, each pair is moved a constant number of times.
 const rehashTimes = 2
 
@@ -135,7 +135,8 @@ func (s sizing) maxChain(slots int) uint32 {
 	return uint32(ceilDiv(rehashTimes*int(s.load16), 16*slots))
 }
 
-// baseSlabs returns the number of base slabs of a generation in which tables use the given number.
+// baseSlabs returns the number of base slabs to allocate for a generation with tables that use the
+// given number. The rest is a reserve.
 func (s sizing) baseSlabs(slabs uint64) (uint32, error) {
 	n := slabs + slabs/4 + spareUnits // the reserve is for tables that grow
 	if n > maxBuckets {

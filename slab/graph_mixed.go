@@ -130,7 +130,6 @@ func (g *graph) rerunError(method string, err error) error {
 	return g.core.Partial(method, 0, nil, op.Cause(err))
 }
 
-// validateMixed checks a mixed batch before anything changes.
 func (g *graph) validateMixed(kinds []op.Kind, b *batch.Batch) error {
 	from, to := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Keys2].Host)
 	for i, k := range kinds {

@@ -33,7 +33,7 @@ type GraphOptions struct {
 	// itself. The default is 0.25. If MaxTombstones is negative, only Compact flushes.
 	MaxTombstones float64
 
-	// Seed keys the hash. The default 0 selects a random seed.
+	// Seed is the key of the hash. The default 0 selects a random seed.
 	Seed uint64
 
 	// Logger receives rehashes and flushes at debug level. By default nothing is logged.

@@ -76,7 +76,7 @@ type graphPolicy struct {
 	widths batch.Widths
 	sizing
 	engine graphEngine
-	free   int    // at least this number of units are free
+	free   int    // lower bound on the number of free units in the pool
 	peak   uint64 // maximum number of arcs since all tables moved
 }
 
@@ -293,7 +293,8 @@ func (p *graphPolicy) countPool(ctx context.Context) (alloc.Usage, error) {
 	return s, err
 }
 
-// Retry implements core.Policy. Each retry finds more free units.
+// Retry implements core.Policy. Retry allocates more units before it runs the operations again, so
+// after finitely many retries all of them find one.
 func (p *graphPolicy) Retry(ctx context.Context, _ core.Counters, failed *batch.Batch) (deferred []uint32, more bool, err error) {
 	if _, err = p.countPool(ctx); err == nil {
 		// Reserve more than n units, since the last free units are hard to find.

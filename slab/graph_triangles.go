@@ -57,7 +57,7 @@ func (e *gpuGraph) allRows(ctx context.Context) (rows triangles.Rows, err error)
 	return rows, launchNonempty(s, e.graph.rows, gpu.Wave(e.Dev, 32*n), n, &p)
 }
 
-// countClosed counts the pairs of neighbors in each row of a view that an edge connects.
+// countClosed counts, over all rows of a view, the pairs of neighbors that an edge connects.
 func (e *gpuGraph) countClosed(ctx context.Context, view triangles.Rows) (uint64, error) {
 	var count [1]uint64
 	to, err := device.Upload(e.Stream, count[:])

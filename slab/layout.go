@@ -12,9 +12,9 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// The memory of a table consists of core.Lines, the same on every device (twin: layout.cuh). Each
-// line is the base slab of a bucket. Further slabs of a bucket are units of an [alloc.Pool]. In a
-// slab the slots come first, the link last.
+// The memory of a table consists of core.Lines, with the same layout on every device (layout.cuh in
+// CUDA). Each line is the base slab of a bucket. Further slabs of a bucket are units of an
+// [alloc.Pool]. In a slab the slots come first, the link last.
 //
 //	32-bit keys and values   15 slots of 8 bytes, link       the paper's layout
 //	a 64-bit key or value     7 slots of 16 bytes, 8 bytes unused, link

@@ -42,7 +42,8 @@ type Options struct {
 	// case.
 	Unordered bool
 
-	// Seed keys the hash. The default 0 is random: colliding keys cannot be prepared.
+	// Seed is the key of the hash. The default 0 selects a random seed, so that colliding keys
+	// cannot be prepared.
 	Seed uint64
 
 	// ResultLimit is the maximum size of the results of MultiMap.GetAll, in bytes. The default is

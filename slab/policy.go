@@ -18,8 +18,9 @@ import (
 //
 // A table grows in two ways. If it has more keys than MaxLoad allows, a rehash before the batch
 // adds buckets. Longer chains take units of the pool, which grows by super blocks and moves
-// nothing. Only after a batch has run is its number of units known. So the pool is first filled up
-// to the expected number. Operations that find no unit are retried after the pool has grown.
+// nothing. The number of units that a batch takes is known only after the batch has run. So before
+// a batch the pool grows to the expected number. Operations that find no unit are retried after the
+// pool has grown again.
 type policy struct {
 	opts   Options
 	widths batch.Widths
@@ -32,7 +33,7 @@ type policy struct {
 	perKey     float64
 	minBuckets uint32
 
-	free int // at least this number of units are free
+	free int // lower bound on the number of free units in the pool
 }
 
 // initialUnits returns the number of units of a new table. It sets perBucket and minBuckets.
@@ -104,7 +105,8 @@ func (p *policy) fits(now core.Counters, n int) bool {
 	return p.covered(now, n) && (!p.grows() || now.Live+uint64(n) <= p.limit())
 }
 
-// covered reports whether the pool has units for n insertions in any distribution.
+// covered reports whether the pool has units for n insertions, however they are distributed over
+// the buckets.
 func (p *policy) covered(now core.Counters, n int) bool {
 	if p.opts.Fixed && now.Used+uint64(n) <= uint64(p.opts.Capacity) {
 		return true
@@ -220,7 +222,7 @@ func (p *policy) minGrowth(current uint64) uint32 {
 	return uint32(min(current+extra, maxBuckets))
 }
 
-// noMemory reports whether smaller sizes may avoid an error.
+// noMemory reports whether err is a lack of memory, so that a smaller size may succeed.
 func noMemory(err error) bool { return errors.Is(err, device.ErrMemory) || errors.Is(err, op.ErrFull) }
 
 // reserve ensures that the pool has the units that n insertions are expected to take. If the pool
@@ -320,7 +322,7 @@ func (p *policy) updatePerKey(ctx context.Context, now core.Counters) (alloc.Usa
 }
 
 // Retry implements core.Policy. A fixed table flushes dead slots and retries while that helps. In
-// other tables each retry finds more free units.
+// other tables it allocates more units before each retry.
 func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (remaining []uint32, retry bool, err error) {
 	freed, err := p.makeSpace(ctx, now, failed.N)
 	if err != nil || !freed {

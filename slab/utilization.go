@@ -32,9 +32,9 @@ func meanSlabs(pairs, perKey float64, perSlab int) float64 {
 	return mean
 }
 
-// slabsOf returns the expected number of slabs for k keys with perKey pairs on average. It spreads
-// the number of pairs around its mean. Exactly perKey pairs per key would fill slabs well or badly
-// by chance.
+// slabsOf returns the expected number of slabs for k keys with perKey pairs on average. It assumes
+// that the number of pairs per key varies around perKey, since exactly perKey pairs might happen to
+// fill slabs well or badly.
 func slabsOf(k, perKey, perSlab float64) float64 {
 	pairs, deviation := k*perKey, (perKey-1)/2*math.Sqrt(k)
 	if deviation == 0 {

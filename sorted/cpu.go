@@ -69,7 +69,7 @@ func pairsOf[K, V uint32 | uint64](p core.Parts) array[K, V] {
 	return arrayOf[K, V](g, int(g.tally.Live))
 }
 
-// unitPairs is the number of pairs per unit of Extent and Export.
+// unitPairs is the number of pairs in a unit. Extent counts units, and Export copies whole units.
 const unitPairs = 1 << 12
 
 // Extent implements core.Engine.
@@ -147,8 +147,8 @@ func (q *queries[K, V]) answer(w *cpu.Watch, from, to int) (ran, hits int) {
 	return to - from, hits
 }
 
-// answerOne answers query i. at is the place of its key, or of its lower bound. end is the place of
-// its upper bound.
+// answerOne answers query i. at is the index of the first pair whose key is at least the query's
+// key or lower bound. end is the same for the upper bound of a range.
 func (q *queries[K, V]) answerOne(i, at, end int) (hit int) {
 	switch {
 	case q.hi != nil:
@@ -166,7 +166,7 @@ func (q *queries[K, V]) answerOne(i, at, end int) (hit int) {
 	return q.writePair(i, at)
 }
 
-// has returns 1 if the pair at a place has key k, and 0 otherwise.
+// has returns 1 if the pair at index at has key k, and 0 otherwise.
 func (q *queries[K, V]) has(at int, k K) int {
 	if at < len(q.array.vals) && q.array.Keys.Keys[at] == k^q.flip {
 		return 1
@@ -174,7 +174,7 @@ func (q *queries[K, V]) has(at int, k K) int {
 	return 0
 }
 
-// writePair writes the pair at a place as answer i. If the place is outside the array, it writes a
+// writePair writes the pair at index at as answer i. If the array has no such pair, it writes a
 // miss.
 func (q *queries[K, V]) writePair(i, at int) (hit int) {
 	var k K
@@ -194,8 +194,8 @@ func (q *queries[K, V]) writePair(i, at int) (hit int) {
 	return hit
 }
 
-// span returns the places [from,to) of the pairs of range i, up to the limit. at and end are the
-// places of its bounds.
+// span returns the indexes [from,to) of the pairs inside range i, up to the limit. at and end are
+// as in answerOne.
 func (q *queries[K, V]) span(i, at, end int) (int, int) {
 	if end += q.has(end, q.hi[i]); end < at || q.lo[i]^q.flip > q.hi[i]^q.flip {
 		end = at
@@ -252,7 +252,7 @@ func (e *cpuEngine[K, V]) Expand(ctx context.Context, s *device.Stream, l *core.
 	return err
 }
 
-// rows writes the pairs of ranges, one range after the other.
+// rows writes the pairs inside ranges to columns, one range after the other.
 type rows[K, V uint32 | uint64] struct {
 	queries[K, V]
 	offsets []uint64
@@ -260,7 +260,7 @@ type rows[K, V uint32 | uint64] struct {
 	vals    []V
 }
 
-// write writes the pairs of ranges [from,to) on one core, if they fit the columns.
+// write writes the pairs inside ranges [from,to) on one core, if they fit the columns.
 func (r *rows[K, V]) write(w *cpu.Watch, from, to int) (ran, hits int) {
 	var at, ends inorder.Places
 	for lo := from; lo < to; lo += inorder.Searched {

@@ -31,8 +31,8 @@ func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 	return e.replace(m.jobs())
 }
 
-// replace runs jobs, which write the next generation, and makes it current. live is its number of
-// pairs. If changes is false, replace does nothing.
+// replace runs jobs, which write the next generation, and makes that generation current. live is
+// the number of pairs in it. If changes is false, replace does nothing.
 func (e *cpuEngine[K, V]) replace(jobs []job[K, V], live int, changes bool) error {
 	if !changes {
 		return nil
@@ -63,9 +63,9 @@ type merge[K, V uint32 | uint64] struct {
 	parts   []part
 }
 
-// part is the work of one core at a time: items [lo,hi), which are all items of their keys. Their
-// entries have indexes [lo,end). from is the place of the first pair whose key is not smaller than
-// the keys of the part.
+// part is a unit of work for one core: items [lo,hi). All items with the same key are in the same
+// part. Its results are entries [lo,end), at most one per item. from is the index of the first pair
+// of the map whose key is not smaller than the part's first key.
 type part struct {
 	lo, hi, end int
 	from        int
@@ -99,8 +99,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// job writes old pairs [from,to), merged with entries, to the new array. The first one goes to
-// place at.
+// job writes old pairs [from,to), merged with entries, to the new array. The first resulting pair
+// goes to index at.
 type job[K, V uint32 | uint64] struct {
 	from, to int
 	entries  []entry[K, V]
@@ -110,7 +110,8 @@ type job[K, V uint32 | uint64] struct {
 // jobPairs is the maximum number of pairs that a job copies.
 const jobPairs = 1 << 16
 
-// jobs divides a merge into jobs. It returns the new number of pairs, and whether a pair changes.
+// jobs divides a merge into jobs. It returns the number of pairs after the merge, and whether any
+// pair changes.
 func (m *merge[K, V]) jobs() (jobs []job[K, V], live int, changes bool) {
 	from, at := 0, 0
 	for i, p := range m.parts {

@@ -23,7 +23,7 @@ func (e *cpuEngine[K, V]) deleteRanges(ctx context.Context, b *batch.Batch) erro
 	return e.replace(jobsOutside[K, V](removed, len(q.array.vals)))
 }
 
-// spans finds the places of the pairs inside ranges [from,to), on one core.
+// spans finds the indexes of the pairs inside each of ranges [from,to), on one core.
 func (q *queries[K, V]) spans(w *cpu.Watch, from, to int, spans []core.Span) (ran, hits int) {
 	var at, ends inorder.Places
 	for lo := from; lo < to; lo += inorder.Searched {
@@ -40,7 +40,7 @@ func (q *queries[K, V]) spans(w *cpu.Watch, from, to int, spans []core.Span) (ra
 	return to - from, 0
 }
 
-// jobsOutside returns jobs that write the n pairs, except those at removed places.
+// jobsOutside returns jobs that write the n pairs of the map, except those with removed indexes.
 func jobsOutside[K, V uint32 | uint64](removed []core.Span, n int) (jobs []job[K, V], live int, changes bool) {
 	from := 0
 	for _, s := range append(removed, core.Span{From: n, To: n}) {

@@ -102,8 +102,8 @@ func (e *gpuEngine) publish(to *generation, maxPairs uint64, s *device.Stream, e
 	return e.leases.Replace(to)
 }
 
-// change submits a merge of a batch on the device with the pairs. It uses work memory from offset
-// at on.
+// change submits a merge of a batch on the device with the pairs of the map. It uses work memory
+// from offset at on.
 func (e *gpuEngine) change(s *device.Stream, b *batch.Batch, at int, submit func(*device.Stream, func() error) error) error {
 	if err := e.work.Grow(&e.Queue, at+e.workBytes(b.N, false)); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/inorder"
 )
 
-// A generation consists of arrays, the same on every device (twin: array.cuh):
+// A generation consists of arrays, the same on every device (see array.cuh):
 //
 //	keys     in ascending order, as unsigned numbers (core.Type.Order)
 //	values   value i belongs to key i

@@ -12,8 +12,8 @@ import (
 // maxMergeOps is the maximum number of operations to merge at a time.
 const maxMergeOps = 1 << 28
 
-// countSlack is a number of pairs. If their upper bound exceeds twice the last count by more than
-// countSlack, the pairs are counted.
+// countSlack is a number of pairs. The pairs of a map are counted if the upper bound on their
+// number exceeds twice the last count by more than countSlack.
 const countSlack = 1 << 20
 
 // policy decides when pairs are counted. A merge allocates the memory that it needs.

@@ -34,7 +34,7 @@ type chunkStats struct {
 
 // statistics describe the values of a chunk. NullCount may be missing, which differs from 0.
 type statistics struct {
-	// Max and Min are set by older writers, which compare values as signed
+	// Max and Min are set by older writers, which compare values as signed numbers
 	Max       []byte             `thrift:"1,optional"`
 	Min       []byte             `thrift:"2,optional"`
 	NullCount thrift.Null[int64] `thrift:"3,optional"`

@@ -22,7 +22,7 @@ type Writer struct {
 	at     int64 // number of bytes written
 	fields []fieldWriter
 	rows   int64 // number of rows in the current row group
-	bytes  int   // number of bytes that end a row group
+	bytes  int   // number of bytes after which a row group ends
 	meta   format.FileMetaData
 	// indexes has the page indexes of all chunks, row group by row group.
 	indexes []pageIndex
@@ -30,10 +30,10 @@ type Writer struct {
 }
 
 const (
-	// groupRows and groupBytes end a row group. Readers hold several row groups in memory, because
-	// they decode row groups concurrently.
+	// A row group ends after groupRows rows or groupBytes bytes. Readers hold several row groups in
+	// memory, because they decode row groups concurrently.
 	groupRows, groupBytes = 1 << 20, 128 << 20
-	// pageBytes and pageRows end a page.
+	// A page ends after pageBytes bytes or pageRows rows.
 	pageBytes, pageRows = 1 << 20, 1 << 17
 )
 

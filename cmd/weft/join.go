@@ -263,7 +263,8 @@ func typeName(f table.Field) string {
 	return f.Arrow.String()
 }
 
-// alike reports whether values of two types are equal exactly if their columns are.
+// alike reports whether columns of two types hold equal values exactly if the values of the types
+// are equal.
 func alike(a, b goarrow.DataType) bool {
 	return plain(a) && plain(b) || goarrow.TypeEqual(a, b)
 }

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// spinTime is how long goroutines poll before they sleep. A helper polls for the next region, a
-// caller for the end of its last helper. Structures call Parallel in quick succession. Waking a
-// sleeping goroutine on another core takes 5 us on bare metal and 75 us in a virtual machine.
-// Starting a second worker that is awake, and waiting for it, takes 1 us.
+// spinTime is how long goroutines poll before they sleep. A helper polls for the next call of
+// Parallel, a caller for the end of its last helper. Structures call Parallel in quick succession.
+// Waking a sleeping goroutine on another core takes 5 us on bare metal and 75 us in a virtual
+// machine. Starting a second worker that is awake, and waiting for it, takes 1 us.
 const spinTime = 20 * time.Microsecond
 
 // pool distributes regions, which are calls of Parallel, over helper goroutines that live as long

@@ -42,8 +42,9 @@ type access struct {
 	order    order
 	scope    Scope
 	readOnly bool // .nc: memory that the launch does not write
-	stores   bool // whether it is a st
-	compares bool // whether it is a cas, which writes only if the old value equals the expected one
+	stores   bool // whether the instruction is st
+	// whether the instruction is a cas, which writes only if the old value equals the expected one
+	compares bool
 	hinted   bool // whether it has a cache policy operand
 	disp     uint64
 	register []uint64 // mask of each destination register, for sign extension

@@ -86,7 +86,8 @@ func buildReduction(a *assembler, s *statement, f form) (instr, error) {
 // combines sets combine and inShared for the named operation. As on an H200, the cache adds
 // single-precision numbers without subnormals. If the double in memory is a NaN, the cache leaves
 // it unchanged, even if it is a signaling NaN. In shared memory, atomics add like the instruction
-// add. That NaN results there are quiet is an assumption, since no golden vector tests it.
+// add. That NaN results there are quiet is an assumption, since no recorded result of an H200 shows
+// it.
 func (ac *access) combines(name string) {
 	switch {
 	case ac.typ.bits == 128: // exch only

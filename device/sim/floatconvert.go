@@ -72,7 +72,8 @@ func buildIntegerToFloat(a *assembler, s *statement, fm form) (instr, error) {
 // buildFloatToFloat resolves "cvt[.rounding][.ftz][.sat].to.from d, a". A rounding that ends in i
 // rounds to an integral number. As on an H200, a NaN keeps its sign and as much of its payload as
 // fits. If the type stays the same, or if .ftz applies first, single precision has only one NaN.
-// That a narrower NaN keeps the upper bits of the payload is assumed: no golden vector tests it.
+// That a narrower NaN keeps the upper bits of the payload is assumed: no recorded result of an H200
+// shows it.
 func buildFloatToFloat(a *assembler, s *statement, fm form) (instr, error) {
 	to, from := fm.typ(len(fm)-2), fm.last()
 	source, f := floatFormOf(from, fm), floatFormOf(to, fm)

@@ -31,7 +31,7 @@ type launch struct {
 	resident   []*block
 	freeBlocks *[]*block // finished blocks to be reused
 	admitted   int       // number of blocks of the grid that have started
-	retired    uint64    // steps when the last block finished
+	retired    uint64    // value of steps when a block last finished
 	ready      []*warp   // warps with runnable lanes, under Random
 	change     []uint64  // accesses at which a priority falls, ascending, under PCT
 	accesses   uint64    // number of accesses so far, under PCT

@@ -44,7 +44,8 @@ func (d *Device) Load(img *device.Image) (device.Module, error) {
 }
 
 // Unload frees the variables of an image. Its kernels can no longer be launched. It is a fault if a
-// launch of its kernels is not done, or if the host has not waited for a user of its variables.
+// launch of its kernels is not done, or if the host has not waited for a work that uses its
+// variables.
 func (d *Device) Unload(img *device.Image) error {
 	if err := d.lock(); err != nil {
 		return err

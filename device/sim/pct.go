@@ -70,7 +70,8 @@ func (p *pct) plan(l *launch) {
 	slices.Sort(l.change)
 }
 
-// startBlocks starts blocks until enough run, and assigns priorities to their threads.
+// startBlocks starts blocks until residentRandom of them run, or more in a stalled launch, and
+// assigns priorities to their threads.
 func (p *pct) startBlocks(l *launch) {
 	for !l.isFull(residentRandom) {
 		b := l.startBlock()
@@ -86,7 +87,7 @@ func (p *pct) startBlocks(l *launch) {
 	}
 }
 
-// positive returns a random priority above every floor.
+// positive returns a random priority that is at least 0, and so above the floor.
 func positive(rng *rand.Rand) int64 { return int64(rng.Uint64() >> 1) }
 
 // highest returns the warp and the lane of the runnable thread with the highest priority.

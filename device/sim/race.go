@@ -192,7 +192,8 @@ func (s *views) checkTransfer(w *work, seg *segment, lo, hi uint64, write bool) 
 	return true
 }
 
-// maxBulk is the length of segment.bulk at which addBulk removes the entries that all works know.
+// maxBulk is the length of segment.bulk at which addBulk removes the entries of transfers that all
+// works know (see knownToAll).
 const maxBulk = 16
 
 // addBulk adds the next piece of a transfer to the segment's list.

@@ -68,7 +68,7 @@ func (r *random) chooseWork(rng *rand.Rand, ready []*work) *work {
 	return nil // not reached, since the sum of the weights exceeds at
 }
 
-// startBlocks starts blocks until enough run.
+// startBlocks starts blocks until residentRandom of them run, or more in a stalled launch.
 func (r *random) startBlocks(l *launch) {
 	for !l.isFull(residentRandom) {
 		b := l.startBlock()

@@ -18,8 +18,9 @@ type stream struct {
 	latest *work    // last submitted work, or nil
 	closed bool
 
-	// observed is the view that threads of finished works had of unordered works, by reading their
-	// stores. It is ordered before the next work, too. nil means that they had read none.
+	// observed is what finished works of the stream have seen of works not ordered before them,
+	// because their threads read stores of these works. The next work begins with this view, too.
+	// nil means that they have seen nothing.
 	observed *view
 	weight   uint32 // weight of the stream in random.chooseWork
 }

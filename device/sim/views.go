@@ -229,7 +229,8 @@ func (s *views) makeCell(seg *segment, off uint64) *cell {
 	return c
 }
 
-// cellChunk is an array of cells. After an era, any device reuses the chunks.
+// cellChunk is an array of cells. When reset drops the history of a device, any device may reuse
+// its chunks.
 type cellChunk [64]cell
 
 var cellChunks = sync.Pool{New: func() any { return new(cellChunk) }}
@@ -531,7 +532,8 @@ func (s *views) fence(w *warp, lane int, o order, scope Scope) {
 	t.fenced = append(slices.DeleteFunc(slices.Clone(t.fenced), func(r release) bool { return !r.wide }), rel)
 }
 
-// joinSC exchanges views with earlier fences. kind is a block number, or 0 for wide fences.
+// joinSC joins the views of the earlier fence.sc of this kind to the thread's view, and adds the
+// thread's view to them. kind is a block number, or 0 for fences of a scope wider than the block.
 func (s *views) joinSC(t *thread, kind int) {
 	if s.sc[kind] == nil {
 		s.sc[kind] = &view{}

@@ -22,8 +22,9 @@ type warp struct {
 	groups  []group      // lanes that can run
 	meeting []rendezvous // lanes that wait in a .sync instruction
 	barred  []group      // lanes that wait in a barrier of the block
-	nYields int          // number of times that a group other than the lowest ran
-	yields  bool         // whether a lane has yielded to other lanes
+	// times that a group other than the lowest ran; selects the next such group
+	nYields int
+	yields  bool // whether a lane has yielded to other lanes
 
 	ready    bool             // whether the warp is in launch.ready, for Random
 	priority [warpSize]int64  // priority of each lane's thread, for PCT

@@ -34,7 +34,7 @@ type marker struct {
 	work     *work
 	reached  bool
 	at       uint64 // clock when the marker was reached
-	observed *view  // see [stream.observed]; valid only in era
+	observed *view  // stream.observed when the marker was reached; valid while dev.era is era
 	era      int
 }
 
@@ -252,7 +252,8 @@ func (d *Device) await(ctx context.Context, w *work) error {
 const lockSteps = 1 << 8
 
 // addWaited records that the host has waited for w. If the host has now waited for all works that
-// access memory, addWaited begins a new era, as no finished work is concurrent with later ones.
+// access memory, addWaited drops what views has recorded, because no finished work is concurrent
+// with a later one. That begins a new era.
 func (d *Device) addWaited(w *work) {
 	d.waited = d.waited.join(w.before.with(w))
 	d.refreshMapped()
@@ -297,7 +298,8 @@ func (u *users) add(w *work) {
 	*u = append(*u, w)
 }
 
-// unfinished returns a work of u that the host has not waited for, or nil. The work may be done.
+// unfinished returns a work of u that the host has not waited for, or nil. The work may already
+// have completed.
 func (d *Device) unfinished(u users) *work {
 	i := slices.IndexFunc(u, func(w *work) bool { return !d.waited.include(w) })
 	if i < 0 {

@@ -23,7 +23,8 @@ const (
 	grain = 1 << 13
 	// rows is the number of vertices that a core processes at a time, if it reads their rows.
 	rows = 1 << 9
-	// front is the number of frontier vertices that a core processes at a time. Any may be a hub.
+	// front is the number of frontier vertices that a core processes at a time. It is small, since
+	// any of them may have a long row.
 	front = 1 << 6
 )
 

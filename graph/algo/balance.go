@@ -12,13 +12,14 @@ type rankTotals struct {
 	directed bool
 	vertices int
 	damping  uint64 // in units of 2^-64
-	base     uint64 // the rank that a vertex gets by restarts
-	limit    uint64 // residual up to which a vertex need not push
+	base     uint64 // the rank that each vertex gets from restarts
+	limit    uint64 // amount of rank that a vertex may leave unpushed
 
-	arcs        uint64 // sum of all degrees
-	dangling    uint64 // ranks of vertices without neighbors, which restart anywhere
+	arcs uint64 // sum of all degrees
+	// sum of the ranks of vertices without neighbors; a walk restarts anywhere after them
+	dangling    uint64
 	distributed uint64 // the part of dangling that has been pushed
-	residual    uint64 // sum of what all other vertices have not pushed
+	residual    uint64 // sum of the ranks that vertices with neighbors have not yet pushed
 	load        uint64 // sum of the degrees of the vertices that must push
 
 	allActive bool // whether all vertices must push and all ranks change

@@ -9,8 +9,8 @@ import (
 
 // Marks of a vertex.
 const (
-	markChanged = 1 << iota // the vertex is in changed
-	markActive              // the vertex is in active
+	markChanged = 1 << iota // the vertex is in Ranking.changed
+	markActive              // the vertex is in Ranking.active
 )
 
 // converge pushes ranks until the residual is within the tolerance.

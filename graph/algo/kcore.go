@@ -65,7 +65,8 @@ type peeling struct {
 	level     int64 // maximum degree of the removed vertices
 }
 
-// nextLevel finds the smallest degree of the remaining graph and moves its vertices to current.
+// nextLevel finds the smallest degree in the remaining graph and moves the vertices of that degree
+// to current.
 func (p *peeling) nextLevel(current *vertexList) (largest uint32) {
 	done := func(v uint32) bool { return int64(p.degrees[v]) <= p.level }
 	p.remaining = slices.DeleteFunc(p.remaining, done)

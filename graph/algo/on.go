@@ -111,7 +111,8 @@ func PageRankOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, ranks
 	return r, wrap("PageRank", errors.Join(err, free()))
 }
 
-// limitOf returns the largest change of ranks, in units of 1/RankOne, that is within a tolerance.
+// limitOf converts a tolerance to units of 1/RankOne: it returns the largest sum of rank changes
+// within the tolerance.
 func limitOf(tolerance float64) uint64 {
 	lo, hi := uint64(0), uint64(math.MaxUint64)
 	for lo < hi {

@@ -126,7 +126,7 @@ type walk struct {
 // fixedPoint holds the parameters of a PageRank computation.
 type fixedPoint struct {
 	damping uint64 // in units of 2^-64
-	base    uint64 // the rank that a vertex gets by restarts
+	base    uint64 // the rank that each vertex gets from restarts
 }
 
 func fixed(damping float64, vertices uint64) (f fixedPoint) {

@@ -64,7 +64,8 @@ func SSSP[W graph.Weight, D Distance](ctx context.Context, dev device.Device, g 
 	return s.run(source), ctx.Err()
 }
 
-// checkWeights returns the mean weight, or an error if paths have no valid sums.
+// checkWeights returns the mean weight. It returns an error if a weight is negative or NaN, or if
+// sums of weights may overflow.
 func checkWeights[W graph.Weight, D Distance](h device.Host, g *graph.Weighted[W]) (mean float64, err error) {
 	weights := g.AllWeights()
 	if err := checkTypes[W, D](); err != nil {

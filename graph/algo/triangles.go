@@ -74,10 +74,10 @@ func wedges(h device.Host, o *graph.CSR) []uint64 {
 	return before
 }
 
-// wedgeCounter counts the wedges that an edge closes.
+// wedgeCounter counts the wedges with an edge that closes them.
 type wedgeCounter struct {
 	o      *graph.CSR
-	bitmap []uint64 // all zero between two vertices
+	bitmap []uint64 // all zero between two calls of countVertex
 }
 
 // count counts the closed wedges with numbers in [lo,hi); before is the result of wedges. All

@@ -144,5 +144,5 @@ func (t *endpointRows) sixths(u, v uint32) (sum uint64) {
 }
 
 // maxLengthRatio bounds the length ratio of two rows that are merged. Above it, each entry of the
-// shorter row is searched in the longer. It is about the number of steps of such a search.
+// shorter row is searched in the longer. Such a search takes about maxLengthRatio steps.
 const maxLengthRatio = 16

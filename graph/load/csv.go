@@ -172,8 +172,8 @@ func (c *csv) haveNames(fields [][]byte) bool {
 		slices.Contains(columnNames, strings.ToLower(string(fields[1])))
 }
 
-// checkOrder returns an error for common column names in other places, unless options select
-// columns.
+// checkOrder returns an error if columns other than the first two have common names of id columns,
+// unless options select columns.
 func (c *csv) checkOrder(names [][]byte) error {
 	if c.selectsColumns() {
 		return nil

@@ -188,7 +188,7 @@ type stringIDs struct {
 	hash       func([]byte) uint64
 	keys       []uint64 // hashes of both ends of each deferred edge
 	bytes      []byte   // strings of the deferred edges, one after the other
-	ends       []int    // end of each string in bytes
+	ends       []int    // offset at which each string ends in the field bytes
 	lines      []int    // line of each deferred edge; negative for a single vertex
 	places     []uint32 // vertex of each place
 	collisions map[string]uint32
@@ -245,8 +245,8 @@ func (s *stringIDs) flush(e *edges) error {
 	return nil
 }
 
-// vertex returns the vertex of the string id, given the place of its hash. It adds a new string
-// unless that exceeds the limit of vertices.
+// vertex returns the vertex of the string id, given the place of its hash. It adds a new string, or
+// returns an error if the number of vertices has reached limit.
 func (s *stringIDs) vertex(place int, id []byte, limit int) (uint32, error) {
 	if place < len(s.places) {
 		if v := s.places[place]; s.names[v] == string(id) {

@@ -109,7 +109,6 @@ func (m *metis) readHeader(w [][]byte) error {
 	return m.e.setVertices(n)
 }
 
-// readVertex reads the line of a vertex.
 func (m *metis) readVertex(v uint32, line []byte) error {
 	skip := m.weights
 	if m.sized {

@@ -1,7 +1,7 @@
-// Package batch defines the form in which a structure's facade, its core and its engines exchange
-// operations. A batch consists of untyped columns of bytes, in host memory or on a device. So the
-// code of the facade and the core exists once for all types of keys and values. Engines convert the
-// columns back to typed values.
+// Package batch defines the form in which a structure's public methods, its core and its engines
+// exchange operations. A batch consists of untyped columns of bytes, in host memory or on a device.
+// So the code of the public methods and the core exists once for all types of keys and values.
+// Engines convert the columns back to typed values.
 package batch
 
 import (
@@ -49,7 +49,7 @@ const (
 	Counts              // uint32; number of pairs per key or range
 	Offsets             // uint64, one row longer than the batch: first element of each row
 	OutKeys             // K; written by lookups: keys found inside ranges
-	Ranks               // uint64; positions in the order of the keys
+	Ranks               // uint64; ranks of pairs: numbers of smaller keys
 	roles
 )
 
@@ -144,7 +144,7 @@ func (b *Batch) Appends() bool {
 }
 
 // CountInserts counts the operations that may insert. If the batch is mixed and its device memory
-// is not addressable by the host, CountInserts waits for a copy of the kinds.
+// is not addressable by the host, CountInserts waits for a copy of the column Kinds.
 func (b *Batch) CountInserts(ctx context.Context, s *device.Stream) (n int, err error) {
 	switch {
 	case !b.Inserts():

@@ -39,7 +39,7 @@ type Config struct {
 	Logger    *slog.Logger
 
 	SlotBytes     int
-	LineMultiple  uint32  // every number of lines is a multiple of it
+	LineMultiple  uint32  // each valid number of lines is a multiple of LineMultiple
 	MaxLines      uint32  // maximum number of lines
 	ReachableLoad float64 // a load that every large table reaches
 	// a load that every fixed table reaches with the help of rehashes; 0 means any
@@ -54,7 +54,7 @@ const (
 )
 
 // RoundLanes returns the number of lanes that read a bucket with DefaultSlots slots. slot is the
-// size of a slot in bytes (twin: BucketRounds in rounds.cuh).
+// size of a slot in bytes. BucketRounds in rounds.cuh must match.
 func RoundLanes(slot int) int { return min(DefaultSlots*slot/16, 4) }
 
 // CheckOptions sets the defaults of the options Slots and MaxLoad, and reports invalid values.

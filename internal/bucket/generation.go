@@ -10,12 +10,12 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// maxLocks is the maximum number of locks of a table. This many fit in the cache, and threads that
-// run at the same time rarely need the same lock.
+// maxLocks is the maximum number of locks of a table. They fit in the cache of a GPU, and threads
+// that run at the same time rarely need the same lock.
 const maxLocks = 1 << 20
 
-// After the locks lie several copies of the count of running moves, each in its own line (twin:
-// locks.cuh).
+// copies is the number of copies of the count of running moves. They lie after the locks, each in
+// its own line of copyWords words (locks.cuh).
 const copies, copyWords = 16, core.LineBytes / 4
 
 // Generation is the memory of a table between two rehashes: its lines, and on a GPU locks. A lock

@@ -24,12 +24,12 @@ type Parts interface {
 // Kernels is the interface of the kernels that a structure adds to a GPU engine.
 type Kernels interface {
 	gpu.Structure
-	// Load loads the structure's kernels, and sets the kernels in order that resolve duplicates.
+	// Load loads the structure's kernels, and stores in order those that resolve duplicates.
 	Load(dev device.Device, order *gpu.OrderKernels) error
 }
 
 // OpenGPU opens an engine for kernels that move keys. It allocates the first generation and makes
-// it the current one. After an error it has freed both.
+// it the current one. After an error it has freed the engine and the generation.
 func OpenGPU[G Parts](e *gpu.Engine, dev device.Device, w batch.Widths, k Kernels, allocate func() (G, error)) (_ *core.Leases, err error) {
 	defer func() {
 		if err != nil {

@@ -32,7 +32,7 @@ type Queue[C any] struct {
 	batches []*batch[C] // batches not begun, oldest first; all except the last have been full
 	calls   []*C        // calls of the running batch
 	inside  int         // calls in the queue that are neither answered nor withdrawn
-	outside []*place[C] // calls beyond the capacity, oldest first
+	outside []*place[C] // calls that wait because the queue is full, oldest first
 	closed  bool
 	closing chan struct{} // closed by Close
 	wake    chan struct{} // signals that serve should check the batches again

@@ -12,13 +12,14 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// gatheredRows is the number of rows at which blocks gather. On a device with one multiprocessor,
-// each block then processes more than one window. With gatheredTwiceRows rows, blocks gather twice,
-// with a stretch between in which they do not gather (gather.cuh).
+// gatheredRows is the number of rows at which blocks gather: they combine rows with equal keys
+// before they access the map. On a device with one multiprocessor, each block then processes more
+// rows than it needs to judge whether that pays. With gatheredTwiceRows rows, blocks gather, stop
+// for a while, and gather again (gather.cuh).
 const gatheredRows, gatheredTwiceRows = 10_000, 90_000
 
 // GatherFewKeys reduces rows with few distinct keys, including some that look like sentinels.
-// Before or after them come rows with distinct keys, for which gathering does not pay.
+// Before or after them come rows with distinct keys, for which it does not pay to combine rows.
 func GatherFewKeys[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
 	p := mapTarget(devicetest.Narrow(dev), 0, open)
 	for _, by := range p.reductions() {
@@ -30,8 +31,8 @@ func GatherFewKeys[V weft.Value](t testing.TB, dev device.Device, open Maker[Any
 	}
 }
 
-// GatherTwice reduces rows for which gathering first pays, then does not pay, and finally pays
-// again.
+// GatherTwice reduces rows such that combining rows with equal keys first pays, then does not pay,
+// and finally pays again.
 func GatherTwice[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
 	gatherFewKeys(t, mapTarget(devicetest.Narrow(dev), 0, open), weft.Sum, gatheredTwiceRows, gatheredRows, 2*gatheredRows)
 }

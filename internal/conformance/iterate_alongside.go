@@ -20,7 +20,7 @@ type population[S Structure] struct {
 	r          *rows
 	index      map[uint64]int
 	nPermanent int
-	steps      int // from the lowest to the highest number of keys
+	steps      int // number of steps from the lowest to the highest number of keys
 }
 
 // newPopulation puts the permanent keys into a structure.

@@ -39,7 +39,7 @@ type form[S Structure] struct {
 	host func(ctx context.Context, s S, r *rows) (int, error)
 	on   func(s S, stream *device.Stream, c *columns, n ...device.Slice[uint64]) error
 
-	// changes the structure; returns a count; accepts nil flags
+	// whether the method changes the structure; returns a count; accepts nil for its flags
 	changes, counted, optional   bool
 	loads                        bool // flags report keys that were already present
 	kinds, vals, counts, offsets bool // whether the method uses these columns

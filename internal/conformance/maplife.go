@@ -28,7 +28,8 @@ func (s mapSuite) growsAndShrinks(t testing.TB, m erasedMap) {
 	s.checkPresent(t, m, keys, vals)
 }
 
-// Keys come and go while the number of keys stays the same. (warpcore never reuses a slot.)
+// A map must work while keys come and go and their number stays the same. (In warpcore, which never
+// reuses a slot, the table would fill up.)
 func (s mapSuite) churn(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()/10
 	keys := s.uniqueKeys(20*n, rng)

@@ -31,7 +31,7 @@ func (s multiSuite) growsAndShrinks(t testing.TB, m erasedMultiMap) {
 	s.checkEqual(t, m, want)
 }
 
-// Keys come and go while the number of keys stays the same.
+// A multimap must work while keys come and go and their number stays the same.
 func (s multiSuite) churn(t testing.TB, m erasedMultiMap) {
 	rng, n, want := s.rng(), s.scale.Rows()/10, values{}
 	keys := s.uniqueKeys(20*n, rng)
@@ -52,8 +52,8 @@ func (s multiSuite) churn(t testing.TB, m erasedMultiMap) {
 	s.checkEqual(t, m, want)
 }
 
-// Each key has a queue of pairs: its first pairs are removed and new pairs are appended,
-// repeatedly.
+// A multimap must work if each key has a queue of pairs: its first pairs are removed and new pairs
+// are appended, repeatedly.
 func (s multiSuite) queue(t testing.TB, m erasedMultiMap) {
 	rng, want := s.rng(), values{}
 	keys := slices.Repeat(s.uniqueKeys(4, rng), 20)

@@ -57,8 +57,9 @@ func (k kind[S]) sameRows(t testing.TB, name string, got, want *rows) {
 	}
 }
 
-// withoutOptions submits a batch without the optional arguments. The structure like has run the
-// batch with these arguments; the effects must be equal.
+// withoutOptions submits a batch without the optional arguments to a new structure with the pairs
+// in have. The contents must then equal those of like, which has run the batch with these
+// arguments.
 func (k kind[S]) withoutOptions(t testing.TB, f form[S], have, r *rows, like S) {
 	if !f.optional {
 		return
@@ -211,8 +212,8 @@ func (k kind[S]) onDuplicates(t testing.TB, s S) {
 	}
 }
 
-// compareForms runs rows [lo,hi) twice: with a method's host form on the structure like, and with
-// its On form on s, which has the same content. All rows must be the same afterward.
+// compareForms runs rows [lo,hi) twice: with a method's host form on like, and with its On form on
+// s. Both structures have the same content before. All rows must be the same afterward.
 func (k kind[S]) compareForms(t testing.TB, f form[S], like, s S, st *device.Stream, r *rows, lo, hi int) {
 	want, got := r.clone(), r.clone()
 	_, err := f.host(ctx(), like, want.part(lo, hi))

@@ -27,9 +27,9 @@ var invalidSizes = map[string]Sizes{
 	"MaxLoad NaN":                  {MaxLoad: math.NaN()},
 }
 
-// RefusesOptions requires constructors to reject invalid options: the sizes that no structure
-// accepts, which of converts, and the options in cases. The keys of cases are parts of the error
-// messages. made returns the errors of constructors, by the kind of structure.
+// RefusesOptions requires constructors to reject invalid options: those in cases, and the sizes
+// that no structure accepts. The function of converts these sizes to options. The keys of cases are
+// parts of the error messages. made returns the errors of constructors, by the kind of structure.
 func RefusesOptions[O any](t *testing.T, of func(Sizes) O, cases map[string]O, made func(*O) map[string]error) {
 	for want, sizes := range invalidSizes {
 		cases[want] = of(sizes)

@@ -25,9 +25,10 @@ type KeyedSize struct {
 	Fixed    bool
 }
 
-// IterationOrder requires inserting or deleting keys in iteration order to cost no more than in
-// another order. The keys come from an iteration over a structure with the same seed. That is hard
-// if homes are in hash order: filling or emptying a table region by region crowds one region.
+// IterationOrder requires inserting or deleting keys in iteration order to cost at most maxSlowdown
+// times as much as in random order. The keys come from an iteration over a structure with the same
+// seed. A table with homes in hash order easily fails: filling or emptying it region by region
+// crowds one region.
 func IterationOrder(t *testing.T, scale Scale, open func(t testing.TB, size KeyedSize) Keyed) {
 	n := scale.Rows()
 	for name, c := range map[string]struct {
@@ -64,9 +65,9 @@ type order struct {
 	open  func(t testing.TB, size KeyedSize) Keyed
 }
 
-// maxSlowdown is the maximum slowdown of the iteration order over a random order, and noise is
-// added to the limit. A table that iterates in the order of its homes is hundreds of times slower,
-// or fails.
+// maxSlowdown is the maximum slowdown of the iteration order over a random order, and noise is a
+// time that is allowed in addition. A table that iterates in the order of its homes is hundreds of
+// times slower, or fails.
 const maxSlowdown, noise = 8, 50 * time.Millisecond
 
 // compare measures run on a structure with n keys, with the keys in iteration order and in random

@@ -144,9 +144,9 @@ func (f *failingHistory) retry(desc string, do func() error) {
 	f.Fatalf("operation %d failed: %s fails again and again", f.step, desc)
 }
 
-// runBatch runs a batch of n operations and repeats the rest after a failure. do runs the
-// operations from lo on. one applies operation i to the model and, if out is set, checks its
-// outputs. zero reports whether the outputs of operation i are zero.
+// runBatch runs a batch of n operations and after a failure runs the operations that were not done.
+// do runs the operations from lo on. one applies operation i to the model and, if out is set,
+// checks its outputs. zero reports whether the outputs of operation i are zero.
 func (f *failingHistory) runBatch(desc string, n int, do func(lo int) error, one func(i int, out bool), zero func(i int) bool) {
 	f.Helper()
 	lo := 0

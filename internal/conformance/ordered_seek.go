@@ -350,7 +350,7 @@ func (s orderedSuite) everyKey(t testing.TB, m erasedOrderedMap) {
 	s.checkOrder(t, m, o)
 }
 
-// Most keys are adjacent, and some are missing.
+// Lookups must be correct if most keys are adjacent and some are missing.
 func (s orderedSuite) dense(t testing.TB, m erasedOrderedMap) {
 	n, g, o := min(s.scale.Rows(), 4000), rng(), s.newModel()
 	keys := s.sequence(-n/2, n)
@@ -602,7 +602,7 @@ func (s orderedSuite) closed(t testing.TB, _ erasedOrderedMap) {
 }
 
 // submissions returns calls of all On methods that only ordered maps have, by name. The calls
-// submit to the stream st. Their columns lie on the device of the other stream.
+// submit to the stream st. Their columns lie on the device of the second stream.
 func (s orderedSuite) submissions(t testing.TB, m erasedOrderedMap, st, of *device.Stream) map[string]func() error {
 	const n = 4
 	keys, vals, ok := s.keysOn(t, of, make([]uint64, n)), s.valsOn(t, of, make([]uint64, n)), devicetest.Upload(t, of, make([]bool, n))

@@ -14,8 +14,9 @@ import (
 )
 
 // RowsOfMap puts n rows into maps of fixed size that hold only some of them. It tests all methods
-// that insert, in host and device memory. Each [weft.PartialError] must be accurate, and repeating
-// the rest must lose nothing. open makes an empty map. Small pieces divide the batches of a GPU.
+// that insert, in host and device memory. Each [weft.PartialError] must be accurate, and running
+// the remaining rows again must lose nothing. open makes an empty map. On a GPU, batches are
+// divided into small pieces.
 func RowsOfMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, n int, open Maker[AnyMap[K, V]]) {
 	mapKind(mapTarget(dev, 0, open)).checkPartialErrors(t, n)
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// CompareConstants fails the test if a constant in a C++ header differs from its Go twin. files
-// maps the name of a header to its constants and their values in Go.
+// CompareConstants fails the test if a constant in a C++ header differs from the corresponding Go
+// constant. files maps the name of a header to its constants and their values in Go.
 func CompareConstants(t testing.TB, files map[string]map[string]int) {
 	t.Helper()
 	for file, want := range files {

@@ -28,8 +28,8 @@ func SkipRaced(t testing.TB, reason string) {
 	}
 }
 
-// Part returns the scale at which one of n suites does its part of the work of s. Slow scales are
-// already small and stay.
+// Part returns the scale for each of n suites that share the work of one suite at scale s. Slow
+// scales are already small and are not divided.
 func (s Scale) Part(n int) Scale {
 	if s <= Slow {
 		return s

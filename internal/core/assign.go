@@ -50,9 +50,9 @@ func (t *Table) assign(ctx context.Context, b *batch.Batch) (done int, failed []
 	return done, failed, err
 }
 
-// insertWithIDs inserts absent rows with the next ids, as far as ids are left. absent holds rows
-// from the beginning of b. If rows are not inserted, later rows get smaller ids, so that no gap
-// remains.
+// insertWithIDs inserts the rows in absent with the next ids as values, as far as ids are left.
+// absent holds the rows with absent keys among the first rows of b. If rows are not inserted, later
+// rows get smaller ids, so that no gap remains.
 func (t *Table) insertWithIDs(ctx context.Context, b, absent *batch.Batch) (done int, failed []int, err error) {
 	limit := t.Types.Val.idLimit()
 	absent = absent.Part(0, int(min(limit-t.nextID, uint64(absent.N))))

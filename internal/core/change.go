@@ -194,7 +194,7 @@ func (t *Table) ChangeOn(s *device.Stream, method string, b *batch.Batch, counts
 	return t.Submit(context.Background(), s, method, b, counts...)
 }
 
-// Submit is ChangeOn with a context, which can end the wait.
+// Submit implements ChangeOn. ctx can end its waits.
 func (t *Table) Submit(ctx context.Context, s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
 	b.MustMatch(t.Name, method)
 	return t.wrap(method, t.changeOn(ctx, s, b, counts, func(ctx context.Context) (done int, failed []int, err error) {
@@ -242,7 +242,7 @@ func (t *Table) changeOn(ctx context.Context, s *device.Stream, b *batch.Batch, 
 }
 
 // prepareCounter checks a batch in device memory, waits until the engine is ready, and returns the
-// caller's counter.
+// counter in counts.
 func (t *Table) prepareCounter(ctx context.Context, s *device.Stream, b *batch.Batch, counts []device.Slice[uint64]) (to device.Slice[uint64], err error) {
 	if err := b.CheckDevice(t.Device, s); err != nil {
 		return to, err

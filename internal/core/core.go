@@ -160,10 +160,11 @@ type Measurer interface {
 
 // Counters counts the slots of a structure.
 type Counters struct {
-	Live  uint64 // pairs
-	Used  uint64 // slots that are not empty: Live plus Dead
-	Dead  uint64 // slots of deleted pairs
-	Exact bool   // if false, the counts are upper bounds, whatever the submitted operations do
+	Live uint64 // pairs
+	Used uint64 // slots that are not empty: Live plus Dead
+	Dead uint64 // slots of deleted pairs
+	// if false, the counts are upper bounds for every possible outcome of the submitted operations
+	Exact bool
 }
 
 // Kind is the kind of structure that a table implements.

@@ -76,7 +76,8 @@ func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offset
 	return nil
 }
 
-// closeGaps moves rows together if concurrent changes left a key with fewer rows than counted.
+// closeGaps moves result rows together where concurrent changes left a key with fewer rows than
+// Expand had counted.
 func closeGaps(b *batch.Batch, offsets []uint64, found []uint32) {
 	first, from := offsets[0], offsets[0]
 	to := first
@@ -107,8 +108,8 @@ func (t *Table) rowBytes(b *batch.Batch) int {
 	return t.Widths.Val
 }
 
-// checkResultSize returns device.ErrMemory if results would exceed the limit. It runs before their
-// memory is allocated.
+// checkResultSize returns device.ErrMemory if results would exceed Config.ResultLimit. It runs
+// before the memory of the results is allocated.
 func (t *Table) checkResultSize(rows uint64, rowBytes int) error {
 	limit := uint64(t.ResultLimit)
 	hi, size := bits.Mul64(rows, uint64(rowBytes))

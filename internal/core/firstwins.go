@@ -10,10 +10,10 @@ import (
 )
 
 // resolveFirstWins resolves operations that overflowed although other operations of the batch
-// inserted their keys. met lists them, ascending. The first operation on each key then counts as
-// the one that inserted the key. Its flag is set and, in a batch of PutNews, its value is stored.
-// Engines resolve such duplicates within a launch. But a later launch may find capacity for a key
-// after an earlier launch found none.
+// inserted their keys. The parameter met lists the overflowed operations, ascending. The first
+// operation on each key then counts as the one that inserted the key. Its flag is set and, in a
+// batch of PutNews, its value is stored. Engines resolve such duplicates within a launch. But a
+// later launch may find capacity for a key after an earlier launch found none.
 func (t *Table) resolveFirstWins(ctx context.Context, b *batch.Batch, met []uint32) error {
 	flags := batch.View[bool](b.Columns[batch.OK].Host)
 	stores := b.Kind == op.PutNew && b.Columns[batch.Vals].Given()

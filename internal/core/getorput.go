@@ -107,8 +107,8 @@ func (t *Table) fetch(ctx context.Context, b *batch.Batch, newVals []byte, exclu
 	return done, mapRows(absent, failed), err
 }
 
-// insert inserts absent rows from the beginning of b. For a long batch, the table first grows for
-// all insertions that the whole batch is likely to make.
+// insert inserts the rows in absent, which come from the first rows of b. If b is long, the table
+// first grows for all insertions that the whole batch is likely to make.
 func (t *Table) insert(ctx context.Context, b, absent *batch.Batch) (done int, failed []int, err error) {
 	if b.N > ChunkOps {
 		_, _, err := t.Policy.Prepare(ctx, t.bound, nil, b)

@@ -11,25 +11,27 @@ import (
 )
 
 // Journal stores the effects of changes, so that a table can be restored after a power failure. The
-// writer lock guards all methods except Readable, Wait and Flush.
+// caller of any method except Readable, Wait and Flush holds the writer lock.
 type Journal interface {
 	// Reserve reserves space for effects of about n bytes, before the change runs. After an error
 	// the change does not run.
 	Reserve(n int) error
-	// Append stores an effect. The effects of one change end with one that is Last; replay applies
-	// all of them or none.
+	// Append stores an effect. The field Last marks the last effect of each change; replay applies
+	// all effects of a change or none.
 	Append(e *Effect) error
-	// Position returns the position after the last effect.
+	// Position returns the position in the journal after the last effect.
 	Position() uint64
 	// Fail makes the journal refuse all later changes, because the effects of a change are unknown.
-	// It returns the error that they get.
+	// It returns the error that these changes return.
 	Fail(err error) error
-	// Readable returns the error of a journal that has failed, unless lookups are allowed then.
+	// Readable returns the error that lookups must return because the journal has failed. It
+	// returns nil if the journal works, or if lookups are allowed after a failure.
 	Readable() error
-	// Slow reports whether Wait takes much longer than a change, so that changes should gather.
+	// Slow reports whether Wait takes much longer than a change, so that collecting changes before
+	// a Wait pays.
 	Slow() bool
-	// Wait waits until everything before a position is as durable as a change must be when it
-	// returns.
+	// Wait waits until all effects before a position are as durable as the journal promises for a
+	// change that returns.
 	Wait(ctx context.Context, position uint64) error
 	// Flush waits until everything appended so far is on the medium.
 	Flush(ctx context.Context) error
@@ -37,7 +39,7 @@ type Journal interface {
 	Close() error
 }
 
-// EffectKind is the kind of an [Effect]. Logs contain the numbers.
+// EffectKind is the kind of an [Effect]. Logs contain these numbers, so they must not change.
 type EffectKind uint8
 
 // The kinds of effects.
@@ -46,21 +48,21 @@ const (
 	DeleteKeys                         // remove keys; in a multimap, all pairs of each key
 	DeleteRanges                       // remove the pairs inside the ranges from Keys to Keys2
 	ClearTable                         // remove everything
-	SetNextID                          // Assign gives ids from NextID on
+	SetNextID                          // raise the next id of Assign to NextID
 )
 
-// Effect is a part of what a change has done. Effects do not depend on the state before them, so
-// that repeating the effects of a log, in order, gives the same table. One kind is an exception:
-// pairs are added to a multimap once more.
+// Effect is a part of what a change has done. Repeating the effects of a log, in order, gives the
+// same table, because effects do not depend on the content before them. Pairs of a multimap are an
+// exception: repeating the effect adds them again.
 type Effect struct {
 	Kind              EffectKind
 	N                 int
 	Keys, Keys2, Vals []byte // columns of N rows; Vals only for pairs, Keys2 only for ranges
 	NextID            uint64
-	Last              bool // of its change
+	Last              bool // this is the last effect of its change
 }
 
-// errNoKernels is the error of kernels that would change a table with a journal.
+// errNoKernels is returned for kernels that would change a table with a journal.
 var errNoKernels = fmt.Errorf("%w: a durable table cannot be changed by kernels of its user, since the log would miss the changes", device.ErrInvalid)
 
 // TableOf returns the table of a facade of package weft, or nil for other values. Package weft sets
@@ -70,11 +72,11 @@ var TableOf func(facade any) *Table
 // Journal returns the journal of the table, or nil.
 func (t *Table) Journal() Journal { return t.journal }
 
-// SetJournal makes a journal store all later changes. No call is active.
+// SetJournal makes the journal store all later changes. No call may be active.
 func (t *Table) SetJournal(j Journal) { t.journal, t.loggedID = j, t.nextID }
 
-// runDurable is runLocked for changes: it waits, without the lock, until the change and all changes
-// before it are durable.
+// runDurable runs f as runLocked does. It then waits, without the lock, until the change that f
+// makes and all earlier changes are durable.
 func (t *Table) runDurable(ctx context.Context, exclusive bool, f func() error) error {
 	if t.journal == nil {
 		return t.runLocked(ctx, exclusive, f)
@@ -92,7 +94,8 @@ func (t *Table) runDurable(ctx context.Context, exclusive bool, f func() error) 
 	return withoutRepeat(err, t.journal.Wait(ctx, after))
 }
 
-// withoutRepeat joins two errors, of which the first may wrap the second.
+// withoutRepeat joins two errors. If the first error already wraps the second one, it returns the
+// first.
 func withoutRepeat(err, more error) error {
 	if errors.Is(err, more) {
 		return err
@@ -166,7 +169,8 @@ func (t *Table) logStream(ctx context.Context, s *device.Stream, b *batch.Batch,
 	return l.end()
 }
 
-// logClear appends the effect of Clear. After an error of Clear the content is unknown.
+// logClear appends the effect of Clear. If Clear returned an error, the content is unknown, so
+// logClear makes the journal fail.
 func (t *Table) logClear(err error) error {
 	if t.journal == nil {
 		return nil
@@ -180,7 +184,8 @@ func (t *Table) logClear(err error) error {
 	return l.end()
 }
 
-// logger appends the effects of one change. It holds one effect back, since the last one is marked.
+// logger appends the effects of one change. It holds back the newest effect in held, because only
+// end can mark an effect as the last.
 type logger struct {
 	t    *Table
 	ctx  context.Context
@@ -215,7 +220,7 @@ func (l *logger) end() error {
 	return nil
 }
 
-// batch adds the effects of a batch. complete reports that all of its operations succeeded.
+// batch adds the effects of a batch. complete is true if all operations of the batch succeeded.
 func (l *logger) batch(b *batch.Batch, complete bool) {
 	t, kind := l.t, b.Kind
 	if b.Columns[batch.Kinds].Given() {
@@ -258,7 +263,7 @@ func (l *logger) batch(b *batch.Batch, complete bool) {
 // logRows is the number of keys that are looked up at a time to log their state.
 const logRows = 1 << 16
 
-// changes returns the rows of a mixed batch that are not lookups.
+// changes returns the rows of a mixed batch with operations other than lookups.
 func changes(b *batch.Batch) (rows []uint32) {
 	for i, k := range batch.View[op.Kind](b.Columns[batch.Kinds].Host) {
 		if k != op.Get {
@@ -268,7 +273,7 @@ func changes(b *batch.Batch) (rows []uint32) {
 	return rows
 }
 
-// distinct returns one row for each different key that a batch may have changed.
+// distinct returns one row for each distinct key that a batch may have changed.
 func (l *logger) distinct(b *batch.Batch) (rows []uint32) {
 	seen := map[string]bool{}
 	c, kinds := &b.Columns[batch.Keys], batch.View[op.Kind](b.Columns[batch.Kinds].Host)
@@ -284,8 +289,8 @@ func (l *logger) distinct(b *batch.Batch) (rows []uint32) {
 	return rows
 }
 
-// states adds the present state of the keys of a batch: the pairs of those that are in the table,
-// and the removal of the others.
+// states adds the present state of the keys of a batch: the pairs of keys that are in the table,
+// and the removal of the other keys.
 func (l *logger) states(b *batch.Batch) {
 	if l.err != nil {
 		return
@@ -315,7 +320,7 @@ func (l *logger) states(b *batch.Batch) {
 	}
 }
 
-// pairsIn adds the pairs that the table now has of the keys of a batch, or inside its ranges.
+// pairsIn adds the pairs that the table now has for the keys of a batch, or inside its key ranges.
 func (l *logger) pairsIn(b *batch.Batch) {
 	t := l.t
 	for lo := 0; lo < b.N && l.err == nil; lo += logRows {
@@ -348,7 +353,7 @@ func (l *logger) pairsIn(b *batch.Batch) {
 	}
 }
 
-// repeat returns each key as often as it has rows.
+// repeat returns a column in which key i occurs offsets[i+1]-offsets[i] times.
 func repeat(keys *batch.Column, offsets []uint64) []byte {
 	var all []byte
 	for i := range len(offsets) - 1 {
@@ -359,7 +364,7 @@ func repeat(keys *batch.Column, offsets []uint64) []byte {
 	return all
 }
 
-// Replay applies an effect that a journal has stored. The table has no journal yet.
+// Replay applies an effect that a journal has stored. The table must not have a journal yet.
 func (t *Table) Replay(ctx context.Context, e *Effect) error {
 	key := func(b []byte) batch.Column { return batch.Input(b).WithWidth(t.Widths.Key) }
 	b := &batch.Batch{N: e.N, Kind: op.Put, Columns: batch.Columns{batch.Keys: key(e.Keys)}}
@@ -388,11 +393,11 @@ func (t *Table) Replay(ctx context.Context, e *Effect) error {
 	return t.wrap("replay", err)
 }
 
-// NextID returns a lower bound of the ids that Assign has not given. The caller holds the writer
+// NextID returns a number larger than all ids that Assign has assigned. The caller holds the writer
 // lock.
 func (t *Table) NextID() uint64 { return t.nextID }
 
-// RaiseNextID makes Assign give no id below n. No call is active.
+// RaiseNextID makes Assign assign no id below n. No call may be active.
 func (t *Table) RaiseNextID(n uint64) { t.nextID = max(t.nextID, n) }
 
 // Ordered reports whether a batch of Puts resolves duplicates in batch order.

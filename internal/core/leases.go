@@ -55,8 +55,8 @@ type generation struct {
 	pruneAt int              // length of streams at which idle streams are removed
 }
 
-// Lease entitles its owner to use one generation of memory. If the engine has versions, it also
-// selects a version of the content.
+// Lease entitles its owner to use one generation of memory. If the engine has versions, the lease
+// also selects a version of the content.
 type Lease struct {
 	Parts   Parts
 	Version uint64 // 0 for the current version; see [Versioner]
@@ -90,8 +90,8 @@ func (l *Leases) newGeneration(parts Parts) *Lease {
 
 // ---- readers ------------------------------------------------------------------
 
-// Read takes a lease for a call. The lease is on the generation of the lease from, or on the
-// current generation if from is nil. [Lease.End] ends it.
+// Read takes a lease for a call. It is on the same generation as the lease from, or on the current
+// generation if from is nil. [Lease.End] ends it.
 func (l *Leases) Read(ctx context.Context, from *Lease) (*Lease, error) {
 	return l.acquire(ctx, from, callLease)
 }

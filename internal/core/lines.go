@@ -62,8 +62,8 @@ func (l *Lines) TallyPtr() device.Ptr { return l.Buf.Ptr + device.Ptr(l.Bytes())
 // Tally returns the tally. The lines must lie in host memory.
 func (l *Lines) Tally() *Tally { return (*Tally)(unsafe.Pointer(&l.Buf.Host[l.Bytes()])) }
 
-// Tally holds the counters of a structure inside the structure's memory. Twin: weft::Counters in
-// kernels/include/weft/change.cuh.
+// Tally holds the counters of a structure inside the structure's memory. In CUDA it is
+// weft::Counters in kernels/include/weft/change.cuh.
 type Tally struct {
 	_    structs.HostLayout
 	Live uint64 // pairs

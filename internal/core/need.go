@@ -112,7 +112,8 @@ func hashKeys(keys batch.Column) []uint64 {
 	return all
 }
 
-// countSetBits hashes each key to one of size bits and returns how many bits are set.
+// countSetBits hashes each key to one of the given number of bits and returns how many bits are
+// set.
 func countSetBits[K uint32 | uint64](keys []K, size, seed uint64) (n int) {
 	set := make([]uint64, size/64)
 	for _, k := range keys {

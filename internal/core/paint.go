@@ -7,8 +7,8 @@ type Span struct{ From, To int }
 
 // AssignRanges assigns each pair to the first span that contains it. Engines call it to delete
 // ranges. all is the union of the spans, ascending, without overlapping or adjacent spans.
-// counts[i] is the number of pairs assigned to spans[i]. The ends of all spans divide the pairs
-// into sections, and the search skips sections that are already assigned.
+// counts[i] is the number of pairs assigned to spans[i]. AssignRanges divides the pairs into
+// sections at the ends of all spans, and skips sections that an earlier span has taken.
 func AssignRanges(spans []Span) (all []Span, counts []uint32) {
 	ends := make([]int, 0, 2*len(spans))
 	for _, s := range spans {

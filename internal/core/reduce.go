@@ -34,12 +34,13 @@ func (t *Table) checkReduction(k op.Kind) error {
 	return t.CheckKind(k)
 }
 
-// reduceRows is the maximum number of rows that are combined in one step, before the table is
-// accessed. That takes ten milliseconds. Combining fewer than minReduceRows rows does not pay.
+// reduceRows is the maximum number of rows to combine in one step, before the table is accessed.
+// Combining that many takes ten milliseconds. Combining fewer than minReduceRows does not pay.
 const reduceRows, minReduceRows = 1 << 19, 1 << 14
 
 // reducible returns the next part of a batch that runCombined may combine, or nil. It returns nil
-// for fixed tables, because some rows may overflow after rows with equal keys have been combined.
+// for fixed tables, because they may lack capacity for some rows after rows with equal keys have
+// been combined.
 func (t *Table) reducible(b *batch.Batch, done int) *batch.Batch {
 	_, ok := t.Engine.(Combiner)
 	n := min(reduceRows, b.N-done)

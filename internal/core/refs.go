@@ -32,8 +32,8 @@ const MaxInserts uint64 = 1 << 31
 // generation stays allocated until that work is done.
 //
 // View counts as a call, so exclusive sections wait for f. Thus the generation is not cleared or
-// compacted between the making of a Ref and the last launch, but f must not change the table. A
-// held lease would permit changes, but the table would have to validate each launch again.
+// compacted before the last launch of f, but f must not change the table. A held lease would permit
+// changes, but the table would have to validate each launch again.
 func (t *Table) View(ctx context.Context, s *device.Stream, f func(Parts) error) error {
 	return t.wrap("View", t.view(ctx, nil, s, f))
 }

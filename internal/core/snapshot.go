@@ -98,7 +98,6 @@ func (t *Table) acquireLease(ctx context.Context, at *Snapshot, b *batch.Batch) 
 	return lease, nil
 }
 
-// releaseLease ends a lease that acquireLease has taken.
 func (t *Table) releaseLease(at *Snapshot, lease *Lease) error {
 	err := lease.End()
 	if at != nil {

@@ -25,8 +25,8 @@ const (
 	// minReduceRows is the minimum number of rows for which sorting by shares pays.
 	minReduceRows = 1 << 16
 
-	// shareBytes is the target size in bytes of a share. Together with the prefetched rows it fills
-	// half of a second-level cache.
+	// shareBytes is the target size of a share of the table, in bytes. Together with the prefetched
+	// rows it fills half of a second-level cache.
 	shareBytes = 1 << 18
 	// maxShares is the maximum number of shares to which a core can write rows at the same time.
 	maxShares = 1 << 9
@@ -112,7 +112,8 @@ const (
 	// combineSlots is the number of slots in a part's hash table, which takes 128 KiB. A key lies
 	// in one of combineSteps slots.
 	combineSlots, combineSteps = 1 << 15, 8
-	// combineTrial is the number of rows of a part after which the gain is checked again.
+	// combineTrial is the number of rows of a part after which it is checked again whether
+	// combining pays.
 	combineTrial = 1 << 14
 	// maxRemainingRatio is the maximum fraction of rows that may remain for combining to pay.
 	maxRemainingRatio = 0.75
@@ -172,7 +173,7 @@ func maxRemaining(rows int) float64 {
 	return max(maxRemainingRatio*n, -combineSlots*math.Expm1(-n/combineSlots))
 }
 
-// part holds the remaining rows of one part of a piece.
+// part holds the rows of one part of a piece that remain after rows with equal keys are combined.
 type part[K Key, V uint32 | uint64] struct {
 	slots []uint32
 	flags batch.Flags

@@ -26,8 +26,8 @@ type Share struct {
 	Remaining Remaining
 }
 
-// Remaining is the remaining capacity: the pairs that may be added, and the empty slots that may be
-// filled.
+// Remaining is the remaining capacity of a table with fixed size: the pairs that may be added, and
+// the empty slots that may be filled.
 type Remaining struct{ Pairs, Slots int }
 
 // CanAdd reports whether the share may add another pair. r is its result so far.
@@ -42,7 +42,7 @@ type Partitioner struct {
 	ops    []uint32
 	shares []Share
 	counts [][]uint32 // counts[range][share]: operations, later their target index
-	moved  [2][]byte  // keys and values in share order
+	moved  [2][]byte  // keys and values of a batch's rows in share order
 }
 
 // AllOps returns the operations 0 to n-1, undivided.
@@ -68,9 +68,8 @@ func (d *Partitioner) PartitionOps(dev device.Host, last uint32, n int, locate f
 }
 
 // PartitionRows divides the rows of b into shares and returns a batch of the keys and values in
-// share order. The number of shares is as given or slightly less. If a core's share of the
-// structure fits in its cache, the core reads its rows from memory once. See PartitionOps for last
-// and locate.
+// share order. The number of shares is as given or slightly less. It should be so large that the
+// places of a share fit in a core's cache. See PartitionOps for last and locate.
 func (d *Partitioner) PartitionRows(dev device.Host, last uint32, b *batch.Batch, shares int, locate func(lo, hi int, places []uint32)) (*batch.Batch, []Share) {
 	sorted := *b
 	// With more ranges than cores, a single slow core delays the others less.

@@ -1,6 +1,7 @@
 // Package cpu holds the parts that the CPU engines of all structures share. It divides operations
-// among the cores, prefetches memory, and writes slots and results. A structure embeds [Engine] and
-// adds its own loops.
+// into shares, one for each range of places in a structure, such as lines. Cores run different
+// shares at the same time. It also prefetches memory, and writes slots and results. A structure
+// embeds [Engine] and adds its own loops.
 package cpu
 
 import (
@@ -15,7 +16,7 @@ import (
 
 type tallied interface{ Tally() *core.Tally }
 
-// Generation is a generation that embeds [core.Lines].
+// Generation is the memory of a table between two rehashes. It embeds [core.Lines].
 type Generation interface {
 	core.Parts
 	tallied

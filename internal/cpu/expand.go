@@ -5,9 +5,9 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// Offsets returns the index in the outputs of an Expand at which the rows of each key begin, and as
-// last element their total number. In host memory these are the caller's offsets. On a stream they
-// are computed from the counts that lookUp finds.
+// Offsets returns, for a batch with several result rows per key, the index in the outputs at which
+// the rows of each key begin. The last element is the total number of rows. In host memory these
+// are the caller's offsets. On a stream they are computed from the counts that lookUp finds.
 func Offsets(b *batch.Batch, s *device.Stream, lookUp func(count *batch.Batch) error) ([]uint64, error) {
 	c := &b.Columns
 	if s == nil {

@@ -8,10 +8,11 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Export copies the live pairs of lines [lo,hi), numbered in reading order, to the columns of a
-// batch and returns the number of pairs. It copies only as many pairs as the columns have rows. The
-// extra line holds keys that look like sentinels. last is the last sentinel. Export calls each for
-// every line; each must call slots with the slots of the line and of its chain.
+// Export copies the live pairs of lines [lo,hi), numbered in the order of [core.WeylOrder], to the
+// columns of a batch and returns the number of pairs. It copies only as many pairs as the columns
+// have rows. The extra line holds keys that look like sentinels. last is the last sentinel. Export
+// calls each for every line; each must call slots with the slots of the line and of all lines
+// chained to it.
 func Export[K Key, V any, SK Key, SV Val](ctx context.Context, out *batch.Batch, from *core.Lines, lo, hi uint32, last SK, each func(line uint32, slots func([]Slot[SK, SV]))) (int, error) {
 	rows, flip := RowsOf[K, V](out), SK(0) // flip converts a stored key to the key
 	addSlots := func(slots []Slot[SK, SV]) {

@@ -7,8 +7,8 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// Fetcher prefetches the batch rows of sorted items before the items are resolved. Sorted items
-// have rows scattered over the columns of the batch.
+// Fetcher prefetches the rows of a batch to which sorted items refer, before the items are
+// processed. These rows are scattered over the columns of the batch.
 type Fetcher[K Key] struct {
 	items   []Item[K]
 	columns []column

@@ -7,7 +7,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// reduce combines v into *dst. Twin: kernels/include/weft/reduce.cuh.
+// reduce combines v into *dst. Kernels do the same in kernels/include/weft/reduce.cuh.
 func reduce[V any](f batch.Flags, kind op.Kind, dst *V, v V) {
 	switch unsafe.Sizeof(v) {
 	case 4:

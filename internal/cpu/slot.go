@@ -13,9 +13,9 @@ type (
 	}
 )
 
-// Slot is one entry of a hash structure. Twin: kernels/include/weft/slot.cuh. The value precedes
-// the key because Go pads a zero-sized last field, and because kernels require the key in the upper
-// half of the word.
+// Slot is one entry of a hash structure. Kernels define the same slot in
+// kernels/include/weft/slot.cuh. The value precedes the key because Go pads a zero-sized last
+// field, and because kernels require the key in the upper half of the word.
 type Slot[K Key, V Val] struct {
 	_   structs.HostLayout
 	Val V
@@ -45,7 +45,8 @@ func Sentinel[K Key](s K) K { return ^s }
 // legal, at the cost of one comparison per ordinary key.
 func IsSentinel[K Key](key, last K) bool { return key >= ^last }
 
-// Stored returns the form in which a key is stored.
+// Stored returns the form in which a key is stored: ^key if it looks like a sentinel, otherwise
+// key.
 func Stored[K Key](key, last K) K {
 	if IsSentinel(key, last) {
 		return ^key

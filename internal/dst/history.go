@@ -12,7 +12,7 @@ import (
 type event struct {
 	op         weft.Op[uint64, uint64]
 	batch      int
-	rank       int // from 1 if the batch runs in order; otherwise 0
+	rank       int // position in the batch, from 1, if the batch runs in order; otherwise 0
 	returns    Returns
 	ok         bool
 	maybeFull  bool // the operation may have overflowed
@@ -40,7 +40,7 @@ const forever = math.MaxInt64
 // waited for it. In weak memory, threads that do not synchronize have no common clock.
 type history struct {
 	events  []event
-	timed   bool // start and end order events
+	timed   bool // operations that ended before another began precede it
 	multi   bool
 	reduce  combining
 	reduces bool // operations may combine values
@@ -129,8 +129,8 @@ func (h *history) complete(shape Shape) {
 }
 
 // markFull marks the events of batches in which the structure may have been full. It may be full
-// once at least Capacity operations have inserted. Insertions that overflowed may have run again
-// after their recorded memory accesses.
+// once at least Capacity operations have inserted. Insertions in such batches get no end, because
+// they may have overflowed and run again after their recorded memory accesses.
 func (h *history) markFull(shape Shape) {
 	entered := 0
 	for lo, hi := 0, 0; lo < len(h.events); lo = hi {

@@ -13,7 +13,7 @@ type state struct {
 	val     uint64
 }
 
-// mapModel returns the model of maps and sets. Its facts are its states.
+// mapModel returns the model of maps and sets. Its facts (see [Hint]) are its states.
 func mapModel(reduce combining) *Model[state, event] {
 	return &Model[state, event]{
 		Step: func(s state, e event) ([]state, *event) {

@@ -10,8 +10,8 @@ type Model[S, O any] struct {
 	// list means that the operation cannot have returned its results in s. Step must not change s.
 	// An operation may take effect in several steps, with steps of other operations between them.
 	// Then Step returns the rest of the operation; nil means that it is done. The rest depends on
-	// the operation alone. It equals the operation itself if the operation may also end here, in
-	// another state.
+	// the operation alone. It must equal the operation if the same step would complete the
+	// operation in another state.
 	Step func(s S, op O) (next []S, rest *O)
 	// Key returns a string that identifies a state. A fact is live if a remaining operation needs
 	// it. States that differ only in facts that are not live may have the same key.

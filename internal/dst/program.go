@@ -90,7 +90,7 @@ type batch struct {
 	action    action
 	stream    int // for submit, link and wait
 	to        int // the stream that waits, for link
-	maxChecks int // number of checks after which the context of the call ends; 0: never
+	maxChecks int // number of checks of the call's context after which it ends; 0: it never ends
 	uniform   bool
 	ops       []weft.Op[uint64, uint64]
 }

@@ -226,7 +226,8 @@ func (r *runner[K, V]) inOrder(b batch) bool {
 	return b.uniform && changes(b) && r.ordered && !b.ops[0].Kind.Reduces() && (!r.multi || b.ops[0].Kind == weft.OpPutNew)
 }
 
-// kind returns the kind under which a uniform batch of kind k runs.
+// kind returns the kind of method that runs a uniform batch of kind k: with Config.Loads, GetOrPut
+// runs a batch of PutNews.
 func (r *runner[K, V]) kind(k weft.OpKind) weft.OpKind {
 	if k == weft.OpPutNew && r.loads {
 		return getOrPut

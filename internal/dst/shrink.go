@@ -11,7 +11,8 @@ const (
 	// shrinkTime is the time limit for finding a smaller program.
 	shrinkTime = 10 * time.Second
 	// shrinkSeeds is the number of schedules under which a smaller program is tried. With fewer
-	// operations, the same seed determines a different schedule.
+	// operations, the same seed determines a different schedule, so one schedule may hide the
+	// failure.
 	shrinkSeeds = 6
 )
 

@@ -8,7 +8,7 @@ import "github.com/weftgo/weft"
 type types struct {
 	key func(bits uint64) uint64
 	val func(bits uint64) uint64
-	// the key that is larger by a 32nd of the range, for unsigned keys
+	// returns an unsigned key that is larger by a 32nd of the range; returns a signed key itself
 	after  func(key uint64) uint64
 	reduce combining
 }

@@ -112,7 +112,8 @@ func (r *Reclaimer) Grow(nodes int) error {
 func (r *Reclaimer) announced() device.Ptr  { return r.words.Ptr + device.Ptr(controlSize) }
 func (r *Reclaimer) blockState() device.Ptr { return r.announced() + device.Ptr(r.cfg.Slots*slotSize) }
 
-// Ref returns the kernel parameter (twin: EpochRef). It is valid until the next Pin or Release.
+// Ref returns the parameter that gives kernels access to the reclaimer. In CUDA it is the struct
+// EpochRef. It is valid until the next Pin or Release.
 func (r *Reclaimer) Ref() Ref {
 	ref := Ref{
 		Control: r.words.Ptr, Announced: r.announced(), Links: r.links.Ptr(), Left: r.blockState(),

@@ -240,7 +240,7 @@ func (r *ranker) sortRun(items []cpu.Item[uint64], from int) {
 	}
 }
 
-// signOf returns the factor for the result of a comparison.
+// signOf returns -1 if descending is set and 1 otherwise, by which a comparison is multiplied.
 func signOf(descending bool) int {
 	if descending {
 		return -1

@@ -8,7 +8,8 @@ import (
 
 //go:generate go run ../../cmd/weftgen -export -struct weft::Terms ../../kernels/include/weft/ref.cuh
 
-// Bits of the mode of a Ref (see ref.cuh). The widths of keys and values follow in higher bits.
+// Bits of the mode of a Ref, through which users' kernels access a table (see ref.cuh). The widths
+// of keys and values follow in higher bits.
 const (
 	MayInsert  = 1 << iota // the kernel may insert keys and combine values
 	MayReplace             // the kernel may also replace values and erase keys
@@ -18,8 +19,8 @@ const (
 	InCache
 )
 
-// ReadTerms returns the terms of a Ref that only reads. The device counts a change through that Ref
-// as dropped.
+// ReadTerms returns the terms of a Ref that only reads. If a kernel changes the table through that
+// Ref, the device counts the change as dropped.
 func (q *Queue) ReadTerms() Terms {
 	return Terms{Account: q.Word(WordDropped), Mode: uint32(q.Widths.Key<<8 | q.Widths.Val<<16)}
 }

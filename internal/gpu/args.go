@@ -9,11 +9,12 @@ import (
 //go:generate go run ../../cmd/weftgen -target 80,90+ptx85 -export -struct weft::Lookup -struct weft::Changes -struct weft::Winners -struct weft::Export ../../kernels/include/weft/batch.cuh
 
 // MaxTiledKeys is the maximum number of keys in a batch that gives each key its own tile. A tile
-// then takes one chain of reads instead of two or four.
+// then makes the dependent reads of one key, not those of two or four keys in turn.
 const MaxTiledKeys = 1 << 14
 
-// LookupOf returns the kernel arguments that look up a batch by tiles of the given number of lanes,
-// and the grid. The kernel adds the number of keys found to hits unless hits is 0.
+// LookupOf returns the arguments and the grid of a kernel that looks up each key of a batch by a
+// tile of the given number of lanes. The kernel adds the number of keys found to hits unless hits
+// is 0.
 func LookupOf(b *batch.Batch, hits device.Ptr, lanes int) (Lookup, device.Dim) {
 	l := Lookup{
 		Keys: b.Columns[batch.Keys].Ptr, Vals: b.Columns[batch.Vals].Ptr, Found: b.Columns[batch.OK].Ptr,
@@ -27,8 +28,8 @@ func LookupOf(b *batch.Batch, hits device.Ptr, lanes int) (Lookup, device.Dim) {
 }
 
 // changesOf returns the kernel arguments for b, a part of a batch. first is the index in the batch
-// of the part's first row. The kernel lists the operations that contend in contended, and those
-// that overflow in failed.
+// of the part's first row. The kernel lists the operations with outcomes that duplicates may have
+// decided in contended, and those that overflow in failed.
 func changesOf(b *batch.Batch, first int, ok device.Ptr, contended, failed List) Changes {
 	c := Changes{
 		Keys: b.Columns[batch.Keys].Ptr, Vals: b.Columns[batch.Vals].Ptr, Kinds: b.Columns[batch.Kinds].Ptr,
@@ -52,8 +53,8 @@ func ExportOf(out *batch.Batch, lines *core.Lines, lo, hi uint32, count device.P
 	}
 }
 
-// narrow returns a mask of the columns that have 32-bit rows. Kernels that accept any widths read
-// the mask (widths.cuh).
+// narrow returns a mask of the columns that have elements of 32 bits. Kernels that accept any
+// widths read the mask (widths.cuh).
 func narrow(b *batch.Batch) (bits uint32) {
 	const keys, vals = 1, 2
 	if b.Columns[batch.Keys].Width == 4 {

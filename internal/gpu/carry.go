@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-// resetHits submits zeroing the counter. Pieces that the ring runs next add to it afterwards.
+// resetHits submits zeroing the counter of keys found. Pieces that the ring runs later add to it.
 func (c *Transfer) resetHits() error {
 	s, err := c.Ring.Work()
 	if err != nil {
@@ -18,16 +18,16 @@ func (c *Transfer) resetHits() error {
 	return s.Fill(c.Hits.Ptr(), 0, 2)
 }
 
-// submitHits submits reading the counter after a piece that covers the whole batch. Once the piece
-// has arrived, hitCount returns the counter.
+// submitHits submits reading the counter of keys found, after a piece that covers the whole batch.
+// Once the piece has arrived on the host, hitCount returns the counter.
 func (c *Transfer) submitHits(p *staging.Piece) error {
 	return p.Stream.CopyOutAsync(c.host[:8], c.Hits.Ptr())
 }
 
 func (c *Transfer) hitCount() int { return int(batch.View[uint64](c.host)[0]) }
 
-// readHits waits for the work of all pieces, even if the context has ended, and returns the
-// counter.
+// readHits waits for the work of all pieces, even if the context has ended, and returns the counter
+// of keys found.
 func (c *Transfer) readHits(ctx context.Context) (int, error) {
 	s, err := c.Ring.Work()
 	if err != nil {

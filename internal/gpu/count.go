@@ -2,7 +2,8 @@ package gpu
 
 import "github.com/weftgo/weft/device"
 
-// Adder adds numbers to counters of callers. Other work may add to the same counters concurrently.
+// Adder adds numbers to counters that callers have in device memory. Other work may add to the same
+// counters concurrently.
 type Adder struct{ kernel device.Kernel }
 
 // LoadAdder loads the adder's kernel onto a device. A [Workspace] has its own adder.

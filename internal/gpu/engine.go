@@ -19,8 +19,9 @@ import (
 type Structure interface {
 	// Lookup launches a lookup. It adds the number of keys found to hits unless hits is 0.
 	Lookup(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error
-	// Change launches a change. contended reports whether the kernel lists operations that contend;
-	// ResolveWinners then resolves these operations.
+	// Change launches a change. contended reports whether the kernel lists operations that contend,
+	// which means that duplicates may have decided their outcomes. ResolveWinners then resolves
+	// these operations.
 	Change(s *device.Stream, p core.Parts, c *Change) (contended bool, err error)
 	ResolveWinners(s *device.Stream, p core.Parts, c *Change, w *Winners) error
 	// Export launches a kernel that copies the pairs of units [lo,hi) to out (see [core.Engine])
@@ -38,8 +39,8 @@ type Change struct {
 	Args Changes // arguments of the kernel
 
 	// Spilled and NoMoves serve engines that set MovesPairs. Spilled is a list of the operations
-	// that overflow at first. It has capacity for all operations, and the kernel zeroes its items
-	// again before the change ends. NoMoves forbids moving pairs.
+	// that find no slot before the kernel moves pairs for them. It has capacity for all operations,
+	// and the kernel zeroes its items again before the change ends. NoMoves forbids moving pairs.
 	Spilled List
 	NoMoves bool
 }
@@ -54,8 +55,8 @@ type Engine struct {
 	// MovesPairs states that changes may move pairs. A structure sets it before it calls
 	// OpenEngine.
 	MovesPairs bool
-	// Capacity is the number of pairs from which on changes move no pairs. It applies to tables of
-	// fixed size; 0 means no limit.
+	// Capacity is the number of pairs from which on changes no longer move pairs. It applies to
+	// tables of fixed size; 0 means no limit.
 	Capacity int
 
 	structure Structure
@@ -67,7 +68,7 @@ type Engine struct {
 	stale   bool          // changes were submitted after cached was read
 	// upper bound of the slots in use: each operation submitted since counts as a new pair
 	used   atomic.Uint64
-	ticket uint32 // ticket of the last launch; marks mixed batches with reductions
+	ticket uint32 // number of the last launch; kernels store it if a mixed batch has reductions
 }
 
 // OpenEngine prepares an engine for structure s, which has the given number of slots per line. The
@@ -77,7 +78,8 @@ func (e *Engine) OpenEngine(dev device.Device, w batch.Widths, slots int, s Stru
 	return e.Queue.Open(dev, w)
 }
 
-// Start empties generation p and makes it the current one. After an error it frees p.
+// Start empties p, the memory of a table, and makes it the current generation. After an error it
+// frees p.
 func (e *Engine) Start(p core.Parts) (*core.Leases, error) {
 	err := e.RunSync(context.Background(), func(s *device.Stream) error { return clearParts(s, p) })
 	if err != nil {
@@ -234,7 +236,8 @@ func (e *Engine) Rearrange(ctx context.Context, submit func(*device.Stream) erro
 	return true, errors.Join(err, e.Stream.Sync(context.WithoutCancel(ctx)))
 }
 
-// changeHost runs a batch in host memory on the device. It stops at the capacity of the scratch.
+// changeHost runs a batch in host memory on the device. If the batch exceeds the capacity of a
+// scratch, it runs only the first operations.
 func (e *Engine) changeHost(ctx context.Context, b *batch.Batch) (done int, failed []uint32, err error) {
 	x, err := e.AcquireScratch(ctx, b.N)
 	if err != nil {
@@ -345,7 +348,8 @@ func (e *Engine) launchChange(s *device.Stream, p core.Parts, c *Change, x *Scra
 	return contended, err
 }
 
-// Answer implements [core.Answerer]. The scratch holds the values found in its winners and flags.
+// Answer implements [core.Answerer]. It looks up keys part by part, and stores the values found in
+// the memory of a scratch's winners.
 func (e *Engine) Answer(ctx context.Context, s *device.Stream, b *batch.Batch) error {
 	k, err := e.loadKernels()
 	if err != nil {

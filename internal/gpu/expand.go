@@ -20,11 +20,12 @@ type Expander interface {
 }
 
 // rangeBytes is the maximum size of the values that one launch writes for a key whose values exceed
-// a piece. Each launch walks the key's chain from the beginning.
+// a piece. Each launch walks the key's chain of values from the beginning.
 const rangeBytes = 64 << 20
 
-// Expand implements [core.Expander] with the launches of x. In host memory it waits for no change:
-// its caller has already counted the pairs, after all changes that the result must include.
+// Expand implements [core.Expander] with the launches of x. If the batch is in host memory, it
+// waits for no change: its caller has already counted the pairs, after all changes that the result
+// must include.
 func (e *Engine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, x Expander) error {
 	if s != nil {
 		return e.submitExpand(s, l, b, x)

@@ -12,7 +12,7 @@ type kernels struct {
 	add    Adder
 	apply  device.Kernel
 	answer [2]device.Kernel // for values of 4 and of 8 bytes
-	scan   [3]device.Kernel // sums, strips, offsets
+	scan   [3]device.Kernel // the three steps of Offsets
 }
 
 // loadKernels returns the kernels. The first call loads them.

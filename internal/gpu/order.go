@@ -47,9 +47,9 @@ func SlotVariant(w batch.Widths) string {
 const ResolveOps = 1 << 23
 
 // Contend prepares a batch for the resolution of duplicates. contended is the list in which the
-// kernel records operations that duplicates may decide. ok is column OK of the batch, or scratch
-// memory if the batch lacks the column but the resolution needs it. In a batch that is not ordered,
-// no operation contends.
+// kernel of a change records operations with outcomes that duplicates may have decided. ok is
+// column OK of the batch, or scratch memory if the batch lacks the column but the resolution needs
+// it. In a batch that is not ordered, no operation contends.
 func (q *Queue) Contend(s *device.Stream, b *batch.Batch, x *Scratch) (contended List, ok device.Ptr, err error) {
 	ok = b.Columns[batch.OK].Ptr
 	if !b.Ordered() {
@@ -70,8 +70,8 @@ func (x *Scratch) Contest(b *batch.Batch, contended List) Contest {
 	}
 }
 
-// resolve resolves the operations that a change listed, in batch order. If the list is empty, the
-// kernels end at once. winners launches the structure's kernel.
+// resolve resolves the contended operations of a change, in batch order. If the change listed none,
+// the kernels end at once. winners launches the structure's kernel.
 func (x *Scratch) resolve(s *device.Stream, k *OrderKernels, contest *Contest, winners func() error) error {
 	if !x.clean { // new, or an earlier batch ended early
 		if err := s.Fill(x.winners(), 0, 2*x.Ops); err != nil {

@@ -30,24 +30,24 @@ type Queue struct {
 	// stream of the last change; nil if that change has been waited for
 	lastStream *device.Stream
 
-	control device.Slice[uint32] // the words below
+	control device.Slice[uint32] // words that kernels write; see WordContended
 }
 
 // Indices of words in device memory that kernels write.
 const (
-	WordContended  = iota // number of operations that contend
+	WordContended  = iota // number of operations that contend (see Structure.Change)
 	WordFailed            // number of operations that overflow
 	WordResult            // result of a kernel
 	WordReductions        // ticket of the last mixed batch that contains reductions
 	WordSum               // 64-bit sum of a lookup
 	_
-	WordSpilled // number of operations that overflow at first
+	WordSpilled // number of operations in Change.Spilled
 	_
 	// number of operations dropped by batches on the device and by users' kernels since the last
 	// read; begins weft::Account
 	WordDropped
 	_
-	_ // three 64-bit effects of users' kernels
+	_ // three 64-bit counters of the changes that users' kernels made
 	_
 	_
 	_

@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Seeker launches the kernels of an ordered map that never changes a generation. Its methods submit
-// work and never wait.
+// Seeker launches the kernels of an ordered map that writes each change to new memory, a
+// generation. Its methods submit work and never wait.
 type Seeker interface {
 	// Seek launches a lookup of any kind (see [core.OrderedMap]). It adds the number of keys found
 	// to hits unless hits is 0.
@@ -111,8 +111,8 @@ func (q *Queue) seekPairs(ctx context.Context, c *Transfer, l *core.Lease, b *ba
 // From. Kernels have the same struct.
 type Gap struct{ From, To, Before uint64 }
 
-// GapBytes is the size of the memory to delete one range: its rank, its number of pairs, and two
-// gaps.
+// GapBytes is the device memory that deleting needs per range: for its rank, its number of pairs,
+// and two gaps.
 const GapBytes = 8 + 4 + 2*int(unsafe.Sizeof(Gap{})) + 512
 
 // FindGaps returns the pairs inside the ranges of b as gaps, for a call that deletes them. It

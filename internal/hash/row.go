@@ -5,8 +5,8 @@ package hash
 const (
 	rowGamma = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio, as in SplitMix64
 
-	NullWord = 0xd1b54a32d192ed03 // word for null
-	NaNWord  = 0x7ff8 << 48       // word for every NaN
+	NullWord = 0xd1b54a32d192ed03 // word hashed for a null
+	NaNWord  = 0x7ff8 << 48       // word hashed for every NaN
 )
 
 // RowStart returns the hash of a row without columns.

@@ -14,5 +14,5 @@ func remap(b []byte, size int) ([]byte, error) {
 	return to, unmap(b)
 }
 
-// Discard does nothing here. Unmap returns the memory.
+// Discard does nothing on this system. Unmap returns the memory.
 func Discard([]byte) {}

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limit returns the memory of the machine. Some of these systems do not enforce resource limits of
-// addresses.
+// limit returns the memory of the machine. It ignores limits of address space, since some of these
+// systems do not enforce them.
 func limit() int64 {
 	name := map[string]string{"darwin": "hw.memsize", "netbsd": "hw.physmem64"}[runtime.GOOS]
 	if name == "" {

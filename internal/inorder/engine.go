@@ -44,10 +44,10 @@ func (e *Engine[K]) Whole(ctx context.Context, s *device.Stream, b *batch.Batch,
 	return b.N, nil, nil
 }
 
-// Gone returns the spans of the pairs that a batch deletes by key ranges. find runs on one core and
-// stores the spans of the key ranges from to to-1. The result is in order and without overlaps.
-// Gone also stores the number of pairs in each key range in the batch's Counts. A pair in several
-// key ranges counts for the first one.
+// Gone returns the spans of the pairs that a batch deletes by key ranges. find runs on one core:
+// for each key range with an index in [from,to), it stores the span of the pairs. The result is in
+// order and without overlaps. Gone also stores the number of pairs in each key range in the batch's
+// Counts. A pair in several key ranges counts for the first one.
 func (e *Engine[K]) Gone(ctx context.Context, b *batch.Batch, find func(w *cpu.Watch, from, to int, spans []core.Span) (ran, hits int)) ([]core.Span, error) {
 	spans := make([]core.Span, b.N)
 	done, _, err := e.RunLookup(ctx, b.N, func(w *cpu.Watch, from, to int) (ran, hits int) { return find(w, from, to, spans) })

@@ -9,9 +9,9 @@ import (
 )
 
 // Layout computes the offsets of arrays in a block of memory: the ascending keys, their values, and
-// the index of the keys. The layout is the same on every device (twin: sorted/array.cuh). Offsets
-// depend on room, the number of pairs that fit in the memory. Array lengths depend on the number of
-// pairs that it holds.
+// the index of the keys. The layout is the same on every device; sorted/array.cuh computes it in
+// kernels. Offsets depend on room, the number of pairs that fit in the memory. Array lengths depend
+// on the number of pairs that the memory holds.
 type Layout struct{ Key, Val int } // sizes in bytes of a key and of a value
 
 const align = 256

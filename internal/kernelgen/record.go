@@ -41,8 +41,8 @@ type fileDigest struct {
 }
 
 // generator returns the name of the generator in generated files. Weft's own files name the
-// package, as they did before the command existed. Their PTX is thus, byte for byte, the PTX with
-// which the lab's results were measured.
+// package, as they did before the command existed. So their PTX is, byte for byte, the PTX with
+// which the results in folder lab were measured.
 func (m *module) generator() string {
 	if m.isWeft() {
 		return "kernelgen"
@@ -275,7 +275,7 @@ func (t *tree) verifyFile(path string) error {
 	return nil
 }
 
-// generateCommand returns the command that makes the outputs in a folder. The lab is a separate
+// generateCommand returns the command that makes the outputs in a folder. Folder lab is a separate
 // module.
 func generateCommand(folder string) string {
 	folder = filepath.ToSlash(folder)

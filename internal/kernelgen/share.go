@@ -6,7 +6,8 @@ import (
 )
 
 // share returns code that refers to the PTX of an older target, if the two texts differ only in the
-// PTX version, the target and the register bounds. Otherwise it returns c.
+// PTX version, the target and .minnctapersm (blocks that must fit a multiprocessor). Otherwise it
+// returns c.
 func (im *image) share(c code) code {
 	for i := len(im.codes) - 1; i >= 0; i-- {
 		if im.codes[i].owner != i {
@@ -20,8 +21,8 @@ func (im *image) share(c code) code {
 }
 
 // sameInstructions reports whether two modules of PTX differ only in the lines of the target, the
-// version and the register bounds. minBlocks holds, by kernel, the bounds of the newer module that
-// differ from those of the older one.
+// version and .minnctapersm. minBlocks holds, by kernel, the values of .minnctapersm in the newer
+// module that differ from those in the older one.
 func sameInstructions(old, new string) (minBlocks map[string]int, same bool) {
 	a, b := strings.Split(old, "\n"), strings.Split(new, "\n")
 	if len(a) != len(b) {

@@ -24,7 +24,7 @@ type Mutant struct {
 	// "add.s64 %rd, %rd, 8; <ret>; ".
 	Context string
 
-	copy       int // number of earlier mutants with the same name, apart from this number
+	copy       int // number of earlier mutants that have the same name without this number
 	diffTrap   string
 	ptx        string
 	start, end int // place of the statement in ptx

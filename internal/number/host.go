@@ -378,7 +378,8 @@ func (x *inHost) fill(k int) {
 	p.n, p.fresh = p.n+n, n
 }
 
-// rank counts first rows, which gives new keys their numbers. It writes the numbers of all rows.
+// rank counts the first rows of new keys, which gives these keys their numbers. It writes the
+// numbers of all rows.
 func (x *inHost) rank(numbers []uint32, fresh int) {
 	base := uint32(x.n)
 	x.first = sized(x.first, fresh)

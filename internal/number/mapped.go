@@ -49,9 +49,9 @@ func (m *mapped) free() error {
 	return hostmem.Unmap(m.memory)
 }
 
-// expect reserves memory for new keys. more is the number of new keys in the given rows. From it,
-// expect estimates the number of new keys in the rows after them. Small parts on the Go heap get
-// this memory when they grow.
+// expect reserves memory for new keys. Parameter more is the number of new keys in the given rows.
+// From it, expect estimates the number of new keys in the rows after them. Small parts on the Go
+// heap get this memory when they grow.
 func (x *inHost) expect(more, rows int) {
 	if x.measured {
 		return

@@ -40,7 +40,7 @@ type Index interface {
 	Close() error
 }
 
-// Finder is implemented by the index of a host.
+// Finder is the additional interface of an index on a host.
 type Finder interface {
 	// FindHere is Find on the core that calls it. The keys should fit the core's cache.
 	FindHere(keys []uint64, numbers []uint32, found []bool) (hits int)

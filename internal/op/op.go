@@ -21,7 +21,8 @@ type Value interface {
 	~uint32 | ~uint64 | ~int32 | ~int64 | ~int | ~uint | ~float32 | ~float64
 }
 
-// Kind is the kind of an operation. Kernels and files contain these numbers.
+// Kind is the kind of an operation. Kernels and files contain these numbers, so they must not
+// change.
 type Kind uint8
 
 // Kinds of operations that a mixed batch may contain.

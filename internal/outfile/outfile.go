@@ -22,7 +22,8 @@ import (
 // Stdin is the name of standard input.
 const Stdin = "-"
 
-// Refused is the error for outputs that would destroy something. Nothing has been written.
+// Refused is the error for an output that would overwrite a file of the run or a file of another
+// kind. Nothing has been written.
 type Refused struct{ text string }
 
 func (r *Refused) Error() string { return r.text }
@@ -128,7 +129,7 @@ func (p *Plan) add(out fileID, role string) error {
 
 // Writes adds the output file of a flag, or of an argument if flag is empty. It refuses an existing
 // file of another kind, and returns an error if the file cannot be written. prints must be set if
-// the verb also prints to standard output.
+// the run also prints to standard output.
 func (p *Plan) Writes(flag, name string, kind Kind, prints bool) error {
 	role := name
 	if flag != "" {

@@ -108,7 +108,8 @@ func (b *Bar) draw(line string) {
 	b.width = len(line)
 }
 
-// line returns the line after the job has run for took. The rate is the mean over the whole job.
+// line returns the line to show once the job has run for the time took. The rate is the mean over
+// the whole job.
 func (b *Bar) line(took time.Duration) string {
 	var s strings.Builder
 	rate := float64(b.n) / took.Seconds()

@@ -19,7 +19,7 @@ import (
 //go:generate go run ../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,64_32 -type btree::Ref=btree.Ref -type btree::VersionedRef=btree.VersionedRef -type Ops=.ops refs_btree.cu
 //go:generate go run ../../cmd/weftgen -target 80+ptx83,90+ptx83 -widths 32_32,64_32 -type ordered::Ref=ordered.Ref refs_ordered.cu
 
-// pairs is the twin of the C++ struct Pairs.
+// pairs has the layout of the C++ struct Pairs, a parameter of kernels.
 type pairs struct {
 	keys, vals, count device.Ptr
 	room              uint32
@@ -66,5 +66,5 @@ func RunVersioned(
 	return errors.Join(err, s.Sync(ctx), mem.Free())
 }
 
-// kindRange is the kind of a task that reads a range (twin: kRange in refs_btree.cu).
+// kindRange is the kind of a task that reads a range. In CUDA it is kRange in refs_btree.cu.
 const kindRange = 100

@@ -1,5 +1,5 @@
 // Package rowkey encodes rows of several columns as byte strings, and decodes them. Rows that are
-// the same key have the same encoding. It also packs rows that fit into words ([Words]).
+// the same key have the same encoding. It also packs rows of up to 64 bits into words ([Words]).
 //
 // Two rows are the same key if they agree in each column. Null agrees only with null, all NaN
 // agree, and -0 agrees with 0. An encoding has these parts:
@@ -23,7 +23,7 @@ import (
 // MaxColumns is the maximum number of columns of a row.
 const MaxColumns = 1 << 20
 
-// Codec encodes rows of columns with certain types.
+// Codec encodes rows whose columns have the types given to New.
 type Codec struct {
 	types   []column.Type
 	numbers []part // columns of fixed size

@@ -2,7 +2,7 @@
 // does not depend on the layout of a graph, so any structure can load what another one saved.
 //
 //	header    "WEFTGRF1", letter and bits of the type of weights, flags, 0, the
-//	          exclusive limit of vertices with edges of their own (uint32), CRC-32C
+//	          exclusive limit of vertices with neighbors (uint32), CRC-32C
 //	vertices  1, n (uint32 each), n vertices that exist, CRC-32C
 //	edges     2, n, n sources, n targets, n weights, CRC-32C
 //	…
@@ -64,8 +64,8 @@ type Writer struct {
 	weights  []byte
 }
 
-// NewWriter writes the header of a graph to a stream. All vertices with edges of their own must be
-// less than limit.
+// NewWriter writes the header of a graph to a stream. All vertices with neighbors must be less than
+// limit.
 func NewWriter(to io.Writer, k Kind, limit int) *Writer {
 	w := &Writer{out: seal.NewWriter(to, 1<<20), weight: k.Weight}
 	head := append([]byte(magic), k.Letter, byte(8*k.Weight), k.Flags, 0)
@@ -165,8 +165,8 @@ func Load(ctx context.Context, in io.Reader, k Kind, maxVertices int, to Graph) 
 	}
 }
 
-// readChecked reads n bytes and a CRC, and returns the n bytes. The CRC must be that of before
-// followed by the n bytes.
+// readChecked reads n bytes and a CRC, and returns the n bytes. The CRC must cover the bytes in
+// before, followed by the n bytes.
 func (r *reader) readChecked(before []byte, n int) ([]byte, error) {
 	b := make([]byte, n+4)
 	if _, err := io.ReadFull(r.in, b); err != nil {

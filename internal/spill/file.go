@@ -201,7 +201,7 @@ func (f *File) allocate(size int, block bool) (*Memory[byte], error) {
 	return b, nil
 }
 
-// discard frees memory of allocate. The caller holds f.mu.
+// discard frees memory that allocate returned. The caller holds f.mu.
 func (f *File) discard(b *Memory[byte]) {
 	if f.buffers[b] {
 		f.held--

@@ -40,7 +40,7 @@ type block struct {
 	// all rows.
 	marks []mark
 
-	// lineOf has found ends line ends before offset counted.
+	// lineOf has found this number of line ends (ends) before this offset of buf (counted).
 	counted, ends int
 }
 

@@ -242,7 +242,7 @@ func parseBool(s []byte) (value, ok bool) {
 	return false, false
 }
 
-// canonicalKey returns the form of a key that is compared. All spellings of NaN become "NaN", and
+// canonicalKey returns the text by which a key is compared. All spellings of NaN become "NaN", and
 // zero loses its minus. Other keys are unchanged.
 func canonicalKey(s []byte) []byte {
 	if len(s) < 2 || s[0]-'0' < 10 { // the case of nearly all keys

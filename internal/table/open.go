@@ -20,7 +20,7 @@ import (
 type counting struct {
 	io.Reader
 	in   *input
-	high *atomic.Int64 // counter of the file or the range
+	high *atomic.Int64 // counter of the bytes read from the file or the range
 	at   int64
 	size int64 // size of the range; 0 if unknown
 }

@@ -66,8 +66,8 @@ func (t *Table) selectedRanges() []Range {
 	return all
 }
 
-// looksStrings is a bit of Looks. It is set if the column contains JSON strings, so that the column
-// is also written as strings.
+// looksStrings is a bit of Looks. It is set if the column contains JSON strings, so that JSON
+// output writes its values as strings, too.
 const looksStrings = 1 << 32
 
 // Looks returns the kinds of values seen in each column. Adopt adds them to a table of the same

@@ -29,7 +29,7 @@ type Table struct {
 	at       [][]int // field of each column in each source; -1 or missing if the source lacks it
 	columns  []tableColumn
 	named    map[string][]int // columns with each name, in ascending order
-	first    string           // first file with the same columns in all rows
+	first    string           // name of the first file that has the same columns in all rows
 	typed    bool
 	all      bool       // unknown members are errors
 	reads    []Read     // arguments of the last Batches
@@ -319,8 +319,8 @@ type Read struct {
 	As column.Type
 }
 
-// Reading returns a column with its form. Options and typed files override the given form. Equal
-// results yield the same column.
+// Reading returns a column with its form. Options and typed files override the given form. If two
+// forms give equal Reads, the column needs to be read only once.
 func (t *Table) Reading(i int, form Form) Read {
 	switch {
 	case t.typed:

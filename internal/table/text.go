@@ -26,7 +26,7 @@ type textSource struct {
 	// sampled is the number of bytes that Open examined, including the header.
 	sampled int64
 
-	// For a stream, until it has been read once.
+	// stream is set for a stream until it has been read once.
 	stream *stream
 	first  *block
 	rest   *blocks
@@ -147,7 +147,7 @@ func (s *textSource) hasRows() bool {
 	return len(bytes.Trim(text[lo:], "\r\n")) > 0
 }
 
-// separatorRows is the number of rows that determine the separator.
+// separatorRows is the number of rows that determine the separator of a CSV file.
 const separatorRows = 32
 
 // separator returns one of four characters: the one for which most of the first rows have the same

@@ -13,7 +13,7 @@ type texts struct {
 	data    []byte
 
 	codes   []uint32
-	index   []uint32 // hash table of codes, plus 1
+	index   []uint32 // hash table of codes plus 1; 0 if free
 	seed    maphash.Seed
 	noCodes bool // no codes in this block and later ones
 }

@@ -6,8 +6,8 @@ import (
 )
 
 // Ends returns the two vertices of each edge for which done is true, or of all edges if done is
-// empty. The result ascends without duplicates. It leaves out vertices that are not less than the
-// limit vertices. All columns must have the same length.
+// empty. The result ascends without duplicates. It leaves out ends that are not less than the
+// parameter vertices. All columns must have the same length.
 func Ends(from, to []uint32, done []bool, vertices uint64) []uint32 {
 	n, largest := 0, uint32(0)
 	each(from, to, done, vertices, func(v uint32) {
@@ -45,7 +45,7 @@ func marked(from, to []uint32, done []bool, vertices uint64, words int) []uint32
 }
 
 // each calls f for both ends of each edge that done selects. It leaves out ends that are not less
-// than the limit vertices.
+// than the parameter vertices.
 func each(from, to []uint32, done []bool, vertices uint64, f func(v uint32)) {
 	for i, u := range from {
 		if len(done) > 0 && !done[i] {

@@ -4,8 +4,8 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// Unique fills dst with the keys of the counters first, first+1, …. The keys are distinct. They are
-// random to a table that uses another seed.
+// Unique fills dst with the keys of the counters first, first+1, …; see [Key]. The keys are
+// distinct. They are random to a table that uses another seed.
 func Unique[K weft.Key](dst []K, seed, first uint64) {
 	fill(dst, func(i uint64) K { return Key[K](seed, first+i) })
 }

@@ -20,8 +20,8 @@ import (
 // 32-bit keys, half of the counters are below Misses.
 const Misses = 1 << 31
 
-// Key returns key i of a seed. It is a bijection of i, so different counters have different keys.
-// For 32-bit keys, i is taken modulo 2^32.
+// Key returns key i of a seed; i is the counter of the key. Key is a bijection of i, so different
+// counters have different keys. For 32-bit keys, i is taken modulo 2^32.
 func Key[K weft.Key](seed, i uint64) K {
 	var zero K
 	if unsafe.Sizeof(zero) == 4 {
@@ -31,7 +31,7 @@ func Key[K weft.Key](seed, i uint64) K {
 }
 
 // Value returns the value that experiments store with a key. Since it is a function of the key, the
-// result of a lookup can be checked without a second column.
+// result of a lookup can be checked without a copy of the stored values.
 func Value[K weft.Key, V weft.Value](k K) V { return V(uint32(k) >> 1) }
 
 // mix64 is the finalizer of splitmix64, a bijection (Steele, Lea, Flood: "Fast splittable
@@ -82,9 +82,9 @@ func NewPermutation(n, seed uint64) Permutation {
 	return Permutation{n: n, mask: ^uint64(0) >> (64 - width), seed: mix64(seed), shift: uint(width+1) / 2}
 }
 
-// At returns the image of i, which must be less than n. The rounds permute numbers below the next
-// power of two. At repeats them until the result is less than n, which takes fewer than two steps
-// on average.
+// At returns the image of i, which must be less than n. The method rounds permutes the numbers
+// below the next power of two. At repeats it until the result is less than n, which takes fewer
+// than two steps on average.
 func (p Permutation) At(i uint64) uint64 {
 	for {
 		i = p.rounds(i)

@@ -161,7 +161,7 @@ func partial(done int, rows []int, err error) error {
 	return &weft.PartialError{Done: done, Failed: len(rows), Rows: rows, Err: err}
 }
 
-// noID means that fewer ids than keys remain.
+// noID is the first id that distribute returns if fewer ids than keys remain.
 const noID = math.MaxUint64
 
 // distribute returns the first id for the keys of this rank, and the total number of new keys on

@@ -122,8 +122,8 @@ func begin[K weft.Key](ctx context.Context, x *exchange, keys []K, combine combi
 	x.agree(ctx, before, flags || combine == combineAny && x.hot.n > 0)
 }
 
-// agree exchanges the heads of all ranks, including the numbers of rows. before is the reason why
-// this rank cannot begin.
+// agree exchanges the heads of all ranks: words that describe the call and the numbers of rows.
+// before is the reason why this rank cannot begin.
 func (x *exchange) agree(ctx context.Context, before error, flags bool) {
 	r := x.r
 	if flags {
@@ -183,7 +183,7 @@ func partition[K weft.Key](x *exchange, keys []K, combine combining) {
 	x.places()
 }
 
-// of returns the elements of words for the share that begins at row lo. Each rank has one.
+// of returns the elements of words for the share that begins at row lo: one element per rank.
 func (x *exchange) of(words []uint32, lo int) []uint32 {
 	size := x.r.size
 	return words[lo/x.share*size:][:size:size]

@@ -15,8 +15,8 @@ import (
 	"github.com/weftgo/weft/mpi/comm"
 )
 
-// exchangeOn is an exchange of a batch in device memory, with the same steps. A rank receives rows
-// in the order of ranks, then of rows, so duplicate keys have the same outcome.
+// exchangeOn is an exchange of a batch in device memory. Its steps are those of an exchange. A rank
+// receives rows in the order of ranks, then of rows, so duplicate keys have the same outcome.
 type exchangeOn[K weft.Key] struct {
 	*exchange
 	mem      *memoryOn
@@ -91,8 +91,8 @@ func (m *memoryOn) reserve(dev device.Device, buf, bytes int) (err error) {
 	return err
 }
 
-// headCapacity is the word of a head that has the number of rows that a rank can receive without
-// allocation.
+// headCapacity is the index, in the head that a rank sends at the start of a call, of the number of
+// rows that it can receive without allocation.
 const headCapacity = headArg
 
 // isIn reports whether a buffer has an element per received row, not per sent row.

@@ -57,8 +57,9 @@ type sampled struct {
 
 func (h *hotKeys) places() []uint32 { return h.place[:h.n] }
 
-// hotAt returns the hash bits from 36 on, which are final; see keyHash. Tables use the low bits of
-// the result, up to hash bit 50. The rank depends on higher bits only, unless ranks are very many.
+// hotAt returns the bits from 36 on of a hash that keyHash returned, because lower bits are not
+// final. Tables use the low bits of the result, up to hash bit 50. The rank depends on higher bits
+// only, unless ranks are very many.
 func hotAt(h uint64) uint64 { return h >> 36 }
 
 func findHot[K weft.Key](x *exchange, keys []K, combine combining) {

@@ -85,7 +85,7 @@ type batch[K weft.Key] struct {
 	sign    signature
 	keys    []K
 	combine combining
-	flags   bool  // argument of begin
+	flags   bool  // whether the call requests the outcome of each row
 	columns []int // lengths of the columns
 }
 

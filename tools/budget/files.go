@@ -32,9 +32,9 @@ func fileFigures() ([]figure, error) {
 	return measureFiles(strings.Split(strings.TrimSuffix(out, "\x00"), "\x00"), os.ReadFile)
 }
 
-// measureFiles returns the figures of files. They count bytes of PTX, and handwritten lines outside
-// tests of the product, of the lab, and of the largest package. They also count lines that are too
-// long, in tests and Markdown, too.
+// measureFiles returns the figures of files. They count the bytes of PTX. They count the
+// handwritten lines, without tests, of the product, of the lab, and of the largest package. They
+// also count lines that are too long, in tests and Markdown, too.
 func measureFiles(names []string, read func(string) ([]byte, error)) ([]figure, error) {
 	f := func(name string) figure { return figure{name: name, parts: make(map[string]int64)} }
 	ptx, lines, long := f("ptx"), f("lines"), f("long-lines")

@@ -1,5 +1,5 @@
-// Command typecheck type-checks packages and their tests for systems on which they cannot run here.
-// It does not compile them, because compiling for three systems takes minutes.
+// Command typecheck type-checks packages and their tests for systems on which the tests are not
+// run. It does not compile them, because compiling for three systems takes minutes.
 //
 //	typecheck GOOS/GOARCH... -- PACKAGES...
 package main

@@ -55,7 +55,7 @@ func (r *result) write(s sdk.Scope, blocks sdk.PCollection) {
 	sdk.ParDo0(s, &blockFile{Prefix: []byte(r.prefix)}, sdk.GroupByKey(s, dealt))
 }
 
-// resultFiles is the number of files, which workers write concurrently.
+// resultFiles is the number of files of a result, which workers write concurrently.
 const resultFiles = 8
 
 // dealBlocks is the DoFn that assigns blocks to files.

@@ -11,15 +11,16 @@ import (
 )
 
 const (
-	// keptBuffers is the maximum number of freed buffers that a Device keeps. Allocating and
-	// freeing a few buffers per piece of a batch takes a GPU about as long as copying the piece.
+	// keptBuffers is the maximum number of freed buffers that a Device keeps for reuse. Allocating
+	// and freeing a few buffers per piece of a batch takes a GPU about as long as copying the
+	// piece.
 	keptBuffers = 8
 	keptBytes   = 256 << 20 // maximum size of a buffer that is kept
 )
 
 // Device wraps a device and bounds the memory allocated through the wrapper. Streams of the wrapper
-// belong to it, so do not mix memory and streams of the two devices. Ranges do not count toward the
-// bound.
+// belong to it, so do not mix memory and streams of the two devices. Memory of a device.Range does
+// not count toward the bound.
 //
 // A Device keeps up to keptBuffers recently freed buffers and reuses each for an allocation of
 // equal size. They count toward the bound, but Alloc frees them when it needs their memory. Release

@@ -131,10 +131,10 @@ func (s *slot) release(dev device.Device) error {
 	return err
 }
 
-// Run copies n rows of columns of fixed size to the device in pieces, and calls each for every
-// piece in order. each submits kernels to the work stream. The piece stays valid until these
-// kernels end. Run does not copy zero columns. It returns after all copies, even after an error, so
-// the caller may then change the columns. After an error the feed can only be closed.
+// Run copies n rows of columns of fixed size to the device in pieces, and calls the function each
+// for every piece, in order. The function submits kernels to the work stream. The piece stays valid
+// until these kernels end. Run does not copy zero columns. It returns after all copies, even after
+// an error, so the caller may then change the columns. After an error the feed can only be closed.
 func (f *Feed) Run(
 	ctx context.Context, columns []column.Column, n int, each func(p *Piece) error,
 ) (err error) {

@@ -118,7 +118,7 @@ type Rows struct {
 	Filter       Filter
 	// Numbers holds the key numbers that [Numbers] has assigned. It replaces Keys.
 	Numbers device.Ptr
-	// Before is the number of rows in earlier batches. First and last add it to row numbers.
+	// Before is the number of rows in earlier batches. FirstRow and LastRow add it to row numbers.
 	Before int
 }
 
@@ -155,7 +155,8 @@ const (
 	LastRow
 )
 
-// Field describes words of a record: the column of values, and the operation that combines them.
+// Field describes one or two words of a record: the column of values that they combine, and the
+// operation.
 type Field struct {
 	Op     Op
 	Type   Type

@@ -109,9 +109,9 @@ func (x *Numbers) Close() error {
 	return errors.Join(x.streamOrder.close(), x.places.Free(), x.rows.Free(), x.keyColumns.Free(), x.counts.Free(), x.spare.Free(), x.numbers.Free(), x.missing.Free())
 }
 
-// Number submits numbering the keys of rows, chunk by chunk. It calls each once per chunk, with
-// rows that have Numbers instead of Keys. Rows that the filter excludes get the number none. Number
-// waits for the stream if the capacity may not suffice.
+// Number submits numbering the keys of rows, chunk by chunk. It calls the function each once per
+// chunk, with rows that have Numbers instead of Keys. Rows that the filter excludes get the number
+// none. Number waits for the stream if the capacity may not suffice.
 func (x *Numbers) Number(s *device.Stream, r Rows, each func(r Rows) error) error {
 	return x.submit(s, func() error { return x.numberAll(s, r, each) })
 }
@@ -182,8 +182,8 @@ func (x *Numbers) scratch(s *device.Stream, n int) (err error) {
 	return err
 }
 
-// reserve reads how many rows have no number, and reserves capacity for an equal number of new
-// keys.
+// reserve reads how many rows of the last launch have no number, and reserves capacity for an equal
+// number of new keys.
 func (x *Numbers) reserve(s *device.Stream) (missing int, err error) {
 	var counts [2]uint32
 	if err := x.counts.CopyTo(context.Background(), s, counts[:]); err != nil {

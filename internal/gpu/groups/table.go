@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// minSlots is the default size of a table: 2 MiB if a record is one sector.
+	// minSlots is the default number of slots of a table: 2 MiB if a record is one sector.
 	minSlots = 1 << 16
 	// maxSlots is the maximum number of records. Indices have 32 bits, and one value means none.
 	maxSlots = math.MaxUint32 - 1
 	// roundRows is the number of rows that a block adds between two checks of the capacity.
 	roundRows = 4096
-	// smallSlots is the size below which a table grows by a factor of four.
+	// smallSlots is the number of slots below which a table grows by a factor of four.
 	smallSlots = 1 << 22
 	// minProbes and maxProbes limit the probes for a key while the table may overflow. In a table
 	// of 10^7 keys at a load of 5/8, one search in 10^10 exceeds maxProbes. Tables of a size that
@@ -59,7 +59,7 @@ type Table struct {
 	fields  device.Slice[uint8]
 	keys    device.Slice[uint8]
 	head    device.Slice[uint32]
-	// per block: number of rounds done; then, per block: number of rows listed
+	// number of rounds that each block has done, then number of rows that each has listed
 	rounds device.Slice[uint32]
 	lists  device.Slice[uint32]
 
@@ -276,7 +276,7 @@ func (t *Table) writeKeys(s *device.Stream, r Rows) error {
 	return t.keys.CopyFrom(s, bytesOf(t.layout.Keys.descriptors(r.Keys)))
 }
 
-// pickRows submits storing the values of first and last rows that are in r.
+// pickRows submits storing the values of first and last rows, as far as these rows are in r.
 func (t *Table) pickRows(s *device.Stream, r Rows) error {
 	if !slices.ContainsFunc(t.layout.Fields, func(f Field) bool { return f.Op == FirstRow || f.Op == LastRow }) {
 		return nil
@@ -344,7 +344,7 @@ func (t *Table) writeFields(s *device.Stream, values []Column) error {
 	return t.fields.CopyFrom(s, bytesOf(fields))
 }
 
-// read waits for the stream and returns the head of the table.
+// read waits for the stream and returns the head of the table, which counts the records in use.
 func (t *Table) read(ctx context.Context, s *device.Stream) (h head, err error) {
 	err = s.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h)), t.head.Ptr())
 	return h, err

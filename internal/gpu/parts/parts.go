@@ -60,7 +60,7 @@ func (k *Keys) check() error {
 	return nil
 }
 
-// params returns the kernel parameters that extend the hash by column number columns-1.
+// params returns the parameters of the kernel that extends the hashes by column number columns-1.
 func (k *Keys) params(columns int, hashes device.Ptr) hashParams {
 	p := hashParams{hashes: hashes, start: hash.RowStart(k.Seed), n: uint32(k.N)}
 	if columns > 0 {

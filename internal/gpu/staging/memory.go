@@ -16,8 +16,8 @@ const (
 	// device gets more because a page-locked batch needs only device memory, and its pieces are
 	// larger.
 	deviceShare = 2
-	// minPiece is the size in bytes below which pieces do not shrink when memory is short. The call
-	// waits instead.
+	// minPiece is the size in bytes below which pieces do not shrink when memory is short. Run
+	// waits for memory instead.
 	minPiece = 64 << 10
 	// minSlots is the number of slots that keeps both directions busy. Pieces shrink if memory is
 	// too short for this number.

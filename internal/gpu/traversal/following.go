@@ -126,9 +126,9 @@ type RankState struct {
 	ref keptRef
 }
 
-// Tally is the result of a pass. Dangling, Residual, Arcs and Load are changes; negative changes
-// are modulo 2^64. Changed and Active are the lengths of lists. Mismatch is the first vertex with a
-// row that contradicts the recorded edges, or -1.
+// Tally is the result of a pass. Dangling, Residual, Arcs and Load are the amounts by which the
+// pass changed sums; negative amounts are modulo 2^64. Changed and Active are the lengths of lists.
+// Mismatch is the first vertex with a row that contradicts the recorded edges, or -1.
 type Tally struct {
 	Dangling, Residual, Arcs, Load uint64
 	Changed, Active                int

@@ -127,8 +127,8 @@ func (k *Kernels) ascendRows(ctx context.Context, s *device.Stream, g rowsRef, n
 	})
 }
 
-// allocateKept computes the number of kept arcs before each word of bits, and allocates memory for
-// the arcs.
+// allocateKept computes the number of kept arcs before each word of marks, which have a bit per
+// arc, and allocates memory for the kept arcs.
 func (k *Kernels) allocateKept(ctx context.Context, s *device.Stream, scan *prim.Scan, counts, before device.Ptr, scratch device.Buffer, to *device.Slice[uint32]) error {
 	scan.Counts, scan.Offsets = counts, before
 	if err := k.prim.Scan(s, scan, scratch); err != nil {

@@ -12,7 +12,7 @@ import (
 type Images struct {
 	pages [][]uint64 // current values; nil if all are zero
 	dirty map[uint64]*history
-	// for each dirty word, the index of its value of the current image in its history
+	// for each dirty word, the index in its history of the value that the current image has
 	chosen  []int
 	undo    []change // old values of words that the current image has changed
 	fences  []int    // len(undo) at each fence
@@ -178,8 +178,8 @@ func (m *Images) enforceOrder(at []uint64) {
 	}
 }
 
-// RevertRandom reverts random stores of visit, except its first since stores, to simulate a second
-// crash in the code that stores. Call it inside visit.
+// RevertRandom simulates a second crash, in code that visit runs. It reverts a random selection of
+// the stores that visit has made after NumStores returned since. Call it inside visit.
 func (m *Images) RevertRandom(rng *rand.Rand, since int) {
 	for i := len(m.undo) - 1; i >= since; i-- {
 		if rng.IntN(2) == 0 {

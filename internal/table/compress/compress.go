@@ -194,7 +194,7 @@ func buffered(r io.Reader) *bufio.Reader {
 	return bufio.NewReaderSize(r, 1<<16)
 }
 
-// unnamed removes the codec's name from an error, because other errors of the codec lack it.
+// unnamed removes the codec's name from an error, so that all errors of the codec lack the name.
 func unnamed(err error) error {
 	if err == nil || err == io.EOF {
 		return err

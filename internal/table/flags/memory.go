@@ -82,7 +82,7 @@ const (
 	// Readers of text take 1/readerShare of --memory.
 	readerShare = 4
 
-	// blocksOfCore is the number of blocks in memory per core. It includes blocks that the
+	// blocksOfCore is the number of blocks in memory per core. It includes blocks that Go's garbage
 	// collector has not freed yet: 20 were seen on two cores.
 	blocksOfCore = 10
 

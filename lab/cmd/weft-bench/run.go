@@ -103,7 +103,7 @@ func (o *runOptions) check(a *app) error {
 	return o.outputs.check(a, o.graphs)
 }
 
-// reason returns an error without the name of the file.
+// reason removes the name of the file from an error.
 func reason(err error) error {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return path.Err

@@ -84,7 +84,7 @@ type table interface {
 	remove(th *thread, it *item) bool
 	// slots returns the number of slots. It must not run concurrently with other calls.
 	slots() uint64
-	// recycle frees what a thread has retired. It runs between batches.
+	// recycle frees the units that a thread has retired. It runs between batches.
 	recycle(th *thread)
 }
 
@@ -103,7 +103,7 @@ type Index struct {
 // errNoSpace means that the pool has no space left.
 var errNoSpace = fmt.Errorf("%w: the pool is used up", op.ErrFull)
 
-// createPool creates a pool. To the pool, the data of the index is a single level.
+// createPool creates a pool. The pool treats the data of the index as a single level.
 func createPool(path string, o Options) (*pool.Pool, error) {
 	size := o.Size / pool.Page * pool.Page
 	s := &pool.Superblock{Tool: "baseline", Geometry: pool.Geometry{

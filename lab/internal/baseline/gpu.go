@@ -20,7 +20,7 @@ import (
 // gpuTable is a table that kernels can work on.
 type gpuTable interface {
 	table
-	// free returns the units that operations take.
+	// free returns the units from which operations take memory.
 	free() *units
 	// open loads the kernel onto a device that has mapped the pool.
 	open(g *gpuIndex) error

@@ -20,7 +20,7 @@ const (
 	articleBatches = 31 // 32 batches would fill the table
 )
 
-// articleMilliseconds are the article's times of the batches.
+// articleMilliseconds are the times of the batches in Farrell's article.
 var articleMilliseconds = []float64{
 	11.608448, 11.751424, 11.942592, 12.081120, 12.242560, 12.396448, 12.533024, 12.703328,
 	12.884512, 13.033472, 13.239296, 13.392448, 13.624000, 13.875520, 14.126528, 14.399328,
@@ -186,7 +186,7 @@ filling the table up to there.`,
 	run: runProbeLength,
 }
 
-// articleProbes are the article's probe lengths.
+// articleProbes are the probe lengths in Farrell's article.
 var articleProbes = []struct {
 	batches   int
 	mean, max float64

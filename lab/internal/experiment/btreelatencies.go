@@ -64,9 +64,9 @@ func runBTreeLatencies(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// memoryLevels returns the times of one access in table 2.1, by level of the memory. rows ascend by
-// region size. L1 is the time of the first row. The other levels take the times of operation op, by
-// the size of the last cache (0 if unknown).
+// memoryLevels returns the seconds of one access to each level of memory in table 2.1. rows ascend
+// by region size. L1 is the time of the first row. The other levels take the times of operation op,
+// by the size of the last cache (0 if unknown).
 func memoryLevels(rows []Row, op string, cache int) map[string]float64 {
 	levels := map[string]float64{}
 	for _, row := range rows {

@@ -162,8 +162,8 @@ func (c *hostRun) report(p hostPeer, op string, hits float64, t time.Duration) {
 	c.add(row)
 }
 
-// builtin returns the builtin map's rate on the given number of cores. It returns the rate on one
-// core if the operation runs on no more.
+// builtin returns the builtin map's rate on the given number of cores, or on one core if the
+// operation was measured on one core only.
 func (c *hostRun) builtin(op string, cores int) float64 {
 	rate := 0.
 	for _, row := range c.result.Rows {

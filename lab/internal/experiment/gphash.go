@@ -27,10 +27,10 @@ const hostMemory = ` The pool is a file in /dev/shm where that has room for it, 
 files: host memory stands in for persistent memory, and what an operation has done outlives the process, not the machine.
 Batches come from Go slices and go back to them, by the host's clock. Values have 128 bytes.`
 
-// valueSize is the size of the paper's values in bytes.
+// valueSize is the size of the GPHash paper's values in bytes.
 const valueSize = 128
 
-// defaultBatch is the paper's number of operations per batch.
+// defaultBatch is the GPHash paper's number of operations per batch.
 const defaultBatch = 1 << 12
 
 // byteMap is an index that maps byte strings to byte strings, of weft or of a peer.

@@ -39,8 +39,8 @@ const (
 	cacheWarm  = 1 << 18
 )
 
-// deviceSizes returns batch sizes up to n: the paper's size, and a size at which launches take
-// negligible time.
+// deviceSizes returns batch sizes up to n: the GPHash paper's size, and a size at which launches
+// take negligible time.
 func (r *runner) deviceSizes(n int) []int {
 	if r.Scale == Quick || n <= defaultBatch {
 		return []int{min(n, defaultBatch)}

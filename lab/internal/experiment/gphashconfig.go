@@ -16,7 +16,7 @@ import (
 // shape is the number of levels, of hash locations per level, and of slots per bucket of an index.
 type shape struct{ levels, hashes, slots int }
 
-// String returns the paper's notation, such as 2L-2H-8S.
+// String returns the notation of the GPHash paper, such as 2L-2H-8S.
 func (s shape) String() string { return fmt.Sprintf("%dL-%dH-%dS", s.levels, s.hashes, s.slots) }
 
 // gphashShapes returns the shapes to measure. The first is the default. Except in the last two, a

@@ -85,7 +85,7 @@ func (r *runner) headlineCalls() int {
 }
 
 // limits measures the limits of the bus, in a region as large as the pool and in a small one. It
-// also measures memory in a region as large as a mirror.
+// also measures GPU memory in a region as large as the index's mirror there.
 func (h *headline) limits(ctx context.Context, n int) error {
 	r := h.run
 	measure := func(region int, names ...string) (map[string]float64, error) {
@@ -129,7 +129,8 @@ const (
 	writeLimit  = roofline.DeviceToHost + "_160"
 )
 
-// mirrorRegion returns a power of two that is about the size of a mirror.
+// mirrorRegion returns a power of two that is about the size in bytes of the mirror of an index of
+// n records.
 func mirrorRegion(n int) int { return 1 << bits.Len(uint(n*slotSize(8))) }
 
 func (h *headline) poolBytes(n int) int { return headlinePool / headlineKeys * n }
@@ -306,7 +307,7 @@ func (h *headline) misses(ctx context.Context, calls, batch int) (times []time.D
 	return times, nil
 }
 
-// limitOf returns the name of the limit for batches of a size.
+// limitOf returns the name of what limits the rate of batches of a size, such as roofline.Read128.
 type limitOf func(batch int) string
 
 func fixedLimit(limit string) limitOf { return func(int) string { return limit } }
@@ -392,8 +393,8 @@ func (h *headline) searches(ctx context.Context) error {
 
 // ---- YCSB C ----------------------------------------------------------------------------
 
-// cacheFills is the number of times that the cache is loaded before a measurement. Each load uses
-// the reads since the previous load.
+// cacheFills is the number of times that the cache is loaded before a measurement. Each load
+// selects what to cache by the reads since the previous load.
 const cacheFills = 2
 
 // cacheShare is the share of the buckets, or of the values, in the cache.
@@ -425,8 +426,8 @@ func (h *headline) cached(ctx context.Context, x *gphash.Index, name, op string,
 	return err
 }
 
-// distinctLimit returns the limit of lookups that follow a Zipf distribution. Each distinct record
-// of a batch is read once.
+// distinctLimit returns the name of the limit of lookups that follow a Zipf distribution. Such
+// lookups read each distinct record of a batch once.
 func (h *headline) distinctLimit(batch int) string {
 	share, bus := h.distinct(batch), h.run.poolRead()
 	name := fmt.Sprintf("distinct%.0f_%s", 100*share, bus)

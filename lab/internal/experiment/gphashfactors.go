@@ -56,7 +56,7 @@ var gphashFactors = []struct {
 	{reservedKeys, gphash.Fast, gphash.OpenOptions{}, gphashkernels.Reserved},
 }
 
-// reservedKeys is the setting with the paper's form of slots, an alternative to "+ rounds".
+// reservedKeys is the setting with the GPHash paper's form of slots, an alternative to "+ rounds".
 const reservedKeys = "reserved keys"
 
 func runGPHashFactors(ctx context.Context, r *runner) (err error) {

@@ -35,7 +35,7 @@ func (r *runner) keySizes() []int {
 	return []int{8, 32}
 }
 
-// batchSizes returns batch sizes up to n. The figures of the paper have 2^10 to 2^24.
+// batchSizes returns batch sizes up to n. The figures of the GPHash paper have 2^10 to 2^24.
 func (r *runner) batchSizes(n int) []int {
 	if r.Scale == Quick {
 		return []int{min(n, defaultBatch)}
@@ -46,8 +46,8 @@ func (r *runner) batchSizes(n int) []int {
 	return r.powers(10, n, map[Scale]int{Default: r.size(2, 5), Full: 1})
 }
 
-// paperSize returns the number of records on a GPU: the paper's number at full scale, else minSize,
-// with which a run takes about a minute.
+// paperSize returns the number of records on a GPU: the GPHash paper's number at full scale, else
+// minSize, with which a run takes about a minute.
 func (r *runner) paperSize(minSize int) int {
 	if r.Scale == Full {
 		return 1 << 24

@@ -11,7 +11,8 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// Table 5.5 in milliseconds, and table 5.6 in 10^6 edges per second, from batches of 2^20 on.
+// Awad's table 5.5 in milliseconds, and table 5.6 in 10^6 edges per second, from batches of 2^20
+// on.
 var (
 	published55 = map[string]float64{"road_usa": 27.91, "delaunay_n20": 2.494, "rgg_n_2_20_s0": 5.053, "coAuthorsDBLP": .835, "soc-LiveJournal1": 26.176, "soc-orkut": 39.907, "hollywood-2009": 42.387}
 	published56 = []float64{841.31, 945.64, 993.82}
@@ -142,7 +143,8 @@ func (t *graphTrial) inBatches(ctx context.Context, g changeableGraph, op string
 	return nil
 }
 
-// bytes sets the memory per edge in a row, and the share of row memory that holds entries.
+// bytes sets in a result row the memory per edge, and the share of the graph's row memory that
+// holds entries.
 func (t *graphTrial) bytes(ctx context.Context, g changeableGraph, row *Row) error {
 	bytes, load, err := g.memory(ctx)
 	if err != nil {

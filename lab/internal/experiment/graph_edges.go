@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// Tables 5.2 and 5.3 in 10^6 edges per second, from batches of 2^16 on.
+// Tables 5.2 and 5.3 of Awad's thesis in 10^6 edges per second, from batches of 2^16 on.
 var (
 	published52 = []float64{501.33, 513.56, 591.06, 641.25, 664.52, 658.09, 646.01}
 	published53 = []float64{640.63, 886.92, 947.60, 939.98, 988.85, 1007.16, 1015.47}

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// changeableGraph is a graph in either layout. It has the methods that experiments on changing
-// graphs need.
+// changeableGraph is a graph of sorted rows or of hash tables. It has the methods that experiments
+// on changing graphs need.
 type changeableGraph interface {
 	Insert(ctx context.Context, from, to []uint32, inserted []bool) (int, error)
 	Delete(ctx context.Context, from, to []uint32, deleted []bool) (int, error)
@@ -108,7 +108,7 @@ func (t *graphTrial) tables(directed bool, load float64, name string) (slabGraph
 	return slabGraph{g, name}, err
 }
 
-// slabLayout is the name of graphs of hash tables that have the load of the thesis.
+// slabLayout is the name of graphs of hash tables that have the load of Awad's thesis.
 const slabLayout = "slab-graph"
 
 // layouts measures a graph in each layout, with all edges if full is set, else without edges.

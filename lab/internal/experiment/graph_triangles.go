@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/graph/algo"
 )
 
-// Tables 5.7 to 5.9 in milliseconds, for the thesis' hash tables. Table 5.8 includes sorting rows
-// with CUB.
+// Tables 5.7 to 5.9 of Awad's thesis in milliseconds, for its hash tables. Table 5.8 includes
+// sorting rows with CUB.
 var (
 	published57 = map[string]float64{"road_usa": 66.2, "delaunay_n20": 6.43, "rgg_n_2_20_s0": 23.24, "coAuthorsDBLP": 6.98, "soc-LiveJournal1": 1526, "soc-orkut": 6758, "hollywood-2009": 11060}
 	// published59 has the total time after each of five batches.

@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// published54 is table 5.4 in 10^6 vertices per second, from batches of 2^16 on.
+// published54 is table 5.4 of Awad's thesis in 10^6 vertices per second, from batches of 2^16 on.
 var published54 = []float64{5.35, 9.23, 12.66, 19.21, 26.49}
 
 var graphVerticesExperiment = Experiment{

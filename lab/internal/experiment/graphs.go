@@ -254,7 +254,8 @@ func (t *graphTrial) report(op string, n int, elapsed time.Duration, limit strin
 	t.add(row)
 }
 
-// clock returns the median time of call. It runs prepare untimed before each call.
+// clock calls a function several times and returns the median time. It runs prepare untimed before
+// each call.
 func (t *graphTrial) clock(ctx context.Context, prepare, call func() error) (time.Duration, error) {
 	return t.repeat(ctx, t.Runs, func() (time.Duration, error) {
 		if err := prepare(); err != nil {

@@ -50,8 +50,8 @@ const (
 	smallestTable   = 16 << 10
 	bucketBytes     = kindSlots * slabPair
 	lookupBytes     = 8 // a key and the result
-	// manyKeys is the number of keys in the largest tables of the paper, for which it gives no
-	// figures.
+	// manyKeys is the number of keys in the largest tables of the Horton paper, for which it gives
+	// no figures.
 	manyKeys = 1 << 31
 )
 

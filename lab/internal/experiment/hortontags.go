@@ -8,7 +8,8 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// tagging is a way to record in a bucket's array which keys are elsewhere.
+// tagging is a way in which an array inside a bucket records the keys of the bucket that are in
+// other buckets.
 type tagging struct {
 	name string
 	// entries is the number of entries of an array. bits is the number of bits of an explicit tag.
@@ -16,8 +17,8 @@ type tagging struct {
 	entries, bits int
 }
 
-// taggings fit in 63 bits. An entry consists of three bits for the function and the bits of its
-// tag.
+// taggings are the compared ways. An array has up to 63 bits. An entry consists of three bits for
+// the hash function and the bits of its tag.
 var taggings = []tagging{{"implicit", 63 / 3, 0}, {"explicit_4", 63 / (3 + 4), 4}, {"explicit_8", 63 / (3 + 8), 8}}
 
 func (t tagging) tags() uint32 {

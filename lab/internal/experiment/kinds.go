@@ -71,8 +71,8 @@ func hortonKind[K weft.Key, V weft.Value](r *runner, name string, reclaim horton
 	}}
 }
 
-// hortonBound returns the maximum load for a bucket size: the paper's maximum (section 6.2) or, for
-// sizes without one, what the model allows, in hundredths.
+// hortonBound returns the maximum load for a bucket size: the Horton paper's maximum (section 6.2)
+// or, for sizes without one, the maximum that the model allows, rounded down to hundredths.
 func hortonBound(slots int) float64 {
 	switch slots {
 	case 4:

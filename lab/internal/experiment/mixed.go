@@ -17,7 +17,7 @@ type mix struct {
 	insert, remove, hit float64
 }
 
-// evenMix is half lookups and half updates. fewUpdates is the paper's Γ2.
+// evenMix is half lookups and half updates. fewUpdates is the SlabHash paper's Γ2.
 var (
 	evenMix    = mix{"mixed", .25, .25, .5}
 	fewUpdates = mix{"mixed_20", .1, .1, .4}
@@ -39,8 +39,8 @@ type batch[K weft.Key, V weft.Value] struct {
 	put   device.Slice[V] // values to insert
 	vals  device.Slice[V] // copy of put, which each run overwrites with results
 	ok    device.Slice[bool]
-	// before is the number of the columns' keys that the table must contain before the batch. The
-	// batch inserts the others.
+	// before is the number of the columns' first keys that the table must contain before the batch.
+	// The batch inserts later keys of the columns.
 	before int
 	// succeed is the number of operations that succeed.
 	succeed int

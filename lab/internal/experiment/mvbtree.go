@@ -17,7 +17,8 @@ import (
 // The experiments on trees with versions follow chapter 4 of Awad's thesis ("Fully Concurrent GPU
 // Data Structures", 2022), which used a V100.
 
-// treeKinds are the measured kinds of trees. The thesis calls them B-Tree, ViB-Tree and VoB-Tree.
+// treeKinds are the measured kinds of trees. Awad's thesis calls them B-Tree, ViB-Tree and
+// VoB-Tree.
 var treeKinds = []struct {
 	name     string
 	versions btree.Versions

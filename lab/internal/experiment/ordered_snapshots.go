@@ -203,8 +203,8 @@ func (s *snapshotTrial) growth(ctx context.Context, prepare func() error, number
 	return nil
 }
 
-// lookups measures lookups in the map and in the snapshot, which must contain exactly the earlier
-// pairs.
+// lookups measures lookups in the map and in a snapshot, which must contain exactly the pairs from
+// before the batches.
 func (s *snapshotTrial) lookups(ctx context.Context) error {
 	snapshot := s.snapshots[0]
 	if snapshot.Len() != s.n {

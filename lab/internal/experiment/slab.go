@@ -31,7 +31,7 @@ func (r *runner) slabLimits(ctx context.Context, n int, utilization float64) err
 // slabTrial measures slab hashes that contain the keys of the columns.
 type slabTrial struct {
 	trial[uint32, uint32]
-	grows bool // the table may grow, so its pool is not a light one
+	grows bool // the table may grow, so its pool is not the paper's SlabAlloc-light
 }
 
 // newSlabTrial makes the columns, which the caller frees. The limits must have been measured.
@@ -107,7 +107,8 @@ func (t *slabTrial) lookups(ctx context.Context) error {
 	return t.lookup(ctx, "get_miss")
 }
 
-// slabMixes are the paper's Γ0, Γ1 and Γ2 (section VI-C), named by the percentage of updates.
+// slabMixes are the SlabHash paper's Γ0, Γ1 and Γ2 (section VI-C), named by the percentage of
+// updates.
 var slabMixes = []mix{
 	{"mixed_100", .5, .5, 0},
 	{"mixed_40", .2, .2, .3},
@@ -126,7 +127,7 @@ bytes, an update with random compare-and-swaps.`,
 	plots: plotSlabH200,
 }
 
-// slabMeasured are the rates of the published code on an H200, with 2^25 keys.
+// slabMeasured are the rates of the SlabHash paper's code on an H200, with 2^25 keys.
 var slabMeasured = []struct {
 	utilization float64
 	ops         map[string]float64

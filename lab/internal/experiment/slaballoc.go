@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// slabAllocators are the paper's rates of allocators (section V): 10^6 threads allocate 128 bytes
-// each.
+// slabAllocators are the rates of allocators in the SlabHash paper (section V): 10^6 threads
+// allocate 128 bytes each.
 var slabAllocators = []Published{
 	{"K40c, malloc", .8e6, "op/s"},
 	{"K40c, Halloc", 16.1e6, "op/s"},

@@ -13,7 +13,8 @@ import (
 
 const slabFig6Utilization = .65
 
-// slabSpeedups are the paper's final speedups, by the number of batches that insert 2^21 keys.
+// slabSpeedups are the SlabHash paper's final speedups, by the number of batches that insert 2^21
+// keys.
 var slabSpeedups = []struct {
 	batches int
 	Published

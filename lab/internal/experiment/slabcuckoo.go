@@ -54,7 +54,8 @@ func (r *runner) meanSpeedups(ops ...string) {
 	}
 }
 
-// plotSpeedups plots the speedup of the cuckoo table over x, with the paper's geometric means.
+// plotSpeedups plots the speedup of the cuckoo table over x, with the SlabHash paper's geometric
+// means.
 func plotSpeedups(res *Result, name, xLabel string, x func(Row) float64, published []Published) Plot {
 	p := Plot{
 		Name: name + "-cuckoo", Title: "How many times the cuckoo table is as fast as the slab hash",

@@ -10,7 +10,7 @@ var (
 	slabPeakSearch = Published{"K40c, peak search", 937e6, "op/s"}
 )
 
-// Published numbers of the figures. Ratios are geometric means.
+// Numbers from the figures of the SlabHash paper. Ratios are geometric means.
 var (
 	slabFig4a = []Published{slabPeakInsert, {"K40c, CUDPP cuckoo build over slab hash", 1.33, "x"}}
 	slabFig4b = []Published{
@@ -26,8 +26,8 @@ var (
 	}
 )
 
-// slabDrop is the utilization at which the paper's rates drop. Above it, most buckets have more
-// than one slab.
+// slabDrop is the utilization at which the SlabHash paper's rates drop. Above it, most buckets have
+// more than one slab.
 const slabDrop = .65
 
 func (r *runner) utilizations() []float64 {

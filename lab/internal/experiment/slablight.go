@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// slabLight is the paper's speedup of searches (section V-C).
+// slabLight is the SlabHash paper's speedup of searches by SlabAlloc-light (section V-C).
 var slabLight = []Published{{"K40c, SlabAlloc-light over SlabAlloc, bulk searches, up to", 1.25, "x"}}
 
 var slabLightExperiment = Experiment{
@@ -62,7 +62,8 @@ what tables that grow have. speedup is the rate with light over that without. On
 	published: slabLight,
 }
 
-// measureWithSuperBlocks measures searches in tables of one utilization, with either pool.
+// measureWithSuperBlocks measures searches in tables of one utilization, first with a pool of super
+// blocks and then with a light pool.
 func (t *slabTrial) measureWithSuperBlocks(ctx context.Context, utilization float64) error {
 	first := len(t.result.Rows)
 	for _, pool := range []struct {

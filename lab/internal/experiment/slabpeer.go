@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// slabOverMisra are the paper's mean speedups, in the order of slabMixes.
+// slabOverMisra are the SlabHash paper's mean speedups, in the order of slabMixes.
 var slabOverMisra = []Published{
 	{"K40c, mixed_100", 5.1, "x"},
 	{"K40c, mixed_40", 4.3, "x"},

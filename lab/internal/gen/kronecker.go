@@ -118,8 +118,8 @@ func (g *generator) cells(initiator []float64) (aliases, uint64, error) {
 	return alias(left), uint64(base), nil
 }
 
-// alias builds the table. Each entry of a cell with a small share is filled up by a cell with a
-// large share.
+// alias builds an alias table of cells with the given shares, which have a mean of 2^32. Each entry
+// of a cell with a small share is filled up by a cell with a large share.
 func alias(left []uint64) aliases {
 	const whole = 1 << 32
 	c := make(aliases, len(left))

@@ -17,7 +17,7 @@ type mesh struct {
 	triangles []triangle
 	free      []int32  // indices of unused triangles
 	stamps    []uint32 // for each triangle, 1 plus the point whose cavity contained it
-	last      int32    // the latest triangle
+	last      int32    // triangle that was made last; searches start there
 	corners   [3]uint32
 
 	cavity []int32

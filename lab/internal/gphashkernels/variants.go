@@ -12,12 +12,12 @@ import (
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83 -I ../../../gphash -type GetParams=.getParams -type weft::gphash::ChangeParams=.changeParams -type gphash::Table=.table -type gphash::Space=.space gphash_reserved.cu
 
 // Threads runs each key in a single thread, which reads one slot after the other. It is the
-// starting point of section 4.4 of the paper.
+// starting point of section 4.4 of the GPHash paper.
 var Threads = variant.GPHash{Image: &gphashThreadsImage, Kernels: []string{"get", "change"}, Lanes: 1, MaxRound: 1}
 
 // Reserved stores the state of a slot in the word of its 8-byte key (sections 3.1 and 3.2.3 of the
-// paper). Three key values stand for states, so they cannot be keys. After a crash the pool does
-// not open.
+// GPHash paper). Three key values stand for states, so they cannot be keys. After a crash the pool
+// does not open.
 var Reserved = variant.GPHash{
 	Image: &gphashReservedImage, Kernels: []string{"get", "change", "recycle"}, Form: "to_keys", Plain: "to_words", Refused: ErrReserved,
 }

@@ -68,7 +68,8 @@ func New(dev device.Device, n int) (l *Lookups, err error) {
 // Close frees the memory. Submitted work must have ended.
 func (l *Lookups) Close() error { return errors.Join(l.work.Free(), l.listed.Free()) }
 
-// strideBlocks is the constant that package horton uses.
+// strideBlocks is the number of blocks per multiprocessor above which threads stride, as in package
+// horton.
 const strideBlocks = 8
 
 // Get submits a lookup. vals receives the value of each key, or 0, and found whether the key is

@@ -116,7 +116,7 @@ func (h *host) measureReads(ctx context.Context) error {
 	return nil
 }
 
-// readSingly leaves overlapping reads to the core's reordering.
+// readSingly reads one line after the other. Reads overlap only as far as the core reorders them.
 func (h *host) readSingly(lo, hi int) {
 	lines := len(h.region) / lineLen
 	for i := lo; i < hi; i++ {

@@ -64,7 +64,7 @@ func draw(out io.Writer, root string) error {
 	return err
 }
 
-// onCPU reads the results of peers/maps on all cores.
+// onCPU reads the results of peers/maps that were measured on all cores.
 func onCPU(name string) (tables []bars, err error) {
 	var report struct {
 		Rows []struct {

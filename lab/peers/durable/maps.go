@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Half of the keys of GetOrPut are new.
+// Jobs on durable maps. Half of the keys of GetOrPut are new.
 var (
 	jobPut    = job{Mix: workload.Mix{Name: "Put new", InsertEvery: 1}}
 	jobUpdate = job{Mix: workload.Mix{Name: "Put", Update: 1}}
@@ -29,8 +29,8 @@ var (
 	}
 )
 
-// Comparisons returns the comparisons of durable maps of 64-bit keys and values. The stores of each
-// make one promise. In the last, a map without a log shows what the log costs.
+// Comparisons returns the comparisons of durable maps of 64-bit keys and values. All stores of a
+// comparison make the same promise. In the last one, a map without a log shows what the log costs.
 func Comparisons() []comparison {
 	const power, process = "power failure", "process"
 	system := StoreKind{Name: "durable, OS", Survives: process, New: newDurable(durable.OS), Reopens: true}
@@ -85,7 +85,7 @@ func (s mapStore) Put(ctx context.Context, keys, values []byte) error {
 	return err
 }
 
-// change calls the method of a job that does not put.
+// change changes the records of a call by a method other than Put.
 func (s mapStore) change(ctx context.Context, m method, c *column) (err error) {
 	keys, vals := batch.View[uint64](c.keys), batch.View[uint64](c.vals)
 	if m == reduce {

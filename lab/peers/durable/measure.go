@@ -141,7 +141,7 @@ type client struct {
 	dir       string
 	store     Store // nil if closed
 	seed      uint64
-	records   int // that the store expects
+	records   int // number of records that the store expects
 	valueSize int
 	stamps    []uint64 // current stamp of each record
 	stamp     uint64

@@ -17,9 +17,9 @@ import (
 // Restart is the result of opening a durable map, and of its checkpoint.
 type Restart struct {
 	Pairs int   `json:"pairs"`
-	Bytes int64 `json:"bytes"` // of a checkpoint and a log
-	// OpenS and ReadS are the seconds of Open, and of reading the files plainly. On Linux no file
-	// is in memory before.
+	Bytes int64 `json:"bytes"` // size of a checkpoint and a log
+	// OpenS and ReadS are the seconds of Open, and of reading the files plainly. On Linux, all
+	// files are evicted from memory before either.
 	OpenS float64 `json:"open_s"`
 	ReadS float64 `json:"read_s"`
 	// CheckpointS is the seconds of a checkpoint that replaces checkpoint and log.

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// weftName is the peer that others are compared with.
+// weftName is the name of the peer that others are compared with.
 const weftName = "weft"
 
 // Peers returns all peers.

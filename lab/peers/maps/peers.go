@@ -126,7 +126,7 @@ func (w weftMap) OffHeap() (int, error) {
 
 func (w weftMap) Close() error { return errors.Join(w.m.Close(), w.dev.Close()) }
 
-// sharded is the map that Go programs write themselves.
+// sharded is a map in locked shards, as Go programs write it themselves.
 type sharded struct {
 	onHeap
 	shards [256]struct {

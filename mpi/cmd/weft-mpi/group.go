@@ -388,7 +388,8 @@ const (
 	bad
 )
 
-// union combines the kinds of values that all ranks have read. It returns the largest state.
+// union combines the kinds of values that all ranks have read. It returns the largest state that
+// any rank passes.
 func (j *groupJob) union(state uint64) (worst uint64, _ error) {
 	send := append([]uint64{state}, j.table.Looks()...)
 	recv := make([]uint64, len(send)*j.comm.Size())

@@ -25,8 +25,8 @@ func gather[T uint64 | float64](r *rank, send, recv []T) {
 	})
 }
 
-// maxGathered bounds the values that each rank gathers and combines by itself. This needs one call
-// of MPI instead of two.
+// maxGathered bounds the values that each rank gathers and combines by itself. Such a reduction
+// needs one call of MPI instead of two.
 const maxGathered = 4096
 
 // reduce combines values in the order of ranks. It does not use MPI_Allreduce, which may return

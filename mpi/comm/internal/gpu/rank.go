@@ -64,7 +64,8 @@ func Agree(ctx context.Context, base comm.Comm, words []uint64, err error) ([]ui
 	return all, nil
 }
 
-// ballot is the vote of a rank. host is 1 if a buffer is not memory of its GPU.
+// ballot is the vote of a rank on an exchange. host is 1 if a buffer is not memory of the rank's
+// GPU.
 type ballot struct {
 	vote.Vote
 	host uint64
