@@ -2,8 +2,10 @@ package durable_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -78,6 +80,42 @@ func TestMethods(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A Batcher gathers the changes of many goroutines, so that they share frames and syncs.
+func TestBatcher(t *testing.T) {
+	dir := t.TempDir()
+	m := openMap(t, dir, durable.Options{})
+	b, err := weft.NewBatcher[uint64, uint64](m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const goroutines, rounds = 64, 20
+	var wait sync.WaitGroup
+	for g := range uint64(goroutines) {
+		wait.Go(func() {
+			for i := range uint64(rounds) {
+				if _, err := b.Put(ctx, g<<32|i, i); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	info, err := durable.Status(m)
+	if err != nil || info.Frames > goroutines*rounds/2 {
+		t.Errorf("%d frames for %d changes, %v", info.Frames, goroutines*rounds, err)
+	}
+	if err := errors.Join(b.Close(), m.Close()); err != nil {
+		t.Fatal(err)
+	}
+	m = openMap(t, dir, durable.Options{})
+	if m.Len() != goroutines*rounds {
+		t.Errorf("%d pairs", m.Len())
 	}
 	if err := m.Close(); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"sync"
 
 	"github.com/weftgo/weft"
@@ -55,6 +56,9 @@ type store struct {
 // store is already open, and [weft.ErrOptions] if a structure of fixed size is too small.
 func Open[M Structure](ctx context.Context, dir string, make func() (M, error), opts Options) (m M, err error) {
 	if opts, err = opts.check(); err != nil {
+		return m, fmt.Errorf("durable: %w", err)
+	}
+	if dir, err = filepath.Abs(dir); err != nil { // the program may change its directory
 		return m, fmt.Errorf("durable: %w", err)
 	}
 	if err := makeDir(dir); err != nil {
