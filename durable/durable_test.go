@@ -36,7 +36,6 @@ func TestMethods(t *testing.T) {
 	dir := t.TempDir()
 	m := openMap(t, dir, durable.Options{})
 	rng := rand.New(rand.NewPCG(1, 2))
-	model := map[uint64]uint64{}
 	for round := range 300 {
 		keys, vals := make([]uint64, 1+rng.IntN(50)), make([]uint64, 50)
 		for i := range keys {
@@ -68,7 +67,7 @@ func TestMethods(t *testing.T) {
 				err = durable.Checkpoint(ctx, m)
 			}
 		case 8:
-			model = maps.Collect(m.All())
+			model := maps.Collect(m.All())
 			if err := m.Close(); err != nil {
 				t.Fatal(err)
 			}

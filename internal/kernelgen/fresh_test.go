@@ -24,7 +24,7 @@ func TestStaleFilesAreNamed(t *testing.T) {
 		{"header", func(t *testing.T) { edit(t, "../kernels/include/weft/least.cuh", "#pragma once\n", "") }, "kernels/include/weft/least.cuh changed"},
 		{"output", func(t *testing.T) { edit(t, "tiny_sm90.ptx", ".target sm_90", ".target sm_91") }, "tiny/tiny_sm90.ptx changed"},
 		{"structs", func(t *testing.T) { edit(t, "tiny_params_gen.go", "maxProbe uint32", "maxProbe int32") }, "tiny/tiny_params_gen.go changed"},
-		{"structs of nobody", func(t *testing.T) { write(t, "old_params_gen.go", "package tiny\n") }, "tiny/old_params_gen.go is in no record"},
+		{"structs of nobody", func(t *testing.T) { write(t, "old_params_gen.go", "package tiny\n") }, "tiny/old_params_gen.go is not in a record"},
 		{"output gone", func(t *testing.T) { remove(t, "tiny_sm80.ptx") }, "tiny/tiny_sm80.ptx is gone"},
 		{"source gone", func(t *testing.T) { remove(t, "tiny.cu") }, "tiny/tiny.cu is gone"},
 		{"generator", func(t *testing.T) {

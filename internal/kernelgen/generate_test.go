@@ -223,13 +223,13 @@ func TestGenerateRefuses(t *testing.T) {
 		want                 string // part of the error
 	}{
 		{"instances differ", "tiny.cu", "uint32_t flags;", "K flags;", "give structs of different layout different names"},
-		{"a field that Go has no type for", "tiny.cu", "uint32_t flags;", "__int128 flags;", "tiny::GetParams.flags: Go has no type like __int128"},
+		{"a field that Go has no type for", "tiny.cu", "uint32_t flags;", "__int128 flags;", "tiny::GetParams.flags: no type in Go corresponds to __int128"},
 		{"bit-field", "tiny.cu", "uint32_t flags;", "uint32_t flags : 3;", "tiny::GetParams.flags is a bit-field"},
 		{"union", "tiny.cu", "uint32_t flags;", "union { uint32_t a; float b; } flags;", "tiny::GetParams.flags: UnionType"},
 		{"base", "tiny.cu", "struct GetParams {", "struct GetParams : Table {", "tiny::GetParams has a base"},
 		{"two fields of one name", "tiny.cu", "uint64_t n;", "uint64_t n, n_;", "two fields would be n"},
 		{"two structs of one name", "tiny.cu", "template <class K> struct GetParams {", "namespace old { struct Table { int a; }; }\ntemplate <class K> struct GetParams { old::Table b;", "would both be table in Go"},
-		{"a parameter that Go has no type for", "tiny.cu", "(const tiny::Alias p)", "(const tiny::Alias p, __int128 wide)", "kernel tiny_get_64: parameter wide: Go has no type like __int128"},
+		{"a parameter that Go has no type for", "tiny.cu", "(const tiny::Alias p)", "(const tiny::Alias p, __int128 wide)", "kernel tiny_get_64: parameter wide: no type in Go corresponds to __int128"},
 		{"name of C++", "tiny.cu", "extern \"C\" __global__ void tiny_get_64", "__global__ void tiny_get_64", "declare it extern \"C\""},
 		{"dynamic shared memory", "tiny.cu", "p.keys[i] + p.table.count;", "p.keys[i]; extern __attribute__((shared)) int s[]; s[p.n] = 1; p.table.slots[0] = s[0];", "of a size that the launch decides"},
 		{"type of the package", "user.go", "func kernels()", "type getParams int\n\nfunc kernels()", "which user.go:5:6 declares: give it another name by -type C++=Go"},
@@ -304,7 +304,7 @@ func TestSharedStructs(t *testing.T) {
 	if out, err := build(t); err == nil || !strings.Contains(out, "tiny_params_gen.go") {
 		t.Errorf("the shared struct is an old one, and compiles: %v\n%s", err, out)
 	}
-	if err := gen(t, "-type", "Tables=internal/shared.Table", "-type", "Table=table"); err == nil || !strings.Contains(err.Error(), "a struct Tables") {
+	if err := gen(t, "-type", "Tables=internal/shared.Table", "-type", "Table=table"); err == nil || !strings.Contains(err.Error(), "the struct Tables") {
 		t.Errorf("a name that no struct has: %v", err)
 	}
 }
@@ -367,7 +367,7 @@ func TestVariants(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := generateWith("-check"); err == nil || !strings.Contains(err.Error(), "tiny/tiny_more_32_32_sm80.ptx is in no record") {
+	if err := generateWith("-check"); err == nil || !strings.Contains(err.Error(), "tiny/tiny_more_32_32_sm80.ptx is not in a record") {
 		t.Errorf("PTX of no source: %v", err)
 	}
 	edit(t, "tiny.cu", "NAME(tiny_get)", "tiny_get_32_64")

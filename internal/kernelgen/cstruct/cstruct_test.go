@@ -144,7 +144,7 @@ func TestParametersThatAreNone(t *testing.T) {
 		"bits":    "kinds::Bits.a is a bit-field",
 		"both":    "kinds::Both.u: UnionType",
 		"derived": "kinds::Derived has a base",
-		"bad":     "kinds::Bad.big: Go has no type like __int128, of 16 bytes",
+		"bad":     "kinds::Bad.big: no type in Go corresponds to __int128, of 16 bytes",
 		"unknown": "no debug information",
 	} {
 		if _, err := info.Parameters("kinds_" + kernel); err == nil || !strings.Contains(err.Error(), want) {

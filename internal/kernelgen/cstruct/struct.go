@@ -164,7 +164,7 @@ func number(encoding, size int, name string) (Type, error) {
 		kind = "uint"
 	}
 	if kind == "" || size > 8 || size == 0 {
-		return Type{}, fmt.Errorf("Go has no type like %s, of %d bytes; it has integers of up to 64 bits, float and double, bool, enums, pointers, structs, and arrays of them", name, size)
+		return Type{}, fmt.Errorf("no type in Go corresponds to %s, of %d bytes; Go has integers of up to 64 bits, float and double, bool, enums, pointers, structs, and arrays of them", name, size)
 	}
 	return Type{Go: fmt.Sprintf("%s%d", kind, 8*size), Size: size}, nil
 }
