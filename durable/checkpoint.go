@@ -29,7 +29,10 @@ func (s *store) checkpoint(ctx context.Context) error {
 		return fmt.Errorf("checkpoint: %w", weft.ErrClosed)
 	}
 	err := s.replaceLog(ctx)
-	if errors.Is(err, errRenamed) { // which of two manifests is on the disk is unknown
+	if err != nil {
+		err = fmt.Errorf("checkpoint: %w", err)
+	}
+	if errors.Is(err, errRenamed) { // which files have their names on the disk is unknown
 		err = s.log.Fail(err)
 	}
 	s.log.checkpointed(err == nil)
@@ -42,51 +45,47 @@ func (s *store) checkpoint(ctx context.Context) error {
 // replaceLog implements checkpoint. The caller ensures that no other checkpoint is under way.
 func (s *store) replaceLog(ctx context.Context) error {
 	began := time.Now()
-	next := s.manifest
 	s.lastCheckpoint++
-	next.Checkpoint = s.lastCheckpoint
 	segment, err := createSegment(s.fs, s.log.shape, s.lastSegment+1, 0, nil)
 	if err != nil {
 		return err
 	}
-	s.lastSegment++
-	rotated := false
-	begin := func(core.Counters) error {
+	s.lastSegment++ // only now: a number that is missing is corruption
+	next, rotated := s.manifest, false
+	next.Checkpoint, next.Segment = s.lastCheckpoint, s.lastSegment
+	locked := s.table.Kind == core.MultiMap || s.table.Fixed
+	err = s.table.WithWriteLock(ctx, "checkpoint", func(core.Counters) error {
 		if err := s.log.err(); err != nil {
 			return err
 		}
-		next.Segment, next.Sequence, next.NextID = segment.number, s.log.Position()+1, s.table.NextID()
+		next.Sequence, next.NextID = s.log.Position()+1, s.table.NextID()
 		s.log.rotate(segment)
-		rotated = true
-		return nil
-	}
-	save := func() error {
-		return writeFile(s.fs, checkpointName(next.Checkpoint), func(f file) (err error) {
-			next.Pairs, err = s.table.Save(ctx, nil, io.NewOffsetWriter(f, 0))
-			return err
-		})
-	}
-	if s.table.Kind == core.MultiMap || s.table.Fixed {
-		err = s.table.WithWriteLock(ctx, "checkpoint", func(now core.Counters) error {
-			if err := begin(now); err != nil {
-				return err
-			}
-			return save()
-		})
-	} else if err = s.table.WithWriteLock(ctx, "checkpoint", begin); err == nil {
-		err = save()
-	}
+		if rotated = true; !locked {
+			return nil
+		}
+		return s.save(ctx, &next)
+	})
 	if !rotated {
-		err = errors.Join(err, segment.Close())
+		return errors.Join(err, segment.Close())
+	}
+	if err == nil && !locked {
+		err = s.save(ctx, &next)
 	}
 	if err == nil {
 		err = s.publish(ctx, next)
 	}
-	if err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
+	if err == nil {
+		s.opts.Logger.Info("durable: checkpoint", "pairs", next.Pairs, "took", time.Since(began))
 	}
-	s.opts.Logger.Info("durable: checkpoint", "pairs", next.Pairs, "took", time.Since(began))
-	return nil
+	return err
+}
+
+// save writes the file of a checkpoint and stores the number of its pairs in the manifest.
+func (s *store) save(ctx context.Context, next *manifest) error {
+	return writeFile(s.fs, checkpointName(next.Checkpoint), func(f file) (err error) {
+		next.Pairs, err = s.table.Save(ctx, nil, io.NewOffsetWriter(f, 0))
+		return err
+	})
 }
 
 // publish makes a checkpoint the beginning of the store. Before that, it syncs the log up to all
@@ -142,7 +141,7 @@ func (s *store) checkpointer(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.full:
+		case <-s.log.full:
 		}
 		if err := s.checkpoint(ctx); err != nil && ctx.Err() == nil {
 			s.opts.Logger.Error("durable: no checkpoint; the log keeps everything", "error", err)

@@ -23,6 +23,7 @@ type memoryFS struct {
 
 	full     bool // no space is left for Allocate
 	badWrite bool // writes fail
+	failCall int  // the number of calls that change something until one fails; 0 is never
 
 	hold chan struct{} // if not nil, checkpoints begin to write when it is closed
 
@@ -139,6 +140,9 @@ func (m *memoryFS) Create(name string) (file, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.fails() {
+		return nil, errDisk
+	}
 	if m.names[name] != nil {
 		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
 	}
@@ -161,6 +165,9 @@ func (m *memoryFS) Open(name string) (file, error) {
 func (m *memoryFS) Rename(from, to string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.fails() {
+		return errDisk
+	}
 	f := m.names[from]
 	if f == nil {
 		return notExist("rename", from)
@@ -174,6 +181,9 @@ func (m *memoryFS) Rename(from, to string) error {
 func (m *memoryFS) Remove(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.fails() {
+		return errDisk
+	}
 	if m.names[name] == nil {
 		return notExist("remove", name)
 	}
@@ -191,6 +201,9 @@ func (m *memoryFS) List() ([]string, error) {
 func (m *memoryFS) SyncDir() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.fails() {
+		return errDisk
+	}
 	if !m.omitted("folder") {
 		m.record(event{kind: syncDir})
 	}
@@ -213,7 +226,7 @@ func (f *memoryFile) ReadAt(b []byte, at int64) (int, error) {
 func (f *memoryFile) WriteAt(b []byte, at int64) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
-	if f.fs.badWrite {
+	if f.fs.badWrite || f.fs.fails() {
 		return 0, errDisk
 	}
 	f.data = writeTo(f.data, b, at)
@@ -238,6 +251,9 @@ func (f *memoryFile) Size() (int64, error) {
 func (f *memoryFile) Allocate(size int64) error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
+	if f.fs.fails() {
+		return errDisk
+	}
 	if size > int64(len(f.data)) {
 		if f.fs.full {
 			return errDisk
@@ -250,6 +266,9 @@ func (f *memoryFile) Allocate(size int64) error {
 func (f *memoryFile) Truncate(size int64) error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
+	if f.fs.fails() {
+		return errDisk
+	}
 	f.resize(size)
 	return nil
 }
@@ -268,9 +287,22 @@ func resizeTo(data []byte, size int64) []byte {
 
 var errDisk = errors.New("the disk fails")
 
+// fails reports whether the present call is to fail. The caller holds the mutex.
+func (m *memoryFS) fails() bool {
+	if m.failCall == 0 {
+		return false
+	}
+	m.failCall--
+	return m.failCall == 0
+}
+
 func (f *memoryFile) Sync() error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
+	if f.fs.fails() {
+		f.fs.record(event{kind: failedSync, file: f.id})
+		return errDisk
+	}
 	if f.fs.failSync > 0 {
 		if f.fs.failSync--; f.fs.failSync == 0 {
 			f.fs.record(event{kind: failedSync, file: f.id})

@@ -130,6 +130,52 @@ func TestFailedWrite(t *testing.T) {
 	}
 }
 
+// Any call of the file system may fail once, in a checkpoint, a change or Close. What had been
+// promised is there, and the store opens again.
+func TestFailedCalls(t *testing.T) {
+	small(t)
+	make, ctx := newMap(t), t.Context()
+	for call := 1; ; call++ {
+		fs := newMemoryFS(nil)
+		m := openIn(t, fs, make, Options{ReadAfterFailure: true})
+		want := map[uint64]uint64{}
+		put := func(k uint64) {
+			if _, err := m.Put(ctx, []uint64{k}, []uint64{k}); err == nil {
+				want[k] = k
+			}
+		}
+		put(1)
+		fs.mu.Lock()
+		fs.failCall = call
+		fs.mu.Unlock()
+		for k := uint64(2); k < 6; k++ {
+			_ = Checkpoint(ctx, m)
+			put(k)
+		}
+		_ = m.Close()
+		fs.mu.Lock()
+		over := fs.failCall > 0
+		fs.failCall = 0
+		fs.mu.Unlock()
+		for what, files := range map[string]map[string][]byte{"the process": fs.files(), "power": onDisk(fs)} {
+			m = openIn(t, newMemoryFS(files), make, Options{})
+			got := maps.Collect(m.All())
+			for k := range want {
+				if got[k] != k {
+					t.Errorf("call %d fails, then %s: %v, without %d", call, what, got, k)
+				}
+			}
+			if err := errors.Join(Checkpoint(ctx, m), m.Close()); err != nil {
+				t.Errorf("call %d fails, then %s: %v", call, what, err)
+			}
+		}
+		if over {
+			t.Logf("%d calls", call)
+			return
+		}
+	}
+}
+
 // Repair drops the changes from the first damaged one on, and says so. Then the store is whole.
 func TestRepair(t *testing.T) {
 	small(t)

@@ -19,7 +19,6 @@ import (
 // once, so that the end of the process loses none. One goroutine syncs. While a sync runs, later
 // changes append frames, and the next sync covers all of them.
 type log struct {
-	fs    fileSystem
 	shape shape
 	opts  Options
 
@@ -37,10 +36,10 @@ type log struct {
 	due      int64         // value of bytes at which the next checkpoint begins
 	progress chan struct{} // closed when synced or failure changes
 	closed   bool
-	full     func() // called when bytes reaches due
 
 	failure atomic.Pointer[error]
-	wake    chan struct{}
+	wake    chan struct{} // signals that a sync is wanted
+	full    chan struct{} // signals that a checkpoint is due
 	ended   chan struct{} // closed when the syncing goroutine has returned
 }
 
@@ -60,31 +59,17 @@ func segmentName(number uint64) string { return fmt.Sprintf("log-%016x", number)
 // also never leaves a segment without the frames that replace frames of an earlier segment.
 func createSegment(fs fileSystem, s shape, number, first uint64, fill func(*segment) error) (*segment, error) {
 	seg := &segment{number: number, salt: rand.Uint64(), size: segmentHeader}
-	temp := segmentName(number) + tempSuffix
-	if err := errors.Join(removeIfExists(fs, temp), mustNotExist(fs, segmentName(number))); err != nil {
+	if err := mustNotExist(fs, segmentName(number)); err != nil {
 		return nil, err
 	}
-	f, err := fs.Create(temp)
-	if err != nil {
-		return nil, err
-	}
-	seg.file = f
-	if _, err = f.WriteAt(s.appendSegmentHeader(nil, number, seg.salt, first), 0); err == nil && fill != nil {
-		err = fill(seg)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = fs.Rename(temp, segmentName(number))
-	}
-	if err == nil {
-		err = fs.SyncDir()
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return seg, nil
+	_, err := createFile(fs, segmentName(number), func(f file) error {
+		seg.file = f
+		if _, err := f.WriteAt(s.appendSegmentHeader(nil, number, seg.salt, first), 0); err != nil || fill == nil {
+			return err
+		}
+		return fill(seg)
+	})
+	return seg, err
 }
 
 // allocationStep is the number of bytes of disk space that a segment reserves at a time. Tests
@@ -111,14 +96,13 @@ func (s *segment) seal() error {
 	return errors.Join(err, s.Close())
 }
 
-// newLog returns a log that appends to segment seg. appended and synced are the sequences of the
-// last frame written so far and of the last frame on the disk.
-func newLog(fs fileSystem, s shape, opts Options, seg *segment, appended, synced uint64) *log {
-	l := &log{
-		fs: fs, shape: s, opts: opts, segment: seg, appended: appended, synced: synced, due: opts.LogLimit,
-		progress: make(chan struct{}), wake: make(chan struct{}, 1), ended: make(chan struct{}),
+// newLog returns a log that appends to segment seg. All frames up to sequence synced are on the
+// disk.
+func newLog(s shape, opts Options, seg *segment, synced uint64) *log {
+	return &log{
+		shape: s, opts: opts, segment: seg, appended: synced, synced: synced, due: opts.LogLimit,
+		progress: make(chan struct{}), wake: make(chan struct{}, 1), full: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
-	return l
 }
 
 // err returns the error that made the log fail, or nil.
@@ -184,28 +168,28 @@ func (l *log) Append(e *core.Effect) error {
 // ends at offset end.
 func (l *log) commit(seg *segment, end int64, sequence uint64, last bool) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	n := end - seg.size
 	seg.size, l.appended = end, sequence
-	l.bytes += n
+	l.grow(n)
 	if last && l.opts.Sync.mode == syncBatch {
 		l.wanted = sequence
-	}
-	full := l.full != nil && l.bytes >= l.due
-	if full {
-		l.due = math.MaxInt64 // until the checkpoint has ended
-	}
-	l.mu.Unlock()
-	if last && l.opts.Sync.mode == syncBatch {
-		l.signal()
-	}
-	if full {
-		l.full()
+		signal(l.wake)
 	}
 }
 
-func (l *log) signal() {
+// grow counts n more bytes of frames that no checkpoint has replaced. The caller holds the mutex.
+func (l *log) grow(n int64) {
+	if l.bytes += n; l.bytes >= l.due {
+		l.due = math.MaxInt64 // until the checkpoint has ended
+		signal(l.full)
+	}
+}
+
+// signal wakes the goroutine that receives from a channel of capacity 1.
+func signal(c chan struct{}) {
 	select {
-	case l.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -262,7 +246,7 @@ func (l *log) flush(ctx context.Context, position uint64) error {
 	l.mu.Lock()
 	l.wanted = max(l.wanted, position)
 	l.mu.Unlock()
-	l.signal()
+	signal(l.wake)
 	return l.await(ctx, position)
 }
 
@@ -368,7 +352,7 @@ func (l *log) close() error {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
-	l.signal()
+	signal(l.wake)
 	<-l.ended
 	for _, f := range append(l.unsynced, l.segment) {
 		err = errors.Join(err, f.seal())

@@ -71,30 +71,38 @@ func (m manifest) write(fs fileSystem) error {
 	})
 }
 
-// writeFile writes a file that has its name only once its content is on the disk. The name is on
-// the disk when writeFile returns.
+// writeFile is createFile for a file that needs no more writes.
 func writeFile(fs fileSystem, name string, write func(f file) error) error {
-	temp := name + tempSuffix
-	if err := removeIfExists(fs, temp); err != nil {
-		return err
-	}
-	f, err := fs.Create(temp)
+	f, err := createFile(fs, name, write)
 	if err != nil {
 		return err
+	}
+	return f.Close()
+}
+
+// createFile makes a file that gets its name only after what write writes is on the disk. The name
+// is on the disk when createFile returns.
+func createFile(fs fileSystem, name string, write func(f file) error) (f file, err error) {
+	temp := name + tempSuffix
+	if err := removeIfExists(fs, temp); err != nil {
+		return nil, err
+	}
+	if f, err = fs.Create(temp); err != nil {
+		return nil, err
 	}
 	if err = write(f); err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, fs.Remove(temp))
+	if err == nil {
+		err = fs.Rename(temp, name)
 	}
-	if err := fs.Rename(temp, name); err != nil {
-		return err
+	if err != nil {
+		return nil, errors.Join(err, f.Close(), fs.Remove(temp))
 	}
 	if err := fs.SyncDir(); err != nil {
-		return fmt.Errorf("%w: %w", errRenamed, err)
+		return nil, errors.Join(fmt.Errorf("%w: %w", errRenamed, err), f.Close())
 	}
-	return nil
+	return f, nil
 }
 
 // errRenamed reports that a file has its name, but that the name may not be on the disk.

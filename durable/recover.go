@@ -41,8 +41,8 @@ type scan struct {
 
 // scanned is a segment with the frames that replay applies.
 type scanned struct {
-	number, salt uint64
-	limit        uint64 // the sequence after the last frame to apply
+	number uint64
+	limit  uint64 // the sequence after the last frame to apply
 }
 
 // scanner holds the state of the first pass over the log.
@@ -113,7 +113,7 @@ func (c *scanner) readSegment(number uint64) (err error) {
 			return fmt.Errorf("%s: %w", segmentName(number), err)
 		}
 	}
-	c.segments = append(c.segments, scanned{number: number, salt: r.salt})
+	c.segments = append(c.segments, scanned{number: number})
 	for {
 		f, ok, err := r.next()
 		if err == nil && !ok {

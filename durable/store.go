@@ -28,7 +28,6 @@ type store struct {
 	lock  io.Closer
 	found Recovery
 
-	full   chan struct{}
 	cancel context.CancelFunc // ends the goroutine that makes checkpoints
 	ended  chan struct{}      // closed when that goroutine has returned
 
@@ -170,7 +169,7 @@ func (s *store) create(shape shape, l listing) error {
 		return errors.Join(err, segment.Close())
 	}
 	s.lastSegment = 1
-	s.log = newLog(s.fs, shape, s.opts, segment, 0, 0)
+	s.log = newLog(shape, s.opts, segment, 0)
 	return nil
 }
 
@@ -223,7 +222,7 @@ func (s *store) tolerate(err error) error {
 // Earlier segments receive no more frames.
 func (s *store) resume(shape shape, found scan, number uint64) error {
 	segment, err := createSegment(s.fs, shape, number, found.boundary+1, func(seg *segment) error {
-		s.log = newLog(s.fs, shape, s.opts, seg, found.boundary, found.boundary)
+		s.log = newLog(shape, s.opts, seg, found.boundary)
 		return found.each(s.fs, shape, found.boundary+1, found.complete, func(f *frame) error { return s.log.Append(&f.Effect) })
 	})
 	if err != nil {
@@ -231,6 +230,8 @@ func (s *store) resume(shape shape, found scan, number uint64) error {
 	}
 	s.lastSegment = number
 	s.log.synced = s.log.appended // createSegment has synced them
+	s.log.bytes = 0
+	s.log.grow(s.found.Bytes) // those of the new segment included
 	if found.lost > 0 {
 		s.manifest.Synced = found.complete
 		if err := s.manifest.write(s.fs); err != nil {
@@ -247,19 +248,7 @@ func (s *store) resume(shape shape, found scan, number uint64) error {
 // checkpoints.
 func (s *store) start() {
 	ctx, cancel := context.WithCancel(context.Background())
-	s.full, s.cancel, s.ended = make(chan struct{}, 1), cancel, make(chan struct{})
-	s.log.full = func() {
-		select {
-		case s.full <- struct{}{}:
-		default:
-		}
-	}
-	s.log.mu.Lock()
-	s.log.bytes = s.found.Bytes
-	s.log.mu.Unlock()
-	if s.found.Bytes >= s.opts.LogLimit {
-		s.log.full()
-	}
+	s.cancel, s.ended = cancel, make(chan struct{})
 	s.table.SetJournal(s)
 	go s.log.run()
 	go s.checkpointer(ctx)

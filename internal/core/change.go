@@ -46,7 +46,10 @@ func (t *Table) runCounted(ctx context.Context, b *batch.Batch, chunks func(cont
 	t.setLabels(ctx, b)
 	defer t.clearLabels(ctx)
 	before, err := t.readCounters(ctx)
-	if err = errors.Join(err, t.reserveLog(ctx, b)); err != nil {
+	if err == nil {
+		err = t.reserveLog(ctx, b)
+	}
+	if err != nil {
 		return 0, 0, nil, err
 	}
 	done, failed, err = chunks(ctx, b)

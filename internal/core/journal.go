@@ -224,7 +224,11 @@ func (l *logger) end() error {
 func (l *logger) batch(b *batch.Batch, complete bool) {
 	t, kind := l.t, b.Kind
 	if b.Columns[batch.Kinds].Given() {
+		b = b.Select(batch.Keys).Gather(changes(b))
 		kind, complete = op.Get, false // of several kinds
+	}
+	if b.N == 0 {
+		return
 	}
 	multi := t.Kind == MultiMap
 	keys := b.Columns[batch.Keys].Host
@@ -242,20 +246,12 @@ func (l *logger) batch(b *batch.Batch, complete bool) {
 	case complete && (multi && kind == op.DeleteAll || !multi && kind == op.Delete):
 		l.add(Effect{Kind: DeleteKeys, N: b.N, Keys: keys})
 	case multi:
-		rows := l.distinct(b)
-		if len(rows) == 0 {
-			return
-		}
-		look := b.Select(batch.Keys).Gather(rows)
+		look := b.Select(batch.Keys).Gather(distinct(b))
 		l.add(Effect{Kind: DeleteKeys, N: look.N, Keys: look.Columns[batch.Keys].Host})
 		l.pairsIn(look)
 	default:
-		rows := b
-		if b.Columns[batch.Kinds].Given() {
-			rows = b.Gather(changes(b))
-		}
-		for lo := 0; lo < rows.N; lo += logRows {
-			l.states(rows.Part(lo, min(lo+logRows, rows.N)))
+		for lo := 0; lo < b.N; lo += logRows {
+			l.states(b.Part(lo, min(lo+logRows, b.N)))
 		}
 	}
 }
@@ -273,14 +269,11 @@ func changes(b *batch.Batch) (rows []uint32) {
 	return rows
 }
 
-// distinct returns one row for each distinct key that a batch may have changed.
-func (l *logger) distinct(b *batch.Batch) (rows []uint32) {
+// distinct returns one row for each distinct key of a batch.
+func distinct(b *batch.Batch) (rows []uint32) {
 	seen := map[string]bool{}
-	c, kinds := &b.Columns[batch.Keys], batch.View[op.Kind](b.Columns[batch.Kinds].Host)
+	c := &b.Columns[batch.Keys]
 	for i := range b.N {
-		if kinds != nil && kinds[i] == op.Get {
-			continue
-		}
 		if key := c.Row(i); !seen[string(key)] {
 			seen[string(key)] = true
 			rows = append(rows, uint32(i))

@@ -229,7 +229,7 @@ func (t *Table) readCounters(ctx context.Context) (Counters, error) {
 // Clear removes all pairs and keeps the allocated memory.
 func (t *Table) Clear(ctx context.Context) error {
 	// The engine clears everything even if the context ends.
-	err := t.maintain(ctx, "Clear", true, func(Counters) error {
+	return t.maintain(ctx, "Clear", true, func(Counters) error {
 		if err := t.reserveLog(ctx, &batch.Batch{}); err != nil {
 			return err
 		}
@@ -239,10 +239,6 @@ func (t *Table) Clear(ctx context.Context) error {
 		}
 		return withoutRepeat(err, t.logClear(err))
 	})
-	if err == nil && t.journal != nil {
-		err = t.wrap("Clear", t.journal.Wait(ctx, t.journal.Position()))
-	}
-	return err
 }
 
 // Compact removes dead slots and memory beyond what the options require.
@@ -261,13 +257,13 @@ func (t *Table) Reserve(ctx context.Context, n int) error {
 // maintain runs f on the whole table under the writer lock. It reads exact counters before and
 // after f. An exclusive section begins only after submitted changes are done.
 func (t *Table) maintain(ctx context.Context, method string, exclusive bool, f func(now Counters) error) error {
-	return t.WithWriteLock(ctx, method, func(now Counters) error {
+	return t.wrap(method, t.runDurable(ctx, false, t.counted(ctx, func(now Counters) error {
 		return t.withExclusive(ctx, exclusive, func() error {
 			err := f(now)
 			_, cerr := t.readCounters(context.WithoutCancel(ctx))
 			return errors.Join(err, cerr, t.commit(ctx))
 		})
-	})
+	})))
 }
 
 // WithWriteLock runs f under the writer lock with exact counters. f reads the table as a whole, for
@@ -277,13 +273,18 @@ func (t *Table) WithWriteLock(ctx context.Context, method string, f func(now Cou
 }
 
 func (t *Table) withWriteLock(ctx context.Context, f func(now Counters) error) error {
-	return t.runLocked(ctx, false, func() error {
+	return t.runLocked(ctx, false, t.counted(ctx, f))
+}
+
+// counted returns a function that reads the counters and passes them to f.
+func (t *Table) counted(ctx context.Context, f func(now Counters) error) func() error {
+	return func() error {
 		now, err := t.readCounters(ctx)
 		if err != nil {
 			return err
 		}
 		return f(now)
-	})
+	}
 }
 
 // RunChange runs f under the writer lock. f makes a change itself, waits for it, and returns the
