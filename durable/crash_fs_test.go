@@ -38,7 +38,7 @@ func (m *memoryFS) omitted(what string) bool {
 	callers := make([]uintptr, 20)
 	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers)])
 	var site []string
-	for len(site) < 2 {
+	for len(site) < 3 {
 		f, more := frames.Next()
 		if _, name, ok := strings.Cut(f.Function, "weft/durable."); ok {
 			site = append(site, name)
@@ -384,6 +384,24 @@ func (e event) change(data []byte) []byte {
 		return resizeTo(data, e.at)
 	}
 	return writeTo(data, e.data, e.at)
+}
+
+// written returns what the end of the process leaves: everything, synced or not.
+func (d *disk) written() map[string][]byte {
+	names := maps.Clone(d.names)
+	for _, e := range d.dir {
+		changeNames(names, e)
+	}
+	files := map[string][]byte{}
+	for name, n := range names {
+		f := d.files[n]
+		data := slices.Clone(f.data)
+		for _, e := range slices.Concat(f.never, f.pending) {
+			data = e.change(data)
+		}
+		files[name] = data
+	}
+	return files
 }
 
 // image returns what a power failure leaves: of everything that is not synced, any part. Writes are

@@ -447,7 +447,7 @@ func TestOmittedSyncs(t *testing.T) {
 		}
 		maps.Copy(sites, c.sites)
 	}
-	if len(sites) < 8 {
+	if len(sites) < 11 {
 		t.Errorf("only these places sync: %q", slices.Sorted(maps.Keys(sites)))
 	}
 	for _, site := range slices.Sorted(maps.Keys(sites)) {

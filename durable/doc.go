@@ -1,5 +1,5 @@
 // Package durable makes any map, set, multimap or ordered map survive power failures, on any file
-// system.
+// system of a Unix system.
 //
 // [Open] returns the ordinary structure with the ordinary methods. Each change is also appended to
 // a log. With [EveryBatch], a change returns after it and all changes before it are on the disk.

@@ -31,57 +31,41 @@ func makeMap(t testing.TB) func() (*linear.Map[uint64, uint64], error) {
 	return func() (*linear.Map[uint64, uint64], error) { return linear.New[uint64, uint64](dev, nil) }
 }
 
-// Every method that changes a map has the same content after the store is opened again.
-func TestMethods(t *testing.T) {
-	dir := t.TempDir()
-	m := openMap(t, dir, durable.Options{})
+// A change that overflows a table of fixed size leaves in the store what it leaves in the table.
+func TestOverflow(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 2)
 	rng := rand.New(rand.NewPCG(1, 2))
-	for round := range 300 {
-		keys, vals := make([]uint64, 1+rng.IntN(50)), make([]uint64, 50)
-		for i := range keys {
-			keys[i], vals[i] = rng.Uint64N(100), rng.Uint64N(1000)
+	random := func(n int) (keys []uint64) {
+		for range n {
+			keys = append(keys, rng.Uint64())
 		}
-		vals = vals[:len(keys)]
-		var err error
-		switch rng.IntN(9) {
-		case 0, 1:
-			_, err = m.Put(ctx, keys, vals)
-		case 2:
-			_, err = m.PutNew(ctx, keys, vals, nil)
-		case 3:
-			_, err = m.Delete(ctx, keys, nil)
-		case 4:
-			_, err = m.Reduce(ctx, keys, vals, weft.Sum)
-		case 5:
-			_, err = m.GetOrPut(ctx, keys, vals, nil)
-		case 6:
-			ops := make([]weft.Op[uint64, uint64], len(keys))
-			for i, k := range keys {
-				ops[i] = weft.Op[uint64, uint64]{Kind: []weft.OpKind{weft.OpGet, weft.OpPut, weft.OpDelete, weft.OpSum}[rng.IntN(4)], Key: k, Value: vals[i]}
-			}
-			err = m.Apply(ctx, ops, nil)
-		case 7:
-			if rng.IntN(20) == 0 {
-				err = m.Clear(ctx)
-			} else {
-				err = durable.Checkpoint(ctx, m)
-			}
-		case 8:
-			model := maps.Collect(m.All())
-			if err := m.Close(); err != nil {
-				t.Fatal(err)
-			}
-			m = openMap(t, dir, durable.Options{LogLimit: 1 << 14})
-			if got := maps.Collect(m.All()); !maps.Equal(got, model) {
-				t.Fatalf("round %d: %d pairs are %d after reopening", round, len(model), len(got))
-			}
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		return keys
 	}
+	dir, make := t.TempDir(), func() (*linear.Map[uint64, uint64], error) {
+		return linear.New[uint64, uint64](dev, &linear.Options{Capacity: 1000, Fixed: true, Seed: 1})
+	}
+	m, err := durable.Open(ctx, dir, make, durable.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		keys := random(300)
+		_, err = m.Reduce(ctx, keys, keys, weft.Sum)
+	}
+	keys := random(500)
+	if _, perr := m.Put(ctx, keys, keys); !errors.Is(err, weft.ErrFull) || !errors.Is(perr, weft.ErrFull) {
+		t.Fatal(err, perr)
+	}
+	want := maps.Collect(m.All())
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
+	}
+	if m, err = durable.Open(ctx, dir, make, durable.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if got := maps.Collect(m.All()); !maps.Equal(got, want) {
+		t.Errorf("%d pairs are %d after reopening", len(want), len(got))
 	}
 }
 

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"errors"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -157,6 +158,18 @@ func TestFailedCalls(t *testing.T) {
 		over := fs.failCall > 0
 		fs.failCall = 0
 		fs.mu.Unlock()
+		// The process may also end at any moment. Whatever is there then can be opened.
+		d := newDisk()
+		for i, e := range fs.events {
+			if d.apply(e); i < fs.setup+8 || e.kind == write {
+				continue
+			}
+			m, err := open(ctx, newMemoryFS(d.written()), nopCloser{}, make, Options{LogLimit: DefaultLogLimit, Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatalf("call %d fails, and the process ends at event %d: %v", call, i, err)
+			}
+			m.Close()
+		}
 		for what, files := range map[string]map[string][]byte{"the process": fs.files(), "power": onDisk(fs)} {
 			m = openIn(t, newMemoryFS(files), make, Options{})
 			got := maps.Collect(m.All())

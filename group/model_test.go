@@ -282,7 +282,7 @@ func differ(got, want [][]any) string {
 	return ""
 }
 
-// order compares two values of which a, b or both come after all others.
+// order compares two values. a and b report whether each comes after all other values.
 func order(a, b bool) int {
 	switch {
 	case a && b:

@@ -29,10 +29,10 @@ const (
 	// swap matches the instruction that takes a slot. It compares slot $2 with $3 and stores $4. $1
 	// becomes the old content.
 	swap = `atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), (\[%rd\d+\]), (%rd\d+), (%rd\d+);`
-	// given matches the store that reuses the slot of a key. behind matches a store of an array
-	// after that.
-	given  = fence + address + `st\.relaxed\.gpu\.global\.b64 [^;]*;`
-	behind = `\s+\$L__BB\d+_\d+:\s+` + fence + address + `st`
+	// given matches the store that reuses the slot of a key. afterGiven matches the store of an array
+	// that follows it.
+	given      = fence + address + `st\.relaxed\.gpu\.global\.b64 [^;]*;`
+	afterGiven = `\s+\$L__BB\d+_\d+:\s+` + fence + address + `st`
 )
 
 // mutants break changes.
@@ -43,8 +43,8 @@ var mutants = []mutant{
 	{"a copy stays where it was", "evict_32_32",
 		`(add\.s32 %r\d+, %r\d+, -1;\s+fence\.acq_rel\.gpu;\s+add\.s64 [^;]*;\s+)st\.relaxed\.gpu\.global\.b64 [^;]*;(\s+\$L)`, "$1$2", nil, false},
 	{"an array takes the slot of a key that has not been copied", "evict_32_32",
-		given + `(` + behind + `)`, "$1", only(promoted), false},
-	{"an array takes the place of a key that goes nowhere", "evict_32_32", `(?s)^(.*)` + swap + `(.*?` + given + behind + `)`, "$1 mov.b64 $2, $4; $6", nil, false},
+		given + `(` + afterGiven + `)`, "$1", only(promoted), false},
+	{"an array takes the place of a key that goes nowhere", "evict_32_32", `(?s)^(.*)` + swap + `(.*?` + given + afterGiven + `)`, "$1 mov.b64 $2, $4; $6", nil, false},
 	{"a promotion without an entry", "evict_32_32", `or\.b64 (%rd\d+), %rd\d+, (%rd\d+);(\s+bra\.uni)`, "mov.b64 $1, $2;$3", nil, false},
 	{"an eviction clears first", "evict_32_32",
 		`(?s)(ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[(%rd\d+)\];` + address + `ld\.relaxed\.gpu\.global\.b64 [^;]*;\s+shr\.u64 [^;]*;\s+setp\.ne\.s64 .*?)(atom\.relaxed\.gpu\.global\.cas\.b64)`,

@@ -193,8 +193,8 @@ type ranker struct {
 
 func (r *ranker) value(item cpu.Item[uint64]) []byte { return r.c.Bytes(int(r.rows[item.Row])) }
 
-// sort sorts items on all cores. The items must already be sorted by their bytes before index from,
-// the last 8 of which are their keys.
+// sort sorts items on all cores. The items must already be sorted by their bytes before index from.
+// The key of an item holds the last 8 of these bytes.
 func (r *ranker) sort(dev device.Host, items []cpu.Item[uint64], from int) {
 	runs := runsOf(items)
 	grain := max(1, len(runs)/(16*dev.Properties().Units))

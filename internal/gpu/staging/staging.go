@@ -19,7 +19,7 @@ const (
 	// once instead of three times.
 	pieceBytes = 2 << 20
 	// unstagedPieces is the maximum factor by which pieces grow if no core copies. Fewer pieces
-	// mean fewer copies, each of which starts with a latency.
+	// mean fewer copies, and every copy starts with a latency.
 	unstagedPieces = 4
 	// maxSlots is the maximum number of pieces in flight, which bounds the memory of a call. Twice
 	// as many slots as cores keep all cores copying while other pieces are on the device.
