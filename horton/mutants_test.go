@@ -82,7 +82,7 @@ var readerMutants = []mutant{
 		"$1 mov.b64 $2, $4; $6 $7 $8 atom.relaxed.gpu.global.cas.b64 $2, $3, $4, $5; $9", only(backAndForth), false},
 	{"an entry has no fence before it", "evict_32_32", entry, "$1$2", only(backAndForth), false},
 	{"an array has no fence before it", "evict_32_32", fence + `(` + address + `st\.relaxed\.gpu\.global\.b64 [^;]*;\s+\$L__BB\d+_\d+:\s+)` + fence + `(` + address + `st\.relaxed\.gpu\.global\.b64 [^;]*;\s+(?:mov|not|or)\.pred)`, "$1$2", only(promoted), false},
-	{"a key's slot is given away without a fence", "evict_32_32", fence + `(` + address + `st\.relaxed\.gpu\.global\.b64 [^;]*;` + behind + `)`, "$1", only(promoted), false},
+	{"a key's slot is given away without a fence", "evict_32_32", fence + `(` + address + `st\.relaxed\.gpu\.global\.b64 [^;]*;` + afterGiven + `)`, "$1", only(promoted), false},
 	{"a key comes back without a fence", "reclaim_32_32", fence + `(` + address + `(?:mov\.u64 %rd\d+, -1;\s+)?st\.relaxed)`, "$1", only(promoted), false},
 	{"a lookup does not ask whether its key has moved", "get(_of_eight)?_32_32",
 		`ld\.relaxed\.gpu\.global\.b32 (%r\d+), \[%rd\d+\];(\s+setp\.ne\.s32 %p\d+, %r\d+, (%r\d+);)`, "mov.b32 $1, $3;$2", only(backAndForth), false},
