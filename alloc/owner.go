@@ -216,7 +216,8 @@ func (o *Owner) Reserve(ctx context.Context, free int) error {
 	defer o.mu.Unlock()
 	used, err := o.used(ctx)
 	if limit := o.maxUnits(); err == nil && free > limit-used {
-		err = fmt.Errorf("%w: %d free units, but at most %d are possible with %d in use", op.ErrFull, free, limit, used)
+		err = fmt.Errorf("%w: %d free units, but at most %d are possible with %d in use",
+			op.ErrFull, free, limit, used)
 	}
 	for err == nil && o.units()-used < free {
 		if err = ctx.Err(); err != nil {
@@ -365,7 +366,8 @@ func (o *Owner) Ptr(unit uint32) (device.Ptr, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.owner(unit) != o {
-		return 0, wrap("Owner", "Ptr", fmt.Errorf("%w: the owner has no unit at address %#x", device.ErrInvalid, unit))
+		return 0, wrap("Owner", "Ptr", fmt.Errorf("%w: the owner has no unit at address %#x",
+			device.ErrInvalid, unit))
 	}
 	at := p.opts.Blocks*bitmapBytes + int(unit&unitMask)*p.opts.UnitBytes
 	return p.supers[unit>>superShift] + device.Ptr(at), nil

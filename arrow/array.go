@@ -78,7 +78,8 @@ func RecordBatch(columns []column.Column, schema *arrow.Schema) (arrow.RecordBat
 		}
 		if !arrow.TypeEqual(arr.DataType(), schema.Field(i).Type) {
 			arr.Release()
-			return nil, fmt.Errorf("field %q: arrow: columns cannot be arrays of type %v", schema.Field(i).Name, schema.Field(i).Type)
+			return nil, fmt.Errorf("field %q: arrow: columns cannot be arrays of type %v",
+				schema.Field(i).Name, schema.Field(i).Type)
 		}
 		arrays = append(arrays, arr)
 	}

@@ -125,7 +125,8 @@ func (m *messages) word() (uint32, error) {
 
 func (m *messages) bytes(n int64) ([]byte, error) {
 	if n < 0 || n > m.left {
-		return nil, fmt.Errorf("the message announces %d bytes, but %d are left: %w", n, m.left, io.ErrUnexpectedEOF)
+		return nil, fmt.Errorf("the message announces %d bytes, but %d are left: %w", n, m.left,
+			io.ErrUnexpectedEOF)
 	}
 	m.left -= n
 	b := make([]byte, n)

@@ -44,7 +44,8 @@ type checker struct {
 func (s shape) check(mem []byte) error {
 	c := checker{shape: s, mem: mem, nodes: controlOf(mem).nAllocated(), seen: map[uint32]bool{}}
 	if s.bytesFor(c.nodes) > len(mem) {
-		return corrupt("%d nodes are allocated, but the memory has only %d bytes", c.nodes, len(mem))
+		return corrupt("%d nodes are allocated, but the memory has only %d bytes", c.nodes,
+			len(mem))
 	}
 	level := []pair{{0, rootNode}}
 	for depth := headerOf(mem, s, rootNode).level(); ; depth-- {
@@ -76,7 +77,8 @@ func (c *checker) level(depth int, nodes []pair) (children []pair, err error) {
 	for i, n := range nodes {
 		id := uint32(n.val)
 		if n.val >= uint64(c.nodes) || c.seen[id] {
-			return nil, corrupt("node %d of level %d does not exist, or is linked twice", n.val, depth)
+			return nil, corrupt("node %d of level %d does not exist, or is linked twice", n.val,
+				depth)
 		}
 		c.seen[id] = true
 		h := headerOf(c.mem, c.shape, id)

@@ -61,7 +61,8 @@ func OfOffsets[O ~int32 | ~int64](offsets []O, data []byte) (Column, error) {
 // UUIDs. Width must be positive, and the length of data a multiple of it.
 func OfWidth(width int, data []byte) (Column, error) {
 	if width <= 0 || len(data)%width != 0 {
-		return Column{}, fmt.Errorf("column: %d bytes of data cannot be values of %d bytes", len(data), width)
+		return Column{}, fmt.Errorf("column: %d bytes of data cannot be values of %d bytes",
+			len(data), width)
 	}
 	return Column{typ: Bytes, n: len(data) / width, data: data, width: width}, nil
 }

@@ -145,7 +145,8 @@ func (c On) Slice(lo, hi int) On {
 // the column's type, SliceOf panics.
 func SliceOf[T Fixed](c On) device.Slice[T] {
 	if t := TypeOf[T](); t != c.typ {
-		panic(fmt.Sprintf("column: values of %v requested from a column of %v on a device", t, c.typ))
+		panic(fmt.Sprintf("column: values of %v requested from a column of %v on a device", t,
+			c.typ))
 	}
 	s, err := device.Wrap[T](c.dev, c.values, c.n)
 	if err != nil {

@@ -127,7 +127,8 @@ func (o *PartitionOptions) Check() error {
 	case o.Nulls > DealNulls:
 		return fmt.Errorf("column: %w: unknown Nulls %v", op.ErrOptions, o.Nulls)
 	case o.First < 0 || o.First >= o.Parts:
-		return fmt.Errorf("column: %w: First is %d, but there are %d partitions", op.ErrOptions, o.First, o.Parts)
+		return fmt.Errorf("column: %w: First is %d, but there are %d partitions", op.ErrOptions,
+			o.First, o.Parts)
 	}
 	return nil
 }

@@ -92,7 +92,8 @@ func (s *Stream) CopyPeer(dst Ptr, from Device, src Ptr, size int) error {
 	if d, ok := s.driver.(PeerDriver); ok {
 		return d.CopyPeer(dst, from, src, size)
 	}
-	return fmt.Errorf("device: %w: a %s does not copy from other devices", ErrUnsupported, s.dev.Properties().Kind)
+	return fmt.Errorf("device: %w: a %s does not copy from other devices", ErrUnsupported,
+		s.dev.Properties().Kind)
 }
 
 // Fill submits work that writes the 32-bit pattern count times. dst must be a multiple of 4.

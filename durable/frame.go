@@ -178,13 +178,14 @@ func (s shape) appendSegmentHeader(to []byte, number, salt, first uint64) []byte
 
 // readSegmentHeader checks the header of a segment and returns its salt and its first sequence.
 func (s shape) readSegmentHeader(h []byte, number uint64) (salt, first uint64, err error) {
-	shape := s.bytes()
+	shape, crc := s.bytes(), binary.LittleEndian.Uint32
 	switch {
 	case len(h) < segmentHeader || string(h[:8]) != segmentMagic,
-		binary.LittleEndian.Uint32(h[segmentHeader-4:]) != crc32.Checksum(h[:segmentHeader-4], seal.Castagnoli):
+		crc(h[segmentHeader-4:]) != crc32.Checksum(h[:segmentHeader-4], seal.Castagnoli):
 		return 0, 0, fmt.Errorf("%w: its header is damaged", weft.ErrCorrupt)
 	case binary.LittleEndian.Uint64(h[8:]) != number:
-		return 0, 0, fmt.Errorf("%w: it is segment %d", weft.ErrCorrupt, binary.LittleEndian.Uint64(h[8:]))
+		return 0, 0, fmt.Errorf("%w: it is segment %d", weft.ErrCorrupt,
+			binary.LittleEndian.Uint64(h[8:]))
 	case string(h[32:32+shapeBytes]) != string(shape[:]):
 		return 0, 0, fmt.Errorf("%w: it holds changes of another kind of table", weft.ErrCorrupt)
 	}

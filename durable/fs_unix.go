@@ -27,7 +27,8 @@ func (d osDir) lock() (*os.File, error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = fmt.Errorf("%w: %s is open in another process, or twice in this one", ErrLocked, d)
+			err = fmt.Errorf("%w: %s is open in another process, or twice in this one", ErrLocked,
+				d)
 		}
 		return nil, err
 	}

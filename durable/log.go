@@ -64,7 +64,8 @@ func createSegment(fs fileSystem, s shape, number, first uint64, fill func(*segm
 	}
 	_, err := createFile(fs, segmentName(number), func(f file) error {
 		seg.file = f
-		if _, err := f.WriteAt(s.appendSegmentHeader(nil, number, seg.salt, first), 0); err != nil || fill == nil {
+		header := s.appendSegmentHeader(nil, number, seg.salt, first)
+		if _, err := f.WriteAt(header, 0); err != nil || fill == nil {
 			return err
 		}
 		return fill(seg)
@@ -101,7 +102,8 @@ func (s *segment) seal() error {
 func newLog(s shape, opts Options, seg *segment, synced uint64) *log {
 	return &log{
 		shape: s, opts: opts, segment: seg, appended: synced, synced: synced, due: opts.LogLimit,
-		progress: make(chan struct{}), wake: make(chan struct{}, 1), full: make(chan struct{}, 1), ended: make(chan struct{}),
+		progress: make(chan struct{}), ended: make(chan struct{}),
+		wake: make(chan struct{}, 1), full: make(chan struct{}, 1),
 	}
 }
 

@@ -35,14 +35,18 @@ func (m manifest) encode() []byte {
 		panic(err) // numbers and strings
 	}
 	text = append(text, '\n')
-	return fmt.Appendf(text, "crc32c %08x\n", crc32.Checksum(text, seal.Castagnoli))
+	return append(text, crcLine(text)...)
+}
+
+func crcLine(text []byte) string {
+	return fmt.Sprintf("crc32c %08x\n", crc32.Checksum(text, seal.Castagnoli))
 }
 
 // decodeManifest decodes the text of a manifest file. It returns an error if the manifest has
 // another shape than s.
 func decodeManifest(text []byte, s shape) (m manifest, err error) {
-	body := bytes.LastIndex(text, []byte("crc32c "))
-	if body < 0 || string(text[body:]) != fmt.Sprintf("crc32c %08x\n", crc32.Checksum(text[:body], seal.Castagnoli)) {
+	body := max(0, bytes.LastIndex(text, []byte("crc32c ")))
+	if string(text[body:]) != crcLine(text[:body]) {
 		return m, fmt.Errorf("%w: %s is damaged", weft.ErrCorrupt, manifestName)
 	}
 	if err := json.Unmarshal(text[:body], &m); err != nil {
@@ -51,9 +55,11 @@ func decodeManifest(text []byte, s shape) (m manifest, err error) {
 	want := s.bytes()
 	switch {
 	case m.Format != manifestFormat:
-		return m, fmt.Errorf("%w: the store has the format %q, this program reads %q", weft.ErrFormat, m.Format, manifestFormat)
+		return m, fmt.Errorf("%w: the store has the format %q, this program reads %q",
+			weft.ErrFormat, m.Format, manifestFormat)
 	case !bytes.Equal(m.Shape, want[:]):
-		return m, fmt.Errorf("%w: the store holds %s, and is opened as %s", weft.ErrFormat, m.Holds, s)
+		return m, fmt.Errorf("%w: the store holds %s, and is opened as %s", weft.ErrFormat,
+			m.Holds, s)
 	}
 	return m, nil
 }

@@ -94,9 +94,11 @@ func (o Options) check() (Options, error) {
 	}
 	switch {
 	case o.LogLimit < minLogLimit:
-		return o, fmt.Errorf("%w: LogLimit %d is less than %d", weft.ErrOptions, o.LogLimit, minLogLimit)
+		return o, fmt.Errorf("%w: LogLimit %d is less than %d", weft.ErrOptions, o.LogLimit,
+			minLogLimit)
 	case o.Sync.mode == syncInterval && o.Sync.interval <= 0:
-		return o, fmt.Errorf("%w: the interval %v is not positive", weft.ErrOptions, o.Sync.interval)
+		return o, fmt.Errorf("%w: the interval %v is not positive", weft.ErrOptions,
+			o.Sync.interval)
 	}
 	return o, nil
 }

@@ -117,7 +117,8 @@ func (c *scanner) readSegment(number uint64) (err error) {
 	for {
 		f, ok, err := r.next()
 		if err == nil && !ok {
-			c.end = fmt.Sprintf("%s: byte %d: frame %d is missing or damaged", segmentName(number), r.at, c.expected)
+			c.end = fmt.Sprintf("%s: byte %d: frame %d is missing or damaged", segmentName(number),
+				r.at, c.expected)
 			if f, ok, err = r.search(); ok {
 				c.note(&f)
 			}
@@ -156,7 +157,8 @@ func (c *scanner) note(f *frame) {
 // dropped them.
 func (c *scanner) supersede(first uint64) error {
 	if first > c.expected {
-		return fmt.Errorf("%w: it begins with frame %d, and the segments before end with frame %d", weft.ErrCorrupt, first, c.expected-1)
+		return fmt.Errorf("%w: it begins with frame %d, and the segments before end with frame %d",
+			weft.ErrCorrupt, first, c.expected-1)
 	}
 	c.broken, c.torn = "", 0
 	c.expected, c.promised = first, max(first-1, c.manifest)
@@ -292,7 +294,8 @@ func (s scan) each(fs fileSystem, sh shape, first, last uint64, f func(*frame) e
 // unreadable returns the error for a frame that the first pass could read but the second pass
 // cannot.
 func unreadable(seg scanned, sequence uint64) error {
-	return fmt.Errorf("%w: %s: frame %d was read once, and cannot be read again", weft.ErrCorrupt, segmentName(seg.number), sequence)
+	return fmt.Errorf("%w: %s: frame %d was read once, and cannot be read again", weft.ErrCorrupt,
+		segmentName(seg.number), sequence)
 }
 
 // eachOf calls f for the frames of a segment with sequences first to last.
@@ -393,7 +396,8 @@ func loadCheckpoint(ctx context.Context, fs fileSystem, m manifest, t *core.Tabl
 	case errors.Is(err, weft.ErrFull):
 		return n, fmt.Errorf("%w: the table is too small for the store: %w", weft.ErrOptions, err)
 	case err == nil && n != m.Pairs:
-		return n, fmt.Errorf("%w: %s has %d pairs, and the manifest says %d", weft.ErrCorrupt, name, n, m.Pairs)
+		return n, fmt.Errorf("%w: %s has %d pairs, and the manifest says %d", weft.ErrCorrupt, name,
+			n, m.Pairs)
 	}
 	return n, err
 }

@@ -81,7 +81,8 @@ func open[M Structure](ctx context.Context, fs fileSystem, lock io.Closer, make 
 	}
 	s := &store{fs: fs, opts: opts, lock: lock, table: core.TableOf(m), checkpoints: newToken()}
 	if s.table != nil && s.table.Journal() != nil {
-		return none, errors.Join(fmt.Errorf("%w: the structure is that of an open store", weft.ErrOptions), lock.Close())
+		return none, errors.Join(fmt.Errorf("%w: the structure is that of an open store",
+			weft.ErrOptions), lock.Close())
 	}
 	if err = s.recover(ctx); err != nil {
 		return none, errors.Join(err, m.Close(), lock.Close())
@@ -102,7 +103,8 @@ func newToken() chan struct{} { return make(chan struct{}, 1) }
 // shapeOf returns the shape of a table, or an error if a store cannot hold the table.
 func shapeOf(t *core.Table) (s shape, err error) {
 	if t == nil {
-		return s, fmt.Errorf("%w: it takes a map, set, multimap or ordered map of package weft", weft.ErrOptions)
+		return s, fmt.Errorf("%w: it takes a map, set, multimap or ordered map of package weft",
+			weft.ErrOptions)
 	}
 	if _, ok := t.Engine.(core.Persister); ok {
 		return s, fmt.Errorf("%w: a %s is durable by itself", weft.ErrOptions, t.Name)
@@ -150,7 +152,8 @@ func (s *store) create(shape shape, l listing) error {
 	for _, n := range l.segments {
 		data, err := readFile(s.fs, segmentName(n))
 		if err == nil && len(bytes.Trim(data[min(segmentHeader, len(data)):], "\x00")) > 0 {
-			err = fmt.Errorf("%w: %s is missing, and %s holds changes", weft.ErrCorrupt, manifestName, segmentName(n))
+			err = fmt.Errorf("%w: %s is missing, and %s holds changes", weft.ErrCorrupt,
+				manifestName, segmentName(n))
 		}
 		if err == nil {
 			err = s.fs.Remove(segmentName(n))
@@ -223,7 +226,8 @@ func (s *store) tolerate(err error) error {
 func (s *store) resume(shape shape, found scan, number uint64) error {
 	segment, err := createSegment(s.fs, shape, number, found.boundary+1, func(seg *segment) error {
 		s.log = newLog(shape, s.opts, seg, found.boundary)
-		return found.each(s.fs, shape, found.boundary+1, found.complete, func(f *frame) error { return s.log.Append(&f.Effect) })
+		return found.each(s.fs, shape, found.boundary+1, found.complete,
+			func(f *frame) error { return s.log.Append(&f.Effect) })
 	})
 	if err != nil {
 		return err
@@ -275,7 +279,8 @@ func storeOf(m Structure) (*store, error) {
 			return s, nil
 		}
 	}
-	return nil, fmt.Errorf("durable: %w: the structure was not opened by this package", weft.ErrOptions)
+	return nil, fmt.Errorf("durable: %w: the structure was not opened by this package",
+		weft.ErrOptions)
 }
 
 // Checkpoint writes a checkpoint now, so that the next Open is quick and the log is small. Stores

@@ -520,7 +520,8 @@ func (e *engine) check(ctx context.Context, live uint64) error {
 		return err
 	}
 	if in.Damaged == 0 && (in.Keys != live || in.Moved != 0 && !e.pool.ReadOnly()) {
-		return fmt.Errorf("%w: found %d keys, %d of them twice, but the counters say %d", op.ErrCorrupt, in.Keys, in.Moved, live)
+		return fmt.Errorf("%w: found %d keys, %d of them twice, but the counters say %d",
+			op.ErrCorrupt, in.Keys, in.Moved, live)
 	}
 	if saved, ok := e.savedContents(); ok {
 		in.compare(saved)

@@ -388,13 +388,15 @@ func tableOf(p *pool.Pool) (*table, error) {
 func (x *Index) batch(kind op.Kind, method string, keys []byte, columns batch.Columns) *batch.Batch {
 	size := int(x.engine.keySize)
 	if len(keys)%size != 0 {
-		panic(fmt.Sprintf("gphash: %s: %d bytes of keys are not a multiple of %d", method, len(keys), size))
+		panic(fmt.Sprintf("gphash: %s: %d bytes of keys are not a multiple of %d", method,
+			len(keys), size))
 	}
 	columns[batch.Keys] = batch.Input(keys).WithWidth(size)
 	for _, r := range []batch.Role{batch.Vals, batch.Out} {
 		if c := &columns[r]; c.Given() {
 			if len(c.Host)%int(x.engine.valueSize) != 0 {
-				panic(fmt.Sprintf("gphash: %s: %d bytes of values are not a multiple of %d", method, len(c.Host), x.engine.valueSize))
+				panic(fmt.Sprintf("gphash: %s: %d bytes of values are not a multiple of %d", method,
+					len(c.Host), x.engine.valueSize))
 			}
 			*c = c.WithWidth(int(x.engine.valueSize))
 		}

@@ -454,7 +454,8 @@ func (g *gpuEngine) uploadStrings(b *batch.Batch, p *placedRecords) (on *batch.B
 
 func (k *launcher) submitStrings(s *device.Stream, c *gpu.Change, p *changeParams) error {
 	if c.N != k.batch.n {
-		return fmt.Errorf("%w: a batch of byte strings must be launched in one piece", device.ErrMemory)
+		return fmt.Errorf("%w: a batch of byte strings must be launched in one piece",
+			device.ErrMemory)
 	}
 	x := stringsChangeParams{change: *p, keys: k.batch.keys, fates: k.batch.fates}
 	err := s.Fill(x.fates, 0, (answerBytes*c.N+3)/4)

@@ -24,7 +24,8 @@ func (x *Index) batchOn(kind op.Kind, method string, keys device.Slice[byte], co
 			size = x.KeySize()
 		}
 		if c.Rows()%size != 0 {
-			panic(fmt.Sprintf("gphash: %s: %d bytes of %v are not a multiple of %d", method, c.Rows(), r, size))
+			panic(fmt.Sprintf("gphash: %s: %d bytes of %v are not a multiple of %d", method,
+				c.Rows(), r, size))
 		}
 		if c.Given() {
 			*c = c.WithWidth(size)

@@ -216,7 +216,8 @@ func (o *Options) check(records bool) (*pool.Superblock, error) {
 	case o.ValueSize < minSize || o.ValueSize > maxValue:
 		return nil, core.Invalid("ValueSize %d is not between %d and %d", o.ValueSize, minSize, maxValue)
 	case records && o.KeySize > 0 && o.ValueSize > 0:
-		return nil, core.Invalid("KeySize %d, ValueSize %d: neither is variable; use an Index", o.KeySize, o.ValueSize)
+		return nil, core.Invalid("KeySize %d, ValueSize %d: neither is variable; use an Index",
+			o.KeySize, o.ValueSize)
 	case o.Slots < 1 || o.Hashes < 1 || o.Hashes > maxHashes || o.Levels < 1:
 		return nil, core.Invalid("Slots %d, Hashes %d, Levels %d: at least 1 of each, and 4 hashes at most", o.Slots, o.Hashes, o.Levels)
 	case o.Slots*o.Hashes*o.Levels < 8 || o.Slots*o.Hashes*o.Levels > 32:

@@ -109,7 +109,8 @@ func (v *values) class(key, value int) (class int, ok bool) {
 
 func (v *values) validateRecord(key, value int) error {
 	if _, ok := v.class(key, value); !ok {
-		return fmt.Errorf("key and value have %d and %d bytes, but units of this pool have %d", key, value, v.unit*pm.Word)
+		return fmt.Errorf("key and value have %d and %d bytes, but units of this pool have %d", key,
+			value, v.unit*pm.Word)
 	}
 	return nil
 }

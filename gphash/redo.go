@@ -83,7 +83,8 @@ func redoOf(s *pool.Superblock, mem *pm.Memory) (*redoLog, error) {
 	unknown[redoArea] = pool.Area{}
 	switch atomic := s.Features.Incompat&pool.AtomicBatches != 0; {
 	case unknown != [len(unknown)]pool.Area{} || !atomic && a != pool.Area{}:
-		return nil, fmt.Errorf("%w: the pool has areas that this program does not support", ErrVersion)
+		return nil, fmt.Errorf("%w: the pool has areas that this program does not support",
+			ErrVersion)
 	case !atomic:
 		return nil, nil
 	case a.Length%unit != 0 || (a.Offset-pool.DataStart)%unit != 0 || l.capacity() < 1:

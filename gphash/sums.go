@@ -146,10 +146,12 @@ func (in *inspection) compare(saved pool.Contents) {
 	found := in.Keys + in.Damaged // damaged slots may have held keys
 	switch {
 	case found < saved.Keys:
-		in.addLoss(saved.Keys-found, "the pool had %d keys when it was closed, but has %d", saved.Keys, in.Keys)
+		in.addLoss(saved.Keys-found, "the pool had %d keys when it was closed, but has %d",
+			saved.Keys, in.Keys)
 	case in.Damaged > 0: // damaged slots explain different sums
 	case found > saved.Keys:
-		in.addLoss(found-saved.Keys, "the pool had %d keys when it was closed, but has %d", saved.Keys, in.Keys)
+		in.addLoss(found-saved.Keys, "the pool had %d keys when it was closed, but has %d",
+			saved.Keys, in.Keys)
 	case in.sums.Slots != saved.Slots:
 		in.addLoss(1, slotsDiffer)
 	case in.verify && in.sums.Values != saved.Values:

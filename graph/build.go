@@ -56,7 +56,8 @@ func Build(ctx context.Context, dev device.Device, edges Edges, opts *Options) (
 // build makes the rows of a graph. It also returns the weights, if given, in the order of the rows.
 func build[W Weight](ctx context.Context, dev device.Device, edges Edges, weights []W, opts *Options) (*CSR, []W, error) {
 	if len(edges.From) != len(edges.To) {
-		panic(fmt.Sprintf("graph: build: %d edges have a first vertex, but %d have a second one", len(edges.From), len(edges.To)))
+		panic(fmt.Sprintf("graph: build: %d edges have a first vertex, but %d have a second one",
+			len(edges.From), len(edges.To)))
 	}
 	host, err := hostOf(dev)
 	if err != nil {

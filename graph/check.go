@@ -106,7 +106,8 @@ func (c *checker) checkRows(ctx context.Context) error {
 			case i > 0 && (r.ids[i-1] > v || r.ids[i-1] == v && !c.opts.Multi):
 				return corrupt("neighbors %d and %d of vertex %d are %d and %d", i-1, i, u, r.ids[i-1], v)
 			case !c.hasVertex(u) || !c.hasVertex(v):
-				return corrupt("an edge from %d to %d: do these vertices exist? %v, %v", u, v, c.hasVertex(u), c.hasVertex(v))
+				return corrupt("an edge from %d to %d: do these vertices exist? %v, %v", u, v,
+					c.hasVertex(u), c.hasVertex(v))
 			case u == v && !c.opts.SelfLoops:
 				return corrupt("vertex %d has an edge to itself", u)
 			case u == v:

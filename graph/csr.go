@@ -56,7 +56,8 @@ func NewCSR(offsets []uint64, neighbors []uint32, directed bool) (*CSR, error) {
 		row := g.Neighbors(uint32(v))
 		for i, u := range row {
 			if uint64(u) >= uint64(n) {
-				return refuse("neighbor %d of vertex %d is %d, but there are %d vertices", i, v, u, n)
+				return refuse("neighbor %d of vertex %d is %d, but there are %d vertices", i, v, u,
+					n)
 			}
 			if u == uint32(v) {
 				g.loops++

@@ -24,7 +24,8 @@ func NewDeviceCSR(offsets device.Slice[uint64], neighbors device.Slice[uint32], 
 	var err error
 	switch {
 	case offsets.Len() == 0:
-		err = fmt.Errorf("%w: the offsets are empty; a graph without vertices has one offset, 0", weft.ErrOptions)
+		err = fmt.Errorf("%w: the offsets are empty; a graph without vertices has one offset, 0",
+			weft.ErrOptions)
 	case offsets.Len()-1 > maxVertices:
 		err = fmt.Errorf("%w: %d vertices, more than %d", weft.ErrOptions, offsets.Len()-1, maxVertices)
 	case neighbors.Len() > 0 && neighbors.Device() != offsets.Device():

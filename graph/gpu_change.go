@@ -240,7 +240,8 @@ func (c *gpuChange) run(ctx context.Context) error {
 		// The batch may have larger vertices than the graph.
 		c.assumed, step = max(c.assumed, int(c.results.all)), c.plan
 	}
-	return corrupt("%d plans of a batch had no room for its vertices, up to %d", maxPlans, c.assumed)
+	return corrupt("%d plans of a batch had no room for its vertices, up to %d", maxPlans,
+		c.assumed)
 }
 
 // isCovered reports whether the keys and bins of the plan covered all vertices of the batch.

@@ -43,7 +43,8 @@ func (s *Snapshot) View(ctx context.Context, stream *device.Stream, submit func(
 // device.
 func (g *store) withVisible(s *device.Stream, f func() error) error {
 	if isHost(g.dev) {
-		return fmt.Errorf("%w: a Ref is not available on %s", device.ErrNoKernels, g.dev.Properties().Name)
+		return fmt.Errorf("%w: a Ref is not available on %s", device.ErrNoKernels,
+			g.dev.Properties().Name)
 	}
 	if err := (&batch.Batch{}).CheckDevice(g.dev, s); err != nil {
 		return err

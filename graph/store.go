@@ -262,7 +262,8 @@ func (g *store) outOfRange(u, v uint32) bool { return uint64(max(u, v)) >= uint6
 
 func checkKind(i int, k op.Kind) error {
 	if k != op.Put && k != op.Delete {
-		return fmt.Errorf("%w: operation %d: edges can be put and deleted, but not by %v", device.ErrInvalid, i, k)
+		return fmt.Errorf("%w: operation %d: edges can be put and deleted, but not by %v",
+			device.ErrInvalid, i, k)
 	}
 	return nil
 }

@@ -98,10 +98,12 @@ func (o *Options) check() (Options, error) {
 func check(aggs []Aggregate) error {
 	for i, a := range aggs {
 		if int(a.Func) >= len(funcs.Names) {
-			return fmt.Errorf("group: %w: aggregate %d has the unknown function %v", op.ErrOptions, i, a.Func)
+			return fmt.Errorf("group: %w: aggregate %d has the unknown function %v", op.ErrOptions,
+				i, a.Func)
 		}
 		if a.Column < 0 {
-			return fmt.Errorf("group: %w: aggregate %d has the negative value column %d", op.ErrOptions, i, a.Column)
+			return fmt.Errorf("group: %w: aggregate %d has the negative value column %d",
+				op.ErrOptions, i, a.Column)
 		}
 	}
 	return nil

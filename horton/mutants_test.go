@@ -29,8 +29,8 @@ const (
 	// swap matches the instruction that takes a slot. It compares slot $2 with $3 and stores $4. $1
 	// becomes the old content.
 	swap = `atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), (\[%rd\d+\]), (%rd\d+), (%rd\d+);`
-	// given matches the store that reuses the slot of a key. afterGiven matches the store of an array
-	// that follows it.
+	// given matches the store that reuses the slot of a key. afterGiven matches the store of an
+	// array that follows it.
 	given      = fence + address + `st\.relaxed\.gpu\.global\.b64 [^;]*;`
 	afterGiven = `\s+\$L__BB\d+_\d+:\s+` + fence + address + `st`
 )

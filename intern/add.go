@@ -109,7 +109,8 @@ func checkColumn(c column.Column) error {
 	for !c.Null(i) {
 		i++
 	}
-	return fmt.Errorf("%w: value %d is null; use Rows, which gives ids to nulls", device.ErrInvalid, i)
+	return fmt.Errorf("%w: value %d is null; use Rows, which gives ids to nulls", device.ErrInvalid,
+		i)
 }
 
 // mustEqualLen returns the length of columns, and panics if their lengths differ.

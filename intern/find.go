@@ -93,7 +93,8 @@ func (t *Table) findChunk(ctx context.Context, k kind, cols []column.Column, nex
 		_, err := codecOf(k, cols)
 		return 0, 0, false, err
 	case t.kind != k:
-		return 0, 0, true, fmt.Errorf("%w: a table of %v cannot contain %v", device.ErrInvalid, t.kind, k)
+		return 0, 0, true, fmt.Errorf("%w: a table of %v cannot contain %v", device.ErrInvalid,
+			t.kind, k)
 	}
 	if err := t.checkTypes(cols); err != nil {
 		return 0, 0, true, err

@@ -45,7 +45,8 @@ func (p *plan) check(keys []column.Column) (n int, err error) {
 	}
 	for i, c := range keys {
 		if c.Type() != p.types[i] {
-			return 0, fmt.Errorf("%w: key column %d holds %v, want %v", op.ErrOptions, i, c.Type(), p.types[i])
+			return 0, fmt.Errorf("%w: key column %d holds %v, want %v", op.ErrOptions, i, c.Type(),
+				p.types[i])
 		}
 	}
 	n = keys[0].Len()

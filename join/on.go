@@ -120,7 +120,8 @@ type MatchesOn[K weft.Key] struct {
 // [device.ErrMemory].
 func (ix *IndexOn[K]) Matches(n int) (*MatchesOn[K], error) {
 	if n < 0 || n > maxRows {
-		return nil, fmt.Errorf("join: Matches: %w: room for %d rows is negative or too large", device.ErrInvalid, n)
+		return nil, fmt.Errorf("join: Matches: %w: room for %d rows is negative or too large",
+			device.ErrInvalid, n)
 	}
 	if ix.closed.Load() {
 		return nil, fmt.Errorf("join: Matches: index %w", device.ErrClosed)
@@ -150,7 +151,8 @@ func (m *MatchesOn[K]) find(s *device.Stream, method string, keys device.Slice[K
 	return m.run(method, s, func() error {
 		m.n = 0 // until the batch is found
 		if keys.Len() > m.cap {
-			return fmt.Errorf("%w: %d keys, but there is room for %d", device.ErrInvalid, keys.Len(), m.cap)
+			return fmt.Errorf("%w: %d keys, but there is room for %d", device.ErrInvalid,
+				keys.Len(), m.cap)
 		}
 		if err := sameDevice(m.ix.dev, "the keys lie", keys); err != nil {
 			return err

@@ -74,7 +74,8 @@ func checkKeys[K uint32 | uint64](g *generation, memory [][]byte) error {
 		}
 	}
 	if len(present) != int(g.tally.Live) || g.entries() != int(g.tally.Used) {
-		return corrupt("%d keys in %d entries, but the counters say %d in %d", len(present), g.entries(), g.tally.Live, g.tally.Used)
+		return corrupt("%d keys in %d entries, but the counters say %d in %d", len(present),
+			g.entries(), g.tally.Live, g.tally.Used)
 	}
 	return nil
 }
@@ -98,7 +99,8 @@ func (c *checked[K]) check(i int) error {
 func (c *checked[K]) add(i int, present map[K]bool) error {
 	for j, k := range c.keys {
 		if d := c.deltas[j]; d < -1 || d > 1 || present[k] == (d == 1) {
-			return corrupt("level %d: key %#x has delta %d, and older levels have the key: %v", i, k, d, present[k])
+			return corrupt("level %d: key %#x has delta %d, and older levels have the key: %v", i,
+				k, d, present[k])
 		} else if d < 0 {
 			delete(present, k)
 		} else {

@@ -39,7 +39,8 @@ func (o *Options) check() (Options, error) {
 	}
 	switch {
 	case c.Base != 0 && (c.Base < minBase || c.Base > maxBase || bits.OnesCount(uint(c.Base)) != 1):
-		return c, core.Invalid("Base %d is not a power of two from %d to %d", c.Base, minBase, maxBase)
+		return c, core.Invalid("Base %d is not a power of two from %d to %d", c.Base, minBase,
+			maxBase)
 	case c.ResultLimit < 0:
 		return c, core.Invalid("ResultLimit %d is negative", c.ResultLimit)
 	}

@@ -20,7 +20,8 @@ func (e *cpuEngine[K, V]) Check(ctx context.Context, _ *core.Lease) error {
 	}
 	for i, v := range f.versions {
 		if i > 0 && v.time <= f.versions[i-1].time || v.time >= f.clock {
-			return corrupt("version %d has time %d, out of order or not before the current time %d", i, v.time, f.clock)
+			return corrupt("version %d has time %d, out of order or not before the current time %d",
+				i, v.time, f.clock)
 		}
 		if err := f.checkIndex(ctx, v.index); err != nil {
 			return fmt.Errorf("version %d: %w", v.time, err)
@@ -77,7 +78,8 @@ func (f *forest[K, V]) checkLeaf(id uint32, size int, lo, hi K, last bool) error
 		case j >= size && k != l.keys[size-1]:
 			return corrupt("leaf %d: key %d, after the last of %d, is %d", id, j, size, k)
 		case j < size && j > 0 && k <= l.keys[j-1]:
-			return corrupt("leaf %d: key %d is %d, but the one before it is %d", id, j, k, l.keys[j-1])
+			return corrupt("leaf %d: key %d is %d, but the one before it is %d", id, j, k,
+				l.keys[j-1])
 		case k < lo || !last && k >= hi:
 			return corrupt("leaf %d from %d to %d has key %d", id, lo, hi, k)
 		}
@@ -108,7 +110,8 @@ func (f *forest[K, V]) checkLeaves() error {
 				return corrupt("leaf %d of version %d is free, or used twice", id, i)
 			}
 			if i < len(f.versions) && f.created[id] > f.versions[i].time {
-				return corrupt("leaf %d of version %d was created later, at %d", id, i, f.created[id])
+				return corrupt("leaf %d of version %d was created later, at %d", id, i,
+					f.created[id])
 			}
 			users[id]++
 			times[i][id] = true

@@ -596,5 +596,6 @@ func (e *gpuEngine) usage() (usage, error) {
 
 // errLeaves returns the error for a map that needs more than maxLeaves leaves.
 func errLeaves(leaves int) error {
-	return fmt.Errorf("%w: %d leaves, but at most %d can be numbered", device.ErrMemory, leaves, maxLeaves)
+	return fmt.Errorf("%w: %d leaves, but at most %d can be numbered", device.ErrMemory, leaves,
+		maxLeaves)
 }

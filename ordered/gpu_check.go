@@ -66,7 +66,8 @@ func copyToHost[K, V word](ctx context.Context, e *gpuEngine, x *gpuIndex) (*for
 		return nil, err
 	}
 	if !f.present.read(x.pool.layOut(x.nodes), x.nodes, int(x.content.leaves), bytesOf(mem)) {
-		return nil, corrupt("levels of the index of %d leaves do not match its separators", x.content.leaves)
+		return nil, corrupt("levels of the index of %d leaves do not match its separators",
+			x.content.leaves)
 	}
 	return f, nil
 }

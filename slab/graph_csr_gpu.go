@@ -74,7 +74,8 @@ func (a *arcSorter) run(ctx context.Context, targets device.Ptr) (offsets device
 		return offsets, err
 	}
 	if found[0] != uint64(a.n) {
-		return offsets, fmt.Errorf("%w: %d arcs in the tables, but %d by their counts", op.ErrCorrupt, found[0], a.n)
+		return offsets, fmt.Errorf("%w: %d arcs in the tables, but %d by their counts",
+			op.ErrCorrupt, found[0], a.n)
 	}
 	last, err := a.sortArcs(ctx, &a.byTarget)
 	if err != nil {

@@ -360,9 +360,11 @@ func (e *gpuGraph) rehash(ctx context.Context) (done bool, err error) {
 	}
 	switch {
 	case int(d.lost) > e.nListed:
-		return false, fmt.Errorf("the device reports %d vertices without slabs, but only %d move", d.lost, e.nListed)
+		return false, fmt.Errorf("the device reports %d vertices without slabs, but only %d move",
+			d.lost, e.nListed)
 	case d.lost > 0:
-		return false, fmt.Errorf("no slabs for the tables of %d vertices that move: %w", d.lost, op.ErrFull)
+		return false, fmt.Errorf("no slabs for the tables of %d vertices that move: %w", d.lost,
+			op.ErrFull)
 	}
 	return true, nil
 }

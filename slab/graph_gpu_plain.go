@@ -142,7 +142,8 @@ func (a *arcBatch) readOutcome(ctx context.Context, s *device.Stream, b *batch.B
 	case uint32(r.bad>>32) == a.ticket:
 		return 0, now, a.rangeError(ctx, s, b, int(^uint32(r.bad)))
 	case int(r.left) > n:
-		return 0, now, fmt.Errorf("the device reports %d arcs without room, but the batch has %d", r.left, n)
+		return 0, now, fmt.Errorf("the device reports %d arcs without room, but the batch has %d",
+			r.left, n)
 	}
 	return int(r.left), now, nil
 }

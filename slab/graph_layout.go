@@ -114,7 +114,8 @@ const maxLoad16 = 1 << 16
 func sizingFor(load float64, slotBytes int) (sizing, error) {
 	s := sizing{uint32(load * float64(16*slotsIn(slotBytes)))}
 	if s.load16 < 16 || s.load16 > maxLoad16 {
-		return s, fmt.Errorf("%w: slabs of %d slots cannot have a MaxLoad of %v", op.ErrOptions, slotsIn(slotBytes), load)
+		return s, fmt.Errorf("%w: slabs of %d slots cannot have a MaxLoad of %v", op.ErrOptions,
+			slotsIn(slotBytes), load)
 	}
 	return s, nil
 }

@@ -135,7 +135,8 @@ func (g *graph) validateMixed(kinds []op.Kind, b *batch.Batch) error {
 	for i, k := range kinds {
 		switch limit := g.policy.opts.MaxVertices; {
 		case k != op.Put && k != op.Delete:
-			return fmt.Errorf("%w: operation %d: edges can be put and deleted, but not by %v", device.ErrInvalid, i, k)
+			return fmt.Errorf("%w: operation %d: edges can be put and deleted, but not by %v",
+				device.ErrInvalid, i, k)
 		case k == op.Put && uint64(max(from[i], to[i])) >= uint64(limit):
 			return rangeError(i, from[i], to[i], limit)
 		}

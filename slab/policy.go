@@ -42,7 +42,8 @@ func (p *policy) initialUnits() (units int, err error) {
 	var ok bool
 	p.perKey = 1
 	if p.perBucket, ok = pairsPerBucket(o.MaxLoad, p.perKey, slot); !ok {
-		return 0, fmt.Errorf("%w: slabs with slots of %d bytes cannot have a MaxLoad of %v", op.ErrOptions, slot, o.MaxLoad)
+		return 0, fmt.Errorf("%w: slabs with slots of %d bytes cannot have a MaxLoad of %v",
+			op.ErrOptions, slot, o.MaxLoad)
 	}
 	if p.minBuckets, ok = bucketsFor(uint64(o.Capacity), p.perBucket); !ok && o.Buckets == 0 {
 		return 0, fmt.Errorf("%w: Capacity %d at load %v needs more than %d GiB", op.ErrOptions, o.Capacity, o.MaxLoad, core.LinesBytes(maxBuckets)>>30)

@@ -27,7 +27,8 @@ func decompress(codec format.CompressionCodec, dst, src []byte, size int) ([]byt
 			err = fmt.Errorf("a page of %d bytes, want %d", n, size)
 		}
 		if err == nil && size > 64*len(src) { // Snappy compresses at most 22-fold
-			err = fmt.Errorf("a page of %d bytes cannot come from %d compressed bytes", size, len(src))
+			err = fmt.Errorf("a page of %d bytes cannot come from %d compressed bytes", size,
+				len(src))
 		}
 		if err == nil {
 			dst, err = snappy.Decode(grow(dst, size)[:size], src)
@@ -52,7 +53,8 @@ func decompress(codec format.CompressionCodec, dst, src []byte, size int) ([]byt
 		}
 	case format.Lz4, format.Lz4Raw:
 		if size > 256*len(src) { // LZ4 compresses at most 255-fold
-			return nil, fmt.Errorf("a page of %d bytes cannot come from %d bytes of lz4", size, len(src))
+			return nil, fmt.Errorf("a page of %d bytes cannot come from %d bytes of lz4", size,
+				len(src))
 		}
 		dst = grow(dst, size)[:size]
 		if codec == format.Lz4 && hadoopLZ4(dst, src) {

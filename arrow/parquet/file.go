@@ -214,7 +214,8 @@ func (f *File) rowGroup(ctx context.Context, group int, fields []int,
 	most int) iter.Seq2[[]column.Column, error] {
 	return func(yield func([]column.Column, error) bool) {
 		if group < 0 || group >= f.RowGroups() {
-			yield(nil, fmt.Errorf("parquet: row group %d is not one of the %d in the file", group, f.RowGroups()))
+			yield(nil, fmt.Errorf("parquet: row group %d is not one of the %d in the file", group,
+				f.RowGroups()))
 			return
 		}
 		chunks, at, err := f.chunks(group, fields)
@@ -264,7 +265,8 @@ func (f *File) chunks(group int, fields []int) (chunks []*chunk, at []int, err e
 	window := min(max(f.share(windowBytes, 8)/int64(max(len(fields), 1)), minWindow), maxWindow)
 	for _, i := range fields {
 		if i < 0 || i >= len(f.leaves) {
-			return nil, nil, fmt.Errorf("parquet: field %d is not one of the %d in the file", i, len(f.leaves))
+			return nil, nil, fmt.Errorf("parquet: field %d is not one of the %d in the file", i,
+				len(f.leaves))
 		}
 		if err := f.fields[i].Err(); err != nil {
 			return nil, nil, err

@@ -85,7 +85,8 @@ type Field struct {
 func (f Field) Err() error {
 	switch f.Type.Kind {
 	case Decimal:
-		return fmt.Errorf("parquet: field %q is a %v: columns cannot hold decimals yet", f.Name, f.Type)
+		return fmt.Errorf("parquet: field %q is a %v: columns cannot hold decimals yet", f.Name,
+			f.Type)
 	case Nested:
 		return fmt.Errorf("parquet: field %q is nested: columns hold one value a row", f.Name)
 	case Unknown:

@@ -124,7 +124,8 @@ func runPoolCheck(ctx context.Context, a *app, path string, o gphash.OpenOptions
 		c.Verdict, err = "repaired", &verdict{poolError("check", path, fmt.Errorf("repaired: power was lost while the pool was open; "+
 			"%d damaged slots were dropped, and some acknowledged operations may be missing", c.Damaged)), exitRepaired}
 	case damaged:
-		c.Verdict, err = "repaired", &verdict{poolError("check", path, fmt.Errorf("repaired: %d damaged slots were dropped", c.Damaged)), exitRepaired}
+		c.Verdict, err = "repaired", &verdict{poolError("check", path,
+			fmt.Errorf("repaired: %d damaged slots were dropped", c.Damaged)), exitRepaired}
 	}
 	if a.json {
 		encoder := json.NewEncoder(a.stdout)

@@ -66,7 +66,8 @@ func (d *Device) MapContext(ctx context.Context, host []byte) (b device.Buffer, 
 func (d *Device) pageLock(ctx context.Context, host []byte) (at device.Ptr, pieces [][]byte, err error) {
 	for remaining := host; len(remaining) > 0 && err == nil; {
 		if err = ctx.Err(); err != nil {
-			err = fmt.Errorf("cuda: mapping %d bytes, %d of them mapped so far: %w", len(host), len(host)-len(remaining), err)
+			err = fmt.Errorf("cuda: mapping %d bytes, %d of them mapped so far: %w", len(host),
+				len(host)-len(remaining), err)
 			break
 		}
 		piece := remaining[:min(uintptr(len(remaining)), d.pieceBytes-address(remaining)%d.pieceBytes)]

@@ -244,7 +244,8 @@ func (m *module) release(fr *frame) error {
 // Kernel implements [device.Module]. It compiles only if the image lacks the parameter size.
 func (m *module) Kernel(name string) (device.Kernel, error) {
 	if len(name) >= maxParams {
-		return nil, fmt.Errorf("cuda: %w: the name of the kernel has %d bytes, too many", device.ErrKernel, len(name))
+		return nil, fmt.Errorf("cuda: %w: the name of the kernel has %d bytes, too many",
+			device.ErrKernel, len(name))
 	}
 	var k *kernel
 	err := m.dev.do(func(fr *frame) (err error) {

@@ -38,7 +38,8 @@ func (d *Device) probe(fr *frame, at device.Ptr) error {
 		return err
 	}
 	if owner := fr.int32(0); owner != d.props.Index {
-		return invalid("the memory at %#x belongs to device %d, not to device %d", uint64(at), owner, d.props.Index)
+		return invalid("the memory at %#x belongs to device %d, not to device %d", uint64(at),
+			owner, d.props.Index)
 	}
 	return nil
 }

@@ -153,7 +153,8 @@ func (c *checked) FreeHost(b []byte) error {
 		return c.violation(device.ErrInvalid, "FreeHost of %d bytes with a %v", len(b), m)
 	}
 	if e == nil || !c.removeEntry(e) {
-		return c.violation(device.ErrInvalid, "FreeHost of %d bytes that AllocHost did not return, or that were freed before", len(b))
+		return c.violation(device.ErrInvalid,
+			"FreeHost of %d bytes that AllocHost did not return, or that were freed before", len(b))
 	}
 	return c.inner.FreeHost(b)
 }

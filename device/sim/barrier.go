@@ -103,7 +103,8 @@ func (b *block) arrive(w *warp, in *instr, g group) {
 		}
 	}
 	if bar.arrived > 0 && bar.expected != expected {
-		w.fail(in, lane, "barrier %d of %d threads, but other warps wait at it for %d", id, expected, bar.expected)
+		w.fail(in, lane, "barrier %d of %d threads, but other warps wait at it for %d", id,
+			expected, bar.expected)
 		return
 	}
 	bar.in, bar.expected = in, expected

@@ -27,7 +27,8 @@ func (o *operands) policy(in *instr) {
 	in.exec = func(w *warp, in *instr, m uint32) {
 		for rest := m; rest != 0; rest &= rest - 1 {
 			if lane := lowest(rest); w.rows[in.b][lane] != policyMark {
-				w.fail(in, lane, "0x%x is not a cache policy: make one with createpolicy", w.rows[in.b][lane])
+				w.fail(in, lane, "0x%x is not a cache policy: make one with createpolicy",
+					w.rows[in.b][lane])
 				return
 			}
 		}

@@ -158,10 +158,12 @@ func Open(opts *Options) (*Device, error) {
 		o.Trace = os.Getenv("WEFT_SIM_TRACE")
 	}
 	if o.Scheduler != Fast && o.Scheduler != Random && o.Scheduler != PCT {
-		return nil, fmt.Errorf("sim: %w: scheduler %q is not fast, random or pct", device.ErrInvalid, o.Scheduler)
+		return nil, fmt.Errorf("sim: %w: scheduler %q is not fast, random or pct",
+			device.ErrInvalid, o.Scheduler)
 	}
 	if o.Depth < 1 || o.Depth > maxDepth {
-		return nil, fmt.Errorf("sim: %w: depth %d is not in [1, %d]", device.ErrInvalid, o.Depth, maxDepth)
+		return nil, fmt.Errorf("sim: %w: depth %d is not in [1, %d]", device.ErrInvalid, o.Depth,
+			maxDepth)
 	}
 	if !slices.Contains(architectures, o.Arch) {
 		return nil, fmt.Errorf("sim: %w: unknown architecture sm_%d", device.ErrInvalid, o.Arch)
@@ -204,7 +206,8 @@ func Parse(name string) (*Options, error) {
 			return o, nil
 		}
 	} else if two {
-		return nil, fmt.Errorf("sim: %w: scheduler %q is not fast, random or pct", device.ErrInvalid, first)
+		return nil, fmt.Errorf("sim: %w: scheduler %q is not fast, random or pct",
+			device.ErrInvalid, first)
 	}
 	n, err := strconv.ParseUint(seed, 0, 64)
 	if err != nil {
@@ -268,7 +271,8 @@ func (d *Device) Alloc(size int) (device.Buffer, error) {
 	}
 	s, ok := d.heap.alloc(size)
 	if !ok {
-		return device.Buffer{}, fmt.Errorf("sim: %w: %d bytes requested, %d free", device.ErrMemory, size, d.heap.limit-d.heap.used)
+		return device.Buffer{}, fmt.Errorf("sim: %w: %d bytes requested, %d free", device.ErrMemory,
+			size, d.heap.limit-d.heap.used)
 	}
 	return device.Buffer{Ptr: device.Ptr(s.base), Size: size}, nil
 }

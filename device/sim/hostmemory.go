@@ -15,7 +15,8 @@ type pin struct{ memory []byte }
 func (d *Device) checkUnpinned(op string, b []byte) error {
 	for p := range d.pinned {
 		if overlap(b, p.memory) {
-			return fmt.Errorf("sim: %s: %w: a part of the %d bytes is registered or mapped", op, device.ErrInvalid, len(b))
+			return fmt.Errorf("sim: %s: %w: a part of the %d bytes is registered or mapped", op,
+				device.ErrInvalid, len(b))
 		}
 	}
 	return nil

@@ -54,7 +54,8 @@ type launch struct {
 func (d *Device) newLaunch(k device.Kernel, grid, block device.Dim, params []byte) (*launch, error) {
 	e, ok := k.(*entry)
 	if !ok || e == nil || e.dev != d {
-		return nil, fmt.Errorf("sim: %w: a kernel that was not loaded on this device", device.ErrInvalid)
+		return nil, fmt.Errorf("sim: %w: a kernel that was not loaded on this device",
+			device.ErrInvalid)
 	}
 	if err := e.module.checkLoaded(); err != nil {
 		return nil, err

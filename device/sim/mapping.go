@@ -170,7 +170,8 @@ func (r *reservation) Resize(n int) error {
 	n = roundUp(n)
 	used := d.heap.used - uint64(r.seg.size)
 	if uint64(n) > d.heap.limit-used {
-		return fmt.Errorf("sim: Resize: %w: %d bytes requested, %d free", device.ErrMemory, n, d.heap.limit-used)
+		return fmt.Errorf("sim: Resize: %w: %d bytes requested, %d free", device.ErrMemory, n,
+			d.heap.limit-used)
 	}
 	if n != r.seg.size {
 		d.heap.used = used + uint64(n)

@@ -82,5 +82,6 @@ func (b *rankTotals) redistribute() bool {
 
 // degreeError returns the error of a vertex with a degree that does not match the edges.
 func degreeError(v, degree, want uint32) error {
-	return invalid("ranking", "vertex %d has %d neighbors, want %d by the inserted and deleted edges", v, degree, want)
+	return invalid("ranking",
+		"vertex %d has %d neighbors, want %d by the inserted and deleted edges", v, degree, want)
 }

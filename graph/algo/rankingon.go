@@ -193,7 +193,8 @@ func (r *DeviceRanking) checkDeleted(ctx context.Context, s *device.Stream, dele
 	if err != nil {
 		return err
 	}
-	return invalid("ranking", "edge %d from %d to %d was deleted, but there were only %d vertices", check.Bad, ends[0], ends[1], r.vertices)
+	return invalid("ranking", "edge %d from %d to %d was deleted, but there were only %d vertices",
+		check.Bad, ends[0], ends[1], r.vertices)
 }
 
 // view runs f with g as a kernel parameter.
@@ -269,7 +270,8 @@ func (r *DeviceRanking) sweepCurrent(ctx context.Context, s *device.Stream, g De
 		return before, err
 	}
 	if r.failed = wrap("ranking", r.checkTally(ctx, s, g, t)); r.failed == nil && uint64(d.Arcs()) != r.arcs {
-		r.failed = invalid("ranking", "the graph has %d arcs, want %d by the inserted and deleted edges", d.Arcs(), r.arcs)
+		r.failed = invalid("ranking",
+			"the graph has %d arcs, want %d by the inserted and deleted edges", d.Arcs(), r.arcs)
 	}
 	if r.failed != nil {
 		return before, r.failed

@@ -26,7 +26,8 @@ var _, _ Reader = (*graph.Graph)(nil), (*graph.Snapshot)(nil)
 // mustMatchEnds panics if the slices of a list of edges differ in length.
 func mustMatchEnds(name string, e graph.Edges) {
 	if len(e.From) != len(e.To) {
-		panic(fmt.Sprintf("algo: %s: %d edges have a first vertex, but %d have a second one", name, len(e.From), len(e.To)))
+		panic(fmt.Sprintf("algo: %s: %d edges have a first vertex, but %d have a second one", name,
+			len(e.From), len(e.To)))
 	}
 }
 

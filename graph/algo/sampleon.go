@@ -19,7 +19,8 @@ func SampleOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, vertice
 	}
 	for _, column := range []device.Slice[uint32]{vertices, out} {
 		if column.Len() > 0 && column.Device() != g.Device() {
-			return 0, invalid("sample", "the vertices or the output are on another device than the graph")
+			return 0, invalid("sample",
+				"the vertices or the output are on another device than the graph")
 		}
 	}
 	if c := g.Host(); c != nil {

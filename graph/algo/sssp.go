@@ -116,7 +116,8 @@ func checkLongest[D Distance](largest float64, vertices int) error {
 }
 
 func badWeight[W graph.Weight](g *graph.Weighted[W], arc int) error {
-	return invalid("SSSP", "the edge from %d to %d has the invalid weight %v", rowOf(g.CSR, uint64(arc)), g.Targets()[arc], g.AllWeights()[arc])
+	return invalid("SSSP", "the edge from %d to %d has the invalid weight %v", rowOf(g.CSR,
+		uint64(arc)), g.Targets()[arc], g.AllWeights()[arc])
 }
 
 // rowOf returns the vertex that an arc leads from.

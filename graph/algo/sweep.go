@@ -21,7 +21,8 @@ func (r *Ranking) checkDegrees(g *graph.CSR) error {
 		}
 	}
 	if uint64(g.Arcs()) != r.arcs {
-		return invalid("ranking", "the graph has %d arcs, want %d by the inserted and deleted edges", g.Arcs(), r.arcs)
+		return invalid("ranking",
+			"the graph has %d arcs, want %d by the inserted and deleted edges", g.Arcs(), r.arcs)
 	}
 	return nil
 }

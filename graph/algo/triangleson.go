@@ -85,7 +85,8 @@ func TrianglesOfOn(ctx context.Context, s *device.Stream, g Reader, from, to dev
 	if len(only) > 0 {
 		mask = only[0]
 		if mask.Len() != from.Len() {
-			panic(fmt.Sprintf("algo: triangles of edges: %d flags for %d edges", mask.Len(), from.Len()))
+			panic(fmt.Sprintf("algo: triangles of edges: %d flags for %d edges", mask.Len(),
+				from.Len()))
 		}
 	}
 	v, ok := g.(viewer)

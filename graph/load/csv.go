@@ -244,7 +244,8 @@ func (c *csv) findColumns(first [][]byte, names bool) error {
 			}
 		}
 		if at >= len(first) || at < 0 && (want != "" || i < 2) {
-			return malformed("column %d was requested, but there are %d: is %.40q the separator?", at+1, len(first), c.separatorName())
+			return malformed("column %d was requested, but there are %d: is %.40q the separator?",
+				at+1, len(first), c.separatorName())
 		}
 		c.columns[i] = at
 	}
@@ -264,7 +265,8 @@ func (c *csv) separatorName() string {
 // addLine adds the edge of a line.
 func (c *csv) addLine(line int, fields [][]byte) error {
 	if len(fields) != c.width {
-		return malformed("the line has %d columns, but line %d has %d%s", len(fields), c.first, c.width, c.adjListHint())
+		return malformed("the line has %d columns, but line %d has %d%s", len(fields), c.first,
+			c.width, c.adjListHint())
 	}
 	var w []byte
 	weighted := c.columns[2] != noColumn

@@ -46,7 +46,8 @@ func readDIMACS(s *scanner, e *edges) error {
 	case problemLine == 0:
 		return malformed("the line \"p sp VERTICES ARCS\" is missing")
 	case found < arcs:
-		return malformed("the file ends after %d arcs, but line %d says %d", found, problemLine, arcs)
+		return malformed("the file ends after %d arcs, but line %d says %d", found, problemLine,
+			arcs)
 	}
 	return nil
 }

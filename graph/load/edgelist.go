@@ -73,7 +73,8 @@ func readList(s *scanner, e *edges, o Options) error {
 		var err error
 		switch {
 		case len(w) < 2:
-			err = malformed("the line has one id, but an edge has two: %.40q%s", w[0], l.adjListHint())
+			err = malformed("the line has one id, but an edge has two: %.40q%s", w[0],
+				l.adjListHint())
 		case first && o.Header == HeaderYes && allNumbers(w):
 			err = l.readHeader(w)
 		case first && o.Header == HeaderAuto && len(w) == 2 && allNumbers(w):
@@ -188,14 +189,16 @@ func (l *listReader) finish() error {
 		}
 	}
 	if h := l.header; h.line > 0 && h.edges != l.edges {
-		return &lineError{h.line, malformed("the header says %d edges, but %d lines follow", h.edges, l.edges)}
+		return &lineError{h.line, malformed("the header says %d edges, but %d lines follow",
+			h.edges, l.edges)}
 	}
 	if c := l.comment; c.line > 0 {
 		if c.edges != l.edges {
 			return &lineError{c.line, malformed("the comment says %d edges, but there are %d lines; --header no (HeaderNo) ignores it", c.edges, l.edges)}
 		}
 		if found := l.e.ids.count(); found > c.vertices {
-			return &lineError{c.line, malformed("the comment says %d vertices, but there are %d", c.vertices, found)}
+			return &lineError{c.line, malformed("the comment says %d vertices, but there are %d",
+				c.vertices, found)}
 		}
 	}
 	vertices := -1
@@ -229,7 +232,8 @@ func (l *listReader) resolveFirstLine() error {
 	case m != uint64(l.edges), n < vertices && (n == 0 || hasM), // an edge
 		l.comment.line > 0 && l.comment.edges == l.edges+1:
 	case n < vertices:
-		return malformed("the header says %d vertices, but there are %d; --header no reads an edge", n, vertices)
+		return malformed("the header says %d vertices, but there are %d; --header no reads an edge",
+			n, vertices)
 	case l.edges == 0, l.width == 2 && (hasM || hasN && m <= n):
 		return malformed("%d %d may be an edge, or the numbers of vertices and edges; set --header no or --header yes", n, m)
 	default:

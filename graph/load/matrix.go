@@ -15,7 +15,8 @@ func readMatrix(s *scanner, e *edges) error {
 	layout, field, symmetry := string(banner[2]), string(banner[3]), string(banner[4])
 	switch {
 	case layout != "coordinate":
-		return malformed("the matrix is %.40q; want coordinate: dense matrices are not graphs", layout)
+		return malformed("the matrix is %.40q; want coordinate: dense matrices are not graphs",
+			layout)
 	case !slices.Contains([]string{"pattern", "integer", "real"}, field):
 		return malformed("entries are %.40q; want pattern, integer or real", field)
 	case symmetry != "general" && symmetry != "symmetric":
@@ -36,7 +37,8 @@ func readMatrix(s *scanner, e *edges) error {
 		}
 	}
 	if s.err == nil && found < entries {
-		return malformed("the file ends after %d entries, but line %d says %d", found, sizeLine, entries)
+		return malformed("the file ends after %d entries, but line %d says %d", found, sizeLine,
+			entries)
 	}
 	return s.err
 }

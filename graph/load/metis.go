@@ -47,7 +47,8 @@ func readMETIS(s *scanner, e *edges) error {
 		}
 		if v == n {
 			if w, _ := word(line); len(w) > 0 {
-				return malformed("a line after those of the %d vertices of line %d", n, m.headerLine)
+				return malformed("a line after those of the %d vertices of line %d", n,
+					m.headerLine)
 			}
 			continue
 		}
@@ -117,7 +118,8 @@ func (m *metis) readVertex(v uint32, line []byte) error {
 	for range skip {
 		var w []byte
 		if w, line = word(line); len(w) == 0 {
-			return malformed("vertex %d does not have the %d sizes and weights of line %d", v+1, skip, m.headerLine)
+			return malformed("vertex %d does not have the %d sizes and weights of line %d", v+1,
+				skip, m.headerLine)
 		}
 		if _, err := weight(w); err != nil {
 			return err
@@ -147,7 +149,8 @@ func (m *metis) readNeighbor(v, u uint32, line *[]byte) error {
 	if m.weighted {
 		var w []byte
 		if w, *line = word(*line); len(w) == 0 {
-			return malformed("the edge from %d to %d has no weight, which line %d requires", v+1, u+1, m.headerLine)
+			return malformed("the edge from %d to %d has no weight, which line %d requires", v+1,
+				u+1, m.headerLine)
 		}
 		var err error
 		if x, err = weight(w); err != nil {
@@ -173,7 +176,8 @@ func (m *metis) readNeighbor(v, u uint32, line *[]byte) error {
 // hashEdge returns the hash of an edge from u to a larger vertex v.
 func (m *metis) hashEdge(u, v uint32, weight float64) uint64 {
 	// -0 becomes 0
-	return maphash.Comparable(m.seed, [2]uint64{uint64(u)<<32 | uint64(v), math.Float64bits(weight + 0)})
+	return maphash.Comparable(m.seed,
+		[2]uint64{uint64(u)<<32 | uint64(v), math.Float64bits(weight + 0)})
 }
 
 // checkSymmetry checks that both ends of each edge list it with the same weight. It compares sums

@@ -210,7 +210,8 @@ func weight(word []byte) (float64, error) {
 	x, err := strconv.ParseFloat(string(word), 64)
 	switch {
 	// 0x1p4 and Inf are not weights either.
-	case err != nil && !errors.Is(err, strconv.ErrRange), math.IsNaN(x), bytes.ContainsAny(word, "_xXiI"):
+	case err != nil && !errors.Is(err, strconv.ErrRange), math.IsNaN(x), bytes.ContainsAny(word,
+		"_xXiI"):
 		return 0, malformed("weight %.40q is not a number", word)
 	case math.IsInf(x, 0), math.Abs(x) >= maxExact && isInteger(word), x == 0 && !isZero(word):
 		return 0, malformed("weight %.40q cannot be stored exactly as a 64-bit float", word)

@@ -23,7 +23,8 @@ import (
 func Create(ctx context.Context, dev device.Device, path string, f *File, format Format) (err error) {
 	if format == Auto {
 		if format = FormatOf(path); format == Auto {
-			return fmt.Errorf("load: write %s: %w: the name does not show a known format", path, weft.ErrOptions)
+			return fmt.Errorf("load: write %s: %w: the name does not show a known format", path,
+				weft.ErrOptions)
 		}
 	}
 	if err := writable(f, format); err != nil {

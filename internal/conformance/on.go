@@ -39,7 +39,8 @@ func (k kind[S]) onForms(t testing.TB, _ S) {
 		var sum [2]uint64
 		must(t, total.CopyTo(ctx(), st, sum[:]))
 		if sum != [2]uint64{uint64(1000 + count), 7} {
-			t.Errorf("%sOn adds %d, want %d; the next element is %d", f.name, int(sum[0])-1000, count, sum[1])
+			t.Errorf("%sOn adds %d, want %d; the next element is %d", f.name, int(sum[0])-1000,
+				count, sum[1])
 		}
 		k.withoutOptions(t, f, have, r, one)
 	}

@@ -660,7 +660,8 @@ func (s orderedSuite) onBehindChanges(t testing.TB, m erasedOrderedMap) {
 		o.put(keys, vals)
 		x := s.seeks(g, o, 100, round)
 		want := o.seekResults(x)
-		s.seekDevice(t, m, st, x, len(want.up.Keys), len(want.down.Keys)).checkEqual(t, "after changes", x, want)
+		s.seekDevice(t, m, st, x, len(want.up.Keys), len(want.down.Keys)).checkEqual(t,
+			"after changes", x, want)
 		lo, hi := []uint64{o.keys[n/3], o.keys[n/2]}, []uint64{o.keys[n/2], o.keys[2*n/3]}
 		removed := make([]uint32, 2)
 		out := newOutput(t, st, removed, devicetest.Upload[uint32])

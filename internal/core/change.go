@@ -65,7 +65,8 @@ func (t *Table) runCounted(ctx context.Context, b *batch.Batch, chunks func(cont
 		err = errors.Join(fmt.Errorf("%w: no room for %d of %d operations %s (%d live, %d dead)",
 			op.ErrFull, len(failed), b.N, t.Policy.Describe(), after.Live, after.Dead), err)
 	}
-	return delta, done, failed, errors.Join(err, cerr, t.commit(ctx), t.logBatch(ctx, b, delta, failed, errors.Join(err, cerr)))
+	err = errors.Join(err, cerr)
+	return delta, done, failed, errors.Join(err, t.commit(ctx), t.logBatch(ctx, b, delta, failed, err))
 }
 
 func (t *Table) commit(ctx context.Context) error {

@@ -65,7 +65,8 @@ func (t *Table) checkPairs(ctx context.Context, at *Snapshot, now Counters, pass
 		return err
 	}
 	if pairs != now.Live {
-		return fmt.Errorf("%w: the counters say %d pairs, but there are %d", op.ErrCorrupt, now.Live, pairs)
+		return fmt.Errorf("%w: the counters say %d pairs, but there are %d", op.ErrCorrupt,
+			now.Live, pairs)
 	}
 	if t.Kind == MultiMap {
 		return nil
@@ -144,7 +145,8 @@ func (t *Table) checkPage(ctx context.Context, p *Page) error {
 		case !ok[i]:
 			return fmt.Errorf("%w: key %s is stored where no lookup finds it", op.ErrCorrupt, p.formatKey(i))
 		case t.Kind.unique() && compare && string(vals[i*w.Val:(i+1)*w.Val]) != string(p.Vals.Row(i)):
-			return fmt.Errorf("%w: key %s has value %x, but a lookup finds %x", op.ErrCorrupt, p.formatKey(i), p.Vals.Row(i), vals[i*w.Val:(i+1)*w.Val])
+			return fmt.Errorf("%w: key %s has value %x, but a lookup finds %x", op.ErrCorrupt,
+				p.formatKey(i), p.Vals.Row(i), vals[i*w.Val:(i+1)*w.Val])
 		}
 	}
 	return nil

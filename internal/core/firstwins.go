@@ -52,7 +52,8 @@ func (t *Table) resolveFirstWins(ctx context.Context, b *batch.Batch, met []uint
 	values.Flags = t.Policy.MixedFlags() &^ batch.Multi
 	remaining, err := Rerun(ctx, t.Engine, values)
 	if err == nil && len(remaining) > 0 {
-		err = fmt.Errorf("%w: %d of %d keys disappeared during the batch", op.ErrCorrupt, len(remaining), len(winners))
+		err = fmt.Errorf("%w: %d of %d keys disappeared during the batch", op.ErrCorrupt,
+			len(remaining), len(winners))
 	}
 	return err
 }

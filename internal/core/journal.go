@@ -323,15 +323,16 @@ func (l *logger) pairsIn(b *batch.Batch) {
 		ranges := look.Columns[batch.Keys2].Given()
 		offsets := make([]uint64, part.N+1)
 		var keys, vals []byte
-		err := t.expand(l.ctx, t.Leases.Current(), look, offsets, false, func(rows int) (c batch.Columns) {
-			vals = make([]byte, rows*t.Widths.Val)
-			c[batch.Vals] = batch.Output(vals).WithWidth(t.Widths.Val)
-			if ranges {
-				keys = make([]byte, rows*t.Widths.Key)
-				c[batch.OutKeys] = batch.Output(keys).WithWidth(t.Widths.Key)
-			}
-			return c
-		})
+		err := t.expand(l.ctx, t.Leases.Current(), look, offsets, false,
+			func(rows int) (c batch.Columns) {
+				vals = make([]byte, rows*t.Widths.Val)
+				c[batch.Vals] = batch.Output(vals).WithWidth(t.Widths.Val)
+				if ranges {
+					keys = make([]byte, rows*t.Widths.Key)
+					c[batch.OutKeys] = batch.Output(keys).WithWidth(t.Widths.Key)
+				}
+				return c
+			})
 		if err != nil {
 			l.err = fmt.Errorf("the effect of a change is unknown: %w", err)
 			return

@@ -105,7 +105,8 @@ func (t *Table) CheckKind(k op.Kind) error {
 	if t.Kind.unique() {
 		of = fmt.Sprintf(" of %v values", t.Types.Val)
 	}
-	return fmt.Errorf("%w: %s%s does not support kind %d (%v)", device.ErrInvalid, t.Kind.withArticle(), of, k, k)
+	return fmt.Errorf("%w: %s%s does not support kind %d (%v)", device.ErrInvalid,
+		t.Kind.withArticle(), of, k, k)
 }
 
 // ---- lookups ------------------------------------------------------------------

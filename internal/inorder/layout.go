@@ -58,7 +58,8 @@ func Check[K uint32 | uint64](l Layout, mem []byte, room, n int) error {
 	keys := batch.View[K](mem[:n*l.Key])
 	for i := 1; i < n; i++ {
 		if keys[i-1] >= keys[i] {
-			return fmt.Errorf("%w: key %#x is number %d, but the next one is %#x", op.ErrCorrupt, keys[i-1], i-1, keys[i])
+			return fmt.Errorf("%w: key %#x is number %d, but the next one is %#x", op.ErrCorrupt,
+				keys[i-1], i-1, keys[i])
 		}
 	}
 	below := keys
@@ -67,7 +68,8 @@ func Check[K uint32 | uint64](l Layout, mem []byte, room, n int) error {
 		level := batch.View[K](mem[at : at+len(below)/Fan*l.Key])
 		for j, k := range level {
 			if last := below[j*Fan+Fan-1]; k != last {
-				return fmt.Errorf("%w: key %#x is number %d of level %d of the index, want %#x", op.ErrCorrupt, k, j, i, last)
+				return fmt.Errorf("%w: key %#x is number %d of level %d of the index, want %#x",
+					op.ErrCorrupt, k, j, i, last)
 			}
 		}
 		below = level

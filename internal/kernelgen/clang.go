@@ -49,7 +49,8 @@ func findClang(ctx context.Context, requested string, isWeft bool) (program, ver
 	if bad != nil {
 		return "", "", bad
 	}
-	return "", "", fmt.Errorf("no compiler found: looked for %s; %s", strings.Join(candidates, ", "), install)
+	return "", "", fmt.Errorf("no compiler found: looked for %s; %s", strings.Join(candidates,
+		", "), install)
 }
 
 var (
@@ -66,7 +67,8 @@ func clangVersion(ctx context.Context, program string, isWeft bool) (string, err
 	v := clangLine.FindSubmatch(out)
 	switch {
 	case appleLine.Match(out):
-		return "", fmt.Errorf("%s is Apple's clang, which cannot compile to PTX; %s", program, install)
+		return "", fmt.Errorf("%s is Apple's clang, which cannot compile to PTX; %s", program,
+			install)
 	case v == nil:
 		return "", fmt.Errorf("%s is not clang: it says %.80q; %s", program, firstLine(out), install)
 	}

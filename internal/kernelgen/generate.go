@@ -179,7 +179,8 @@ func (g *generated) addParams(info *cstruct.Info, v variant, e entry) error {
 		for i := range fields {
 			fields[i].Offset = e.params[i].offset
 			if n := fields[i].Type.Bytes(); n != e.params[i].size {
-				return fmt.Errorf("parameter %s has %d bytes, but %d in PTX", fields[i].Name, n, e.params[i].size)
+				return fmt.Errorf("parameter %s has %d bytes, but %d in PTX", fields[i].Name, n,
+					e.params[i].size)
 			}
 		}
 		s = cstruct.Parameters(strings.TrimSuffix(e.name, v.suffix()), g.methodName(e.name, v)+"Params", fields)
@@ -251,7 +252,8 @@ func (g *generated) checkName(im *image, name string) error {
 		return fmt.Errorf("kernel %s: its name must end with %q, the pair of widths", name, im.variant.suffix())
 	}
 	if !g.loader && !strings.HasPrefix(name, g.stem()+"_") {
-		return fmt.Errorf("kernel %s: without a loader its name must begin with %s_", name, g.stem())
+		return fmt.Errorf("kernel %s: without a loader its name must begin with %s_", name,
+			g.stem())
 	}
 	return nil
 }

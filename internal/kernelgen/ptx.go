@@ -78,7 +78,8 @@ func parseEntry(name, list string) (entry, error) {
 		}
 		m := entryParam.FindStringSubmatch(text)
 		if m == nil {
-			return e, fmt.Errorf("kernel %s has a parameter that a launch cannot pass: %s", name, text)
+			return e, fmt.Errorf("kernel %s has a parameter that a launch cannot pass: %s", name,
+				text)
 		}
 		bits, _ := strconv.Atoi(m[2])
 		size, align := bits/8, bits/8

@@ -113,7 +113,8 @@ func (x *onDevice) Assign(ctx context.Context, keys []uint64, numbers []uint32) 
 		}
 	}
 	if top := x.firsts(numbers[:done], uint32(base), fresh); int(top) != x.m.Len() {
-		return nil, 0, fmt.Errorf("%w: the index has %d keys, but rows have %d: %w", op.ErrCorrupt, x.m.Len(), top, err)
+		return nil, 0, fmt.Errorf("%w: the index has %d keys, but rows have %d: %w", op.ErrCorrupt,
+			x.m.Len(), top, err)
 	}
 	return x.first, done, err
 }

@@ -142,7 +142,8 @@ func (p *Plan) Writes(flag, name string, kind Kind, prints bool) error {
 		return fmt.Errorf("%s: %w", role, err)
 	}
 	if name == Stdin {
-		return refuse("%s: write /dev/stdout for standard output, or ./%s for a file of that name", role, name)
+		return refuse("%s: write /dev/stdout for standard output, or ./%s for a file of that name",
+			role, name)
 	}
 	path, err := atomicfile.Resolve(name)
 	if err != nil {

@@ -30,7 +30,8 @@ func HostPersist(domainHasCaches bool) (Persist, error) {
 	case machine.fence != nil && machine.writeBack != nil:
 		return flushAndFence{}, nil
 	}
-	return nil, fmt.Errorf("%w: the CPU cannot write back lines of its caches: %s", device.ErrUnsupported, machine.name)
+	return nil, fmt.Errorf("%w: the CPU cannot write back lines of its caches: %s",
+		device.ErrUnsupported, machine.name)
 }
 
 type instructions struct {

@@ -139,7 +139,8 @@ func (b *block) parse(copy int) (Superblock, error) {
 	case le.Uint64(b[sumsAt:]) != uint64(b.crc()) || le.Uint64(b[sumsAt+8:]) != b.mix():
 		return Superblock{}, fmt.Errorf("%w: the checksums are wrong: torn or damaged", op.ErrCorrupt)
 	case generation == 0 || generation%2 == uint64(copy):
-		return Superblock{}, fmt.Errorf("%w: generation %d does not belong in copy %c", op.ErrCorrupt, generation, 'A'+copy)
+		return Superblock{}, fmt.Errorf("%w: generation %d does not belong in copy %c",
+			op.ErrCorrupt, generation, 'A'+copy)
 	}
 	var w wire
 	if _, err := binary.Decode(b[:], le, &w); err != nil {
@@ -156,7 +157,8 @@ func (b *block) checkSupported(s *Superblock, size uint64) error {
 		return fmt.Errorf("%w: format %d.%d, this program knows %d", ErrVersion, major, minor, Major)
 	}
 	if unknown := s.Features.Incompat &^ known.Incompat; unknown != 0 {
-		return fmt.Errorf("%w: the pool has features %#x, which this program does not support", ErrVersion, unknown)
+		return fmt.Errorf("%w: the pool has features %#x, which this program does not support",
+			ErrVersion, unknown)
 	}
 	if err := s.Check(size); err != nil {
 		return err
@@ -231,7 +233,8 @@ func noCopyErr(copies *[2]Copy, size uint64) error {
 	case kind != "" && foreign:
 		return fmt.Errorf("%w: %s, not a pool", op.ErrFormat, kind)
 	case size < blockSize:
-		return fmt.Errorf("%w: not a pool: it begins with %q, not %q", op.ErrFormat, first[:min(len(first), len(magic))], magic)
+		return fmt.Errorf("%w: not a pool: it begins with %q, not %q", op.ErrFormat,
+			first[:min(len(first), len(magic))], magic)
 	}
 	return fmt.Errorf("%w: neither copy of the superblock is whole: A: %w; B: %w", op.ErrCorrupt, copies[0].Err, copies[1].Err)
 }

@@ -243,7 +243,8 @@ func (r *reader) checkEnd(head []byte) error {
 		return err
 	}
 	if v, e := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]); v != r.vertices || e != r.edges {
-		return damaged("it says that it has %d vertices and %d edges, but it has %d and %d", v, e, r.vertices, r.edges)
+		return damaged("it says that it has %d vertices and %d edges, but it has %d and %d", v, e,
+			r.vertices, r.edges)
 	}
 	return nil
 }

@@ -127,7 +127,8 @@ func (d *decoder) next(n uint64) ([]byte, error) {
 // returns an error if too many such bytes precede that offset.
 func (d *decoder) addUnbacked(at int, n int64) error {
 	if d.unbacked += n; d.unbacked > unbackedBytes+unbackedFactor*int64(at) {
-		return damage(at, "%d bytes of values that take no bytes in the page, after %d bytes", d.unbacked, at)
+		return damage(at, "%d bytes of values that take no bytes in the page, after %d bytes",
+			d.unbacked, at)
 	}
 	return nil
 }
@@ -337,7 +338,8 @@ func bytesOf[O int32 | int64](d *decoder, h header, at, n int, lengths, data []b
 		sum = addLengths(offsets, cast[uint64](lengths), h.min, total)
 	}
 	if sum != total {
-		return c, damage(at+columnHeader, "the lengths do not add up to the %d bytes of values", total)
+		return c, damage(at+columnHeader, "the lengths do not add up to the %d bytes of values",
+			total)
 	}
 	return column.OfOffsets(offsets, data)
 }

@@ -136,7 +136,8 @@ func (t *Table) unite(i int, name string) error {
 	if i == 0 {
 		t.typed = looks == nil
 	} else if t.typed != (looks == nil) {
-		return fmt.Errorf("%s: files with types of columns cannot be combined with text files", name)
+		return fmt.Errorf("%s: files with types of columns cannot be combined with text files",
+			name)
 	}
 	grows := s.loose() || t.first == ""
 	at := make([]int, len(t.columns))

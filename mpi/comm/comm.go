@@ -124,7 +124,8 @@ func (op Op) String() string {
 func CheckParts(size int, send Buf, sendBytes []int64, recv Buf, recvBytes []int64) error {
 	check := func(name string, b Buf, parts []int64) error {
 		if len(parts) != size {
-			return fmt.Errorf("comm: %d parts to %s, but there are %d ranks", len(parts), name, size)
+			return fmt.Errorf("comm: %d parts to %s, but there are %d ranks", len(parts), name,
+				size)
 		}
 		total := int64(0)
 		for r, n := range parts {

@@ -131,7 +131,8 @@ func readManifest(dir string) (*manifest, error) {
 		}
 	}
 	if !m.covers() {
-		return nil, fmt.Errorf("%w: %s has no file for some of its %s", weft.ErrFormat, name, m.Positions)
+		return nil, fmt.Errorf("%w: %s has no file for some of its %s", weft.ErrFormat, name,
+			m.Positions)
 	}
 	return m, nil
 }

@@ -168,7 +168,8 @@ func (x *Stack) Check(ctx context.Context) (r Report, err error) {
 	case uint64(r.Popped) != r.Retired:
 		return r, fmt.Errorf("%d popped and %d retired", r.Popped, r.Retired)
 	case uint64(r.Used) != uint64(left)+r.Pending()+r.Held:
-		return r, fmt.Errorf("%d nodes in use, %d in the stack, %d retired and %d held", r.Used, left, r.Pending(), r.Held)
+		return r, fmt.Errorf("%d nodes in use, %d in the stack, %d retired and %d held", r.Used,
+			left, r.Pending(), r.Held)
 	}
 	return r, nil
 }

@@ -95,7 +95,8 @@ func table(w io.Writer, rows []Row, maps bool) error {
 	if maps {
 		ratio = "first/this\tby p50\ttarget"
 	}
-	fmt.Fprintf(tw, "place\tstore\tsurvives\tworkload\tn\tbatch\top/s\tp50 ms\tp99 ms\t%s\t\n", ratio)
+	fmt.Fprintf(tw, "place\tstore\tsurvives\tworkload\tn\tbatch\top/s\tp50 ms\tp99 ms\t%s\t\n",
+		ratio)
 	for _, r := range rows {
 		ratio := fmt.Sprintf("%.3f", r.Speedup)
 		if maps {

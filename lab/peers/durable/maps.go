@@ -62,7 +62,10 @@ func openMap(dir string, opts *durable.Options) (s mapStore, err error) {
 	if s.dev, err = cpu.Open(nil); err != nil {
 		return s, err
 	}
-	empty := func() (*linear.Map[uint64, uint64], error) { return linear.New[uint64, uint64](s.dev, nil) }
+	empty := func() (*linear.Map[uint64, uint64], error) {
+		return linear.New[uint64, uint64](s.dev,
+			nil)
+	}
 	if opts == nil {
 		s.m, err = empty()
 	} else {
@@ -77,7 +80,10 @@ func openMap(dir string, opts *durable.Options) (s mapStore, err error) {
 func newMap(dir string, _ int) (Store, error) { return openMap(dir, nil) }
 
 func newDurable(policy durable.Sync) newStore {
-	return func(dir string, _ int) (Store, error) { return openMap(dir, &durable.Options{Sync: policy}) }
+	return func(dir string, _ int) (Store, error) {
+		return openMap(dir,
+			&durable.Options{Sync: policy})
+	}
 }
 
 func (s mapStore) Put(ctx context.Context, keys, values []byte) error {

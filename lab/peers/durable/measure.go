@@ -124,7 +124,8 @@ func (x comparison) run(ctx context.Context, k StoreKind, at Place, z sizes) (ro
 		slices.Sort(times)
 		rows = append(rows, Row{
 			Place: at.Name, Store: k.Name, Survives: survives, Workload: j.Name, N: z.n, Batch: z.batch, OpsPerS: float64(z.n) / sum.Seconds(),
-			P50: times[len(times)/2].Seconds(), P99: times[min(len(times)*99/100, len(times)-1)].Seconds(), Target: cmp.Or(j.target, k.Target),
+			P50: times[len(times)/2].Seconds(), P99: times[min(len(times)*99/100,
+				len(times)-1)].Seconds(), Target: cmp.Or(j.target, k.Target),
 		})
 	}
 	if k.Reopens {
@@ -224,7 +225,8 @@ func (c *client) batch(ctx context.Context, requests []workload.Request, m metho
 	c.expected = c.expected[:0]
 	for _, r := range requests {
 		if r.Action == workload.Read && m != getOrPut {
-			c.gets.records, c.expected = append(c.gets.records, r.Record), append(c.expected, c.stamps[r.Record])
+			c.gets.records, c.expected = append(c.gets.records, r.Record), append(c.expected,
+				c.stamps[r.Record])
 		} else {
 			c.puts.records = append(c.puts.records, r.Record)
 		}
@@ -254,7 +256,8 @@ func (c *client) batch(ctx context.Context, requests []workload.Request, m metho
 		}
 	}
 	for i := 0; m == getOrPut && i < len(requests); i++ {
-		if err := c.puts.check(i, requests[i].Action == workload.Read, c.stamps[requests[i].Record]); err != nil {
+		if err := c.puts.check(i, requests[i].Action == workload.Read,
+			c.stamps[requests[i].Record]); err != nil {
 			return took, err
 		}
 	}
@@ -282,8 +285,10 @@ func (c *client) change(record uint64, v []byte, m method) {
 
 // check checks that row i was found or not, and has the value of a stamp.
 func (c *column) check(i int, found bool, stamp uint64) error {
-	if c.found[i] == found && workload.IsRecordValue(value(c.vals, i, len(c.records)), c.records[i], stamp) {
+	if c.found[i] == found && workload.IsRecordValue(value(c.vals, i, len(c.records)), c.records[i],
+		stamp) {
 		return nil
 	}
-	return fmt.Errorf("wrong answer: record %d: found %v, want %v with the value of write %d", c.records[i], c.found[i], found, stamp)
+	return fmt.Errorf("wrong answer: record %d: found %v, want %v with the value of write %d",
+		c.records[i], c.found[i], found, stamp)
 }

@@ -145,9 +145,11 @@ func Check(votes []Vote, ownErr error) error {
 	for rank, v := range votes {
 		switch v.code {
 		case ended:
-			return fmt.Errorf("%w: %s of rank %d: its context has ended", comm.ErrPeer, v.Call, rank)
+			return fmt.Errorf("%w: %s of rank %d: its context has ended", comm.ErrPeer, v.Call,
+				rank)
 		case wrong:
-			return fmt.Errorf("%w: %s of rank %d: its arguments are wrong", comm.ErrPeer, v.Call, rank)
+			return fmt.Errorf("%w: %s of rank %d: its arguments are wrong", comm.ErrPeer, v.Call,
+				rank)
 		}
 	}
 	sum := uint64(0)
