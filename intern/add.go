@@ -55,8 +55,8 @@ type region struct {
 }
 
 // Strings gives ids to the strings of a batch. Known keys keep their ids. New keys get the next of
-// 0, 1, 2, … in the order of their first appearance, on any number of cores. Strings writes the ids
-// of all strings to ids, and returns the number of new keys. It copies the strings.
+// 0, 1, 2, … in the order of their first appearance, on any number of cores. Strings writes the
+// ids of all strings to ids, and returns the number of new keys. It copies the strings.
 //
 // If a call ends early, because of ctx, memory or the limit, it returns a [weft.PartialError] with
 // the number of rows done. The ids of the other rows are 0, and their keys have not been added.

@@ -11,8 +11,8 @@
 //
 // Choose it when small batches change a large map more often than the map is queried, and keys are
 // queried by their order. A lookup searches the levels until one has the key, and all levels for an
-// absent key. The number of levels is about log₂ of the number of batches. Package ordered looks up
-// in one place. Package sorted does too, but it copies all pairs for each batch.
+// absent key. The number of levels is about log₂ of the number of batches. Package ordered looks
+// up in one place. Package sorted does too, but it copies all pairs for each batch.
 //
 // # Layout
 //

@@ -10,9 +10,9 @@ import (
 // Options configure a [Map]. The zero value and nil select the defaults.
 type Options struct {
 	// Base is the capacity of the newest level in entries. Each older level may have twice as many
-	// entries as the level before it. Base is a power of two from 16 to 2²⁶. It should be about the
-	// size of the batches: a smaller batch rewrites the newest level, and fewer levels make lookups
-	// faster. Default 0: 2¹⁴ on a CPU, 2²⁰ on a GPU.
+	// entries as the level before it. Base is a power of two from 16 to 2²⁶. It should be about
+	// the size of the batches: a smaller batch rewrites the newest level, and fewer levels make
+	// lookups faster. Default 0: 2¹⁴ on a CPU, 2²⁰ on a GPU.
 	Base int
 
 	// ResultLimit is the maximum size in bytes of the results of one Range. Default 0: half of the

@@ -10,8 +10,8 @@
 // Choose it when the pairs are loaded at once, or in batches that are not small compared with the
 // map. No other structure is smaller, since it stores only the pairs and a small index. Ranges run
 // at the speed of memory. Rank is one search, and Select is one access. But every change copies all
-// pairs, even for a batch of one key. In a map of 10⁷ pairs of 16 bytes, a core copies about 10⁹
-// pairs per second.
+// pairs, even for a batch of one key. In a map of 10⁷ pairs of 16 bytes, a core copies about
+// 10⁹ pairs per second.
 //
 // # Layout
 //
@@ -23,8 +23,8 @@
 //
 // # Lookups
 //
-// A search descends the index and reads sixteen keys per level. 10⁸ keys have seven levels, and all
-// but the last one or two stay in cache. A CPU searches for sixteen keys at a time, with
+// A search descends the index and reads sixteen keys per level. 10⁸ keys have seven levels, and
+// all but the last one or two stay in cache. A CPU searches for sixteen keys at a time, with
 // overlapping memory accesses and without branches that depend on data. A GPU thread reads the
 // sixteen keys of a level at once. A range takes two searches and a copy.
 //
@@ -42,9 +42,9 @@
 // On a GPU a change waits for the device in three cases only. DeleteRange waits, since the host
 // orders its ranges. A change waits if earlier changes on streams were not waited for and may have
 // doubled the map. A change also waits if it frees or reuses memory that earlier lookups on other
-// streams read. Positions have 32 bits, so an array on a GPU has at most 4·10⁹ pairs. Beyond that
-// calls return [weft.ErrFull]. In batches that mix operations or combine values, one thread runs
-// all operations on a key. So large numbers of operations on few keys are slow.
+// streams read. Positions have 32 bits, so an array on a GPU has at most 4·10⁹ pairs. Beyond
+// that calls return [weft.ErrFull]. In batches that mix operations or combine values, one thread
+// runs all operations on a key. So large numbers of operations on few keys are slow.
 //
 // # Snapshots and concurrency
 //

@@ -45,8 +45,8 @@ const (
 	up
 )
 
-// float is an unpacked number: a NaN, an infinity, or (hi·2⁶⁴+lo)·2^exp. If digits after the last
-// were dropped and one of them was 1, the last bit is set.
+// float is an unpacked number: a NaN, an infinity, or (hi·2⁶⁴+lo)·2^exp. If digits after the
+// last were dropped and one of them was 1, the last bit is set.
 type float struct {
 	kind     floatKind
 	negative bool

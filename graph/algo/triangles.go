@@ -23,8 +23,8 @@ const (
 // triangles of the graph that Symmetric returns.
 //
 // Triangles uses the graph that [graph.CSR.Oriented] returns. There each triangle is a wedge u→v,
-// v→w with an edge u→w that closes it. Each core processes the same number of wedges. It looks up
-// the neighbors of v among the neighbors of u: in a bitmap if u has many, otherwise by merging.
+// v→w with an edge u→w that closes it. Each core processes the same number of wedges. It looks
+// up the neighbors of v among the neighbors of u: in a bitmap if u has many, otherwise by merging.
 func Triangles(ctx context.Context, dev device.Device, g *graph.CSR) (uint64, error) {
 	if !isHost(dev) {
 		return trianglesByKernels(ctx, dev, g)
@@ -56,9 +56,9 @@ func partStart(all uint64, part, parts int) uint64 {
 	return all/uint64(parts)*uint64(part) + all%uint64(parts)*uint64(part)/uint64(parts)
 }
 
-// wedges numbers all wedges u→v, v→w in the order of u, v and w. It leaves out one number after the
-// wedges of each edge u→v. Element u of the result is the first number of a wedge that begins at u,
-// and the last element is the end of the numbers.
+// wedges numbers all wedges u→v, v→w in the order of u, v and w. It leaves out one number after
+// the wedges of each edge u→v. Element u of the result is the first number of a wedge that begins
+// at u, and the last element is the end of the numbers.
 func wedges(h device.Host, o *graph.CSR) []uint64 {
 	before := make([]uint64, o.Vertices()+1)
 	h.Parallel(o.Vertices(), rows, func(lo, hi int) {

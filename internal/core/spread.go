@@ -13,8 +13,8 @@ type WeylOrder struct{ n, step uint32 }
 const (
 	// 1 divided by the golden ratio; all terms of its continued fraction are 1
 	golden = 0.61803398874989484820
-	// candidates is the number of integers near n·golden among which NewWeylOrder chooses. Rounding
-	// makes the last terms of the fraction arbitrary.
+	// candidates is the number of integers near n·golden among which NewWeylOrder chooses.
+	// Rounding makes the last terms of the fraction arbitrary.
 	candidates = 128
 )
 

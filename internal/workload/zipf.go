@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// Zipf draws ranks 0, 1, … n-1 with probability proportional to 1/(rank+1)^theta. Its exponents are
-// below 1, such as YCSB's 0.99, which the generator of math/rand does not support. The method is
-// that of Gray et al., "Quickly generating billion-record synthetic databases" (1994): the first
+// Zipf draws ranks 0, 1, … n-1 with probability proportional to 1/(rank+1)^theta. Its exponents
+// are below 1, such as YCSB's 0.99, which the generator of math/rand does not support. The method
+// is that of Gray et al., "Quickly generating billion-record synthetic databases" (1994): the first
 // two ranks are exact, and the others invert an integral.
 type Zipf struct {
 	n                 uint64
@@ -47,8 +47,8 @@ func (z *Zipf) Rank(draw uint64) uint64 {
 // definition, not from the generator's approximation.
 func (z *Zipf) Share(k uint64) float64 { return zeta(min(k, z.n), z.theta) / z.zeta }
 
-// zeta returns the sum of 1/i^theta for i in 1…n. After a million terms it uses the Euler-Maclaurin
-// formula, with an error below 1e-12.
+// zeta returns the sum of 1/i^theta for i in 1…n. After a million terms it uses the
+// Euler-Maclaurin formula, with an error below 1e-12.
 func zeta(n uint64, theta float64) float64 {
 	const exact = 1 << 20
 	sum := 0.

@@ -11,9 +11,9 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Assign looks up keys in a map of ids, and assigns the ids 0, 1, 2, … to absent keys, in the order
-// of ranks, then of rows. All rows with the same key get one id. Assign writes the values of all
-// keys to ids, and returns the number of new keys on all ranks.
+// Assign looks up keys in a map of ids, and assigns the ids 0, 1, 2, … to absent keys, in the
+// order of ranks, then of rows. All rows with the same key get one id. Assign writes the values of
+// all keys to ids, and returns the number of new keys on all ranks.
 //
 // The next id is one more than the largest that Assign has assigned, or found in the map, since the
 // map was made or cleared. If other calls may have stored values, the next Assign reads the whole

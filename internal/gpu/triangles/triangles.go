@@ -13,12 +13,12 @@
 //
 // # Counting
 //
-// A triangle is a wedge u→v, v→w of the view that an edge u→w closes. A warp takes a few vertices u
-// at a time. If their rows are short, it distributes their arcs over its lanes, and then the wedges
-// over these arcs. A bisection searches w in the row of u. A longer row is hashed into shared
-// memory at a load of 1/4, and the warp looks up the rows of its neighbors there. Short rows among
-// these are distributed over lanes; all lanes read a long one in memory order. Warps leave large
-// work to blocks: rows with more than a hundred arcs, in parts, and arcs to vertices with
+// A triangle is a wedge u→v, v→w of the view that an edge u→w closes. A warp takes a few
+// vertices u at a time. If their rows are short, it distributes their arcs over its lanes, and then
+// the wedges over these arcs. A bisection searches w in the row of u. A longer row is hashed into
+// shared memory at a load of 1/4, and the warp looks up the rows of its neighbors there. Short rows
+// among these are distributed over lanes; all lanes read a long one in memory order. Warps leave
+// large work to blocks: rows with more than a hundred arcs, in parts, and arcs to vertices with
 // thousands. So every part of the work is small, whatever the degrees.
 //
 // # Batches

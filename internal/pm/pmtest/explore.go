@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 )
 
-// Explore runs program with seeds 1, 2, … on all cores until about the given number of crash images
-// has been checked, or one of them was wrong. program returns the number of images that it checked,
-// and a description of the failure or "". Explore returns the sum of the images and one of the
-// descriptions.
+// Explore runs program with seeds 1, 2, … on all cores until about the given number of crash
+// images has been checked, or one of them was wrong. program returns the number of images that it
+// checked, and a description of the failure or "". Explore returns the sum of the images and one of
+// the descriptions.
 func Explore(states int, program func(seed uint64) (images int, failed string)) (images int, failed string) {
 	type result struct {
 		images int

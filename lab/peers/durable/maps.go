@@ -42,8 +42,7 @@ func Comparisons() []comparison {
 			{Name: "bbolt", Survives: power, New: newBolt(false), Reopens: true, Target: 5},
 		}, []job{jobPut, jobUpdate}, 8},
 		{[]StoreKind{
-			{Name: "durable, Batcher", Survives: power, New: newSingles(newBatcher(weft.CoalesceAuto)), Reopens: true},
-			{Name: "durable, Batcher, coalescing", Survives: power, New: newSingles(newBatcher(weft.CoalesceAlways)), Reopens: true},
+			{Name: "durable, Batcher", Survives: power, New: newSingles(newBatcher), Reopens: true},
 			{Name: "pebble, sync", Survives: power, New: newSingles(newPebble), Reopens: true, Target: 2},
 		}, []job{jobSingle}, 8},
 		{[]StoreKind{system, {Name: "bbolt, no sync", Survives: process, New: newBolt(true), Reopens: true}}, []job{jobPut, jobUpdate}, 8},
@@ -63,8 +62,7 @@ func openMap(dir string, opts *durable.Options) (s mapStore, err error) {
 		return s, err
 	}
 	empty := func() (*linear.Map[uint64, uint64], error) {
-		return linear.New[uint64, uint64](s.dev,
-			nil)
+		return linear.New[uint64, uint64](s.dev, nil)
 	}
 	if opts == nil {
 		s.m, err = empty()
@@ -81,8 +79,7 @@ func newMap(dir string, _ int) (Store, error) { return openMap(dir, nil) }
 
 func newDurable(policy durable.Sync) newStore {
 	return func(dir string, _ int) (Store, error) {
-		return openMap(dir,
-			&durable.Options{Sync: policy})
+		return openMap(dir, &durable.Options{Sync: policy})
 	}
 }
 
@@ -174,15 +171,13 @@ type batcherStore struct {
 	batcher *weft.Batcher[uint64, uint64]
 }
 
-func newBatcher(c weft.Coalesce) newStore {
-	return func(dir string, _ int) (Store, error) {
-		m, err := openMap(dir, &durable.Options{})
-		if err != nil {
-			return nil, err
-		}
-		b, err := weft.NewBatcher(m.m, &weft.BatcherOptions{Coalesce: c})
-		return batcherStore{m, b}, err
+func newBatcher(dir string, _ int) (Store, error) {
+	m, err := openMap(dir, &durable.Options{})
+	if err != nil {
+		return nil, err
 	}
+	b, err := weft.NewBatcher(m.m, nil)
+	return batcherStore{m, b}, err
 }
 
 func (s batcherStore) set(ctx context.Context, key, value []byte) error {
