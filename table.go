@@ -18,12 +18,12 @@ type table[K Key] struct{ core *core.Table }
 func (t *table[K]) base() *core.Table { return t.core }
 
 func init() {
-	core.TableOf = func(facade any) *core.Table {
+	core.RegisterLogged(func(facade any) core.Logged {
 		if f, ok := facade.(interface{ base() *core.Table }); ok {
 			return f.base()
 		}
 		return nil
-	}
+	})
 }
 
 func (t *table[K]) batch(kind op.Kind, n int, columns batch.Columns) *batch.Batch {

@@ -8,16 +8,11 @@ import (
 	"time"
 
 	"github.com/weftgo/weft"
-	"github.com/weftgo/weft/internal/core"
 )
 
-// checkpoint writes the table to a file from which the next Open begins, and removes the log before
-// it. Changes continue meanwhile, except changes of a multimap or of a table of fixed size.
-//
-// The file may hold changes that ran while it was written. The log has these changes, too, and
-// replaying their effects gives the same table. In a multimap, replay would add the pairs twice, so
-// a checkpoint of a multimap holds the writer lock. A checkpoint of a table of fixed size holds it,
-// too: the table may lack room for pairs of the file that were deleted after they were written.
+// checkpoint writes the structure to a file from which the next Open begins, and removes the log
+// before it. The structure decides whether changes continue meanwhile; see core.Logged. If so, the
+// file may hold changes that ran while it was written, which the log has, too.
 func (s *store) checkpoint(ctx context.Context) error {
 	select {
 	case s.checkpoints <- struct{}{}: // one at a time
@@ -53,23 +48,17 @@ func (s *store) replaceLog(ctx context.Context) error {
 	s.lastSegment++ // only now: a number that is missing is corruption
 	next, rotated := s.manifest, false
 	next.Checkpoint, next.Segment = s.lastCheckpoint, s.lastSegment
-	locked := s.table.Kind == core.MultiMap || s.table.Fixed
-	err = s.table.WithWriteLock(ctx, "checkpoint", func(core.Counters) error {
+	err = s.table.Checkpoint(ctx, func(nextID uint64) error {
 		if err := s.log.err(); err != nil {
 			return err
 		}
-		next.Sequence, next.NextID = s.log.Position()+1, s.table.NextID()
+		next.Sequence, next.NextID = s.log.Position()+1, nextID
 		s.log.rotate(segment)
-		if rotated = true; !locked {
-			return nil
-		}
-		return s.save(ctx, &next)
-	})
+		rotated = true
+		return nil
+	}, func(write func(io.Writer) (int, error)) error { return s.save(&next, write) })
 	if !rotated {
 		return errors.Join(err, segment.Close())
-	}
-	if err == nil && !locked {
-		err = s.save(ctx, &next)
 	}
 	if err == nil {
 		err = s.publish(ctx, next)
@@ -80,10 +69,10 @@ func (s *store) replaceLog(ctx context.Context) error {
 	return err
 }
 
-// save writes the file of a checkpoint and stores the number of its pairs in the manifest.
-func (s *store) save(ctx context.Context, next *manifest) error {
+// save writes the file of a checkpoint and stores the number of its rows in the manifest.
+func (s *store) save(next *manifest, write func(io.Writer) (int, error)) error {
 	return writeFile(s.fs, checkpointName(next.Checkpoint), func(f file) (err error) {
-		next.Pairs, err = s.table.Save(ctx, nil, io.NewOffsetWriter(f, 0))
+		next.Pairs, err = write(io.NewOffsetWriter(f, 0))
 		return err
 	})
 }
@@ -93,7 +82,7 @@ func (s *store) save(ctx context.Context, next *manifest) error {
 // log could come back, in part, with the checkpoint.
 func (s *store) publish(ctx context.Context, next manifest) error {
 	var position uint64
-	err := s.table.WithWriteLock(ctx, "checkpoint", func(core.Counters) error {
+	err := s.table.Locked(ctx, func() error {
 		position = s.log.Position()
 		return nil
 	})

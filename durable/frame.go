@@ -17,7 +17,7 @@ import (
 //	frame    bytes of the payload (uint32), kind, flags, two zero bytes, rows (uint32),
 //	         CRC-32C of the frame and the salt (uint32), sequence, synced sequence,
 //	         next id (uint64 each)
-//	payload  columns of the effect: keys, second keys, values; zeros up to a multiple of 8
+//	payload  columns of the effect: keys, second keys, kinds, values; zeros up to a multiple of 8
 //
 // Sequences count frames from 1, through all segments. The first sequence of a segment is 0 if its
 // frames continue those of the segment before. Otherwise a recovery has made the segment, and the
@@ -39,46 +39,39 @@ var maxPayload = 1 << 20
 // flagLast marks the last frame of a change.
 const flagLast = 1
 
-// shape describes what a store holds, as its files record it: the kind of table and the types.
-type shape struct {
-	Kind     core.Kind
-	Types    core.Types
-	Ordered  bool // batches run in order; with the option Unordered they do not
-	key, val int  // sizes in bytes of a key and of a value
-}
+// shape describes what a store holds, as its files record it: the kind of structure and the types.
+type shape struct{ core.Shape }
 
 const shapeBytes = 8
 
 func (s shape) bytes() [shapeBytes]byte {
-	b := [shapeBytes]byte{byte(s.Kind), s.Types.Key.Letter, s.Types.Key.Bits, s.Types.Val.Letter, s.Types.Val.Bits}
-	if s.Ordered {
-		b[5] = 1
-	}
-	return b
-}
-
-func (s shape) String() string {
-	of := fmt.Sprintf("a %v of %v", s.Kind, s.Types.Key)
-	if s.val > 0 {
-		of += fmt.Sprintf(" and %v", s.Types.Val)
-	}
-	if !s.Ordered {
-		of += ", unordered"
-	}
-	return of
+	k, v := s.Types.Key, s.Types.Val
+	return [shapeBytes]byte{s.Kind, k.Letter, k.Bits, v.Letter, v.Bits, byte(s.Flags)}
 }
 
 // rowBytes returns the size in bytes of a row of an effect of the given kind.
 func (s shape) rowBytes(k core.EffectKind) int {
+	keys, keys2, kinds, vals := s.columns(k)
+	return keys + keys2 + kinds + vals
+}
+
+// columns returns the sizes in bytes of the columns in a row of an effect of the given kind.
+func (s shape) columns(k core.EffectKind) (keys, keys2, kinds, vals int) {
 	switch k {
 	case core.PutPairs:
-		return s.key + s.val
-	case core.DeleteKeys:
-		return s.key
-	case core.DeleteRanges:
-		return 2 * s.key
+		return s.Key, 0, 0, s.Val
+	case core.DeleteKeys, core.PutVertices, core.DeleteVertices:
+		return s.Key, 0, 0, 0
+	case core.DeleteRanges, core.DeleteEdges:
+		return s.Key, s.Key, 0, 0
+	case core.PutEdges:
+		return s.Key, s.Key, 0, s.Val
+	case core.ChangeEdges:
+		return s.Key, s.Key, 1, s.Val
+	case core.AddItems:
+		return 1, 0, 0, 0
 	}
-	return 0
+	return 0, 0, 0, 0
 }
 
 // frame is a frame in memory. Its effect refers to the bytes that it was read from.
@@ -90,7 +83,7 @@ type frame struct {
 // appendFrame appends the encoded frame f to a slice. salt is the salt of its segment.
 func appendFrame(to []byte, f *frame, salt uint64) []byte {
 	at := len(to)
-	payload := len(f.Keys) + len(f.Keys2) + len(f.Vals)
+	payload := len(f.Keys) + len(f.Keys2) + len(f.Kinds) + len(f.Vals)
 	to = slices.Grow(to, frameHeader+padded(payload))[:at+frameHeader]
 	h := to[at:]
 	clear(h)
@@ -103,7 +96,7 @@ func appendFrame(to []byte, f *frame, salt uint64) []byte {
 	binary.LittleEndian.PutUint64(h[16:], f.sequence)
 	binary.LittleEndian.PutUint64(h[24:], f.synced)
 	binary.LittleEndian.PutUint64(h[32:], f.NextID)
-	to = append(append(append(to, f.Keys...), f.Keys2...), f.Vals...)
+	to = append(append(append(append(to, f.Keys...), f.Keys2...), f.Kinds...), f.Vals...)
 	to = append(to, make([]byte, padded(payload)-payload)...)
 	binary.LittleEndian.PutUint32(to[at+12:], frameCRC(to[at:], salt))
 	return to
@@ -124,8 +117,7 @@ func frameCRC(b []byte, salt uint64) uint32 {
 func (s shape) frameSize(h []byte) int {
 	payload, rows := int(binary.LittleEndian.Uint32(h)), int(binary.LittleEndian.Uint32(h[8:]))
 	kind := core.EffectKind(h[4])
-	known := kind >= core.PutPairs && kind <= core.SetNextID
-	if !known || h[5]&^flagLast != 0 || h[6]|h[7] != 0 || payload > maxPayload || payload != rows*s.rowBytes(kind) {
+	if !kind.Valid() || h[5]&^flagLast != 0 || h[6]|h[7] != 0 || payload > maxPayload || payload != rows*s.rowBytes(kind) {
 		return 0
 	}
 	return frameHeader + padded(payload)
@@ -152,14 +144,8 @@ func (s shape) readFrame(b []byte, salt uint64) (f frame, size int) {
 		c, cut = cut[:f.N*width:f.N*width], cut[f.N*width:]
 		return c
 	}
-	switch f.Kind {
-	case core.PutPairs:
-		f.Keys, f.Vals = column(s.key), column(s.val)
-	case core.DeleteKeys:
-		f.Keys = column(s.key)
-	case core.DeleteRanges:
-		f.Keys, f.Keys2 = column(s.key), column(s.key)
-	}
+	keys, keys2, kinds, vals := s.columns(f.Kind)
+	f.Keys, f.Keys2, f.Kinds, f.Vals = column(keys), column(keys2), column(kinds), column(vals)
 	return f, size
 }
 
@@ -199,15 +185,14 @@ func (s shape) frames(e *core.Effect, f func(part *core.Effect) error) error {
 	if row == 0 || e.N*row <= maxPayload {
 		return f(e)
 	}
+	keys, keys2, kinds, vals := s.columns(e.Kind)
 	step := maxPayload / row
 	for lo := 0; lo < e.N; lo += step {
 		hi := min(lo+step, e.N)
-		part := core.Effect{Kind: e.Kind, N: hi - lo, Keys: e.Keys[lo*s.key : hi*s.key], Last: e.Last && hi == e.N}
-		if len(e.Keys2) > 0 {
-			part.Keys2 = e.Keys2[lo*s.key : hi*s.key]
-		}
-		if len(e.Vals) > 0 {
-			part.Vals = e.Vals[lo*s.val : hi*s.val]
+		part := core.Effect{
+			Kind: e.Kind, N: hi - lo, Last: e.Last && hi == e.N,
+			Keys: e.Keys[lo*keys : hi*keys], Keys2: e.Keys2[lo*keys2 : hi*keys2],
+			Kinds: e.Kinds[lo*kinds : hi*kinds], Vals: e.Vals[lo*vals : hi*vals],
 		}
 		if err := f(&part); err != nil {
 			return err

@@ -59,14 +59,14 @@ func decodeManifest(text []byte, s shape) (m manifest, err error) {
 			weft.ErrFormat, m.Format, manifestFormat)
 	case !bytes.Equal(m.Shape, want[:]):
 		return m, fmt.Errorf("%w: the store holds %s, and is opened as %s", weft.ErrFormat,
-			m.Holds, s)
+			m.Holds, s.Name)
 	}
 	return m, nil
 }
 
 func newManifest(s shape) manifest {
 	b := s.bytes()
-	return manifest{Format: manifestFormat, Holds: s.String(), Shape: b[:]}
+	return manifest{Format: manifestFormat, Holds: s.Name, Shape: b[:]}
 }
 
 // write atomically replaces the manifest file of the store and makes the new one durable.

@@ -11,7 +11,6 @@ import (
 	"slices"
 
 	"github.com/weftgo/weft"
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/op"
 )
@@ -252,13 +251,13 @@ func (r *segmentReader) search() (f frame, ok bool, err error) {
 
 // replay applies the complete changes of a scan, from sequence first on, to a table. It adds their
 // counts to report.
-func (s scan) replay(ctx context.Context, fs fileSystem, sh shape, first uint64, t *core.Table, report *Recovery) error {
-	p := &player{ctx: ctx, table: t, joins: t.Ordered() || t.Device.Properties().Kind == device.CPU}
+func (s scan) replay(ctx context.Context, fs fileSystem, sh shape, first uint64, t core.Logged, report *Recovery) error {
+	p := &player{ctx: ctx, table: t, joins: sh.Joins}
 	err := s.each(fs, sh, first, s.complete, func(f *frame) error {
 		if f.Last {
 			report.Changes++
 		}
-		report.Bytes += int64(frameHeader + len(f.Keys) + len(f.Keys2) + len(f.Vals))
+		report.Bytes += int64(frameHeader + f.N*sh.rowBytes(f.Kind))
 		return p.add(&f.Effect)
 	})
 	if err != nil {
@@ -319,40 +318,55 @@ func eachOf(fs fileSystem, sh shape, seg scanned, first, last uint64, f func(*fr
 	}
 }
 
-// player applies effects to a table. It joins the pairs of successive frames into large batches. It
-// also joins pairs of different changes if the table keeps the order of a batch.
+// player applies effects to a structure. It joins the rows of successive frames of the same kind
+// into large batches. It also joins rows of different changes if the structure allows it.
 type player struct {
-	ctx   context.Context
-	table *core.Table
-	pairs core.Effect
-	joins bool
+	ctx    context.Context
+	table  core.Logged
+	joined core.Effect
+	joins  bool
 }
 
-// playRows is the number of pairs at which the player applies the joined pairs.
+// playRows is the number of rows at which the player applies the joined rows.
 const playRows = 1 << 20
 
 func (p *player) add(e *core.Effect) error {
-	if e.Kind != core.PutPairs {
+	j := &p.joined
+	if e.Kind != j.Kind || !joinable(e.Kind) {
 		if err := p.flush(); err != nil {
 			return err
 		}
+	}
+	if !joinable(e.Kind) {
 		return p.apply(e)
 	}
-	p.pairs.N += e.N
-	p.pairs.Keys, p.pairs.Vals = append(p.pairs.Keys, e.Keys...), append(p.pairs.Vals, e.Vals...)
-	if p.pairs.N >= playRows || e.Last && !p.joins {
+	j.Kind, j.N = e.Kind, j.N+e.N
+	j.Keys, j.Keys2 = append(j.Keys, e.Keys...), append(j.Keys2, e.Keys2...)
+	j.Kinds, j.Vals = append(j.Kinds, e.Kinds...), append(j.Vals, e.Vals...)
+	// Items are a stream of bytes, which frames cut anywhere.
+	full := j.N >= playRows && (e.Kind != core.AddItems || e.Last)
+	if full || e.Last && !p.joins {
 		return p.flush()
 	}
 	return nil
 }
 
+// joinable reports whether successive effects of a kind are the same as one effect with all rows.
+func joinable(k core.EffectKind) bool {
+	switch k {
+	case core.PutPairs, core.PutEdges, core.DeleteEdges, core.ChangeEdges, core.AddItems:
+		return true
+	}
+	return false
+}
+
 func (p *player) flush() error {
-	if p.pairs.N == 0 {
+	j := &p.joined
+	if j.N == 0 {
 		return nil
 	}
-	p.pairs.Kind = core.PutPairs
-	err := p.apply(&p.pairs)
-	p.pairs.N, p.pairs.Keys, p.pairs.Vals = 0, p.pairs.Keys[:0], p.pairs.Vals[:0]
+	err := p.apply(j)
+	*j = core.Effect{Keys: j.Keys[:0], Keys2: j.Keys2[:0], Kinds: j.Kinds[:0], Vals: j.Vals[:0]}
 	return err
 }
 
@@ -367,9 +381,9 @@ func (p *player) apply(e *core.Effect) error {
 
 // loadCheckpoint loads the checkpoint that a manifest names, and returns the number of loaded
 // pairs.
-func loadCheckpoint(ctx context.Context, fs fileSystem, m manifest, t *core.Table) (n int, err error) {
+func loadCheckpoint(ctx context.Context, fs fileSystem, m manifest, t core.Logged) (n int, err error) {
 	if m.Checkpoint == 0 {
-		return 0, nil
+		return t.LoadCheckpoint(ctx, nil, 0, m.NextID)
 	}
 	name := checkpointName(m.Checkpoint)
 	f, err := fs.Open(name)
@@ -384,12 +398,8 @@ func loadCheckpoint(ctx context.Context, fs fileSystem, m manifest, t *core.Tabl
 	if err != nil {
 		return 0, err
 	}
-	if _, ok := t.Policy.(core.Reserver); ok && m.Pairs > 0 && !t.Fixed {
-		if err := t.Reserve(ctx, m.Pairs); err != nil {
-			return 0, err
-		}
-	}
-	n, err = t.Load(ctx, bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<20))
+	stream := bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<20)
+	n, err = t.LoadCheckpoint(ctx, stream, m.Pairs, m.NextID)
 	switch {
 	case errors.Is(err, op.ErrFormat):
 		return n, fmt.Errorf("%w: %s: %w", weft.ErrCorrupt, name, err)

@@ -13,18 +13,15 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Structure is any map, set, multimap or ordered map of this module.
-type Structure interface {
-	Len() int
-	Close() error
-}
+// Structure is any map, set, multimap, ordered map, graph or table of ids of this module.
+type Structure interface{ Close() error }
 
-// store is the journal of a table: its log, and the checkpoints that replace the log.
+// store is the journal of a structure: its log, and the checkpoints that replace the log.
 type store struct {
 	*log
 	fs    fileSystem
 	opts  Options
-	table *core.Table
+	table core.Logged
 	lock  io.Closer
 	found Recovery
 
@@ -79,7 +76,7 @@ func open[M Structure](ctx context.Context, fs fileSystem, lock io.Closer, make 
 	if m, err = make(); err != nil {
 		return none, errors.Join(err, lock.Close())
 	}
-	s := &store{fs: fs, opts: opts, lock: lock, table: core.TableOf(m), checkpoints: newToken()}
+	s := &store{fs: fs, opts: opts, lock: lock, table: core.LoggedOf(m), checkpoints: newToken()}
 	if s.table != nil && s.table.Journal() != nil {
 		return none, errors.Join(fmt.Errorf("%w: the structure is that of an open store",
 			weft.ErrOptions), lock.Close())
@@ -100,19 +97,17 @@ func open[M Structure](ctx context.Context, fs fileSystem, lock io.Closer, make 
 // a function because Open has a parameter named make.)
 func newToken() chan struct{} { return make(chan struct{}, 1) }
 
-// shapeOf returns the shape of a table, or an error if a store cannot hold the table.
-func shapeOf(t *core.Table) (s shape, err error) {
+// shapeOf returns the shape of a structure, or an error if a store cannot hold the structure.
+func shapeOf(t core.Logged) (shape, error) {
 	if t == nil {
-		return s, fmt.Errorf("%w: it takes a map, set, multimap or ordered map of package weft",
+		return shape{}, fmt.Errorf("%w: it takes a map, set, multimap, ordered map, graph or table of ids",
 			weft.ErrOptions)
 	}
-	if _, ok := t.Engine.(core.Persister); ok {
-		return s, fmt.Errorf("%w: a %s is durable by itself", weft.ErrOptions, t.Name)
+	s, err := t.Shape()
+	if err == nil && t.Len() > 0 {
+		err = fmt.Errorf("%w: the structure is not empty", weft.ErrOptions)
 	}
-	if t.Len() > 0 {
-		return s, fmt.Errorf("%w: the structure is not empty", weft.ErrOptions)
-	}
-	return shape{Kind: t.Kind, Types: t.Types, Ordered: t.Ordered(), key: t.Widths.Key, val: t.Widths.Val}, nil
+	return shape{s}, err
 }
 
 // recover fills the table with the content of the store and begins a new segment of the log.
@@ -199,7 +194,6 @@ func (s *store) restore(ctx context.Context, shape shape, l listing) error {
 	for _, n := range l.checkpoints {
 		s.lastCheckpoint = max(s.lastCheckpoint, n)
 	}
-	s.table.RaiseNextID(m.NextID)
 	if err := found.replay(ctx, s.fs, shape, m.Sequence, s.table, &s.found); err != nil {
 		return err
 	}
@@ -274,7 +268,7 @@ func (s *store) Close() error {
 }
 
 func storeOf(m Structure) (*store, error) {
-	if t := core.TableOf(m); t != nil {
+	if t := core.LoggedOf(m); t != nil {
 		if s, ok := t.Journal().(*store); ok {
 			return s, nil
 		}
