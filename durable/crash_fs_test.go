@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -28,6 +29,8 @@ type memoryFS struct {
 	hold chan struct{} // if not nil, checkpoints begin to write when it is closed
 
 	failSync int // the number of syncs until one fails; 0 is never
+
+	backups []backupFS // backups of this folder
 
 	omit  string          // the place in the code where syncs do nothing
 	sites map[string]bool // places where syncs were made
@@ -99,6 +102,42 @@ func newMemoryFS(files map[string][]byte) *memoryFS {
 	m.record(event{kind: syncDir})
 	m.setup = len(m.events)
 	return m
+}
+
+// backupFS is a folder with a backup of a store after the given number of changes.
+type backupFS struct {
+	*memoryFS
+	state int
+}
+
+// backup makes a backup of the store in the folder.
+func (m *memoryFS) backup(state int, links bool) error {
+	to := newMemoryFS(nil)
+	to.omit = m.omit
+	c := copier{ctx: context.Background(), from: m, to: to}
+	if links {
+		c.link = func(name string) error { return to.link(name, m) }
+	}
+	if err := c.run(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.backups = append(m.backups, backupFS{to, state})
+	return nil
+}
+
+// link makes a file with the content of one of another folder, which is not synced.
+func (m *memoryFS) link(name string, from *memoryFS) error {
+	data, err := readFile(from, name)
+	if err != nil {
+		return err
+	}
+	f, err := m.Create(name)
+	if err == nil {
+		_, err = f.WriteAt(data, 0)
+	}
+	return err
 }
 
 func (m *memoryFS) record(e event) { m.events = append(m.events, e) }

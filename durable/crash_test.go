@@ -15,6 +15,7 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/linear"
 	"github.com/weftgo/weft/ordered"
 	"github.com/weftgo/weft/slab"
@@ -160,12 +161,8 @@ func (m assignSubject) content() string {
 var errOnlyID = errors.New("only the next id is wanted")
 
 func storeContent(m Structure) uint64 {
-	s, err := storeOf(m)
-	if err != nil {
-		return 0
-	}
 	next := ^uint64(0)
-	if err := s.table.Checkpoint(context.Background(), func(id uint64) error { next = id; return errOnlyID }, nil); !errors.Is(err, errOnlyID) {
+	if err := core.LoggedOf(m).Checkpoint(context.Background(), func(id uint64) error { next = id; return errOnlyID }, nil); !errors.Is(err, errOnlyID) {
 		panic(err)
 	}
 	return next
@@ -245,6 +242,11 @@ func history(fs *memoryFS, make func() (subject, error), opts Options, rng *rand
 			}
 		}
 		fs.mark(returned, first+i+1)
+		if rng.IntN(8) == 0 {
+			if err := fs.backup(i+1, rng.IntN(2) == 0); err != nil {
+				return nil, err
+			}
+		}
 		switch {
 		case checkpoint.running() && rng.IntN(3) == 0:
 			err = checkpoint.end()
@@ -323,7 +325,43 @@ func (c *crashes) run(n, every, depth int) error {
 	}
 	c.sites = fs.sites
 	c.check(fs, states, every, depth)
+	for _, b := range fs.backups {
+		maps.Copy(c.sites, b.sites)
+		if c.err == nil {
+			c.err = c.checkBackup(b, states[b.state])
+		}
+	}
 	return c.err
+}
+
+// checkBackup checks what power failures leave of a backup: nothing, or the state that the store
+// had. After the backup has returned, they leave all of it.
+func (c *crashes) checkBackup(b backupFS, state string) error {
+	d := newDisk()
+	for i, e := range b.events {
+		d.apply(e)
+		whole := i+1 == len(b.events)
+		if i < b.setup || !whole && c.rng.IntN(4) > 0 {
+			continue
+		}
+		c.images++
+		m, err := c.make()
+		if err != nil {
+			return err
+		}
+		opts, err := Options{}.check()
+		if err != nil {
+			return err
+		}
+		_, err = read(context.Background(), newMemoryFS(d.image(c.rng)), core.LoggedOf(m), opts)
+		if got := m.content(); whole && err != nil || err == nil && got != state {
+			return fmt.Errorf("event %d of %d of a backup: the content is %s, and should be %s: %w", i, len(b.events), got, state, errors.Join(err, m.Close()))
+		}
+		if err := m.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // check makes images of what a file system has recorded and opens them. states are the contents

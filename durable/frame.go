@@ -49,6 +49,21 @@ func (s shape) bytes() [shapeBytes]byte {
 	return [shapeBytes]byte{s.Kind, k.Letter, k.Bits, v.Letter, v.Bits, byte(s.Flags)}
 }
 
+// decodeShape returns the shape that bytes has encoded.
+func decodeShape(b []byte) (s shape, err error) {
+	known := len(b) == shapeBytes
+	if known {
+		s.Kind, s.Flags = b[0], core.ShapeFlags(b[5])
+		s.Types = core.Types{Key: core.Type{Letter: b[1], Bits: b[2]}, Val: core.Type{Letter: b[3], Bits: b[4]}}
+		s.Key, s.Val = int(b[2])/8, int(b[4])/8
+		known = s.Kind <= uint8(core.OrderedMap) || s.Kind >= core.RowGraph && s.Kind <= core.ItemIDs
+	}
+	if !known {
+		err = fmt.Errorf("%w: the store holds a structure of a kind that this program does not know: % x", weft.ErrFormat, b)
+	}
+	return s, err
+}
+
 // rowBytes returns the size in bytes of a row of an effect of the given kind.
 func (s shape) rowBytes(k core.EffectKind) int {
 	keys, keys2, kinds, vals := s.columns(k)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/internal/seal"
@@ -42,9 +43,17 @@ func crcLine(text []byte) string {
 	return fmt.Sprintf("crc32c %08x\n", crc32.Checksum(text, seal.Castagnoli))
 }
 
-// decodeManifest decodes the text of a manifest file. It returns an error if the manifest has
-// another shape than s.
-func decodeManifest(text []byte, s shape) (m manifest, err error) {
+// segments returns the numbers of the segments that the manifest needs.
+func (m manifest) segments(l listing) ([]uint64, error) {
+	i, ok := slices.BinarySearch(l.segments, m.Segment)
+	if !ok {
+		return nil, fmt.Errorf("%w: %s is missing", weft.ErrCorrupt, segmentName(m.Segment))
+	}
+	return l.segments[i:], nil
+}
+
+// decodeManifest decodes the text of a manifest file.
+func decodeManifest(text []byte) (m manifest, err error) {
 	body := max(0, bytes.LastIndex(text, []byte("crc32c ")))
 	if string(text[body:]) != crcLine(text[:body]) {
 		return m, fmt.Errorf("%w: %s is damaged", weft.ErrCorrupt, manifestName)
@@ -52,16 +61,27 @@ func decodeManifest(text []byte, s shape) (m manifest, err error) {
 	if err := json.Unmarshal(text[:body], &m); err != nil {
 		return m, fmt.Errorf("%w: %s: %w", weft.ErrFormat, manifestName, err)
 	}
-	want := s.bytes()
-	switch {
-	case m.Format != manifestFormat:
+	if m.Format != manifestFormat {
 		return m, fmt.Errorf("%w: the store has the format %q, this program reads %q",
 			weft.ErrFormat, m.Format, manifestFormat)
-	case !bytes.Equal(m.Shape, want[:]):
-		return m, fmt.Errorf("%w: the store holds %s, and is opened as %s", weft.ErrFormat,
-			m.Holds, s.Name)
 	}
 	return m, nil
+}
+
+// readManifest reads the manifest of a store. It returns an error if the manifest has another shape
+// than s.
+func readManifest(fs fileSystem, s shape) (m manifest, err error) {
+	text, err := readFile(fs, manifestName)
+	if err != nil {
+		return m, err
+	}
+	if m, err = decodeManifest(text); err != nil {
+		return m, err
+	}
+	if want := s.bytes(); !bytes.Equal(m.Shape, want[:]) {
+		err = fmt.Errorf("%w: the store holds %s, and is opened as %s", weft.ErrFormat, m.Holds, s.Name)
+	}
+	return m, err
 }
 
 func newManifest(s shape) manifest {

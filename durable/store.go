@@ -60,7 +60,7 @@ func Open[M Structure](ctx context.Context, dir string, make func() (M, error), 
 	if err := makeDir(dir); err != nil {
 		return m, fmt.Errorf("durable: %w", err)
 	}
-	lock, err := osDir(dir).lock()
+	lock, err := osDir(dir).lock(false)
 	if err != nil {
 		return m, fmt.Errorf("durable: %w", err)
 	}
@@ -128,11 +128,7 @@ func (s *store) recover(ctx context.Context) error {
 	if !l.manifest {
 		return s.create(shape, l)
 	}
-	text, err := readFile(s.fs, manifestName)
-	if err != nil {
-		return err
-	}
-	if s.manifest, err = decodeManifest(text, shape); err != nil {
+	if s.manifest, err = readManifest(s.fs, shape); err != nil {
 		return err
 	}
 	return s.restore(ctx, shape, l)
@@ -173,31 +169,36 @@ func (s *store) create(shape shape, l listing) error {
 
 // restore loads the checkpoint, replays the log, and begins a new segment of the log.
 func (s *store) restore(ctx context.Context, shape shape, l listing) error {
-	m := s.manifest
-	for len(l.segments) > 0 && l.segments[0] < m.Segment {
-		l.segments = l.segments[1:]
-	}
-	if len(l.segments) == 0 || l.segments[0] != m.Segment {
-		return fmt.Errorf("%w: %s is missing", weft.ErrCorrupt, segmentName(m.Segment))
-	}
-	found, err := scanLog(s.fs, shape, l.segments, m.Sequence, m.Synced)
-	if err = s.tolerate(err); err != nil {
+	found, err := s.load(ctx, shape, l)
+	if err != nil {
 		return err
+	}
+	s.lastCheckpoint = s.manifest.Checkpoint
+	for _, n := range l.checkpoints {
+		s.lastCheckpoint = max(s.lastCheckpoint, n)
+	}
+	return s.resume(shape, found, l.segments[len(l.segments)-1]+1)
+}
+
+// load loads the checkpoint and replays the log. It changes no file.
+func (s *store) load(ctx context.Context, shape shape, l listing) (found scan, err error) {
+	m := s.manifest
+	segments, err := m.segments(l)
+	if err != nil {
+		return found, err
+	}
+	found, err = scanLog(s.fs, shape, segments, m.Sequence, m.Synced)
+	if err = s.tolerate(err); err != nil {
+		return found, err
 	}
 	s.found.Torn, s.found.Lost = found.torn, found.lost
 	s.found.Pairs, err = loadCheckpoint(ctx, s.fs, m, s.table)
 	if err = s.tolerate(err); err != nil {
-		return err
+		return found, err
 	}
 	s.found.LostPairs = max(0, m.Pairs-s.found.Pairs)
-	s.lastCheckpoint = m.Checkpoint
-	for _, n := range l.checkpoints {
-		s.lastCheckpoint = max(s.lastCheckpoint, n)
-	}
-	if err := found.replay(ctx, s.fs, shape, m.Sequence, s.table, &s.found); err != nil {
-		return err
-	}
-	return s.resume(shape, found, l.segments[len(l.segments)-1]+1)
+	p := &player{ctx: ctx, table: s.table, joins: shape.Joins, logger: s.opts.Logger}
+	return found, p.replay(found, s.fs, shape, m.Sequence, &s.found)
 }
 
 // tolerate returns nil if Options.Repair allows the error, and records the damage for [Status]. It

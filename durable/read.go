@@ -1,0 +1,53 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/weftgo/weft/internal/core"
+)
+
+// Read returns the content of the store in folder dir as a structure that is not durable, and
+// changes no file. make returns an empty structure, as for [Open]. Of opts, Read uses Repair and
+// Logger. While a program has the store open, Read returns [ErrLocked]; other readers do not
+// matter. See [Open] for the other errors.
+func Read[M Structure](ctx context.Context, dir string, make func() (M, error), opts Options) (m M, found Recovery, err error) {
+	fail := func(err error) (M, Recovery, error) {
+		var none M
+		return none, found, fmt.Errorf("durable: read %s: %w", dir, err)
+	}
+	if opts, err = opts.check(); err != nil {
+		return fail(err)
+	}
+	lock, err := osDir(filepath.Clean(dir)).lock(true)
+	if err != nil {
+		return fail(err)
+	}
+	defer lock.Close()
+	if m, err = make(); err != nil {
+		return fail(err)
+	}
+	if found, err = read(ctx, osDir(dir), core.LoggedOf(m), opts); err != nil {
+		return fail(errors.Join(err, m.Close()))
+	}
+	return m, found, nil
+}
+
+// read fills a structure with the content of a store.
+func read(ctx context.Context, fs fileSystem, table core.Logged, opts Options) (Recovery, error) {
+	s := &store{fs: fs, opts: opts, table: table}
+	shape, err := shapeOf(table)
+	if err != nil {
+		return s.found, err
+	}
+	l, err := list(fs)
+	if err == nil {
+		s.manifest, err = readManifest(fs, shape)
+	}
+	if err == nil {
+		_, err = s.load(ctx, shape, l)
+	}
+	return s.found, err
+}
