@@ -24,10 +24,12 @@ func meanSlabs(pairs, perKey float64, perSlab int) float64 {
 	// Further than twelve standard deviations from the mean, probabilities are negligible.
 	from := math.Max(0, math.Floor(keys-12*math.Sqrt(keys)))
 	to := math.Ceil(keys + 12*math.Sqrt(keys) + 24)
+	logFactorial, _ := math.Lgamma(from + 1)
+	probability := math.Exp(from*math.Log(keys) - keys - logFactorial)
 	var mean float64
 	for k := from; k <= to; k++ {
-		lg, _ := math.Lgamma(k + 1)
-		mean += math.Exp(k*math.Log(keys)-keys-lg) * slabsOf(k, perKey, m)
+		mean += probability * slabsOf(k, perKey, m)
+		probability *= keys / (k + 1)
 	}
 	return mean
 }
