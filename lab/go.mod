@@ -11,6 +11,7 @@ require (
 	github.com/cockroachdb/swiss v0.0.0-20260820225851-333444432258
 	github.com/duckdb/duckdb-go/v2 v2.10506.0
 	github.com/google/btree v1.1.3
+	github.com/hanwen/go-fuse/v2 v2.12.1
 	github.com/jedib0t/go-pretty/v6 v6.8.3
 	github.com/puzpuzpuz/xsync/v4 v4.5.0
 	github.com/spf13/cobra v1.10.2
