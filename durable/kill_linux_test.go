@@ -2,12 +2,14 @@ package durable_test
 
 import (
 	"bufio"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -61,49 +63,87 @@ func changeForEver(dir string) error {
 	}
 }
 
-// A killed process loses no change that had returned, whatever it was doing.
+// A killed process loses no change that had returned, whatever it was doing. Neither does a backup
+// that another process has made of its store meanwhile. Stores are on a disk and in memory.
 func TestKilledProcesses(t *testing.T) {
-	dir := t.TempDir()
-	reported := uint64(0)
-	for range *killRounds {
-		command := exec.Command(os.Args[0], "-test.run", "none")
-		command.Env = append(os.Environ(), killedStore+"="+dir)
-		out, err := command.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewScanner(out)
-		if !lines.Scan() || lines.Text() != "open" {
-			t.Fatalf("the process says %q", lines.Text())
-		}
-		kill := time.AfterFunc(time.Duration(rand.IntN(20_000))*time.Microsecond, func() { command.Process.Kill() })
-		for lines.Scan() {
-			if n, err := fmt.Sscan(lines.Text(), &reported); n != 1 || err != nil {
-				t.Fatalf("the process says %q", lines.Text())
+	const perStore = 100 // so that no store gets large
+	for first := 0; first < *killRounds; first += perStore {
+		dir := t.TempDir()
+		if memory, err := os.MkdirTemp("/dev/shm", "weft-killed-"); err == nil {
+			t.Cleanup(func() { os.RemoveAll(memory) })
+			if first/perStore%2 == 1 {
+				dir = memory
 			}
 		}
-		kill.Stop()
-		_ = command.Wait() // killed
-		m := openMap(t, dir, durable.Options{LogLimit: 1 << 14})
-		got := maps.Collect(m.All())
-		n := got[0]
-		if n < reported || n > reported+1 || reported > 0 && len(got) != int(n)+1 {
-			t.Fatalf("%d rounds were reported, the store has %d and %d counters", reported, n, len(got))
-		}
-		for k, v := range got {
-			if k > 0 && v != k {
-				t.Fatalf("counter %d is %d", k, v)
+		k := killer{dir: filepath.Join(dir, "store"), backup: filepath.Join(dir, "backup")}
+		for i := range min(perStore, *killRounds-first) {
+			if err := k.round(t, i); err != nil {
+				t.Fatalf("round %d: %v", first+i, err)
 			}
 		}
-		reported = n
-		if err := m.Close(); err != nil {
-			t.Fatal(err)
+		if k.reported < 10 {
+			t.Errorf("only %d changes in all processes", k.reported)
 		}
 	}
-	if reported < uint64(*killRounds) {
-		t.Errorf("only %d rounds in all processes", reported)
+}
+
+// killer kills processes that change a store.
+type killer struct {
+	dir, backup string
+	reported    uint64 // the last change that a process has reported
+}
+
+// round kills one process, and compares the store and a backup with what the process reported.
+func (k *killer) round(t *testing.T, i int) error {
+	command := exec.Command(os.Args[0], "-test.run", "none")
+	command.Env = append(os.Environ(), killedStore+"="+k.dir)
+	out, err := command.StdoutPipe()
+	if err != nil {
+		return err
 	}
+	if err := command.Start(); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() || lines.Text() != "open" {
+		return fmt.Errorf("the process says %q", lines.Text())
+	}
+	least := k.reported
+	var backup error
+	if i%2 == 0 {
+		backup = durable.Backup(ctx, k.dir, k.backup)
+	}
+	kill := time.AfterFunc(time.Duration(rand.IntN(20_000))*time.Microsecond, func() { command.Process.Kill() })
+	for lines.Scan() {
+		if n, err := fmt.Sscan(lines.Text(), &k.reported); n != 1 || err != nil {
+			return fmt.Errorf("the process says %q", lines.Text())
+		}
+	}
+	kill.Stop()
+	_ = command.Wait() // killed
+	if i%2 == 0 && backup == nil {
+		_, backup = checkCounters(t, k.backup, least, k.reported+1)
+		backup = errors.Join(backup, os.RemoveAll(k.backup))
+	}
+	if backup != nil {
+		return fmt.Errorf("backup: %w", backup)
+	}
+	k.reported, err = checkCounters(t, k.dir, k.reported, k.reported+1)
+	return err
+}
+
+// checkCounters opens a store and returns the number of changes that it has.
+func checkCounters(t *testing.T, dir string, least, most uint64) (n uint64, err error) {
+	m := openMap(t, dir, durable.Options{LogLimit: 1 << 14})
+	got := maps.Collect(m.All())
+	n = got[0]
+	if n < least || n > most || n > 0 && len(got) != int(n)+1 {
+		err = fmt.Errorf("the store has %d changes, want %d to %d, and %d counters", n, least, most, len(got))
+	}
+	for k, v := range got {
+		if k > 0 && v != k {
+			err = fmt.Errorf("counter %d is %d", k, v)
+		}
+	}
+	return n, errors.Join(err, m.Close())
 }

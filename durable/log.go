@@ -53,12 +53,15 @@ type segment struct {
 
 func segmentName(number uint64) string { return fmt.Sprintf("log-%016x", number) }
 
+// newSalt returns the salt of a segment. Tests replace it.
+var newSalt = func(number uint64) uint64 { return rand.Uint64() }
+
 // createSegment makes a segment; fill, if not nil, writes its first frames. The header and these
 // frames are on the disk before the segment gets its name, and the name is on the disk when
 // createSegment returns. So a power failure never leaves a named segment with a damaged header. It
 // also never leaves a segment without the frames that replace frames of an earlier segment.
 func createSegment(fs fileSystem, s shape, number, first uint64, fill func(*segment) error) (*segment, error) {
-	seg := &segment{number: number, salt: rand.Uint64(), size: segmentHeader}
+	seg := &segment{number: number, salt: newSalt(number), size: segmentHeader}
 	if err := mustNotExist(fs, segmentName(number)); err != nil {
 		return nil, err
 	}

@@ -153,19 +153,22 @@ func (s *store) create(shape shape, l listing) error {
 			return err
 		}
 	}
-	segment, err := createSegment(s.fs, shape, 1, 1, nil)
+	segment, err := createSegment(s.fs, shape, firstNumber, firstNumber, nil)
 	if err != nil {
 		return err
 	}
 	s.manifest = newManifest(shape)
-	s.manifest.Segment, s.manifest.Sequence = 1, 1
+	s.manifest.Segment, s.manifest.Sequence = firstNumber, firstNumber
 	if err = s.manifest.write(s.fs); err != nil {
 		return errors.Join(err, segment.Close())
 	}
-	s.lastSegment = 1
-	s.log = newLog(shape, s.opts, segment, 0)
+	s.lastSegment, s.lastCheckpoint = firstNumber, firstNumber-1
+	s.log = newLog(shape, s.opts, segment, firstNumber-1)
 	return nil
 }
+
+// firstNumber is the first number of segments, checkpoints and frames. Tests raise it.
+var firstNumber uint64 = 1
 
 // restore loads the checkpoint, replays the log, and begins a new segment of the log.
 func (s *store) restore(ctx context.Context, shape shape, l listing) error {

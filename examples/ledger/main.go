@@ -3,7 +3,10 @@
 // others after a transfer. Instead it reads a snapshot, which costs nothing to take and shows the
 // accounts between two batches: every report has the same total.
 //
-//	go run ./examples/ledger
+// The accounts are in a durable store. Run it twice with the same folder, or kill it: no transfer
+// is lost, and none is there by half.
+//
+//	go run ./examples/ledger accounts
 package main
 
 import (
@@ -17,12 +20,16 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device/auto"
+	"github.com/weftgo/weft/durable"
 	"github.com/weftgo/weft/ordered"
 )
 
 func main() {
 	log.SetFlags(0)
-	if err := run(context.Background(), os.Stdout, 1<<18, 20); err != nil {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: ledger FOLDER")
+	}
+	if err := run(context.Background(), os.Stdout, os.Args[1], 1<<18, 20); err != nil {
 		log.Fatal("ledger: ", err)
 	}
 }
@@ -31,13 +38,14 @@ func main() {
 const start = 1000
 
 // run makes a number of reports while transfers continue.
-func run(ctx context.Context, w io.Writer, accounts, reports int) (err error) {
+func run(ctx context.Context, w io.Writer, folder string, accounts, reports int) (err error) {
 	dev, _, err := auto.Open("auto")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	m, err := ordered.New[uint64, int64](dev, nil)
+	empty := func() (*ordered.Map[uint64, int64], error) { return ordered.New[uint64, int64](dev, nil) }
+	m, err := durable.Open(ctx, folder, empty, durable.Options{})
 	if err != nil {
 		return err
 	}
@@ -47,8 +55,10 @@ func run(ctx context.Context, w io.Writer, accounts, reports int) (err error) {
 	for i := range ids {
 		ids[i], amounts[i] = uint64(i)*7919, start
 	}
-	if _, err := m.Build(ctx, ids, amounts); err != nil {
-		return err
+	if m.Len() == 0 { // the first run
+		if _, err := m.Build(ctx, ids, amounts); err != nil {
+			return err
+		}
 	}
 	return runBoth(ctx, func(ctx context.Context) error { return transfers(ctx, m, ids) }, func() error {
 		for range reports {
