@@ -214,10 +214,14 @@ func (r *segmentReader) fill(n int) error {
 	}
 	size := int(min(max(window, int64(n)), r.size-r.at))
 	r.memory = slices.Grow(r.memory[:0], size)[:size]
-	if m, err := r.ReadAt(r.memory, r.at); err != nil && (m < size || !errors.Is(err, io.EOF)) {
+	m, err := r.ReadAt(r.memory, r.at)
+	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read %s: %w", segmentName(r.number), err)
 	}
-	r.buf = r.memory
+	if m < size { // a process that has the store open has cut the space after the last frame
+		r.size = r.at + int64(m)
+	}
+	r.buf = r.memory[:m]
 	return nil
 }
 

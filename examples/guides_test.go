@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os"
 	"strings"
 	"sync"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/auto"
 	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/durable"
 	"github.com/weftgo/weft/graph"
 	"github.com/weftgo/weft/graph/algo"
 	"github.com/weftgo/weft/graph/load"
@@ -243,12 +245,30 @@ func Example_ids() {
 	_, err = pairs.Rows(ctx, []column.Column{column.OfStrings([]string{"a", "a", "b"}), column.Of([]int32{1, 1, 1})}, ids)
 	check(err)
 	fmt.Println(ids) // [0 0 1]
+
+	dir, err := os.MkdirTemp("", "names") // choose a folder on a disk instead
+	check(err)
+	defer os.RemoveAll(dir)
+	empty := func() (*intern.Table, error) { return intern.New(dev, nil) }
+	names, err := durable.Open(ctx, dir, empty, durable.Options{})
+	check(err)
+	_, err = names.Strings(ctx, []string{"ann", "bob"}, ids[:2]) // now both are on the disk
+	check(err)
+	check(names.Close())
+
+	names, err = durable.Open(ctx, dir, empty, durable.Options{}) // in the next process
+	check(err)
+	defer names.Close()
+	_, err = names.Strings(ctx, []string{"eve", "bob"}, ids[:2])
+	check(err)
+	fmt.Println(ids[:2]) // [2 1]
 	// Output:
 	// 2 [0 1 0]
 	// [0 1 0] be
 	// 1 [1 0] [true false]
 	// 2 to
 	// [0 0 1]
+	// [2 1]
 }
 
 func Example_ordered() {

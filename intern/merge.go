@@ -29,24 +29,24 @@ func (t *Table) Merge(ctx context.Context, other *Table) (ids []uint32, err erro
 			if p := (*op.PartialError)(nil); errors.As(err, &p) {
 				done += p.Done
 			}
-			return ids, partial("Merge", done, err)
+			return ids, t.wait(ctx, "Merge", ids, partial("Merge", done, err))
 		}
 	}
-	return ids, nil
+	return ids, t.wait(ctx, "Merge", ids, nil)
 }
 
 // mergeChunk adds the keys of the other table with ids from lo on.
 func (t *Table) mergeChunk(ctx context.Context, other *Table, lo int, ids []uint32) error {
 	other.mu.RLock()
-	if other.failed != nil {
-		defer other.mu.RUnlock()
-		return other.failed
+	if err := other.readable(); err != nil {
+		other.mu.RUnlock()
+		return err
 	}
 	kind, cols := other.kind, other.columns(lo, lo+len(ids))
 	other.mu.RUnlock()
 	var err error
 	if kind == byteStrings {
-		_, err = t.Column(ctx, cols[0], ids)
+		_, err = t.addColumn(ctx, cols[0], ids)
 	} else { // rows may have no columns
 		_, err = t.add(ctx, "Merge", rows, cols, len(ids), ids, func(s *scratch) chunkFunc { return t.rowChunks(s, cols) })
 	}

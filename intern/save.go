@@ -39,27 +39,22 @@ const (
 // Save writes the keys that the table has at the call to a stream, with checksums. It returns their
 // number. Other calls may run meanwhile.
 func (t *Table) Save(ctx context.Context, to io.Writer) (n int, err error) {
-	w := &writer{Writer: seal.NewWriter(to, 1<<16)}
-	n, err = t.save(ctx, w)
+	w := seal.NewWriter(to, 1<<16)
+	n, err = t.save(ctx, &w)
 	if err != nil {
 		return n, fmt.Errorf("intern: Save: %w", err)
 	}
 	return n, nil
 }
 
-func (t *Table) save(ctx context.Context, w *writer) (n int, err error) {
+func (t *Table) save(ctx context.Context, w *seal.Writer) (n int, err error) {
 	t.mu.RLock()
-	kind, codec, length, failed := t.kind, t.rows, t.Len(), t.failed
+	kind, types, length, err := t.kind, typeBytes(t.rows), t.Len(), t.readable()
 	t.mu.RUnlock()
-	if failed != nil {
-		return 0, failed
+	if err != nil {
+		return 0, err
 	}
-	var types []byte
-	if codec != nil {
-		for _, typ := range codec.Types() {
-			types = append(types, byte(typ))
-		}
-	}
+	var f frame
 	head := append([]byte(magic), byte(kind), 0, 0, 0)
 	w.Sealed(binary.LittleEndian.AppendUint32(head, uint32(len(types))))
 	w.Sealed(types)
@@ -67,44 +62,55 @@ func (t *Table) save(ctx context.Context, w *writer) (n int, err error) {
 		if err := ctx.Err(); err != nil { // a stream cut short must not look complete
 			return n, err
 		}
-		written, err := t.frame(w, n, min(n+frameKeys, length))
-		if err != nil {
+		if err := t.fillFrame(&f, n, min(n+frameKeys, length)); err != nil {
 			return n, err
 		}
-		n += written
+		w.Sealed(f.head, f.lengths, f.keys)
+		n += f.n
 	}
 	w.Sealed(make([]byte, 4), binary.LittleEndian.AppendUint64(nil, uint64(n)))
 	return n, w.Flush()
 }
 
-// frame writes a frame of keys from lo on, up to hi if they fit. It returns their number.
-func (t *Table) frame(w *writer, lo, hi int) (n int, err error) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	if t.failed != nil {
-		return 0, t.failed
-	}
-	at := t.encoded(lo, hi)
-	w.lengths, w.keys = w.lengths[:0], w.keys[:0]
-	for ; n < hi-lo; n++ {
-		key := at(n)
-		if n > 0 && len(w.keys)+len(key) > frameBytes {
-			break
+// typeBytes returns the types of the columns as the stream has them.
+func typeBytes(codec *rowkey.Codec) (types []byte) {
+	if codec != nil {
+		for _, typ := range codec.Types() {
+			types = append(types, byte(typ))
 		}
-		w.keys = append(w.keys, key...)
-		w.lengths = binary.LittleEndian.AppendUint32(w.lengths, uint32(len(key)))
 	}
-	if n == 1 {
-		w.lengths = w.lengths[:0]
-	}
-	head := binary.LittleEndian.AppendUint32(nil, uint32(n))
-	w.Sealed(binary.LittleEndian.AppendUint64(head, uint64(len(w.keys))), w.lengths, w.keys)
-	return n, nil
+	return types
 }
 
-type writer struct {
-	seal.Writer
-	lengths, keys []byte // lengths and keys of a frame
+// frame holds the parts of a frame of n keys, without their CRC.
+type frame struct {
+	n                   int
+	head, lengths, keys []byte
+}
+
+// fillFrame fills f with keys from lo on, up to hi if they fit.
+func (t *Table) fillFrame(f *frame, lo, hi int) error {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if err := t.readable(); err != nil {
+		return err
+	}
+	at := t.encoded(lo, hi)
+	f.n, f.lengths, f.keys = 0, f.lengths[:0], f.keys[:0]
+	for ; f.n < hi-lo; f.n++ {
+		key := at(f.n)
+		if f.n > 0 && len(f.keys)+len(key) > frameBytes {
+			break
+		}
+		f.keys = append(f.keys, key...)
+		f.lengths = binary.LittleEndian.AppendUint32(f.lengths, uint32(len(key)))
+	}
+	if f.n == 1 {
+		f.lengths = f.lengths[:0]
+	}
+	f.head = binary.LittleEndian.AppendUint32(f.head[:0], uint32(f.n))
+	f.head = binary.LittleEndian.AppendUint64(f.head, uint64(len(f.keys)))
+	return nil
 }
 
 // Load makes a table from a stream that Save wrote, with the same ids, on any device. It reads
@@ -115,7 +121,7 @@ func Load(ctx context.Context, dev device.Device, from io.Reader, opts *Options)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.load(ctx, &reader{from: from}); err != nil {
+	if err := t.withSlack(func() error { return t.load(ctx, &reader{from: from}) }); err != nil {
 		return nil, fmt.Errorf("intern: Load: %w", errors.Join(err, t.Close()))
 	}
 	return t, nil
@@ -138,19 +144,13 @@ func (t *Table) load(ctx context.Context, r *reader) error {
 		if kind == undecided {
 			return r.damaged("%d keys, but the header does not say of which kind", n)
 		}
-		before, ids := t.Len(), make([]uint32, n)
-		if kind == byteStrings {
-			_, err = t.Column(ctx, r.column(), ids)
-		} else {
-			err = r.rows(ctx, t, codec, ids)
-		}
-		if err != nil {
+		before := t.Len()
+		if _, err := r.add(ctx, t, kind, codec); err != nil {
 			return err
 		}
 		if t.Len() != before+n {
-			return fmt.Errorf("%w: damaged before byte %d: a key comes twice", op.ErrFormat, r.at)
+			return r.damaged("a key comes twice")
 		}
-		r.total += uint64(n)
 	}
 }
 
@@ -214,29 +214,35 @@ func (r *reader) header() (kind, *rowkey.Codec, error) {
 	if err := r.crc(h); err != nil {
 		return 0, nil, err
 	}
-	kind, n := kind(h[8]), binary.LittleEndian.Uint32(h[12:])
-	if kind > rows || n > rowkey.MaxColumns || (n > 0) != (kind == rows) {
-		return 0, nil, r.damaged("keys of kind %d with %d columns", kind, n)
+	kind := kind(h[8])
+	codec, err := r.codec(kind, binary.LittleEndian.Uint32(h[12:]))
+	return kind, codec, err
+}
+
+// codec reads the types of n columns and their checksum. It returns a nil codec for byte strings.
+func (r *reader) codec(k kind, n uint32) (*rowkey.Codec, error) {
+	if k > rows || n > rowkey.MaxColumns || (n > 0) != (k == rows) {
+		return nil, r.damaged("keys of kind %d with %d columns", k, n)
 	}
 	types, err := r.fill(nil, uint64(n))
 	if err == nil {
 		err = r.crc(types)
 	}
 	if err != nil || n == 0 {
-		return kind, nil, err
+		return nil, err
 	}
 	var list []column.Type
 	for _, typ := range types {
 		if column.Type(typ) > column.Bytes {
-			return 0, nil, r.damaged("a column of type %d", typ)
+			return nil, r.damaged("a column of type %d", typ)
 		}
 		list = append(list, column.Type(typ))
 	}
 	codec, err := rowkey.New(list)
 	if err != nil {
-		return 0, nil, r.damaged("%v", err)
+		return nil, r.damaged("%v", err)
 	}
-	return kind, codec, nil
+	return codec, nil
 }
 
 // frame reads a frame and returns its number of keys, or 0 at the end of the stream.
@@ -280,6 +286,20 @@ func (r *reader) frame() (n int, err error) {
 	return n, r.crc(head, lengths, r.keys)
 }
 
+// add adds the keys of the last frame to a table and returns their ids.
+func (r *reader) add(ctx context.Context, t *Table, k kind, codec *rowkey.Codec) (ids []uint32, err error) {
+	ids = make([]uint32, len(r.offsets)-1)
+	if k == byteStrings {
+		_, err = t.Column(ctx, r.column(), ids)
+	} else {
+		err = r.addRows(ctx, t, codec, ids)
+	}
+	if err == nil {
+		r.total += uint64(len(ids))
+	}
+	return ids, err
+}
+
 // column returns the keys of a frame as a column, of one width if all keys have it.
 func (r *reader) column() column.Column {
 	n := len(r.offsets) - 1
@@ -295,8 +315,8 @@ func (r *reader) column() column.Column {
 	return must(column.OfOffsets(r.offsets, r.keys))
 }
 
-// rows adds the keys of a frame to a table of rows.
-func (r *reader) rows(ctx context.Context, t *Table, codec *rowkey.Codec, ids []uint32) error {
+// addRows adds the keys of a frame to a table of rows.
+func (r *reader) addRows(ctx context.Context, t *Table, codec *rowkey.Codec, ids []uint32) error {
 	row := func(i int) []byte { return r.keys[r.offsets[i]:r.offsets[i+1]] }
 	for i := range ids {
 		if err := codec.Valid(row(i)); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/arena"
+	"github.com/weftgo/weft/internal/core"
 	"github.com/weftgo/weft/internal/hostmem"
 	"github.com/weftgo/weft/internal/number"
 	"github.com/weftgo/weft/internal/observe"
@@ -27,8 +28,9 @@ type Options struct {
 	// MaxBytes bounds the memory of the table, on the device and on the host together. While an
 	// index grows, the old and the new index both count. A call that might need more memory stops,
 	// and returns weft.ErrFull in a weft.PartialError. The working memory of calls is kept until
-	// Close and does not count. It takes some 50 MB, and up to 64 MB for encoded rows. Default 0:
-	// no limit.
+	// Close and does not count. It takes some 50 MB, and up to 64 MB for encoded rows. The keys of
+	// a file or store may exceed MaxBytes by a sixteenth and 64 KB, because a new table's index
+	// differs. Default 0: no limit.
 	MaxBytes int64
 	// OffHeap keeps keys in mapped memory. The collector neither scans nor counts it, and Close
 	// returns it at once. The bytes that At returns are then valid only until Close, and a table
@@ -68,6 +70,13 @@ type Table struct {
 	collisionBytes int64             // approximate bytes of collisions
 	failed         error             // closed, or the index and the items no longer agree
 	length         atomic.Uint32
+
+	slack    int64         // bytes by which the keys of a file may exceed MaxBytes
+	journal  core.Journal  // or nil; set before the first call
+	position atomic.Uint64 // the position in the journal after the last key
+	// cut reports that the checkpoint of a store was damaged. The table then lacks keys that the
+	// store's log continues.
+	cut bool
 
 	tracked *observe.Tracked
 	codes   codeCache
@@ -229,23 +238,38 @@ func (t *Table) mustContain(lo, hi int) {
 
 // Close frees the table. Later calls return [weft.ErrClosed]. Close is idempotent.
 func (t *Table) Close() error {
+	if !t.refuseCalls() {
+		return nil
+	}
+	var logErr error
+	if t.journal != nil { // takes no locks here, because a checkpoint under way takes them
+		logErr = t.journal.Close()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.keys, t.extras, t.collisions, t.scratch = newKeys(0, nil), nil, nil, scratch{}
+	t.pool.Free()
+	t.codes.clear()
+	if err := errors.Join(logErr, t.index.Close()); err != nil {
+		return fmt.Errorf("intern: Close: %w", err)
+	}
+	return nil
+}
+
+// refuseCalls waits for running calls and makes later calls return ErrClosed. It reports whether it
+// is the first to do so.
+func (t *Table) refuseCalls() (first bool) {
 	t.writerLock <- struct{}{}
 	defer func() { <-t.writerLock }()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.tracked != nil {
-		t.tracked.Closed()
-		t.tracked = nil
+	if t.tracked == nil {
+		return false
 	}
-	t.failed = op.ErrClosed
+	t.tracked.Closed()
+	t.tracked, t.failed = nil, op.ErrClosed
 	t.length.Store(0)
-	t.keys, t.extras, t.collisions, t.scratch = newKeys(0, nil), nil, nil, scratch{}
-	t.pool.Free()
-	t.codes.clear()
-	if err := t.index.Close(); err != nil {
-		return fmt.Errorf("intern: Close: %w", err)
-	}
-	return nil
+	return true
 }
 
 // lockWriter waits until no other call adds.
