@@ -24,6 +24,10 @@ import (
 // midway, for example when memory runs out, the error reports the number of edges that are done.
 // Other edges of the batch may also be stored, in an undirected graph even in one direction only.
 // Run them again, or delete them.
+//
+// Package durable makes a graph survive power failures. Changes of a durable graph run one after
+// the other. After a change that failed, the store has each edge of the batch in both directions or
+// not at all.
 type Graph struct{ graph }
 
 // WeightedGraph is a Graph with a weight for each edge. It stores neighbors and weights in hash
@@ -41,6 +45,7 @@ type graph struct {
 	core   *core.Table
 	policy *graphPolicy
 	ends   *touched.Lister
+	log    *graphLog
 }
 
 // NewGraph makes a graph without edges on a device. The device must stay open until the graph is
@@ -78,7 +83,8 @@ func newGraph(dev device.Device, kind core.Kind, weight int, types core.Types, o
 	if err != nil {
 		return graph{}, err
 	}
-	return graph{t, t.Policy.(*graphPolicy), &touched.Lister{Dev: dev, Most: opts.MaxVertices}}, nil
+	ends, log := &touched.Lister{Dev: dev, Most: opts.MaxVertices}, &graphLog{lock: make(chan struct{}, 1)}
+	return graph{t, t.Policy.(*graphPolicy), ends, log}, nil
 }
 
 func newGraphEngine(dev device.Device, w batch.Widths, s sizing, o *GraphOptions) (graphEngine, *core.Leases, error) {
@@ -180,6 +186,25 @@ func (g *graph) change(ctx context.Context, method string, s *device.Stream, kin
 // changeCounted does the same as change. On a GPU it also adds the number of changed edges to
 // count, unless count is null.
 func (g *graph) changeCounted(ctx context.Context, method string, s *device.Stream, kind op.Kind, b *batch.Batch, count device.Ptr) (int, error) {
+	if g.log.journal == nil {
+		return g.changeNow(ctx, method, s, kind, b, count)
+	}
+	if err := g.prepare(method, kind, b); err != nil {
+		return 0, err
+	}
+	return g.changeLogged(ctx, method, s, b, count)
+}
+
+// changeNow does the same as changeCounted, and stores nothing in the journal.
+func (g *graph) changeNow(ctx context.Context, method string, s *device.Stream, kind op.Kind, b *batch.Batch, count device.Ptr) (int, error) {
+	if err := g.prepare(method, kind, b); err != nil {
+		return 0, err
+	}
+	return g.policy.engine.apply(ctx, g.core, method, s, b, count)
+}
+
+// prepare checks a batch and sets its kind and its flags.
+func (g *graph) prepare(method string, kind op.Kind, b *batch.Batch) error {
 	b.MustMatch(g.core.Name, method)
 	b.Kind = kind
 	if !g.Directed() {
@@ -187,9 +212,9 @@ func (g *graph) changeCounted(ctx context.Context, method string, s *device.Stre
 	}
 	if err := g.admit(b); kind != op.Delete && err != nil {
 		b.ClearFrom(0)
-		return 0, g.core.Partial(method, 0, nil, err)
+		return g.core.Partial(method, 0, nil, err)
 	}
-	return g.policy.engine.apply(ctx, g.core, method, s, b, count)
+	return nil
 }
 
 func (g *graph) changeOn(method string, s *device.Stream, kind op.Kind, b *batch.Batch, counts []device.Slice[uint64]) error {
@@ -217,17 +242,22 @@ func (g *graph) admit(b *batch.Batch) error {
 // DeleteVertices deletes all edges of vertices, in both directions, and returns the number of
 // edges. It reads the tables of the neighbors, and in a directed graph the tables of all vertices.
 // A GPU also reads the owner of each base slab. So one call with many vertices is better than many
-// calls. Edges that concurrent calls insert at these vertices may remain. After an error some edges
-// may be deleted in only one direction: call DeleteVertices again.
+// calls. For a durable graph, it lists the edges in host memory. Edges that concurrent calls insert
+// at these vertices may remain. After an error some edges may be deleted in only one direction. In
+// that case call DeleteVertices again.
 func (g *graph) DeleteVertices(ctx context.Context, vertices []uint32) (int, error) {
-	return g.deleteVertices(ctx, "DeleteVertices", vertices)
+	return g.deleteVertices(ctx, "DeleteVertices", nil, vertices)
 }
 
-func (g *graph) deleteVertices(ctx context.Context, method string, vertices []uint32) (int, error) {
+// deleteVertices implements DeleteVertices, and with a stream DeleteVerticesOn.
+func (g *graph) deleteVertices(ctx context.Context, method string, s *device.Stream, vertices []uint32) (int, error) {
+	if g.log.journal != nil {
+		return g.deleteVerticesLogged(ctx, method, s, vertices)
+	}
 	if e, ok := g.policy.engine.(*gpuGraph); ok {
 		return e.deleteVertices(ctx, g.core, method, vertices)
 	}
-	from, to, err := g.edgesOf(ctx, method, slices.Compact(slices.Sorted(slices.Values(vertices))))
+	from, to, err := g.edgesOf(ctx, method, vertices)
 	if err != nil {
 		return 0, err
 	}
@@ -249,12 +279,13 @@ func (g *graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32]
 	if err != nil {
 		return fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
 	}
-	n, err := g.deleteVertices(context.Background(), method, host)
+	n, err := g.deleteVertices(context.Background(), method, s, host)
 	return errors.Join(err, g.policy.engine.addCount(s, count, uint64(n)))
 }
 
-// edgesOf returns each edge of the given vertices once. The vertices must be sorted.
-func (g *graph) edgesOf(ctx context.Context, method string, doomed []uint32) (from, to []uint32, err error) {
+// edgesOf returns the edges of the given vertices.
+func (g *graph) edgesOf(ctx context.Context, method string, vertices []uint32) (from, to []uint32, err error) {
+	doomed := slices.Compact(slices.Sorted(slices.Values(vertices)))
 	collect := func(some []uint32, wanted func(u, v uint32) bool) error {
 		offsets, neighbors, _, err := g.rowsOf(ctx, method, some, false)
 		for i, u := range some {
@@ -302,19 +333,30 @@ func (g *graph) vertices(ctx context.Context, method string) (n int, err error) 
 
 // Clear removes all edges and keeps the memory. After an error some edges may remain: call it
 // again.
-func (g *graph) Clear(ctx context.Context) error { return g.core.Clear(ctx) }
+func (g *graph) Clear(ctx context.Context) error {
+	if g.log.journal != nil {
+		return g.clearLogged(ctx)
+	}
+	return g.core.Clear(ctx)
+}
 
 // Compact moves all tables to as many base slabs as they need, drops tombstones and frees memory.
 func (g *graph) Compact(ctx context.Context) error { return g.core.Compact(ctx) }
 
-// Sync waits for all batches on the device.
-func (g *graph) Sync(ctx context.Context) error { return g.core.Sync(ctx) }
+// Sync waits for all batches on the device. A durable graph then has all changes on the disk.
+func (g *graph) Sync(ctx context.Context) error {
+	err := g.core.Sync(ctx)
+	if j := g.log.journal; j != nil {
+		err = errors.Join(err, g.wrap("Sync", j.Flush(ctx)))
+	}
+	return err
+}
 
 // Check reads the whole graph and returns [weft.ErrCorrupt] with the first inconsistency.
 func (g *graph) Check(ctx context.Context) error { return g.core.Check(ctx) }
 
 // Close waits for running calls and frees the graph. It is idempotent.
-func (g *graph) Close() error { return errors.Join(g.ends.Close(), g.core.Close()) }
+func (g *graph) Close() error { return errors.Join(g.ends.Close(), g.log.close(g.core.Close)) }
 
 // ---- lookups ----------------------------------------------------------------
 
@@ -345,6 +387,10 @@ func (g *WeightedGraph[W]) WeightOn(s *device.Stream, from, to device.Slice[uint
 func (g *graph) find(ctx context.Context, method string, b *batch.Batch) (int, error) {
 	b.MustMatch(g.core.Name, method)
 	b.Kind = op.Get
+	if err := g.readable(); err != nil {
+		b.ClearFrom(0)
+		return 0, g.core.Partial(method, 0, nil, err)
+	}
 	return g.policy.engine.find(ctx, g.core, method, nil, b, 0)
 }
 
@@ -352,7 +398,7 @@ func (g *graph) findOn(method string, s *device.Stream, b *batch.Batch, hits []d
 	b.MustMatch(g.core.Name, method)
 	b.Kind = op.Get
 	to, err := g.core.Counter(hits)
-	if err = errors.Join(err, b.CheckDevice(g.core.Device, s)); err != nil {
+	if err = errors.Join(err, b.CheckDevice(g.core.Device, s), g.readable()); err != nil {
 		return fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
 	}
 	n, err := g.policy.engine.find(context.Background(), g.core, method, s, b, to.Ptr())
@@ -365,6 +411,9 @@ func (g *graph) findOn(method string, s *device.Stream, b *batch.Batch, hits []d
 func (g *graph) Degree(ctx context.Context, vertices, degrees []uint32) error {
 	b := &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.Input(vertices), batch.Counts: batch.Output(degrees)}}
 	b.MustMatch(g.core.Name, "Degree")
+	if err := g.readable(); err != nil {
+		return g.wrap("Degree", err)
+	}
 	return g.core.WithWriteLock(ctx, "Degree", func(core.Counters) error {
 		return g.policy.engine.degrees(ctx, nil, g.generation(), b)
 	})
@@ -381,7 +430,7 @@ func (g *graph) DegreeOn(s *device.Stream, vertices, degrees device.Slice[uint32
 // readOn checks the devices of s and b and runs f on the current generation.
 func (g *graph) readOn(method string, s *device.Stream, b *batch.Batch, f func(*generation) error) error {
 	b.MustMatch(g.core.Name, method)
-	if err := b.CheckDevice(g.core.Device, s); err != nil {
+	if err := errors.Join(b.CheckDevice(g.core.Device, s), g.readable()); err != nil {
 		return fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
 	}
 	if _, ok := g.core.Device.(device.Host); !ok {
@@ -439,10 +488,14 @@ func (g *graph) Neighbors(ctx context.Context, vertex uint32, to []uint32) ([]ui
 
 // rowsOf reads rows and, if weighted is true, their weights.
 func (g *graph) rowsOf(ctx context.Context, method string, vertices []uint32, weighted bool) (offsets []uint64, ids []uint32, weights []byte, err error) {
-	err = g.core.WithWriteLock(ctx, method, func(core.Counters) error {
-		offsets, ids, weights, err = g.rowsNow(ctx, vertices, weighted)
-		return err
-	})
+	if err = g.readable(); err != nil {
+		err = g.wrap(method, err)
+	} else {
+		err = g.core.WithWriteLock(ctx, method, func(core.Counters) error {
+			offsets, ids, weights, err = g.rowsNow(ctx, vertices, weighted)
+			return err
+		})
+	}
 	if err != nil {
 		return make([]uint64, len(vertices)+1), nil, nil, err
 	}
@@ -461,6 +514,9 @@ func (g *graph) rowsNow(ctx context.Context, vertices []uint32, weighted bool) (
 		offsets[i+1] = offsets[i] + uint64(d)
 	}
 	ids = make([]uint32, offsets[len(vertices)])
+	if len(ids) == 0 { // a GPU waits for its kernel only to copy results
+		return offsets, ids, nil, nil
+	}
 	b.Columns[batch.Counts], b.Columns[batch.Offsets], b.Columns[batch.OutKeys] = batch.Column{}, batch.OffsetsIn(offsets), batch.Output(ids)
 	if weighted {
 		vals := make([]uint32, len(ids))
@@ -484,6 +540,9 @@ const probes = 1 << 20
 func (g *graph) Triangles(ctx context.Context) (count uint64, err error) {
 	if g.Directed() {
 		return 0, fmt.Errorf("%s: Triangles: %w: the graph is directed", g.core.Name, device.ErrInvalid)
+	}
+	if err := g.readable(); err != nil {
+		return 0, g.wrap("Triangles", err)
 	}
 	if e, ok := g.policy.engine.(*gpuGraph); ok {
 		err = g.core.WithWriteLock(ctx, "Triangles", func(core.Counters) error {

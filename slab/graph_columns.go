@@ -21,9 +21,8 @@ import (
 // batches. Mixed batches run one after the other.
 type columnWork struct {
 	engine *gpuGraph
-	load   sync.Once
-	err    error
-	prim   *prim.Kernels
+	load   sync.Mutex
+	prim   *prim.Kernels // nil until all kernels are loaded
 
 	keys, last, outcomes, targets device.Kernel
 
@@ -63,15 +62,22 @@ func (c *columnWork) free() error {
 }
 
 func (c *columnWork) loadKernels() error {
-	c.load.Do(func() {
-		c.err = gpu.Load(c.engine.Dev, &slabColumnsImage, []gpu.Entry{
-			{Name: "keys", To: &c.keys}, {Name: "last", To: &c.last}, {Name: "outcomes", To: &c.outcomes}, {Name: "targets", To: &c.targets},
-		})
-		if c.err == nil {
-			c.prim, c.err = prim.Load(c.engine.Dev)
-		}
+	c.load.Lock()
+	defer c.load.Unlock()
+	if c.prim != nil {
+		return nil
+	}
+	err := gpu.Load(c.engine.Dev, &slabColumnsImage, []gpu.Entry{
+		{Name: "keys", To: &c.keys}, {Name: "last", To: &c.last}, {Name: "outcomes", To: &c.outcomes}, {Name: "targets", To: &c.targets},
 	})
-	return c.err
+	if err != nil {
+		return err
+	}
+	kernels, err := prim.Load(c.engine.Dev)
+	if err == nil {
+		c.prim = kernels
+	}
+	return err
 }
 
 // reserve ensures that the memory has at least the given size in bytes. It waits for the last batch
@@ -160,7 +166,7 @@ func (c *columnWork) mixed(g *graph, s *device.Stream, put op.Kind, b *batch.Bat
 	run := func(kind op.Kind, lo, hi int) error {
 		part, err := m.part(g.core.Device, kind, lo, hi, outcomes)
 		if err == nil && lo < hi {
-			_, err = g.change(context.Background(), method, s, kind, part)
+			_, err = g.changeNow(context.Background(), method, s, kind, part, 0)
 		}
 		return g.rerunError(method, err)
 	}

@@ -69,7 +69,7 @@ func downloadGraph[W graphs.Weight](ctx context.Context, g *graph, weighted bool
 // exportGraph writes all rows to new device memory and waits until they are written.
 func exportGraph[W graphs.Weight](ctx context.Context, g *graph, method string, s *device.Stream, weighted bool) (d *graphs.DeviceCSR, weights device.Slice[W], err error) {
 	dev := g.core.Device
-	if err := (&batch.Batch{}).CheckDevice(dev, s); err != nil {
+	if err := errors.Join((&batch.Batch{}).CheckDevice(dev, s), g.readable()); err != nil {
 		return nil, weights, fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
 	}
 	err = g.core.WithWriteLock(ctx, method, func(now core.Counters) (err error) {
@@ -187,6 +187,10 @@ func pagesOf[W Weight](ctx context.Context, g *graph, weighted bool) iter.Seq2[A
 	return func(yield func(Arcs[W], error) bool) {
 		var page Arcs[W]
 		ok := true
+		if err := g.readable(); err != nil {
+			yield(page, g.wrap("Pages", err))
+			return
+		}
 		err := g.core.Pages(ctx, "Pages", nil, func(p *core.Page) bool {
 			page.From, page.To = page.From[:0], page.To[:0]
 			for _, arc := range batch.View[uint64](p.Keys.Host) {

@@ -361,3 +361,42 @@ func TestGraphMovesIntoTheLastUnits(t *testing.T) {
 		p.close()
 	}
 }
+
+// TestGraphClosedAfterRows closes graphs right after lookups of rows, even without neighbors.
+func TestGraphClosedAfterRows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
+	for _, vertex := range []uint32{1, 3} {
+		g, err := NewWeightedGraph[uint32](dev, nil)
+		noError(t, err)
+		_, err = g.Insert(t.Context(), []uint32{1, 3}, []uint32{2, 4}, []uint32{5, 6}, nil)
+		noError(t, err)
+		_, err = g.Delete(t.Context(), []uint32{1}, []uint32{2}, nil)
+		noError(t, err)
+		_, _, _, err = g.Rows(t.Context(), []uint32{vertex})
+		noError(t, errors.Join(err, g.Close()))
+	}
+}
+
+// TestGraphLoadsAgain checks that kernels that could not be loaded are loaded by the next call.
+func TestGraphLoadsAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("interprets kernels")
+	}
+	dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
+	g, err := NewGraph(dev, nil)
+	noError(t, err)
+	s := devicetest.NewStream(t, dev)
+	kinds, ends := devicetest.Upload(t, s, []uint8{uint8(weft.OpPut)}), devicetest.Upload(t, s, []uint32{1, 2})
+	for _, fails := range []bool{true, true, false} {
+		if fails {
+			devicetest.FailNext(dev, devicetest.OpLoad)
+		}
+		if err := g.ApplyOn(s, kinds, ends.Sub(0, 1), ends.Sub(1, 2), device.Slice[bool]{}); (err != nil) != fails {
+			t.Errorf("%v, want an error: %v", err, fails)
+		}
+	}
+	noError(t, errors.Join(g.Sync(t.Context()), g.Close()))
+}

@@ -24,13 +24,13 @@ import (
 // Concurrent calls may run between the two. After an error some operations may be done. The
 // [weft.PartialError] has Done 0: running the whole batch again leads to the intended graph.
 func (g *Graph) Apply(ctx context.Context, kinds []weft.OpKind, from, to []uint32, done []bool) (int, error) {
-	return g.mixed(ctx, "Apply", op.PutNew, kindsOf(kinds), edgeColumns(from, to, batch.Column{}, done))
+	return g.mixed(ctx, "Apply", nil, op.PutNew, kindsOf(kinds), edgeColumns(from, to, batch.Column{}, done))
 }
 
 // Apply runs insertions and deletions in order. It does not read the weights of deletions. See
 // [Graph.Apply] for the results.
 func (g *WeightedGraph[W]) Apply(ctx context.Context, kinds []weft.OpKind, from, to []uint32, weights []W, done []bool) (int, error) {
-	return g.mixed(ctx, "Apply", op.Put, kindsOf(kinds), edgeColumns(from, to, batch.Input(weights), done))
+	return g.mixed(ctx, "Apply", nil, op.Put, kindsOf(kinds), edgeColumns(from, to, batch.Input(weights), done))
 }
 
 // ApplyOn runs insertions and deletions from slices in device memory. kinds holds values of
@@ -53,10 +53,22 @@ func (g *graph) mixedOn(s *device.Stream, put op.Kind, kinds device.Slice[uint8]
 	if err = errors.Join(err, b.CheckDevice(g.core.Device, s)); err != nil {
 		return g.rerunError("ApplyOn", err)
 	}
-	if e, ok := g.policy.engine.(*gpuGraph); ok && b.N > 0 {
-		return e.columns.mixed(g, s, put, b, count)
+	e, ok := g.policy.engine.(*gpuGraph)
+	if !ok || b.N == 0 {
+		return g.mixedOnHost(s, put, b, count)
 	}
-	return g.mixedOnHost(s, put, b, count)
+	run := func() error { return e.columns.mixed(g, s, put, b, count) }
+	if g.log.journal == nil {
+		return run()
+	}
+	return g.mixedLogged(context.Background(), "ApplyOn", s, b.N, run, func(l *edgeLogger) (deletes, puts *lastOps) {
+		host := l.fetch(s, b)
+		if host == nil {
+			return nil, nil
+		}
+		deletes, puts, _ = g.lastOps(put, kindsOn(host), host)
+		return deletes, puts
+	})
 }
 
 func kindsOf(kinds []weft.OpKind) []op.Kind { return batch.View[op.Kind](device.Bytes(kinds)) }
@@ -66,19 +78,24 @@ func (g *graph) mixedOnHost(s *device.Stream, put op.Kind, b *batch.Batch, count
 	if err := cpu.SyncStream(s); err != nil {
 		return g.rerunError("ApplyOn", err)
 	}
+	n, err := g.mixed(context.Background(), "ApplyOn", s, put, kindsOn(b), b)
+	return errors.Join(err, g.policy.engine.addCount(s, count, uint64(n)))
+}
+
+// kindsOn returns the kinds of the operations of ApplyOn. The batch must lie in host memory.
+func kindsOn(b *batch.Batch) []op.Kind {
 	kinds := make([]op.Kind, b.N)
 	for i, k := range batch.View[uint8](b.Columns[batch.Kinds].Host) {
 		if kinds[i] = op.Delete; op.Kind(k) == op.Put {
 			kinds[i] = op.Put
 		}
 	}
-	n, err := g.mixed(context.Background(), "ApplyOn", put, kinds, b)
-	return errors.Join(err, g.policy.engine.addCount(s, count, uint64(n)))
+	return kinds
 }
 
-// mixed runs a mixed batch in host memory. It runs the last operation on each edge, and derives the
-// results of the earlier operations.
-func (g *graph) mixed(ctx context.Context, method string, put op.Kind, kinds []op.Kind, b *batch.Batch) (n int, err error) {
+// mixed runs a mixed batch in host memory; s is the stream of ApplyOn. It runs the last operation
+// on each edge, and derives the results of the earlier operations.
+func (g *graph) mixed(ctx context.Context, method string, s *device.Stream, put op.Kind, kinds []op.Kind, b *batch.Batch) (n int, err error) {
 	b.Columns[batch.Kinds] = batch.Input(kinds)
 	b.MustMatch(g.core.Name, method)
 	done := batch.View[bool](b.Columns[batch.OK].Host)
@@ -86,20 +103,19 @@ func (g *graph) mixed(ctx context.Context, method string, put op.Kind, kinds []o
 	if err := g.validateMixed(kinds, b); err != nil {
 		return 0, g.core.Partial(method, 0, nil, err)
 	}
-	puts, deletes := lastOps{kind: put}, lastOps{kind: op.Delete}
-	order := g.byEdge(b)
-	for ops := range eachEdge(order) {
-		if last := ops[len(ops)-1].at; kinds[last] == op.Delete {
-			deletes.add(b, last)
-		} else {
-			puts.add(b, last)
-		}
+	deletes, puts, order := g.lastOps(put, kinds, b)
+	run := func() error {
+		return g.rerunError(method, inOrder(
+			func() error { return deletes.run(ctx, g, method) },
+			func() error { return puts.run(ctx, g, method) }))
 	}
-	if err = deletes.run(ctx, g, method); err == nil {
-		err = puts.run(ctx, g, method)
+	if g.log.journal == nil {
+		err = run()
+	} else {
+		err = g.mixedLogged(ctx, method, s, b.N, run, func(*edgeLogger) (*lastOps, *lastOps) { return deletes, puts })
 	}
 	if err != nil {
-		return 0, g.rerunError(method, err)
+		return 0, err
 	}
 	for ops := range eachEdge(order) {
 		exists := false
@@ -119,6 +135,19 @@ func (g *graph) mixed(ctx context.Context, method string, put op.Kind, kinds []o
 		}
 	}
 	return n, nil
+}
+
+// lastOps returns the last operation on each edge of a mixed batch, and all operations by edge.
+func (g *graph) lastOps(put op.Kind, kinds []op.Kind, b *batch.Batch) (deletes, puts *lastOps, order []edgeOp) {
+	deletes, puts, order = &lastOps{kind: op.Delete}, &lastOps{kind: put}, g.byEdge(b)
+	for ops := range eachEdge(order) {
+		if last := ops[len(ops)-1].at; kinds[last] == op.Delete {
+			deletes.add(b, last)
+		} else {
+			puts.add(b, last)
+		}
+	}
+	return deletes, puts, order
 }
 
 // rerunError returns the error of a mixed batch if one of its two batches failed. The operations
@@ -199,12 +228,17 @@ func (w *lastOps) add(b *batch.Batch, i int) {
 
 func (w *lastOps) run(ctx context.Context, g *graph, method string) error {
 	w.changed = make([]bool, len(w.from))
+	_, err := g.changeNow(ctx, method, nil, w.kind, w.batch(w.changed), 0)
+	return err
+}
+
+// batch returns the operations as a batch that writes its results to ok.
+func (w *lastOps) batch(ok []bool) *batch.Batch {
 	var vals batch.Column
 	if w.kind == op.Put {
 		vals = batch.Input(w.vals)
 	}
-	_, err := g.change(ctx, method, nil, w.kind, edgeColumns(w.from, w.to, vals, w.changed))
-	return err
+	return edgeColumns(w.from, w.to, vals, ok)
 }
 
 // next reports whether the next operation changed the graph.

@@ -30,6 +30,9 @@ type GraphRef struct {
 //
 // On a CPU, View returns device.ErrNoKernels. Otherwise it returns the error of submit.
 func (g *graph) View(ctx context.Context, s *device.Stream, submit func(GraphRef) error) error {
+	if err := g.readable(); err != nil {
+		return g.wrap("View", err)
+	}
 	return g.core.View(ctx, s, func(p core.Parts) error {
 		return submit(GraphRef{Graph: graphRefOf(p, false), Weight: uint64(g.policy.widths.Val)})
 	})

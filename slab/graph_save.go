@@ -14,7 +14,13 @@ import (
 // Save writes the edges in the format that Load reads on any device, here and in package graph.
 // Changes wait until Save returns.
 func (g *graph) Save(ctx context.Context, to io.Writer) error {
-	return g.core.WithWriteLock(ctx, "Save", func(core.Counters) error { return g.save(ctx, to) })
+	if err := g.readable(); err != nil {
+		return g.wrap("Save", err)
+	}
+	return g.core.WithWriteLock(ctx, "Save", func(core.Counters) error {
+		_, err := g.save(ctx, to, func(read func() error) error { return read() })
+		return err
+	})
 }
 
 // savedRows is the number of rows that save reads at a time.
@@ -28,34 +34,52 @@ func (g *graph) savedKind() savedgraph.Kind {
 	return k
 }
 
-// save implements Save under the writer lock.
-func (g *graph) save(ctx context.Context, to io.Writer) error {
-	all := sequence(0, g.policy.engine.dict().n)
-	degrees := make([]uint32, len(all))
-	b := &batch.Batch{N: len(all), Columns: batch.Columns{batch.Keys: batch.Input(all), batch.Counts: batch.Output(degrees)}}
-	if err := g.policy.engine.degrees(ctx, nil, g.generation(), b); err != nil {
-		return err
-	}
-	for len(all) > 0 && degrees[len(all)-1] == 0 {
-		all = all[:len(all)-1]
+// save writes all edges and returns the number of arcs that Load makes of them. It reads the graph
+// in parts, each in a call of locked, which takes the writer lock. The caller excludes changes.
+func (g *graph) save(ctx context.Context, to io.Writer, locked func(read func() error) error) (arcs int, err error) {
+	var all []uint32
+	if err := locked(func() (err error) { all, err = g.verticesNow(ctx); return err }); err != nil {
+		return 0, err
 	}
 	k := g.savedKind()
-	w := savedgraph.NewWriter(to, k, len(all))
+	w, arcsPerEdge := savedgraph.NewWriter(to, k, len(all)), 2
+	if g.Directed() {
+		arcsPerEdge = 1
+	}
 	for lo := 0; lo < len(all) && w.Err() == nil; lo += savedRows {
 		part := all[lo:min(lo+savedRows, len(all))]
-		offsets, ids, weights, err := g.rowsNow(ctx, part, k.Weight > 0)
+		var offsets []uint64
+		var ids []uint32
+		var weights []byte
+		err := locked(func() (err error) { offsets, ids, weights, err = g.rowsNow(ctx, part, k.Weight > 0); return err })
 		if err != nil {
-			return err
+			return 0, err
 		}
 		for i, u := range part {
 			for at := offsets[i]; at < offsets[i+1]; at++ {
 				if g.Directed() || u < ids[at] {
 					w.Edge(u, ids[at], weights[int(at)*k.Weight:])
+					arcs += arcsPerEdge
 				}
 			}
 		}
 	}
-	return w.End()
+	return arcs, w.End()
+}
+
+// verticesNow returns the vertices up to the last one with neighbors. The caller holds the writer
+// lock.
+func (g *graph) verticesNow(ctx context.Context) ([]uint32, error) {
+	all := sequence(0, g.policy.engine.dict().n)
+	degrees := make([]uint32, len(all))
+	b := &batch.Batch{N: len(all), Columns: batch.Columns{batch.Keys: batch.Input(all), batch.Counts: batch.Output(degrees)}}
+	if err := g.policy.engine.degrees(ctx, nil, g.generation(), b); err != nil {
+		return nil, err
+	}
+	for len(all) > 0 && degrees[len(all)-1] == 0 {
+		all = all[:len(all)-1]
+	}
+	return all, nil
 }
 
 // Load inserts the edges of a graph that this package or package graph saved. It skips self loops,

@@ -158,6 +158,8 @@ func Load(ctx context.Context, in io.Reader, k Kind, maxVertices int, to Graph) 
 		more, err := r.readFrame(ctx)
 		if err == nil && (!more || len(r.from) >= minEdges) {
 			err = r.flushEdges(ctx)
+		} else if errors.Is(err, op.ErrFormat) { // the edges before the damage stay
+			err = errors.Join(err, r.flushEdges(ctx))
 		}
 		if err != nil || !more {
 			return err
