@@ -1,5 +1,5 @@
-// Package durable makes any map, set, multimap or ordered map survive power failures, on any file
-// system of a Unix system.
+// Package durable makes any map, set, multimap, ordered map, graph or table of ids survive power
+// failures, on any file system of a Unix system.
 //
 // [Open] returns the ordinary structure with the ordinary methods. Each change is also appended to
 // a log. With [EveryBatch], a change returns after it and all changes before it are on the disk.
@@ -19,10 +19,15 @@
 // memory are logged when they are submitted, which waits for them and copies their keys to the
 // host; they are on the disk when Sync returns. Kernels of users cannot change a durable structure.
 //
+// # Backups
+//
+// [Backup] copies a store that may be open. [Read] and [Inspect] read a store without changing it.
+//
 // # Checkpoints
 //
 // When the log reaches Options.LogLimit, a checkpoint replaces it. Changes continue meanwhile,
-// except those of multimaps and of structures of fixed size, which wait. Lookups never wait.
+// except those of multimaps, of graphs of package slab, and of structures of fixed size, which wait.
+// Lookups never wait longer than for a part of the structure.
 //
 // # Failures
 //

@@ -27,8 +27,11 @@ func (d osDir) lock(shared bool) (*os.File, error) {
 		how, flags = unix.LOCK_SH, os.O_RDONLY
 	}
 	f, err := os.OpenFile(d.path(lockName), flags, 0o666)
-	if shared && errors.Is(err, fs.ErrNotExist) { // nobody has opened the store yet
-		f, err = os.Open(string(d))
+	if shared && errors.Is(err, fs.ErrNotExist) { // a backup
+		f, err = os.OpenFile(d.path(lockName), flags|os.O_CREATE, 0o666)
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) { // so nobody can open the store
+			f, err = os.Open(string(d))
+		}
 	}
 	if err != nil {
 		return nil, err

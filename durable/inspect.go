@@ -44,11 +44,24 @@ func Inspect(dir string) (Files, error) {
 	return f, nil
 }
 
+// inspect reads the files again if a checkpoint has removed some of them meanwhile.
 func inspect(fs fileSystem) (f Files, err error) {
-	text, err := readFile(fs, manifestName)
-	if err != nil {
-		return f, err
+	for {
+		text, err := readFile(fs, manifestName)
+		if err != nil {
+			return f, err
+		}
+		if f, err = inspectFiles(fs, text); err == nil {
+			return f, nil
+		}
+		if now, rerr := readFile(fs, manifestName); rerr != nil || string(now) == string(text) {
+			return f, err
+		}
 	}
+}
+
+// inspectFiles describes the files that the text of a manifest names.
+func inspectFiles(fs fileSystem, text []byte) (f Files, err error) {
 	m, err := decodeManifest(text)
 	if err != nil {
 		return f, err

@@ -22,7 +22,7 @@ type Recovery struct {
 	Pairs   int   // pairs loaded from the checkpoint
 	Changes int   // changes replayed from the log
 	Bytes   int64 // bytes of the log that were replayed
-	Torn    int   // frames dropped because their changes had not returned when power failed
+	Torn    int   // frames dropped because not all of their change is on the disk
 	// what Options.Repair has dropped: frames of the log that had been on the disk, and pairs of
 	// the checkpoint
 	Lost, LostPairs int
@@ -357,8 +357,13 @@ func (p *player) add(e *core.Effect) error {
 	j.Kind, j.N = e.Kind, j.N+e.N
 	j.Keys, j.Keys2 = append(j.Keys, e.Keys...), append(j.Keys2, e.Keys2...)
 	j.Kinds, j.Vals = append(j.Kinds, e.Kinds...), append(j.Vals, e.Vals...)
-	// Items are a stream of bytes, which frames cut anywhere.
-	full := j.N >= playRows && (e.Kind != core.AddItems || e.Last)
+	full := j.N >= playRows
+	switch e.Kind {
+	case core.AddItems: // a stream of bytes, which frames cut anywhere
+		full = full && e.Last
+	case core.ChangeEdges: // an insertion may depend on a deletion in the same batch
+		full = e.Last
+	}
 	if full || e.Last && !p.joins {
 		return p.flush()
 	}

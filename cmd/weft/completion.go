@@ -53,3 +53,13 @@ func offer(root *cobra.Command) error {
 	}
 	return nil
 }
+
+// folders returns the completion of n arguments that are folders.
+func folders(n int) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) < n {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,6 +1,6 @@
 // Command weft uses the structures of package weft from the command line. It lists the devices of
-// the machine, counts distinct items of files, groups and joins tables, manages pools, and analyzes
-// graphs. "weft help" explains its verbs.
+// the machine, counts distinct items of files, groups and joins tables, manages pools and stores,
+// and analyzes graphs. "weft help" explains its verbs.
 //
 // # Exit status
 //
@@ -11,7 +11,7 @@
 //	141  the reader of the output has stopped
 //
 // "weft pool check" returns 1 if it has repaired the pool, 2 if the pool is corrupt, and 3 if it
-// could not check the pool, for whatever reason.
+// could not check the pool, for whatever reason. "weft store check" does the same for stores.
 //
 // Under ulimit -v, the Go runtime needs 1.5 GB of addresses to start. With less it ends the program
 // before main, with status 2.

@@ -20,8 +20,8 @@ func newRootCommand(a *app) *cobra.Command {
 		Use:   "weft",
 		Short: "GPU data structures for Go, from the command line",
 		Long: `weft groups, joins, deduplicates and counts the rows of files, analyzes graphs, and looks after the
-files of persistent indexes. Jobs run on all cores of the CPU. Graphs and persistent indexes also
-run on an NVIDIA GPU.
+files of persistent indexes and durable stores. Jobs run on all cores of the CPU. Graphs, persistent
+indexes and stores also run on an NVIDIA GPU.
 
 Exit status:
   0    done
@@ -29,7 +29,7 @@ Exit status:
   2    wrong usage
   130  interrupted
   141  the reader of the output has gone
-"weft pool check" has others.`,
+"weft pool check" and "weft store check" have others.`,
 		Example: `  weft group --by state --agg count,sum:people_2019 examples/data/counties.csv
   weft count --by word --top 10 README.md
   weft devices`,
@@ -60,6 +60,7 @@ Exit status:
 		newGroupCommand(a),
 		newJoinCommand(a),
 		newPoolCommand(a),
+		newStoreCommand(a),
 		newVersionCommand(a),
 	)
 	if err := offer(root); err != nil {

@@ -49,7 +49,7 @@ const (
 	SetNextID                            // raise the next id of Assign to NextID
 	PutEdges                             // insert edges from Keys to Keys2, with weights Vals
 	DeleteEdges                          // remove edges from Keys to Keys2
-	ChangeEdges                          // insert or remove edges, in order, by Kinds
+	ChangeEdges                          // insert or remove edges by Kinds, as one batch
 	PutVertices                          // insert the vertices Keys
 	DeleteVertices                       // remove the vertices Keys, with their edges
 	AddItems                             // give ids to the N bytes of items in Keys
@@ -80,7 +80,8 @@ type Shape struct {
 	Types    Types
 	Key, Val int    // sizes in bytes of a key or vertex, and of a value or weight
 	Name     string // in words, such as "a map of uint64 and uint32"
-	Joins    bool   // whether effects of the same kind of several changes may run as one batch
+	// whether effects of the same kind of several changes may run as one batch, except ChangeEdges
+	Joins bool
 }
 
 // ShapeFlags are properties on which the meaning of effects depends. Files contain them.

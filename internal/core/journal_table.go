@@ -14,7 +14,7 @@ import (
 // Shape implements Logged.
 func (t *Table) Shape() (Shape, error) {
 	s := Shape{Kind: uint8(t.Kind), Types: t.Types, Key: t.Widths.Key, Val: t.Widths.Val}
-	s.Name = fmt.Sprintf("a %v of %v", t.Kind, t.Types.Key)
+	s.Name = fmt.Sprintf("%s of %v", t.Kind.withArticle(), t.Types.Key)
 	if s.Val > 0 {
 		s.Name += fmt.Sprintf(" and %v", t.Types.Val)
 	}
