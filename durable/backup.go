@@ -121,6 +121,10 @@ func (c copier) copyAll(text []byte) error {
 	if _, err := scanLog(c.to, s, segments, m.Sequence, m.Synced); err != nil {
 		return err
 	}
+	// With a manifest but without the last segment, a backup would look complete.
+	if err := c.to.SyncDir(); err != nil {
+		return err
+	}
 	return writeFile(c.to, manifestName, func(f file) error {
 		_, err := f.WriteAt(text, 0)
 		return err
@@ -169,8 +173,7 @@ func (c copier) copyFrames(s shape, number uint64) error {
 	return c.write(segmentName(number), io.NewSectionReader(r.file, 0, r.at))
 }
 
-// write makes a file and its content durable. The manifest, which is the last file, makes the names
-// durable.
+// write makes a file and its content durable, but not its name.
 func (c copier) write(name string, from io.Reader) error {
 	f, err := c.to.Create(name)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"maps"
 	"math/rand/v2"
@@ -13,196 +14,23 @@ import (
 	"time"
 
 	"github.com/weftgo/weft"
-	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/internal/core"
-	"github.com/weftgo/weft/linear"
-	"github.com/weftgo/weft/ordered"
-	"github.com/weftgo/weft/slab"
 )
 
-var crashImages = flag.Int("crash-images", 600, "images of power failures for each kind of structure")
+var (
+	crashImages = flag.Int("crash-images", 600, "images of power failures for each kind of structure")
+	crashTime   = flag.Duration("crash-time", 0, "time for power failures, in place of a number of images")
+	crashSeed   = flag.Uint64("crash-seed", 0, "seed of the first program whose power fails")
+)
 
-// small makes frames and reservations small for a test, so that changes have many.
+// small makes frames and reservations small for a test, so that changes have many. Salts depend on
+// the number of the segment only, so that distinct images can be counted.
 func small(t *testing.T) {
-	payload, step := maxPayload, allocationStep
+	payload, step, salt := maxPayload, allocationStep, newSalt
 	maxPayload, allocationStep = 96, 512
-	t.Cleanup(func() { maxPayload, allocationStep = payload, step })
-}
-
-// subject is a structure with random changes and a content that can be compared.
-type subject interface {
-	Structure
-	change(rng *rand.Rand) error
-	content() string
-	Sync(ctx context.Context) error
-}
-
-func randomKeys(rng *rand.Rand) (keys, vals []uint64) {
-	n := 1 + rng.IntN(4)
-	if rng.IntN(4) == 0 {
-		n = 20 // several frames
-	}
-	for range n {
-		keys, vals = append(keys, rng.Uint64N(40)), append(vals, rng.Uint64N(100))
-	}
-	return keys, vals
-}
-
-type mapSubject struct{ *linear.Map[uint64, uint64] }
-
-func (m mapSubject) content() string { return fmt.Sprint(maps.Collect(m.All())) }
-
-func (m mapSubject) change(rng *rand.Rand) (err error) {
-	ctx := context.Background()
-	keys, vals := randomKeys(rng)
-	switch rng.IntN(12) {
-	default:
-		_, err = m.Put(ctx, keys, vals)
-	case 0:
-		_, err = m.PutNew(ctx, keys, vals, nil)
-	case 1, 2:
-		_, err = m.Delete(ctx, keys, nil)
-	case 3:
-		_, err = m.Reduce(ctx, keys, vals, weft.Sum)
-	case 4:
-		_, err = m.GetOrPut(ctx, keys, vals, nil)
-	case 5:
-		ops := make([]weft.Op[uint64, uint64], len(keys))
-		for i, k := range keys {
-			kinds := []weft.OpKind{weft.OpGet, weft.OpPut, weft.OpPutNew, weft.OpDelete, weft.OpMax}
-			ops[i] = weft.Op[uint64, uint64]{Kind: kinds[rng.IntN(len(kinds))], Key: k, Value: vals[i]}
-		}
-		err = m.Apply(ctx, ops, nil)
-	case 6:
-		if rng.IntN(4) == 0 {
-			err = m.Clear(ctx)
-		}
-	}
-	return err
-}
-
-type setSubject struct{ *linear.Set[uint32] }
-
-func (s setSubject) content() string { return fmt.Sprint(slices.Sorted(s.All())) }
-
-func (s setSubject) change(rng *rand.Rand) (err error) {
-	wide, _ := randomKeys(rng)
-	keys := make([]uint32, len(wide))
-	for i, k := range wide {
-		keys[i] = uint32(k)
-	}
-	if rng.IntN(3) == 0 {
-		_, err = s.Delete(context.Background(), keys, nil)
-	} else {
-		_, err = s.Add(context.Background(), keys, nil)
-	}
-	return err
-}
-
-type multiSubject struct{ *slab.MultiMap[uint64, uint64] }
-
-func (m multiSubject) content() string {
-	pairs := []string{}
-	for k, v := range m.All() {
-		pairs = append(pairs, fmt.Sprint(k, v))
-	}
-	slices.Sort(pairs)
-	return fmt.Sprint(pairs)
-}
-
-func (m multiSubject) change(rng *rand.Rand) (err error) {
-	ctx := context.Background()
-	keys, vals := randomKeys(rng)
-	switch rng.IntN(6) {
-	default:
-		_, err = m.Put(ctx, keys, vals)
-	case 0:
-		_, err = m.Delete(ctx, keys, nil)
-	case 1:
-		_, err = m.DeleteAll(ctx, keys, nil)
-	case 2:
-		ops := make([]weft.Op[uint64, uint64], len(keys))
-		for i, k := range keys {
-			ops[i] = weft.Op[uint64, uint64]{Kind: []weft.OpKind{weft.OpPut, weft.OpDelete, weft.OpDeleteAll}[rng.IntN(3)], Key: k, Value: vals[i]}
-		}
-		err = m.Apply(ctx, ops, nil)
-	}
-	return err
-}
-
-type orderedSubject struct{ *ordered.Map[uint64, uint64] }
-
-func (m orderedSubject) content() string { return fmt.Sprint(maps.Collect(m.All())) }
-
-func (m orderedSubject) change(rng *rand.Rand) (err error) {
-	ctx := context.Background()
-	keys, vals := randomKeys(rng)
-	switch rng.IntN(5) {
-	default:
-		_, err = m.Put(ctx, keys, vals)
-	case 0:
-		_, err = m.Delete(ctx, keys, nil)
-	case 1:
-		_, err = m.DeleteRange(ctx, keys, vals, nil)
-	case 2:
-		_, err = m.Reduce(ctx, keys, vals, weft.Min)
-	}
-	return err
-}
-
-// assignSubject is a map of ids. Its content includes the next id, which no crash may bring back.
-type assignSubject struct{ *linear.Map[uint64, uint64] }
-
-func (m assignSubject) content() string {
-	return fmt.Sprint(maps.Collect(m.All()), storeContent(m))
-}
-
-var errOnlyID = errors.New("only the next id is wanted")
-
-func storeContent(m Structure) uint64 {
-	next := ^uint64(0)
-	if err := core.LoggedOf(m).Checkpoint(context.Background(), func(id uint64) error { next = id; return errOnlyID }, nil); !errors.Is(err, errOnlyID) {
-		panic(err)
-	}
-	return next
-}
-
-func (m assignSubject) change(rng *rand.Rand) (err error) {
-	ctx := context.Background()
-	keys, vals := randomKeys(rng)
-	if rng.IntN(3) == 0 {
-		_, err = m.Delete(ctx, keys, nil)
-	} else {
-		_, err = m.Assign(ctx, keys, vals)
-	}
-	return err
-}
-
-// subjects makes the structures that crash tests run.
-func subjects(dev device.Device) map[string]func() (subject, error) {
-	return map[string]func() (subject, error){
-		"map": func() (subject, error) {
-			m, err := linear.New[uint64, uint64](dev, nil)
-			return mapSubject{m}, err
-		},
-		"set": func() (subject, error) {
-			s, err := linear.NewSet[uint32](dev, nil)
-			return setSubject{s}, err
-		},
-		"multimap": func() (subject, error) {
-			m, err := slab.NewMultiMap[uint64, uint64](dev, &slab.Options{Capacity: 100})
-			return multiSubject{m}, err
-		},
-		"ordered": func() (subject, error) {
-			m, err := ordered.New[uint64, uint64](dev, nil)
-			return orderedSubject{m}, err
-		},
-		"assign": func() (subject, error) {
-			m, err := linear.New[uint64, uint64](dev, nil)
-			return assignSubject{m}, err
-		},
-	}
+	newSalt = func(number uint64) uint64 { return (number + 1) * 0x9e3779b97f4a7c15 }
+	t.Cleanup(func() { maxPayload, allocationStep, newSalt = payload, step, salt })
 }
 
 func openSubject(fs fileSystem, make func() (subject, error), opts Options) (subject, error) {
@@ -242,7 +70,7 @@ func history(fs *memoryFS, make func() (subject, error), opts Options, rng *rand
 			}
 		}
 		fs.mark(returned, first+i+1)
-		if rng.IntN(8) == 0 {
+		if rng.IntN(8) == 0 || checkpoint.running() && rng.IntN(2) == 0 { // then of two segments
 			if err := fs.backup(i+1, rng.IntN(2) == 0); err != nil {
 				return nil, err
 			}
@@ -269,7 +97,7 @@ func history(fs *memoryFS, make func() (subject, error), opts Options, rng *rand
 }
 
 // heldCheckpoint is a checkpoint that begins and waits, so that changes come while it is under way.
-// A multimap's checkpoint does not wait, since its changes would.
+// A checkpoint of a multimap or of a table graph does not wait, since their changes would.
 type heldCheckpoint struct {
 	fs   *memoryFS
 	done chan error
@@ -279,7 +107,9 @@ func (c *heldCheckpoint) running() bool { return c.done != nil }
 
 func (c *heldCheckpoint) begin(fs *memoryFS, m subject) {
 	c.fs, c.done = fs, make(chan error, 1)
-	if _, multi := m.(multiSubject); !multi {
+	switch m.(type) {
+	case multiSubject, tableGraphSubject:
+	default:
 		fs.setHold(make(chan struct{}))
 	}
 	go func() { c.done <- Checkpoint(context.Background(), m) }()
@@ -309,9 +139,10 @@ type crashes struct {
 	opts   Options
 	rng    *rand.Rand
 	images int
-	sites  map[string]bool // places where syncs were made
-	omit   string          // the place where syncs do nothing
-	err    error           // the first failure
+	seen   map[uint64]struct{} // hashes of the images
+	sites  map[string]bool     // places where syncs were made
+	omit   string              // the place where syncs do nothing
+	err    error               // the first failure
 }
 
 // run checks images of one history of n changes: one of every moments, and with depth 1 images of
@@ -344,7 +175,6 @@ func (c *crashes) checkBackup(b backupFS, state string) error {
 		if i < b.setup || !whole && c.rng.IntN(4) > 0 {
 			continue
 		}
-		c.images++
 		m, err := c.make()
 		if err != nil {
 			return err
@@ -353,7 +183,9 @@ func (c *crashes) checkBackup(b backupFS, state string) error {
 		if err != nil {
 			return err
 		}
-		_, err = read(context.Background(), newMemoryFS(d.image(c.rng)), core.LoggedOf(m), opts)
+		files := d.image(c.rng)
+		c.note(files)
+		_, err = read(context.Background(), newMemoryFS(files), core.LoggedOf(m), opts)
 		if got := m.content(); whole && err != nil || err == nil && got != state {
 			return fmt.Errorf("event %d of %d of a backup: the content is %s, and should be %s: %w", i, len(b.events), got, state, errors.Join(err, m.Close()))
 		}
@@ -373,7 +205,6 @@ func (c *crashes) check(fs *memoryFS, states []string, every, depth int) {
 		if i < fs.setup || i > fs.setup+16 && c.rng.IntN(every) > 0 {
 			continue
 		}
-		c.images++
 		if err := c.open(d, states, depth); err != nil && c.err == nil {
 			c.err = fmt.Errorf("event %d of %d: changes %d to %d: %w", i, len(fs.events), d.returned, d.begun, err)
 		}
@@ -383,9 +214,28 @@ func (c *crashes) check(fs *memoryFS, states []string, every, depth int) {
 	}
 }
 
+// note counts an image.
+func (c *crashes) note(files map[string][]byte) {
+	var h maphash.Hash
+	h.SetSeed(imageSeed)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		h.WriteString(name)
+		h.Write(files[name])
+	}
+	c.images++
+	if c.seen == nil {
+		c.seen = map[uint64]struct{}{}
+	}
+	c.seen[h.Sum64()] = struct{}{}
+}
+
+var imageSeed = maphash.MakeSeed()
+
 // open opens an image, and compares its content with the states that may be there.
 func (c *crashes) open(d *disk, states []string, depth int) error {
-	image := newMemoryFS(d.image(c.rng))
+	files := d.image(c.rng)
+	c.note(files)
+	image := newMemoryFS(files)
 	image.omit = c.omit
 	image.mark(begun, d.begun)
 	image.mark(returned, d.returned)
@@ -448,19 +298,40 @@ func TestPowerFailures(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		for _, sync := range []Sync{EveryBatch, Interval(time.Millisecond), OS} {
 			t.Run(fmt.Sprintf("%s, %v", name, sync), func(t *testing.T) {
-				images := 0
-				for seed := uint64(0); ; seed++ {
+				images, seen, end := 0, map[uint64]struct{}{}, time.Now().Add(*crashTime/time.Duration(3*len(all)))
+				for seed := *crashSeed; ; seed++ {
 					rng := rand.New(rand.NewPCG(seed, 1))
-					c := &crashes{make: all[name], opts: Options{Sync: sync, LogLimit: 4096}, rng: rng}
+					c := &crashes{make: all[name], opts: Options{Sync: sync, LogLimit: 4096}, rng: rng, seen: seen}
 					if err := c.run(15, 4, 1); err != nil {
 						t.Fatalf("seed %d: %v", seed, err)
 					}
-					if images += c.images; images >= *crashImages/3 {
-						t.Logf("%d images of %d programs", images, seed+1)
+					images += c.images
+					if *crashTime > 0 && time.Now().After(end) || *crashTime == 0 && images >= *crashImages/3 {
+						t.Logf("%d images, %d distinct ones, of %d programs", images, len(seen), seed-*crashSeed+1)
 						break
 					}
 				}
 			})
+		}
+	}
+}
+
+// Numbers of frames, segments and checkpoints may pass 2^31, 2^32 and 2^63.
+func TestLargeNumbers(t *testing.T) {
+	small(t)
+	dev, err := cpu.Open(&cpu.Options{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	defer func(first uint64) { firstNumber = first }(firstNumber)
+	for _, limit := range []uint64{1 << 31, 1 << 32, 1 << 63} {
+		for seed := range uint64(3) {
+			firstNumber = limit - 2 - 20*seed // segments pass it first, then frames
+			c := &crashes{make: subjects(dev)["map"], opts: Options{LogLimit: 4096}, rng: rand.New(rand.NewPCG(seed, 4))}
+			if err := c.run(15, 8, 1); err != nil {
+				t.Errorf("from %d: %v", firstNumber, err)
+			}
 		}
 	}
 }

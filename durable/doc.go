@@ -26,8 +26,8 @@
 // # Checkpoints
 //
 // When the log reaches Options.LogLimit, a checkpoint replaces it. Changes continue meanwhile,
-// except those of multimaps, of graphs of package slab, and of structures of fixed size, which wait.
-// Lookups never wait longer than for a part of the structure.
+// except those of multimaps, of graphs of package slab, and of structures of fixed size, which
+// wait. Lookups never wait longer than for a part of the structure.
 //
 // # Failures
 //

@@ -29,7 +29,8 @@ func (d osDir) lock(shared bool) (*os.File, error) {
 	f, err := os.OpenFile(d.path(lockName), flags, 0o666)
 	if shared && errors.Is(err, fs.ErrNotExist) { // a backup
 		f, err = os.OpenFile(d.path(lockName), flags|os.O_CREATE, 0o666)
-		if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) { // so nobody can open the store
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
+			// Nobody can open the store for changes.
 			f, err = os.Open(string(d))
 		}
 	}

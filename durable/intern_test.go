@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -196,7 +197,10 @@ func savedIDs(t testing.TB, table *intern.Table) string {
 // closed, power fails, or a checkpoint comes between them.
 func TestIDs(t *testing.T) {
 	small(t)
-	dev := devicetest.OpenCPU(t, 2)
+	var dev device.Device = devicetest.OpenCPU(t, 2)
+	if os.Getenv("WEFT_DEVICE") != "" {
+		dev = devicetest.Open(t)
+	}
 	for kind, draw := range itemKinds {
 		t.Run(kind, func(t *testing.T) {
 			rng, fs := rand.New(rand.NewPCG(1, 2)), idStore{newMemoryFS(nil), dev, nil}

@@ -18,7 +18,6 @@ import (
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
-	"github.com/weftgo/weft/device/sim"
 	graphs "github.com/weftgo/weft/graph"
 	"github.com/weftgo/weft/slab"
 )
@@ -241,7 +240,7 @@ func (e tableEdges) change(t testing.TB, g tableGraph, kind int) (n int, ok []bo
 func TestSlabGraphs(t *testing.T) {
 	small(t)
 	steps := map[string]int{"CPU": 60, "GPU": 14}
-	for name, dev := range map[string]device.Device{"CPU": devicetest.OpenCPU(t, 2), "GPU": devicetest.OpenSim(t, &sim.Options{Arch: 90})} {
+	for name, dev := range map[string]device.Device{"CPU": devicetest.OpenCPU(t, 2), "GPU": openGPU(t)} {
 		for seed := range uint64(4) {
 			directed, weighted := seed%2 == 1, seed/2 == 1
 			t.Run(fmt.Sprintf("%s, directed %v, weighted %v", name, directed, weighted), func(t *testing.T) {

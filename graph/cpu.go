@@ -37,6 +37,9 @@ func (e *cpuEngine) overheadBytes() int {
 	return n
 }
 
+// outcomeUnknown implements engine.
+func (e *cpuEngine) outcomeUnknown() bool { return false }
+
 func (e *cpuEngine) close() error { return nil }
 
 // addCount implements engine.

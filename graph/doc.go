@@ -72,6 +72,13 @@
 // different streams. A change on a device waits once for its stream, since the host allocates
 // memory.
 //
+// # Saving a Graph
+//
+// [Graph.Save] writes a graph to a stream, and [Graph.Load] inserts it into another one. Package
+// durable makes each change survive power failures instead. Its log has the operations of each
+// batch, about 8 bytes an edge. Its checkpoints are snapshots, so changes continue meanwhile.
+// InsertCSR and Load of a durable graph make several changes: the vertices, and then the edges.
+//
 // # Layout of a CSR
 //
 // Vertices are numbered from 0. The neighbors of all vertices lie in one array of 32-bit numbers.

@@ -39,6 +39,7 @@ type gpuEngine struct {
 	zeroed      bool // whether the words that binned batches add to are zero
 	// whether the device has a current copy of the piles, the stacks for binned batches
 	pilesCurrent bool
+	pending      bool           // whether work has been submitted whose outcome is unknown
 	share        int            // sweepShare, or another value in tests
 	overflows    [2]binOverflow // for batches of edges, and for arcs of deleted vertices
 }
@@ -234,18 +235,23 @@ func (e *gpuEngine) copyView(ctx context.Context, v *view) (*view, error) {
 
 // clear implements engine.
 func (e *gpuEngine) clear(context.Context, *memory) error {
-	err := submitFinal(e.Submit, e.Stream, func() error { return e.Stream.Fill(e.word(presentAt), 0, 2) })
+	e.pending = false
+	err := e.submitFinal(e.Submit, e.Stream, func() error { return e.Stream.Fill(e.word(presentAt), 0, 2) })
 	if err != nil {
 		return err
 	}
 	return e.freeLists()
 }
 
+// outcomeUnknown implements engine.
+func (e *gpuEngine) outcomeUnknown() bool { return e.pending }
+
 // submitFinal submits work that cannot be undone. It ignores an error that only concerns recording
 // the end of the work, since the queue has then waited for the work.
-func submitFinal(submit func(*device.Stream, func() error) error, s *device.Stream, launch func() error) error {
+func (e *gpuEngine) submitFinal(submit func(*device.Stream, func() error) error, s *device.Stream, launch func() error) error {
 	launched := false
 	err := submit(s, func() error {
+		e.pending = true
 		err := launch()
 		launched = err == nil
 		return err
@@ -382,7 +388,7 @@ func (e *gpuEngine) pushFree(freed *[classes][]uint32) error {
 			return err
 		}
 	}
-	return submitFinal(e.Submit, e.Stream, func() error { return nil })
+	return e.submitFinal(e.Submit, e.Stream, func() error { return nil })
 }
 
 // uploadRetired copies retired blocks to a new list on the device.

@@ -132,6 +132,7 @@ func (c *gpuChange) layOut(at device.Ptr) device.Ptr {
 
 // change implements engine.
 func (e *gpuEngine) change(ctx context.Context, s *device.Stream, b *batch.Batch) (changed uint64, err error) {
+	e.pending = false
 	if b.N > maxBatchArcs/e.arcsPerEdge() {
 		return 0, fmt.Errorf("%w: %d edges in one batch on the device; %d are possible", device.ErrInvalid, b.N, maxBatchArcs/e.arcsPerEdge())
 	}
@@ -218,7 +219,7 @@ func (c *gpuChange) run(ctx context.Context) error {
 			return err
 		}
 		if c.binned {
-			if err := submitFinal(c.SubmitVisible, c.s, func() error { return c.writeBins(true) }); err != nil {
+			if err := c.submitFinal(c.SubmitVisible, c.s, func() error { return c.writeBins(true) }); err != nil {
 				return err
 			}
 		}
@@ -351,6 +352,7 @@ func (c *gpuChange) readResults(ctx context.Context) (err error) {
 		return err
 	}
 	c.results = batch.View[control](bytes)[0]
+	c.pending = c.results.granted != 0 // otherwise no row has been written
 	copy(c.firsts[:], batch.View[uint32](bytes[groupsOffset:]))
 	if c.binned {
 		c.sumGroups()
@@ -385,7 +387,7 @@ func (c *gpuChange) write(ctx context.Context) error {
 		return err
 	}
 	c.gpuEngine.vertices = c.vertices // so that each has a record, which may be empty
-	err = submitFinal(c.SubmitVisible, c.s, func() error {
+	err = c.submitFinal(c.SubmitVisible, c.s, func() error {
 		if c.binned {
 			return c.writeBins(false)
 		}

@@ -63,7 +63,7 @@ func (e *gpuEngine) deleteBySweep(ctx context.Context, s *device.Stream, b *batc
 	w := e.layOutSweep(e.extra.Buf.Ptr)
 	c := &gpuChange{gpuEngine: e, s: s, binPlan: w.binPlan, swept: w, binned: true, headAt: e.word(smallAt)}
 	c.binPlan.blocksBefore, c.binPlan.vertices = e.blocks, e.vertices
-	err := submitFinal(e.SubmitVisible, s, func() error {
+	err := e.submitFinal(e.SubmitVisible, s, func() error {
 		for _, step := range []func() error{
 			c.clearWords,
 			func() error { return s.Fill(w.toDelete, 0, bitmapBytes(max(1, e.vertices))/4) },

@@ -14,6 +14,7 @@ import (
 
 // insertVertices implements engine.
 func (e *gpuEngine) insertVertices(ctx context.Context, _ *device.Stream, b *batch.Batch) (uint64, error) {
+	e.pending = false
 	records := e.vertices
 	for _, u := range batch.View[uint32](b.Columns[batch.Keys].Host) {
 		records = max(records, int(u)+1)
@@ -25,7 +26,7 @@ func (e *gpuEngine) insertVertices(ctx context.Context, _ *device.Stream, b *bat
 	before, err := e.countPresent(ctx)
 	if err == nil {
 		err = e.RunWhole(ctx, &e.work, b, 0, func(onDevice *batch.Batch, _ int) error {
-			return submitFinal(e.Submit, e.Stream, func() error { return e.markVertices(e.Stream, onDevice, 0, e.word(presentAt)) })
+			return e.submitFinal(e.Submit, e.Stream, func() error { return e.markVertices(e.Stream, onDevice, 0, e.word(presentAt)) })
 		})
 	}
 	if err != nil {
@@ -45,6 +46,7 @@ func (e *gpuEngine) markVertices(s *device.Stream, b *batch.Batch, toDelete, cou
 
 // deleteVertices implements engine.
 func (e *gpuEngine) deleteVertices(ctx context.Context, s *device.Stream, b *batch.Batch) (n uint64, err error) {
+	e.pending = false
 	switch {
 	case b.N == 0:
 		return 0, nil
@@ -116,7 +118,7 @@ func (e *gpuEngine) deleteByArcs(ctx context.Context, s *device.Stream, b *batch
 		return 0, err
 	}
 	p.graph = refOf(e.currentView())
-	return counts[1], submitFinal(e.SubmitVisible, s, func() error {
+	return counts[1], e.submitFinal(e.SubmitVisible, s, func() error {
 		return gpu.RetryOnce(func() error { return device.Launch(s, e.bury, gpu.Wave(e.Dev, n), gpu.Block, &p) })
 	})
 }

@@ -143,7 +143,11 @@ func (g *Graph) InsertVertices(ctx context.Context, vertices []uint32) (n int, e
 // vertices takes as long as deleting their edges. For many vertices, and always in a directed
 // graph, DeleteVertices scans all rows. So one call with many vertices is better than many calls.
 func (g *Graph) DeleteVertices(ctx context.Context, vertices []uint32) (n int, err error) {
-	return g.runChange(ctx, nil, "DeleteVertices", vertexBatch(op.Delete, len(vertices), batch.Input(vertices)), g.engine.deleteVertices, nil)
+	return g.deleteVertices(ctx, "DeleteVertices", vertices)
+}
+
+func (g *store) deleteVertices(ctx context.Context, method string, vertices []uint32) (n int, err error) {
+	return g.runChange(ctx, nil, method, vertexBatch(op.Delete, len(vertices), batch.Input(vertices)), g.engine.deleteVertices, nil)
 }
 
 func (g *store) insertVertices(ctx context.Context, method string, vertices []uint32) (n int, err error) {
@@ -156,16 +160,16 @@ func (g *store) insertVertices(ctx context.Context, method string, vertices []ui
 func (g *Graph) InsertVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error {
 	const method = "InsertVerticesOn"
 	b := vertexBatch(op.Put, vertices.Len(), batch.InputOn(vertices))
-	count, err := core.CounterOf(g.dev, counts)
-	if err = errors.Join(err, g.checkPlace(s, b)); err != nil {
+	if err := g.checkPlace(s, b); err != nil {
 		return wrap(method, err)
 	}
 	host := make([]uint32, b.N)
 	if err := vertices.CopyTo(context.Background(), s, host); err != nil {
 		return wrap(method, err)
 	}
-	n, err := g.insertVertices(context.Background(), method, host)
-	return errors.Join(err, wrap(method, g.engine.addCount(s, count, uint64(n))))
+	b.Columns[batch.Keys] = batch.Input(host)
+	_, err := g.runChange(context.Background(), s, method, b, g.engine.insertVertices, counts)
+	return err
 }
 
 // DeleteVerticesOn deletes the vertices that a slice in device memory lists, with all their edges.
@@ -197,17 +201,28 @@ func (g *store) checkPlace(s *device.Stream, b *batch.Batch) error {
 
 // Clear removes all edges and vertices and frees their memory. Open snapshots keep their memory.
 func (g *Graph) Clear(ctx context.Context) error {
-	return wrap("Clear", g.withExclusive(ctx, func() error {
+	return wrap("Clear", g.clear(ctx))
+}
+
+func (g *store) clear(ctx context.Context) error {
+	return g.runDurable(ctx, false, func() error {
+		l, err := g.newLogger(ctx, nil, &batch.Batch{})
+		if err != nil {
+			return err
+		}
 		m, err := newMemory(g.dev, g.shape, g.opts.MaxVertices)
 		if err != nil {
 			return err
 		}
 		if err := g.engine.clear(ctx, m); err != nil {
-			return errors.Join(err, m.Free())
+			err = errors.Join(err, m.Free())
+			l.fail(err)
+			return l.end(err)
 		}
 		g.blocks, g.vertices, g.arcs, g.loops = blocks{}, 0, 0, 0
-		return errors.Join(g.replaceMemory(m), g.publish(ctx, nil))
-	}))
+		l.add(core.Effect{Kind: core.ClearTable})
+		return l.end(errors.Join(g.replaceMemory(m), g.publish(ctx, nil)))
+	})
 }
 
 // Compact moves all rows to new memory, without gaps, and frees the old memory. A graph compacts
@@ -219,7 +234,11 @@ func (g *Graph) Compact(ctx context.Context) error {
 
 // Sync waits for all batches on the device. It frees memory if over two thirds are unused.
 func (g *Graph) Sync(ctx context.Context) error {
-	return wrap("Sync", g.withExclusive(ctx, func() error { return errors.Join(g.shrink(ctx, 1), g.publish(ctx, nil)) }))
+	err := g.withExclusive(ctx, func() error { return errors.Join(g.shrink(ctx, 1), g.publish(ctx, nil)) })
+	if g.journal != nil {
+		err = errors.Join(err, g.journal.Flush(ctx))
+	}
+	return wrap("Sync", err)
 }
 
 // Close waits for running calls and frees the graph. An open snapshot keeps its memory until it is
@@ -228,6 +247,9 @@ func (g *Graph) Close() error {
 	first, err := g.leases.Close()
 	if !first {
 		return nil
+	}
+	if g.journal != nil { // first, because a checkpoint may read a snapshot
+		err = errors.Join(err, g.journal.Close())
 	}
 	g.open.Lock()
 	defer g.open.Unlock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 
-	"github.com/weftgo/weft/internal/batch"
 	"github.com/weftgo/weft/internal/op"
 	"github.com/weftgo/weft/internal/savedgraph"
 )
@@ -73,10 +72,6 @@ func (l loaded) Vertices(ctx context.Context, ids []uint32) error {
 
 // Edges implements savedgraph.Graph.
 func (l loaded) Edges(ctx context.Context, from, to []uint32, weights []byte) error {
-	var vals batch.Column
-	if l.weight > 0 {
-		vals = batch.Input(weights).WithWidth(l.weight)
-	}
-	_, err := l.change(ctx, nil, "edges", edgeBatch(op.Put, from, to, vals, nil))
+	_, err := l.change(ctx, nil, "edges", edgeBatch(op.Put, from, to, l.weightColumn(weights), nil))
 	return wrap("edges", op.Cause(err))
 }

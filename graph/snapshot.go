@@ -41,6 +41,11 @@ func (g *store) snapshot(ctx context.Context) (s *Snapshot, err error) {
 		return nil, err
 	}
 	defer g.leases.UnlockWriter()
+	return g.snapshotLocked(ctx)
+}
+
+// snapshotLocked takes a snapshot. The caller holds the writer lock.
+func (g *store) snapshotLocked(ctx context.Context) (s *Snapshot, err error) {
 	present, err := g.engine.countPresent(ctx)
 	if err != nil {
 		return nil, err
@@ -83,6 +88,9 @@ func (s *Snapshot) runIfOpen(f func() error) error {
 	defer s.graph.open.RUnlock()
 	if s.graph.closed {
 		return op.ErrClosed
+	}
+	if err := s.graph.readable(); err != nil {
+		return err
 	}
 	return f()
 }

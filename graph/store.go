@@ -47,6 +47,7 @@ type store struct {
 	closed    bool
 	endpoints touched.Lister
 	tracked   *observe.Tracked
+	journal   core.Journal // set before the first call, or never
 }
 
 // sizes holds the sizes after the last call, or at the last Sync.
@@ -56,13 +57,16 @@ type sizes struct{ vertices, arcs, loops atomic.Uint64 }
 // lookups of the current graph. Lookups of snapshots run alongside changes.
 type engine interface {
 	// change runs a batch of edges from Keys to Keys2, with weights Vals, of kinds op.Put and
-	// op.Delete. After an error nothing has changed. It returns the number of edges that were
-	// absent (Put) or present (Delete).
+	// op.Delete. It returns the number of edges that were absent (Put) or present (Delete). If it
+	// or another change returns an error, nothing has changed, unless outcomeUnknown returns true.
 	change(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error)
 	// insertVertices and deleteVertices run a batch of the vertices in Keys. They return the number
 	// of vertices that were absent or present.
 	insertVertices(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error)
 	deleteVertices(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error)
+	// outcomeUnknown reports whether a change that returned an error may have changed the graph,
+	// because its device has failed.
+	outcomeUnknown() bool
 	// find looks up edges from Keys to Keys2, writes Vals and OK and returns the number found. On a
 	// stream of a GPU it returns 0 and adds the number to count, unless count is null.
 	find(ctx context.Context, s *device.Stream, v *view, b *batch.Batch, count device.Ptr) (uint64, error)
@@ -166,6 +170,9 @@ func (g *store) withExclusive(ctx context.Context, f func() error) error {
 
 // read runs f while no writer changes the graph.
 func (g *store) read(ctx context.Context, s *device.Stream, f func(*view) error) error {
+	if err := g.readable(); err != nil {
+		return err
+	}
 	lease, err := g.leases.Read(ctx, nil)
 	if err != nil {
 		return err
@@ -198,12 +205,16 @@ func (g *store) runChange(ctx context.Context, s *device.Stream, method string, 
 	done := 0
 	count, err := core.CounterOf(g.dev, counts)
 	if err == nil {
-		err = g.withExclusive(ctx, func() error {
+		err = g.runDurable(ctx, s != nil, func() error {
 			if err := g.validate(s, b); err != nil {
 				return err
 			}
-			done, n, err = g.runPieces(ctx, s, b, run)
-			return err
+			l, err := g.newLogger(ctx, s, b)
+			if err != nil {
+				return err
+			}
+			done, n, err = g.runPieces(ctx, s, b, run, l)
+			return l.end(err)
 		})
 	}
 	// n includes the pieces before the error.
@@ -275,20 +286,23 @@ func (g *store) rangeError(i int, u, v uint32, edge bool) error {
 	return fmt.Errorf("%w: vertex %d of the batch is %d: vertices are 0 to %d; MaxVertices allows more", weft.ErrOptions, i, u, g.opts.MaxVertices-1)
 }
 
-// runPieces runs a batch piece by piece and publishes the new sizes. It returns the number of
-// operations run and the number of changes.
-func (g *store) runPieces(ctx context.Context, s *device.Stream, b *batch.Batch, run func(context.Context, *device.Stream, *batch.Batch) (uint64, error)) (done, n int, err error) {
+// runPieces runs a batch piece by piece, logs each piece, and publishes the new sizes. It returns
+// the number of operations run and the number of changes.
+func (g *store) runPieces(ctx context.Context, s *device.Stream, b *batch.Batch, run func(context.Context, *device.Stream, *batch.Batch) (uint64, error), l *logger) (done, n int, err error) {
 	for err = ctx.Err(); done < b.N && err == nil; {
 		size := min(b.N-done, g.pieceEdges())
 		if s != nil && b.Columns[batch.Keys].Host == nil {
 			size = b.N - done // one piece: the device checks the vertices before anything changes
 		}
 		var changed uint64
-		if changed, err = run(ctx, s, b.Part(done, done+size)); err == nil {
-			done += size
-			n += int(changed)
-			err = ctx.Err()
+		if changed, err = run(ctx, s, b.Part(done, done+size)); err != nil {
+			l.fail(err)
+			break
 		}
+		l.piece(done, done+size, changed)
+		done += size
+		n += int(changed)
+		err = ctx.Err()
 	}
 	if done == b.N {
 		err = nil
