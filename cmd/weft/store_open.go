@@ -227,7 +227,7 @@ func (g storedGraph) Check(ctx context.Context) error { return g.graph.Check(ctx
 func (g storedGraph) Close() error { return g.graph.Close() }
 
 func newStoredGraph(dev device.Device, f *durable.Files, weights core.Type) (stored, error) {
-	g, err := newGraph(dev, f.Value, &graph.Options{
+	g, err := newGraph(dev, weights, &graph.Options{
 		Directed: f.Directed, SelfLoops: f.SelfLoops, Multi: f.ParallelEdges,
 		MaxVertices: math.MaxUint32,
 	})
@@ -284,23 +284,20 @@ func (g tableGraph) Checkpoint(
 	})
 }
 
-// newGraph returns an empty graph with weights of the named type, or without weights.
-func newGraph(dev device.Device, weights string, o *graph.Options) (*graph.Graph, error) {
-	switch weights {
-	case "":
+// newGraph returns an empty graph with weights of a type, or without weights.
+func newGraph(dev device.Device, weights core.Type, o *graph.Options) (g *graph.Graph, err error) {
+	switch weights.Bits {
+	case 0:
 		return graph.New(dev, o)
-	case "int32":
-		return graphOf(graph.NewWeightedGraph[int32](dev, o))
-	case "int64":
-		return graphOf(graph.NewWeightedGraph[int64](dev, o))
-	case "uint32":
-		return graphOf(graph.NewWeightedGraph[uint32](dev, o))
-	case "uint64":
-		return graphOf(graph.NewWeightedGraph[uint64](dev, o))
-	case "float32":
-		return graphOf(graph.NewWeightedGraph[float32](dev, o))
+	case 32:
+		g, err = graphOf(graph.NewWeightedGraph[uint32](dev, o))
+	default:
+		g, err = graphOf(graph.NewWeightedGraph[uint64](dev, o))
 	}
-	return graphOf(graph.NewWeightedGraph[float64](dev, o))
+	if err == nil {
+		core.LoggedOf(g).(interface{ SetWeights(core.Type) }).SetWeights(weights)
+	}
+	return g, err
 }
 
 func graphOf[W graph.Weight](g *graph.WeightedGraph[W], err error) (*graph.Graph, error) {
