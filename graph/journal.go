@@ -76,8 +76,8 @@ func (j journaled) Len() int {
 // Journal implements core.Logged.
 func (j journaled) Journal() core.Journal { return j.journal }
 
-// SetWeights changes the type of the weights to one of the same size, for programs that know it only
-// at run time. No call may have been made.
+// SetWeights changes the type of the weights to one of the same size, for programs that know it
+// only at run time. No call may have been made.
 func (j journaled) SetWeights(t core.Type) { j.weights = t }
 
 // SetJournal implements core.Logged.
