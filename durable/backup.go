@@ -8,6 +8,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/weftgo/weft"
 )
@@ -17,7 +18,8 @@ import (
 // before the call, and may have later ones. It is a store itself. Files that the store never
 // changes again are not copied but linked, where the file system can, so that a backup costs little
 // time and space. Damage to the disk under such a file damages both: to be safe from it, back up to
-// another disk. Backup returns [weft.ErrCorrupt] if the log is damaged.
+// another disk. Backup returns [weft.ErrCorrupt] if the log is damaged. It does not read the
+// checkpoint; Read does.
 func Backup(ctx context.Context, dir, to string) error {
 	if err := copyStore(ctx, dir, to, true); err != nil {
 		return fmt.Errorf("durable: backup %s: %w", dir, err)
@@ -26,7 +28,8 @@ func Backup(ctx context.Context, dir, to string) error {
 }
 
 // Restore copies the backup in folder backup to the folder dir, which must be empty or not exist.
-// It links no files, so later damage to one of them does not matter to the other.
+// It links no files, so later damage to one of them does not matter to the other. Its errors are
+// those of [Backup].
 func Restore(ctx context.Context, backup, dir string) error {
 	if err := copyStore(ctx, backup, dir, false); err != nil {
 		return fmt.Errorf("durable: restore %s: %w", backup, err)
@@ -34,42 +37,84 @@ func Restore(ctx context.Context, backup, dir string) error {
 	return nil
 }
 
-func copyStore(ctx context.Context, dir, to string, link bool) error {
-	from, target := osDir(filepath.Clean(dir)), osDir(filepath.Clean(to))
-	if _, err := readFile(from, manifestName); err != nil {
+func copyStore(ctx context.Context, dir, to string, link bool) (err error) {
+	if _, err := readFile(osDir(dir), manifestName); err != nil {
 		return err
+	}
+	from, target, err := folders(dir, to)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(string(target)); errors.Is(err, iofs.ErrNotExist) {
+		defer func() {
+			if err != nil { // so that nothing is left; fails if something is
+				_ = os.Remove(string(target))
+			}
+		}()
 	}
 	if err := makeDir(string(target)); err != nil {
 		return err
 	}
-	if names, err := target.List(); err != nil || len(names) > 0 {
-		if err == nil {
-			err = fmt.Errorf("%w: folder %s is not empty", weft.ErrOptions, to)
-		}
+	if err := mustBeEmpty(target, 0); err != nil {
 		return err
 	}
-	c := copier{ctx: ctx, from: from, to: target}
+	lock, err := target.lock(false) // against a second copy to this folder
+	if err != nil {
+		return err
+	}
+	c := &copier{ctx: ctx, from: from, to: target}
 	if link {
 		c.link = func(name string) error { return os.Link(from.path(name), target.path(name)) }
 	}
-	return c.run()
+	if err = mustBeEmpty(target, 1); err == nil {
+		if err = c.run(); err != nil {
+			err = errors.Join(err, target.Remove(lockName))
+		}
+	}
+	return errors.Join(err, lock.Close())
+}
+
+// mustBeEmpty returns an error if a folder has more than n files and folders.
+func mustBeEmpty(dir osDir, n int) error {
+	all, err := os.ReadDir(string(dir))
+	if err == nil && len(all) > n {
+		err = fmt.Errorf("%w: folder %s is not empty", weft.ErrOptions, dir)
+	}
+	return err
+}
+
+// folders returns the folders of a copy. The new one must not be inside the other.
+func folders(dir, to string) (from, target osDir, err error) {
+	dir, err = filepath.Abs(dir)
+	if err == nil {
+		to, err = filepath.Abs(to)
+	}
+	if err != nil {
+		return "", "", err
+	}
+	if inside, rerr := filepath.Rel(dir, to); rerr == nil && filepath.IsLocal(inside) {
+		err = fmt.Errorf("%w: folder %s is the store itself, or inside it", weft.ErrOptions, to)
+	}
+	return osDir(dir), osDir(to), err
 }
 
 // copier copies the files of a store that may be open.
 //
-// Segments and checkpoints have their names only while they are complete, and the store appends
-// frames only to its last segment. The copy of that segment ends with the last frame that is whole
-// when it is read. So a copy is a state in which the process that has the store could have ended.
-// If a checkpoint removes files before they are copied, run begins again.
+// Segments and checkpoints have their names only while they are complete. The store appends frames
+// to one segment, the last or, until a checkpoint begins, the one before. So the copier begins with
+// the newest segment: if that has frames, the earlier ones are final. The copy of a segment that is
+// not final ends with its last whole frame. So a copy is a state in which the process that has the
+// store could have ended. If a checkpoint removes files before they are copied, run begins again.
 type copier struct {
 	ctx      context.Context
 	from, to fileSystem
 	// link makes a file in to that shares its data with the file of the same name in from. It may
 	// be nil.
-	link func(name string) error
+	link    func(name string) error
+	created []string
 }
 
-func (c copier) run() error {
+func (c *copier) run() error {
 	for {
 		text, err := readFile(c.from, manifestName)
 		if err != nil {
@@ -78,7 +123,7 @@ func (c copier) run() error {
 		if err = c.copyAll(text); err == nil {
 			return nil
 		}
-		err = errors.Join(err, c.removeAll(), c.ctx.Err())
+		err = errors.Join(err, c.removeCreated(), c.ctx.Err())
 		now, rerr := readFile(c.from, manifestName)
 		if rerr != nil || string(now) == string(text) || c.ctx.Err() != nil {
 			return errors.Join(err, rerr)
@@ -87,7 +132,7 @@ func (c copier) run() error {
 }
 
 // copyAll copies the files that a manifest names, and then the manifest.
-func (c copier) copyAll(text []byte) error {
+func (c *copier) copyAll(text []byte) error {
 	m, err := decodeManifest(text)
 	if err != nil {
 		return err
@@ -96,6 +141,7 @@ func (c copier) copyAll(text []byte) error {
 	if err != nil {
 		return err
 	}
+	s.store = m.Store
 	l, err := list(c.from)
 	if err != nil {
 		return err
@@ -109,14 +155,16 @@ func (c copier) copyAll(text []byte) error {
 			return err
 		}
 	}
-	last := len(segments) - 1
-	for _, n := range segments[:last] {
-		if err := c.copyFile(segmentName(n)); err != nil {
+	final := false
+	for _, n := range slices.Backward(segments) {
+		if final {
+			err = c.copyFile(segmentName(n))
+		} else {
+			final, err = c.copyFrames(s, n)
+		}
+		if err != nil {
 			return err
 		}
-	}
-	if err := c.copyFrames(s, segments[last]); err != nil {
-		return err
 	}
 	if _, err := scanLog(c.to, s, segments, m.Sequence, m.Synced); err != nil {
 		return err
@@ -125,6 +173,7 @@ func (c copier) copyAll(text []byte) error {
 	if err := c.to.SyncDir(); err != nil {
 		return err
 	}
+	c.created = append(c.created, manifestName)
 	return writeFile(c.to, manifestName, func(f file) error {
 		_, err := f.WriteAt(text, 0)
 		return err
@@ -132,11 +181,12 @@ func (c copier) copyAll(text []byte) error {
 }
 
 // copyFile links or copies a file that does not change, and makes the new one durable.
-func (c copier) copyFile(name string) error {
+func (c *copier) copyFile(name string) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
 	if c.link != nil && c.link(name) == nil {
+		c.created = append(c.created, name)
 		f, err := c.to.Open(name)
 		if err != nil {
 			return err
@@ -155,30 +205,51 @@ func (c copier) copyFile(name string) error {
 	return c.write(name, io.NewSectionReader(f, 0, size))
 }
 
-// copyFrames copies the header and the whole frames at the beginning of a segment.
-func (c copier) copyFrames(s shape, number uint64) error {
+// copyFrames copies the header and the whole frames at the beginning of a segment. It reports
+// whether earlier segments are final. If whole frames follow a damaged one, copyFrames copies the
+// whole segment, so that the scan of the copy judges the damage as Open does.
+func (c *copier) copyFrames(s shape, number uint64) (final bool, err error) {
 	r, err := openSegment(c.from, s, number)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer r.Close()
-	for ok := true; ok; {
-		if _, ok, err = r.next(); err != nil {
-			return err
+	end, again := int64(0), false
+	for {
+		_, ok, err := r.next()
+		if err = errors.Join(err, c.ctx.Err()); err != nil {
+			return false, err
 		}
-		if err := c.ctx.Err(); err != nil {
-			return err
+		if ok {
+			again = false
+			continue
 		}
+		end = r.at
+		_, later, err := r.search()
+		if err != nil {
+			return false, err
+		}
+		if !later {
+			break
+		}
+		if again {
+			end = r.size
+			break
+		}
+		// A frame that was being written while it was read is whole now.
+		r.at, r.buf, again = end, nil, true
 	}
-	return c.write(segmentName(number), io.NewSectionReader(r.file, 0, r.at))
+	final = end > segmentHeader || r.first > 0
+	return final, c.write(segmentName(number), io.NewSectionReader(r.file, 0, end))
 }
 
 // write makes a file and its content durable, but not its name.
-func (c copier) write(name string, from io.Reader) error {
+func (c *copier) write(name string, from io.Reader) error {
 	f, err := c.to.Create(name)
 	if err != nil {
 		return err
 	}
+	c.created = append(c.created, name)
 	_, err = io.CopyBuffer(io.NewOffsetWriter(f, 0), readerWithContext{c.ctx, from}, make([]byte, 1<<20))
 	if err == nil {
 		err = f.Sync()
@@ -186,14 +257,14 @@ func (c copier) write(name string, from io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// removeAll removes what an incomplete copy has left.
-func (c copier) removeAll() error {
-	names, err := c.to.List()
-	for _, name := range names {
+// removeCreated removes what an incomplete copy has left.
+func (c *copier) removeCreated() (err error) {
+	for _, name := range c.created {
 		if rerr := c.to.Remove(name); !errors.Is(rerr, iofs.ErrNotExist) {
 			err = errors.Join(err, rerr)
 		}
 	}
+	c.created = nil
 	return err
 }
 

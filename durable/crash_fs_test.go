@@ -114,7 +114,7 @@ type backupFS struct {
 func (m *memoryFS) backup(state int, links bool) error {
 	to := newMemoryFS(nil)
 	to.omit = m.omit
-	c := copier{ctx: context.Background(), from: m, to: to}
+	c := &copier{ctx: context.Background(), from: m, to: to}
 	if links {
 		c.link = func(name string) error { return to.link(name, m) }
 	}

@@ -13,7 +13,8 @@ import (
 
 // A log is a sequence of frames in segment files. Numbers are little-endian.
 //
-//	segment  "WEFTLOG1", number, salt, first sequence (uint64 each); shape; CRC-32C of these
+//	segment  "WEFTLOG1", number, salt, first sequence (uint64 each); shape; id of the store
+//	         (uint64); CRC-32C of these
 //	frame    bytes of the payload (uint32), kind, flags, two zero bytes, rows (uint32),
 //	         CRC-32C of the frame and the salt (uint32), sequence, synced sequence,
 //	         next id (uint64 each)
@@ -40,7 +41,10 @@ var maxPayload = 1 << 20
 const flagLast = 1
 
 // shape describes what a store holds, as its files record it: the kind of structure and the types.
-type shape struct{ core.Shape }
+type shape struct {
+	core.Shape
+	store uint64 // random number of the store, in its manifest and its segments
+}
 
 const shapeBytes = 8
 
@@ -173,6 +177,7 @@ func (s shape) appendSegmentHeader(to []byte, number, salt, first uint64) []byte
 	to = binary.LittleEndian.AppendUint64(to, first)
 	shape := s.bytes()
 	to = append(to, shape[:]...)
+	to = binary.LittleEndian.AppendUint64(to, s.store)
 	to = append(to, make([]byte, segmentHeader-4-(len(to)-at))...)
 	return binary.LittleEndian.AppendUint32(to, crc32.Checksum(to[at:], seal.Castagnoli))
 }
@@ -187,8 +192,8 @@ func (s shape) readSegmentHeader(h []byte, number uint64) (salt, first uint64, e
 	case binary.LittleEndian.Uint64(h[8:]) != number:
 		return 0, 0, fmt.Errorf("%w: it is segment %d", weft.ErrCorrupt,
 			binary.LittleEndian.Uint64(h[8:]))
-	case string(h[32:32+shapeBytes]) != string(shape[:]):
-		return 0, 0, fmt.Errorf("%w: it holds changes of another kind of table", weft.ErrCorrupt)
+	case string(h[32:32+shapeBytes]) != string(shape[:]), binary.LittleEndian.Uint64(h[32+shapeBytes:]) != s.store:
+		return 0, 0, fmt.Errorf("%w: it belongs to another store", weft.ErrFormat)
 	}
 	return binary.LittleEndian.Uint64(h[16:]), binary.LittleEndian.Uint64(h[24:]), nil
 }

@@ -59,7 +59,9 @@ func (d osDir) Remove(name string) error { return os.Remove(d.path(name)) }
 func (d osDir) List() (names []string, err error) {
 	entries, err := os.ReadDir(string(d))
 	for _, e := range entries {
-		names = append(names, e.Name())
+		if !e.IsDir() { // no folder is a file of a store, whatever its name
+			names = append(names, e.Name())
+		}
 	}
 	return names, err
 }
@@ -95,10 +97,13 @@ func (f osFile) Allocate(size int64) error {
 // makeDir makes the folder of a store and missing folders above it, and makes their names durable.
 func makeDir(dir string) error {
 	dir = filepath.Clean(dir)
-	if _, err := os.Stat(dir); err == nil {
+	parent := filepath.Dir(dir)
+	if _, err := os.Stat(dir); err == nil { // made by the caller, perhaps just now
+		if err := osDir(parent).SyncDir(); !errors.Is(err, os.ErrPermission) {
+			return err
+		}
 		return nil
 	}
-	parent := filepath.Dir(dir)
 	if parent != dir {
 		if err := makeDir(parent); err != nil {
 			return err

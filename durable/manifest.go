@@ -19,6 +19,7 @@ type manifest struct {
 	Format     string `json:"format"`
 	Holds      string `json:"holds"` // the shape in words, for human readers
 	Shape      []byte `json:"shape"`
+	Store      uint64 `json:"store"`      // random number, which the segments have, too
 	Checkpoint uint64 `json:"checkpoint"` // number of the checkpoint; 0 is none
 	Pairs      int    `json:"pairs"`      // number of pairs in the checkpoint
 	NextID     uint64 `json:"next_id"`    // next id of Assign when the checkpoint began
@@ -86,7 +87,7 @@ func readManifest(fs fileSystem, s shape) (m manifest, err error) {
 
 func newManifest(s shape) manifest {
 	b := s.bytes()
-	return manifest{Format: manifestFormat, Holds: s.Name, Shape: b[:]}
+	return manifest{Format: manifestFormat, Holds: s.Name, Shape: b[:], Store: s.store}
 }
 
 // write atomically replaces the manifest file of the store and makes the new one durable.

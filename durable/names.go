@@ -65,7 +65,7 @@ func number(name, prefix string) (uint64, bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseUint(digits, 16, 64)
-	return n, err == nil
+	return n, err == nil && digits == strings.ToLower(digits)
 }
 
 // mustNotExist returns an error if the named file exists, since segment numbers are used only once.

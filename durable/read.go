@@ -21,7 +21,14 @@ func Read[M Structure](ctx context.Context, dir string, make func() (M, error), 
 	if opts, err = opts.check(); err != nil {
 		return fail(err)
 	}
-	lock, err := osDir(filepath.Clean(dir)).lock(true)
+	path, err := filepath.Abs(dir) // the program may change its directory
+	if err == nil {
+		_, err = readFile(osDir(path), manifestName)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	lock, err := osDir(path).lock(true)
 	if err != nil {
 		return fail(err)
 	}
@@ -29,7 +36,7 @@ func Read[M Structure](ctx context.Context, dir string, make func() (M, error), 
 	if m, err = make(); err != nil {
 		return fail(err)
 	}
-	if found, err = read(ctx, osDir(dir), core.LoggedOf(m), opts); err != nil {
+	if found, err = read(ctx, osDir(path), core.LoggedOf(m), opts); err != nil {
 		return fail(errors.Join(err, m.Close()))
 	}
 	return m, found, nil
@@ -47,6 +54,7 @@ func read(ctx context.Context, fs fileSystem, table core.Logged, opts Options) (
 		s.manifest, err = readManifest(fs, shape)
 	}
 	if err == nil {
+		shape.store = s.manifest.Store
 		_, err = s.load(ctx, shape, l)
 	}
 	return s.found, err

@@ -51,7 +51,10 @@ type store struct {
 // [weft.ErrCorrupt] if the store is damaged; see Options.Repair. It returns [ErrLocked] if the
 // store is already open, and [weft.ErrOptions] if a structure of fixed size is too small.
 func Open[M Structure](ctx context.Context, dir string, make func() (M, error), opts Options) (m M, err error) {
-	if opts, err = opts.check(); err != nil {
+	if opts, err = opts.check(); err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
 		return m, fmt.Errorf("durable: %w", err)
 	}
 	if dir, err = filepath.Abs(dir); err != nil { // the program may change its directory
@@ -107,7 +110,7 @@ func shapeOf(t core.Logged) (shape, error) {
 	if err == nil && t.Len() > 0 {
 		err = fmt.Errorf("%w: the structure is not empty", weft.ErrOptions)
 	}
-	return shape{s}, err
+	return shape{Shape: s}, err
 }
 
 // recover fills the table with the content of the store and begins a new segment of the log.
@@ -131,6 +134,7 @@ func (s *store) recover(ctx context.Context) error {
 	if s.manifest, err = readManifest(s.fs, shape); err != nil {
 		return err
 	}
+	shape.store = s.manifest.Store
 	return s.restore(ctx, shape, l)
 }
 
@@ -153,6 +157,7 @@ func (s *store) create(shape shape, l listing) error {
 			return err
 		}
 	}
+	shape.store = newSalt(0)
 	segment, err := createSegment(s.fs, shape, firstNumber, firstNumber, nil)
 	if err != nil {
 		return err

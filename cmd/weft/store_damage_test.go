@@ -376,7 +376,7 @@ func TestStoreUsage(t *testing.T) {
 				" is not empty\n"},
 		{[]string{"backup", store, store}, exitFailed,
 			"weft: store backup " + store + ": invalid options: folder " + store +
-				" is not empty\n"},
+				" is the store itself, or inside it\n"},
 	} {
 		stdout, stderr, status := weftStore(t.Context(), tt.args...)
 		if status != tt.status || !strings.HasPrefix(stderr, tt.stderr) ||
