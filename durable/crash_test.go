@@ -288,7 +288,7 @@ func (c *crashes) open(d *disk, states []string, depth int) error {
 	return nil
 }
 
-// copied checks a backup of an image, which has been opened by nobody since power failed.
+// copied checks a backup of an image. The store has not been opened since power failed.
 func (c *crashes) copied(files map[string][]byte, allowed []string) error {
 	from, to := newMemoryFS(files), newMemoryFS(nil)
 	if err := (&copier{ctx: context.Background(), from: from, to: to}).run(); err != nil {

@@ -3,6 +3,7 @@ package durable
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -43,7 +44,16 @@ func (d osDir) Create(name string) (file, error) {
 	return wrapFile(os.OpenFile(d.path(name), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666))
 }
 
-func (d osDir) Open(name string) (file, error) { return wrapFile(os.Open(d.path(name))) }
+func (d osDir) Open(name string) (file, error) {
+	info, err := os.Stat(d.path(name))
+	if err == nil && !info.Mode().IsRegular() { // opening a pipe would wait for its writer
+		err = &fs.PathError{Op: "open", Path: d.path(name), Err: errors.New("not a regular file")}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return wrapFile(os.Open(d.path(name)))
+}
 
 func wrapFile(f *os.File, err error) (file, error) {
 	if err != nil {

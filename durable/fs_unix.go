@@ -30,7 +30,7 @@ func (d osDir) lock(shared bool) (*os.File, error) {
 	if shared && errors.Is(err, fs.ErrNotExist) { // a backup
 		f, err = os.OpenFile(d.path(lockName), flags|os.O_CREATE, 0o666)
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
-			// Nobody can open the store for changes.
+			// No process can open the store for changes.
 			f, err = os.Open(string(d))
 		}
 	}

@@ -203,7 +203,7 @@ func TestRowGraphCheckpoints(t *testing.T) {
 	}
 }
 
-// rowChanges are changes of all kinds, none of which changes nothing.
+// rowChanges are changes of all kinds. Each changes the graph.
 func rowChanges(ctx context.Context, g rowGraph) map[string]func() error {
 	many := edgeList{kinds: slices.Repeat([]weft.OpKind{weft.OpPut}, 90)}
 	for i := range uint32(90) {

@@ -9,10 +9,10 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Read returns the content of the store in folder dir as a structure that is not durable, and
-// changes no file. make returns an empty structure, as for [Open]. Of opts, Read uses Repair and
-// Logger. While a program has the store open, Read returns [ErrLocked]; other readers do not
-// matter. See [Open] for the other errors.
+// Read returns the content of the store in folder dir as a structure that is not durable. It
+// changes no file; if LOCK is missing, it makes one. make returns an empty structure, as for
+// [Open]. Of opts, Read uses Repair and Logger. While a program has the store open, Read returns
+// [ErrLocked]; other readers do not matter. See [Open] for the other errors.
 func Read[M Structure](ctx context.Context, dir string, make func() (M, error), opts Options) (m M, found Recovery, err error) {
 	fail := func(err error) (M, Recovery, error) {
 		var none M
