@@ -18,7 +18,7 @@ import (
 //	frame    bytes of the payload (uint32), kind, flags, two zero bytes, rows (uint32),
 //	         CRC-32C of the frame and the salt (uint32), sequence, synced sequence,
 //	         next id (uint64 each)
-//	payload  columns of the effect: keys, second keys, kinds, values; zeros up to a multiple of 8
+//	payload  columns of the effect: keys, second keys, values; zeros up to a multiple of 8
 //
 // Sequences count frames from 1, through all segments. The first sequence of a segment is 0 if its
 // frames continue those of the segment before. Otherwise a recovery has made the segment, and the
@@ -70,27 +70,25 @@ func decodeShape(b []byte) (s shape, err error) {
 
 // rowBytes returns the size in bytes of a row of an effect of the given kind.
 func (s shape) rowBytes(k core.EffectKind) int {
-	keys, keys2, kinds, vals := s.columns(k)
-	return keys + keys2 + kinds + vals
+	keys, keys2, vals := s.columns(k)
+	return keys + keys2 + vals
 }
 
 // columns returns the sizes in bytes of the columns in a row of an effect of the given kind.
-func (s shape) columns(k core.EffectKind) (keys, keys2, kinds, vals int) {
+func (s shape) columns(k core.EffectKind) (keys, keys2, vals int) {
 	switch k {
 	case core.PutPairs:
-		return s.Key, 0, 0, s.Val
+		return s.Key, 0, s.Val
 	case core.DeleteKeys, core.PutVertices, core.DeleteVertices:
-		return s.Key, 0, 0, 0
+		return s.Key, 0, 0
 	case core.DeleteRanges, core.DeleteEdges:
-		return s.Key, s.Key, 0, 0
+		return s.Key, s.Key, 0
 	case core.PutEdges:
-		return s.Key, s.Key, 0, s.Val
-	case core.ChangeEdges:
-		return s.Key, s.Key, 1, s.Val
+		return s.Key, s.Key, s.Val
 	case core.AddItems:
-		return 1, 0, 0, 0
+		return 1, 0, 0
 	}
-	return 0, 0, 0, 0
+	return 0, 0, 0
 }
 
 // frame is a frame in memory. Its effect refers to the bytes that it was read from.
@@ -102,7 +100,7 @@ type frame struct {
 // appendFrame appends the encoded frame f to a slice. salt is the salt of its segment.
 func appendFrame(to []byte, f *frame, salt uint64) []byte {
 	at := len(to)
-	payload := len(f.Keys) + len(f.Keys2) + len(f.Kinds) + len(f.Vals)
+	payload := len(f.Keys) + len(f.Keys2) + len(f.Vals)
 	to = slices.Grow(to, frameHeader+padded(payload))[:at+frameHeader]
 	h := to[at:]
 	clear(h)
@@ -115,7 +113,7 @@ func appendFrame(to []byte, f *frame, salt uint64) []byte {
 	binary.LittleEndian.PutUint64(h[16:], f.sequence)
 	binary.LittleEndian.PutUint64(h[24:], f.synced)
 	binary.LittleEndian.PutUint64(h[32:], f.NextID)
-	to = append(append(append(append(to, f.Keys...), f.Keys2...), f.Kinds...), f.Vals...)
+	to = append(append(append(to, f.Keys...), f.Keys2...), f.Vals...)
 	to = append(to, make([]byte, padded(payload)-payload)...)
 	binary.LittleEndian.PutUint32(to[at+12:], frameCRC(to[at:], salt))
 	return to
@@ -163,8 +161,8 @@ func (s shape) readFrame(b []byte, salt uint64) (f frame, size int) {
 		c, cut = cut[:f.N*width:f.N*width], cut[f.N*width:]
 		return c
 	}
-	keys, keys2, kinds, vals := s.columns(f.Kind)
-	f.Keys, f.Keys2, f.Kinds, f.Vals = column(keys), column(keys2), column(kinds), column(vals)
+	keys, keys2, vals := s.columns(f.Kind)
+	f.Keys, f.Keys2, f.Vals = column(keys), column(keys2), column(vals)
 	return f, size
 }
 
@@ -205,14 +203,13 @@ func (s shape) frames(e *core.Effect, f func(part *core.Effect) error) error {
 	if row == 0 || e.N*row <= maxPayload {
 		return f(e)
 	}
-	keys, keys2, kinds, vals := s.columns(e.Kind)
+	keys, keys2, vals := s.columns(e.Kind)
 	step := maxPayload / row
 	for lo := 0; lo < e.N; lo += step {
 		hi := min(lo+step, e.N)
 		part := core.Effect{
 			Kind: e.Kind, N: hi - lo, Last: e.Last && hi == e.N,
-			Keys: e.Keys[lo*keys : hi*keys], Keys2: e.Keys2[lo*keys2 : hi*keys2],
-			Kinds: e.Kinds[lo*kinds : hi*kinds], Vals: e.Vals[lo*vals : hi*vals],
+			Keys: e.Keys[lo*keys : hi*keys], Keys2: e.Keys2[lo*keys2 : hi*keys2], Vals: e.Vals[lo*vals : hi*vals],
 		}
 		if err := f(&part); err != nil {
 			return err

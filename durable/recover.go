@@ -355,15 +355,9 @@ func (p *player) add(e *core.Effect) error {
 		return p.apply(e)
 	}
 	j.Kind, j.N = e.Kind, j.N+e.N
-	j.Keys, j.Keys2 = append(j.Keys, e.Keys...), append(j.Keys2, e.Keys2...)
-	j.Kinds, j.Vals = append(j.Kinds, e.Kinds...), append(j.Vals, e.Vals...)
-	full := j.N >= playRows
-	switch e.Kind {
-	case core.AddItems: // a stream of bytes, which frames cut anywhere
-		full = full && e.Last
-	case core.ChangeEdges: // an insertion may depend on a deletion in the same batch
-		full = e.Last
-	}
+	j.Keys, j.Keys2, j.Vals = append(j.Keys, e.Keys...), append(j.Keys2, e.Keys2...), append(j.Vals, e.Vals...)
+	// Items are a stream of bytes, which frames cut anywhere.
+	full := j.N >= playRows && (e.Kind != core.AddItems || e.Last)
 	if full || e.Last && !p.joins {
 		return p.flush()
 	}
@@ -373,7 +367,7 @@ func (p *player) add(e *core.Effect) error {
 // joinable reports whether successive effects of a kind are the same as one effect with all rows.
 func joinable(k core.EffectKind) bool {
 	switch k {
-	case core.PutPairs, core.PutEdges, core.DeleteEdges, core.ChangeEdges, core.AddItems:
+	case core.PutPairs, core.PutEdges, core.DeleteEdges, core.AddItems:
 		return true
 	}
 	return false
@@ -385,7 +379,7 @@ func (p *player) flush() error {
 		return nil
 	}
 	err := p.apply(j)
-	*j = core.Effect{Keys: j.Keys[:0], Keys2: j.Keys2[:0], Kinds: j.Kinds[:0], Vals: j.Vals[:0]}
+	*j = core.Effect{Keys: j.Keys[:0], Keys2: j.Keys2[:0], Vals: j.Vals[:0]}
 	return err
 }
 

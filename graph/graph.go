@@ -220,7 +220,7 @@ func (g *store) clear(ctx context.Context) error {
 			return l.end(err)
 		}
 		g.blocks, g.vertices, g.arcs, g.loops = blocks{}, 0, 0, 0
-		l.add(core.Effect{Kind: core.ClearTable})
+		l.cleared()
 		return l.end(errors.Join(g.replaceMemory(m), g.publish(ctx, nil)))
 	})
 }

@@ -130,10 +130,6 @@ func (j journaled) Replay(ctx context.Context, e *core.Effect) (err error) {
 		_, err = j.change(ctx, nil, method, edgeBatch(op.Put, from, to, j.weightColumn(e.Vals), nil))
 	case core.DeleteEdges:
 		_, err = j.change(ctx, nil, method, edgeBatch(op.Delete, from, to, batch.Column{}, nil))
-	case core.ChangeEdges:
-		b := edgeBatch(op.Put, from, to, j.weightColumn(e.Vals), nil)
-		b.Columns[batch.Kinds] = batch.Input(e.Kinds)
-		err = j.replayMixed(ctx, method, b)
 	case core.PutVertices:
 		_, err = j.insertVertices(ctx, method, from)
 	case core.DeleteVertices:
@@ -146,23 +142,9 @@ func (j journaled) Replay(ctx context.Context, e *core.Effect) (err error) {
 	return wrap(method, op.Cause(err))
 }
 
-// replayMixed runs a mixed batch that once ran as one piece. It runs the deletions first, and then
-// the insertions that no deletion of the same edge followed. The other insertions had no effect:
-// they did not even insert vertices. So the size of pieces is irrelevant now.
-func (j journaled) replayMixed(ctx context.Context, method string, b *batch.Batch) error {
-	deletes, puts := j.splitMixed(b)
-	b.Columns[batch.Kinds] = batch.Column{}
-	first, second := b.Gather(deletes), b.Gather(puts)
-	first.Kind, first.Columns[batch.Vals] = op.Delete, batch.Column{}
-	_, err := j.change(ctx, nil, method, first)
-	if err == nil {
-		_, err = j.change(ctx, nil, method, second)
-	}
-	return err
-}
-
 // splitMixed returns the deletions of a mixed batch, and the insertions that no deletion of the
-// same edge follows.
+// same edge follows. Running the deletions and then these insertions has the effect of the batch,
+// however replay divides them: the other insertions do not even insert vertices.
 func (g *store) splitMixed(b *batch.Batch) (deletes, puts []uint32) {
 	from, to := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Keys2].Host)
 	deleted := map[uint64]bool{}
@@ -206,29 +188,15 @@ func (g *store) runDurable(ctx context.Context, onStream bool, f func() error) e
 	if g.journal == nil {
 		return g.withExclusive(ctx, f)
 	}
-	var before, after uint64
-	err := g.withExclusive(ctx, func() error {
-		before = g.journal.Position()
-		err := f()
-		after = g.journal.Position()
-		return err
-	})
-	if onStream || err != nil && after == before {
-		return err
-	}
-	if werr := g.journal.Wait(ctx, after); werr != nil && !errors.Is(err, werr) {
-		err = errors.Join(err, werr)
-	}
-	return err
+	locked := func(f func() error) error { return g.withExclusive(ctx, f) }
+	return core.RunLogged(ctx, g.journal, !onStream, locked, f)
 }
 
-// logger appends the effects of one change. It holds back the newest effect in held, because only
-// end can mark an effect as the last. A graph without a journal has a nil logger.
+// logger appends the effects of one change. A graph without a journal has a nil logger.
 type logger struct {
-	*store
+	core.ChangeLog
+	graph  *store
 	inputs *batch.Batch // in host memory
-	held   core.Effect
-	err    error
 }
 
 // newLogger reserves space in the journal for a batch, before the batch runs. It copies the columns
@@ -237,7 +205,7 @@ func (g *store) newLogger(ctx context.Context, s *device.Stream, b *batch.Batch)
 	if g.journal == nil {
 		return nil, nil
 	}
-	if err := g.journal.Reserve(b.N * (9 + g.weight)); err != nil {
+	if err := g.journal.Reserve(b.N * (8 + g.weight)); err != nil {
 		return nil, err
 	}
 	inputs := &batch.Batch{N: b.N, Kind: b.Kind}
@@ -248,18 +216,7 @@ func (g *store) newLogger(ctx context.Context, s *device.Stream, b *batch.Batch)
 	if err != nil {
 		return nil, err
 	}
-	return &logger{store: g, inputs: host}, nil
-}
-
-// add appends the effect that is held back, and holds back another one.
-func (l *logger) add(e core.Effect) {
-	if l == nil {
-		return
-	}
-	if l.err == nil && l.held.Kind != 0 {
-		l.err = l.journal.Append(&l.held)
-	}
-	l.held = e
+	return &logger{core.ChangeLog{Journal: g.journal}, g, host}, nil
 }
 
 // piece adds the effects of the operations lo to hi-1 of the batch, which ran as one piece. changed
@@ -270,15 +227,14 @@ func (l *logger) piece(lo, hi int, changed uint64) {
 	}
 	b := l.inputs.Part(lo, hi)
 	edges, puts := b.Columns[batch.Keys2].Given(), b.Inserts()
-	if replaces := edges && puts && l.weight > 0 && !l.opts.Multi; changed == 0 && !replaces {
+	if replaces := edges && puts && l.graph.weight > 0 && !l.graph.opts.Multi; changed == 0 && !replaces {
 		return
 	}
 	switch {
 	case b.Columns[batch.Kinds].Given():
-		if l.held.Kind == core.ChangeEdges {
-			l.add(core.Effect{Kind: core.DeleteEdges}) // keeps replay from joining two pieces
-		}
-		l.addRows(core.ChangeEdges, b)
+		deletes, puts := l.graph.splitMixed(b)
+		l.addRows(core.DeleteEdges, b.Gather(deletes))
+		l.addRows(core.PutEdges, b.Gather(puts))
 	case edges && puts:
 		l.addRows(core.PutEdges, b)
 	case edges:
@@ -292,34 +248,42 @@ func (l *logger) piece(lo, hi int, changed uint64) {
 
 // addRows adds an effect with the rows of a batch.
 func (l *logger) addRows(kind core.EffectKind, b *batch.Batch) {
-	l.add(core.Effect{
-		Kind: kind, N: b.N, Keys: b.Columns[batch.Keys].Host, Keys2: b.Columns[batch.Keys2].Host,
-		Kinds: b.Columns[batch.Kinds].Host, Vals: b.Columns[batch.Vals].Host,
-	})
+	if b.N == 0 {
+		return
+	}
+	e := core.Effect{Kind: kind, N: b.N, Keys: b.Columns[batch.Keys].Host, Keys2: b.Columns[batch.Keys2].Host}
+	if kind == core.PutEdges {
+		e.Vals = b.Columns[batch.Vals].Host
+	}
+	l.Add(e)
+}
+
+// cleared adds the removal of everything.
+func (l *logger) cleared() {
+	if l != nil {
+		l.Add(core.Effect{Kind: core.ClearTable})
+	}
 }
 
 // fail records an error of the engine. If the engine cannot exclude that the piece has changed the
 // graph, the effects are unknown.
 func (l *logger) fail(err error) {
-	if l != nil && l.engine.outcomeUnknown() {
-		l.err = fmt.Errorf("the effect of a change is unknown: %w", err)
+	if l != nil && l.graph.engine.outcomeUnknown() {
+		l.Unknown(err)
 	}
 }
 
-// end appends the last effect. err is the error of the change. If the effects are unknown or cannot
-// be stored, the journal fails.
+// end appends the last effect. err is the error of the change.
 func (l *logger) end(err error) error {
 	if l == nil {
 		return err
 	}
-	l.held.Last = true
-	l.add(core.Effect{})
-	if l.err == nil {
+	switch failed := l.End(); {
+	case failed == nil:
 		return err
-	}
-	failed := l.journal.Fail(l.err)
-	if err == nil || errors.Is(failed, err) {
+	case err == nil || errors.Is(failed, err):
 		return failed
+	default:
+		return errors.Join(err, failed)
 	}
-	return errors.Join(err, failed)
 }

@@ -36,7 +36,7 @@ func (r *recorder) Wait(context.Context, uint64) error {
 
 func (r *recorder) Append(e *core.Effect) error {
 	c := *e
-	for _, b := range []*[]byte{&c.Keys, &c.Keys2, &c.Kinds, &c.Vals} {
+	for _, b := range []*[]byte{&c.Keys, &c.Keys2, &c.Vals} {
 		*b = slices.Clone(*b)
 	}
 	r.effects = append(r.effects, c)

@@ -96,10 +96,10 @@ func (g *graph) runLogged(ctx context.Context, s *device.Stream, change func(*ed
 	var before, after uint64
 	journal := g.log.journal
 	logErr = g.log.locked(ctx, func() error {
-		l := &edgeLogger{graph: g, ctx: context.WithoutCancel(ctx)}
+		l := &edgeLogger{core.ChangeLog{Journal: journal}, g, context.WithoutCancel(ctx)}
 		before = journal.Position()
 		err = change(l)
-		end := l.end()
+		end := l.End()
 		after = journal.Position()
 		return end
 	})
@@ -187,56 +187,35 @@ func (g *graph) clearLogged(ctx context.Context) error {
 		case errors.Is(err, op.ErrClosed), ended != nil && errors.Is(err, ended):
 			// Clear has not begun, since it does not end with its context.
 		default:
-			l.err = err // any edges may remain
+			l.Unknown(err) // any edges may remain
 		}
 		return err
 	})
 	return errors.Join(err, g.wrap(method, logErr))
 }
 
-// edgeLogger appends the effects of one change. It holds back the newest effect in held, because
-// only end can mark an effect as the last.
+// edgeLogger appends the effects of one change.
 type edgeLogger struct {
+	core.ChangeLog
 	graph *graph
 	ctx   context.Context
-	held  core.Effect
-	err   error
 }
 
 // reserve reserves space in the journal for effects on n edges, before the change runs.
 func (l *edgeLogger) reserve(n int) error {
-	return l.graph.log.journal.Reserve(n * (8 + l.graph.policy.widths.Val))
+	return l.Journal.Reserve(n * (8 + l.graph.policy.widths.Val))
 }
 
 // add adds an effect on the edges of a batch in host memory.
 func (l *edgeLogger) add(kind core.EffectKind, b *batch.Batch) {
-	if l.err != nil || b.N == 0 && kind != core.ClearTable {
+	if b.N == 0 && kind != core.ClearTable {
 		return
 	}
 	e := core.Effect{Kind: kind, N: b.N, Keys: b.Columns[batch.Keys].Host, Keys2: b.Columns[batch.Keys2].Host}
 	if kind == core.PutEdges {
 		e.Vals = b.Columns[batch.Vals].Host
 	}
-	l.append(e)
-}
-
-func (l *edgeLogger) append(next core.Effect) {
-	if l.held.Kind != 0 {
-		l.err = l.graph.log.journal.Append(&l.held)
-	}
-	l.held = next
-}
-
-// end appends the last effect. If the effects are unknown or cannot be stored, the journal fails.
-func (l *edgeLogger) end() error {
-	if l.err == nil {
-		l.held.Last = true
-		l.append(core.Effect{})
-	}
-	if l.err != nil {
-		return l.graph.log.journal.Fail(l.err)
-	}
-	return nil
+	l.Add(e)
 }
 
 // batch adds the effects of a batch of one kind. n and err are its outcome; n counts only batches
@@ -259,14 +238,18 @@ func (l *edgeLogger) batch(s *device.Stream, b *batch.Batch, n int, err error) {
 
 // fetch returns the inputs of a batch in host memory, after the stream has run the batch. If it
 // cannot read them, it returns nil.
-func (l *edgeLogger) fetch(s *device.Stream, b *batch.Batch) (host *batch.Batch) {
+func (l *edgeLogger) fetch(s *device.Stream, b *batch.Batch) *batch.Batch {
 	inputs := &batch.Batch{N: b.N}
 	for r, c := range b.Columns {
 		if c.IsInput() {
 			inputs.Columns[r] = c
 		}
 	}
-	host, l.err = inputs.Fetch(l.ctx, s)
+	host, err := inputs.Fetch(l.ctx, s)
+	if err != nil {
+		l.Unknown(err)
+		return nil
+	}
 	return host
 }
 
@@ -300,7 +283,7 @@ func (l *edgeLogger) states(b *batch.Batch) {
 	found := make([]bool, b.N)
 	look := edgeColumns(from, to, vals, found)
 	if _, err := g.policy.engine.find(l.ctx, g.core, "log", nil, look, 0); err != nil {
-		l.err = fmt.Errorf("the effect of a change is unknown: %w", err)
+		l.Unknown(err)
 		return
 	}
 	var present, absent []uint32

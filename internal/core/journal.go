@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -49,7 +50,6 @@ const (
 	SetNextID                            // raise the next id of Assign to NextID
 	PutEdges                             // insert edges from Keys to Keys2, with weights Vals
 	DeleteEdges                          // remove edges from Keys to Keys2
-	ChangeEdges                          // insert or remove edges by Kinds, as one batch
 	PutVertices                          // insert the vertices Keys
 	DeleteVertices                       // remove the vertices Keys, with their edges
 	AddItems                             // give ids to the N bytes of items in Keys
@@ -66,11 +66,72 @@ func (k EffectKind) Valid() bool { return k >= PutPairs && k < endOfKinds }
 type Effect struct {
 	Kind EffectKind
 	N    int
-	// columns of N rows: Keys2 only of ranges and edges, Kinds only of ChangeEdges (op.Kind), Vals
-	// only of pairs and edges
-	Keys, Keys2, Kinds, Vals []byte
-	NextID                   uint64
-	Last                     bool // this is the last effect of its change
+	// columns of N rows: Keys2 only of ranges and edges, Vals only of pairs and edges
+	Keys, Keys2, Vals []byte
+	NextID            uint64
+	Last              bool // this is the last effect of its change
+}
+
+// ChangeLog appends the effects of one change to a journal. It holds back the newest effect, because
+// only End can mark an effect as the last.
+type ChangeLog struct {
+	Journal Journal
+	held    Effect
+	err     error
+}
+
+// Add adds an effect, whose columns must stay as they are until End.
+func (l *ChangeLog) Add(e Effect) {
+	if l.err == nil && l.held.Kind != 0 {
+		l.err = l.Journal.Append(&l.held)
+	}
+	l.held = e
+}
+
+// Unknown records that the effects of the change are unknown, because of err.
+func (l *ChangeLog) Unknown(err error) {
+	if l.err == nil {
+		l.err = fmt.Errorf("the effect of a change is unknown: %w", err)
+	}
+}
+
+// Failed reports whether the effects are unknown or could not be appended.
+func (l *ChangeLog) Failed() bool { return l.err != nil }
+
+// End appends the last effect. If effects are unknown or could not be appended, the journal fails.
+func (l *ChangeLog) End() error {
+	l.held.Last = true
+	l.Add(Effect{})
+	if l.err != nil {
+		return l.Journal.Fail(l.err)
+	}
+	return nil
+}
+
+// RunLogged calls locked with a function that runs the change f. locked runs it under the writer
+// lock. If wait is set, RunLogged then waits, without the lock, until the change and all earlier
+// changes are durable.
+func RunLogged(ctx context.Context, j Journal, wait bool, locked func(func() error) error, f func() error) error {
+	var before, after uint64
+	err := locked(func() error {
+		before = j.Position()
+		err := f()
+		after = j.Position()
+		return err
+	})
+	if !wait || err != nil && after == before {
+		return err
+	}
+	return withoutRepeat(err, j.Wait(ctx, after))
+}
+
+// withoutRepeat joins two errors. If the first error already wraps the second one, it returns the
+// first.
+func withoutRepeat(err, more error) error {
+	if errors.Is(err, more) {
+		return err
+	}
+	return errors.Join(err, more)
 }
 
 // Shape describes to files and messages what a structure holds.
@@ -80,8 +141,7 @@ type Shape struct {
 	Types    Types
 	Key, Val int    // sizes in bytes of a key or vertex, and of a value or weight
 	Name     string // in words, such as "a map of uint64 and uint32"
-	// whether effects of the same kind of several changes may run as one batch, except ChangeEdges
-	Joins bool
+	Joins    bool   // whether effects of the same kind of several changes may run as one batch
 }
 
 // ShapeFlags are properties on which the meaning of effects depends. Files contain them.

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -80,26 +79,8 @@ func (t *Table) runDurable(ctx context.Context, exclusive bool, f func() error) 
 	if t.journal == nil {
 		return t.runLocked(ctx, exclusive, f)
 	}
-	var before, after uint64
-	err := t.runLocked(ctx, exclusive, func() error {
-		before = t.journal.Position()
-		err := f()
-		after = t.journal.Position()
-		return err
-	})
-	if err != nil && after == before {
-		return err
-	}
-	return withoutRepeat(err, t.journal.Wait(ctx, after))
-}
-
-// withoutRepeat joins two errors. If the first error already wraps the second one, it returns the
-// first.
-func withoutRepeat(err, more error) error {
-	if errors.Is(err, more) {
-		return err
-	}
-	return errors.Join(err, more)
+	locked := func(f func() error) error { return t.runLocked(ctx, exclusive, f) }
+	return RunLogged(ctx, t.journal, true, locked, f)
 }
 
 // reserveLog reserves space in the journal for a batch, before it runs.
@@ -131,7 +112,7 @@ func (t *Table) logBatch(ctx context.Context, b *batch.Batch, delta int, failed 
 	if t.journal == nil || b.N == 0 || complete && delta == 0 && onlyAddsOrRemoves(b) {
 		return nil
 	}
-	l := logger{t: t, ctx: context.WithoutCancel(ctx)}
+	l := t.newLogger(context.WithoutCancel(ctx))
 	l.batch(b, complete)
 	return l.end()
 }
@@ -163,7 +144,7 @@ func (t *Table) logStream(ctx context.Context, s *device.Stream, b *batch.Batch,
 	if ferr != nil {
 		return t.journal.Fail(ferr)
 	}
-	l := logger{t: t, ctx: ctx}
+	l := t.newLogger(ctx)
 	l.batch(host, err == nil && len(failed) == 0 && !t.Fixed)
 	return l.end()
 }
@@ -177,46 +158,31 @@ func (t *Table) logClear(err error) error {
 	if err != nil {
 		return t.journal.Fail(err)
 	}
-	l := logger{t: t}
-	l.add(Effect{Kind: ClearTable})
+	l := t.newLogger(context.Background())
+	l.Add(Effect{Kind: ClearTable})
 	t.loggedID = 0
 	return l.end()
 }
 
-// logger appends the effects of one change. It holds back the newest effect in held, because only
-// end can mark an effect as the last.
+// logger appends the effects of one change of a table.
 type logger struct {
-	t    *Table
-	ctx  context.Context
-	held Effect
-	err  error
+	ChangeLog
+	t   *Table
+	ctx context.Context
 }
 
-func (l *logger) add(e Effect) {
-	if l.err != nil {
-		return
-	}
-	if l.held.Kind != 0 {
-		l.err = l.t.journal.Append(&l.held)
-	}
-	l.held = e
+// newLogger returns a logger for the next change of a table with a journal.
+func (t *Table) newLogger(ctx context.Context) *logger {
+	return &logger{ChangeLog: ChangeLog{Journal: t.journal}, t: t, ctx: ctx}
 }
 
 // end appends the last effect.
 func (l *logger) end() error {
-	t := l.t
-	if t.nextID > t.loggedID {
-		l.add(Effect{Kind: SetNextID, NextID: t.nextID})
+	if t := l.t; t.nextID > t.loggedID {
+		l.Add(Effect{Kind: SetNextID, NextID: t.nextID})
 		t.loggedID = t.nextID
 	}
-	if l.held.Kind != 0 {
-		l.held.Last = true
-		l.add(Effect{})
-	}
-	if l.err != nil {
-		return t.journal.Fail(l.err)
-	}
-	return nil
+	return l.End()
 }
 
 // batch adds the effects of a batch. complete is true if all operations of the batch succeeded.
@@ -234,19 +200,19 @@ func (l *logger) batch(b *batch.Batch, complete bool) {
 	switch {
 	case kind == op.DeleteRange:
 		ends := b.Columns[batch.Keys2].Host
-		l.add(Effect{Kind: DeleteRanges, N: b.N, Keys: keys, Keys2: ends})
+		l.Add(Effect{Kind: DeleteRanges, N: b.N, Keys: keys, Keys2: ends})
 		if !complete {
 			l.pairsIn(b)
 		}
 	case complete && t.Widths.Val == 0 && kind == op.PutNew:
-		l.add(Effect{Kind: PutPairs, N: b.N, Keys: keys})
+		l.Add(Effect{Kind: PutPairs, N: b.N, Keys: keys})
 	case complete && kind == op.Put && (multi || b.Ordered()):
-		l.add(Effect{Kind: PutPairs, N: b.N, Keys: keys, Vals: b.Columns[batch.Vals].Host})
+		l.Add(Effect{Kind: PutPairs, N: b.N, Keys: keys, Vals: b.Columns[batch.Vals].Host})
 	case complete && (multi && kind == op.DeleteAll || !multi && kind == op.Delete):
-		l.add(Effect{Kind: DeleteKeys, N: b.N, Keys: keys})
+		l.Add(Effect{Kind: DeleteKeys, N: b.N, Keys: keys})
 	case multi:
 		look := b.Select(batch.Keys).Gather(distinct(b))
-		l.add(Effect{Kind: DeleteKeys, N: look.N, Keys: look.Columns[batch.Keys].Host})
+		l.Add(Effect{Kind: DeleteKeys, N: look.N, Keys: look.Columns[batch.Keys].Host})
 		l.pairsIn(look)
 	default:
 		for lo := 0; lo < b.N; lo += logRows {
@@ -284,7 +250,7 @@ func distinct(b *batch.Batch) (rows []uint32) {
 // states adds the present state of the keys of a batch: the pairs of keys that are in the table,
 // and the removal of the other keys.
 func (l *logger) states(b *batch.Batch) {
-	if l.err != nil {
+	if l.Failed() {
 		return
 	}
 	t := l.t
@@ -298,24 +264,24 @@ func (l *logger) states(b *batch.Batch) {
 		err = fmt.Errorf("a lookup of %d keys ended after %d", b.N, done)
 	}
 	if err != nil {
-		l.err = fmt.Errorf("the effect of a change is unknown: %w", err)
+		l.Unknown(err)
 		return
 	}
 	present := look
 	if hits < b.N {
 		absent := look.Gather(flaggedRows(look, look.N, false))
 		present = look.Gather(flaggedRows(look, look.N, true))
-		l.add(Effect{Kind: DeleteKeys, N: absent.N, Keys: absent.Columns[batch.Keys].Host})
+		l.Add(Effect{Kind: DeleteKeys, N: absent.N, Keys: absent.Columns[batch.Keys].Host})
 	}
 	if present.N > 0 {
-		l.add(Effect{Kind: PutPairs, N: present.N, Keys: present.Columns[batch.Keys].Host, Vals: present.Columns[batch.Vals].Host})
+		l.Add(Effect{Kind: PutPairs, N: present.N, Keys: present.Columns[batch.Keys].Host, Vals: present.Columns[batch.Vals].Host})
 	}
 }
 
 // pairsIn adds the pairs that the table now has for the keys of a batch, or inside its key ranges.
 func (l *logger) pairsIn(b *batch.Batch) {
 	t := l.t
-	for lo := 0; lo < b.N && l.err == nil; lo += logRows {
+	for lo := 0; lo < b.N && !l.Failed(); lo += logRows {
 		part := b.Chunk(lo, min(lo+logRows, b.N))
 		look := &batch.Batch{N: part.N, Flags: t.Policy.MixedFlags()}
 		look.Columns[batch.Keys], look.Columns[batch.Keys2] = part.Columns[batch.Keys], part.Columns[batch.Keys2]
@@ -333,7 +299,7 @@ func (l *logger) pairsIn(b *batch.Batch) {
 				return c
 			})
 		if err != nil {
-			l.err = fmt.Errorf("the effect of a change is unknown: %w", err)
+			l.Unknown(err)
 			return
 		}
 		n := int(offsets[part.N])
@@ -341,7 +307,7 @@ func (l *logger) pairsIn(b *batch.Batch) {
 			keys = repeat(&part.Columns[batch.Keys], offsets)
 		}
 		if n > 0 {
-			l.add(Effect{Kind: PutPairs, N: n, Keys: keys[:n*t.Widths.Key], Vals: vals[:n*t.Widths.Val]})
+			l.Add(Effect{Kind: PutPairs, N: n, Keys: keys[:n*t.Widths.Key], Vals: vals[:n*t.Widths.Val]})
 		}
 	}
 }
