@@ -250,7 +250,8 @@ func (c *copier) write(name string, from io.Reader) error {
 		return err
 	}
 	c.created = append(c.created, name)
-	_, err = io.CopyBuffer(io.NewOffsetWriter(f, 0), readerWithContext{c.ctx, from}, make([]byte, 1<<20))
+	to, buffer := io.NewOffsetWriter(f, 0), make([]byte, 1<<20)
+	_, err = io.CopyBuffer(to, readerWithContext{c.ctx, from}, buffer)
 	if err == nil {
 		err = f.Sync()
 	}

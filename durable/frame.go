@@ -190,7 +190,8 @@ func (s shape) readSegmentHeader(h []byte, number uint64) (salt, first uint64, e
 	case binary.LittleEndian.Uint64(h[8:]) != number:
 		return 0, 0, fmt.Errorf("%w: it is segment %d", weft.ErrCorrupt,
 			binary.LittleEndian.Uint64(h[8:]))
-	case string(h[32:32+shapeBytes]) != string(shape[:]), binary.LittleEndian.Uint64(h[32+shapeBytes:]) != s.store:
+	case string(h[32:32+shapeBytes]) != string(shape[:]),
+		binary.LittleEndian.Uint64(h[32+shapeBytes:]) != s.store:
 		return 0, 0, fmt.Errorf("%w: it belongs to another store", weft.ErrFormat)
 	}
 	return binary.LittleEndian.Uint64(h[16:]), binary.LittleEndian.Uint64(h[24:]), nil
@@ -209,7 +210,8 @@ func (s shape) frames(e *core.Effect, f func(part *core.Effect) error) error {
 		hi := min(lo+step, e.N)
 		part := core.Effect{
 			Kind: e.Kind, N: hi - lo, Last: e.Last && hi == e.N,
-			Keys: e.Keys[lo*keys : hi*keys], Keys2: e.Keys2[lo*keys2 : hi*keys2], Vals: e.Vals[lo*vals : hi*vals],
+			Keys: e.Keys[lo*keys : hi*keys], Keys2: e.Keys2[lo*keys2 : hi*keys2],
+			Vals: e.Vals[lo*vals : hi*vals],
 		}
 		if err := f(&part); err != nil {
 			return err

@@ -145,7 +145,8 @@ func TestRowGraphPieces(t *testing.T) {
 	}
 	e.kinds[0], e.kinds[600_000] = weft.OpPut, weft.OpDelete
 	// Of the first piece, only the deletions are written before the second one runs: 2.1 MB.
-	err, partial := g.apply(endsAtWrite{ctx, fs, len(fs.events), 3 << 20}, e), (*weft.PartialError)(nil)
+	err := g.apply(endsAtWrite{ctx, fs, len(fs.events), 3 << 20}, e)
+	partial := (*weft.PartialError)(nil)
 	if !errors.Is(err, context.Canceled) || !errors.As(err, &partial) || partial.Done != 1<<20 || g.inner().Vertices() != vertices {
 		t.Errorf("%d vertices, %v", g.inner().Vertices(), err)
 	}

@@ -355,7 +355,8 @@ func (p *player) add(e *core.Effect) error {
 		return p.apply(e)
 	}
 	j.Kind, j.N = e.Kind, j.N+e.N
-	j.Keys, j.Keys2, j.Vals = append(j.Keys, e.Keys...), append(j.Keys2, e.Keys2...), append(j.Vals, e.Vals...)
+	j.Keys, j.Keys2 = append(j.Keys, e.Keys...), append(j.Keys2, e.Keys2...)
+	j.Vals = append(j.Vals, e.Vals...)
 	// Items are a stream of bytes, which frames cut anywhere.
 	full := j.N >= playRows && (e.Kind != core.AddItems || e.Last)
 	if full || e.Last && !p.joins {

@@ -251,7 +251,8 @@ func (l *logger) addRows(kind core.EffectKind, b *batch.Batch) {
 	if b.N == 0 {
 		return
 	}
-	e := core.Effect{Kind: kind, N: b.N, Keys: b.Columns[batch.Keys].Host, Keys2: b.Columns[batch.Keys2].Host}
+	from, to := b.Columns[batch.Keys].Host, b.Columns[batch.Keys2].Host
+	e := core.Effect{Kind: kind, N: b.N, Keys: from, Keys2: to}
 	if kind == core.PutEdges {
 		e.Vals = b.Columns[batch.Vals].Host
 	}

@@ -211,7 +211,8 @@ func (l *edgeLogger) add(kind core.EffectKind, b *batch.Batch) {
 	if b.N == 0 && kind != core.ClearTable {
 		return
 	}
-	e := core.Effect{Kind: kind, N: b.N, Keys: b.Columns[batch.Keys].Host, Keys2: b.Columns[batch.Keys2].Host}
+	from, to := b.Columns[batch.Keys].Host, b.Columns[batch.Keys2].Host
+	e := core.Effect{Kind: kind, N: b.N, Keys: from, Keys2: to}
 	if kind == core.PutEdges {
 		e.Vals = b.Columns[batch.Vals].Host
 	}

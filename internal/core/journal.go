@@ -72,8 +72,8 @@ type Effect struct {
 	Last              bool // this is the last effect of its change
 }
 
-// ChangeLog appends the effects of one change to a journal. It holds back the newest effect, because
-// only End can mark an effect as the last.
+// ChangeLog appends the effects of one change to a journal. It holds back the newest effect,
+// because only End can mark an effect as the last.
 type ChangeLog struct {
 	Journal Journal
 	held    Effect
@@ -111,7 +111,9 @@ func (l *ChangeLog) End() error {
 // RunLogged calls locked with a function that runs the change f. locked runs it under the writer
 // lock. If wait is set, RunLogged then waits, without the lock, until the change and all earlier
 // changes are durable.
-func RunLogged(ctx context.Context, j Journal, wait bool, locked func(func() error) error, f func() error) error {
+func RunLogged(
+	ctx context.Context, j Journal, wait bool, locked func(func() error) error, f func() error,
+) error {
 	var before, after uint64
 	err := locked(func() error {
 		before = j.Position()
