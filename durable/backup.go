@@ -104,7 +104,7 @@ func folders(dir, to string) (from, target osDir, err error) {
 // to one segment, the last or, until a checkpoint begins, the one before. So the copier begins with
 // the newest segment: if that has frames, the earlier ones are final. The copy of a segment that is
 // not final ends with its last whole frame. So a copy is a state in which the process that has the
-// store could have ended. If a checkpoint removes files before they are copied, run begins again.
+// store could have ended.
 type copier struct {
 	ctx      context.Context
 	from, to fileSystem
@@ -115,24 +115,20 @@ type copier struct {
 }
 
 func (c *copier) run() error {
-	for {
-		text, err := readFile(c.from, manifestName)
+	return withManifest(c.from, func(text []byte) error {
+		err := c.copyAll(text)
 		if err != nil {
-			return err
+			err = errors.Join(err, c.removeCreated())
 		}
-		if err = c.copyAll(text); err == nil {
-			return nil
-		}
-		err = errors.Join(err, c.removeCreated(), c.ctx.Err())
-		now, rerr := readFile(c.from, manifestName)
-		if rerr != nil || string(now) == string(text) || c.ctx.Err() != nil {
-			return errors.Join(err, rerr)
-		}
-	}
+		return err
+	})
 }
 
 // copyAll copies the files that a manifest names, and then the manifest.
 func (c *copier) copyAll(text []byte) error {
+	if err := c.ctx.Err(); err != nil {
+		return err
+	}
 	m, err := decodeManifest(text)
 	if err != nil {
 		return err

@@ -44,20 +44,12 @@ func Inspect(dir string) (Files, error) {
 	return f, nil
 }
 
-// inspect reads the files again if a checkpoint has removed some of them meanwhile.
 func inspect(fs fileSystem) (f Files, err error) {
-	for {
-		text, err := readFile(fs, manifestName)
-		if err != nil {
-			return f, err
-		}
-		if f, err = inspectFiles(fs, text); err == nil {
-			return f, nil
-		}
-		if now, rerr := readFile(fs, manifestName); rerr != nil || string(now) == string(text) {
-			return f, err
-		}
-	}
+	err = withManifest(fs, func(text []byte) error {
+		f, err = inspectFiles(fs, text)
+		return err
+	})
+	return f, err
 }
 
 // inspectFiles describes the files that the text of a manifest names.

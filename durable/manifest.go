@@ -69,6 +69,24 @@ func decodeManifest(text []byte) (m manifest, err error) {
 	return m, nil
 }
 
+// withManifest calls f with the text of the manifest of a store that may be open. If f fails, and
+// the manifest has changed meanwhile, a checkpoint may have removed the files that f needs. Then
+// withManifest begins again.
+func withManifest(fs fileSystem, f func(text []byte) error) error {
+	for {
+		text, err := readFile(fs, manifestName)
+		if err != nil {
+			return err
+		}
+		if err = f(text); err == nil {
+			return nil
+		}
+		if now, rerr := readFile(fs, manifestName); rerr != nil || bytes.Equal(now, text) {
+			return errors.Join(err, rerr)
+		}
+	}
+}
+
 // readManifest reads the manifest of a store. It returns an error if the manifest has another shape
 // than s.
 func readManifest(fs fileSystem, s shape) (m manifest, err error) {
