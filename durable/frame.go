@@ -192,7 +192,7 @@ func (s shape) readSegmentHeader(h []byte, number uint64) (salt, first uint64, e
 			binary.LittleEndian.Uint64(h[8:]))
 	case string(h[32:32+shapeBytes]) != string(shape[:]),
 		binary.LittleEndian.Uint64(h[32+shapeBytes:]) != s.store:
-		return 0, 0, fmt.Errorf("%w: it belongs to another store", weft.ErrFormat)
+		return 0, 0, fmt.Errorf("%w: it belongs to another store: remove it from this folder", weft.ErrFormat)
 	}
 	return binary.LittleEndian.Uint64(h[16:]), binary.LittleEndian.Uint64(h[24:]), nil
 }

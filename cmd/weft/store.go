@@ -76,11 +76,17 @@ func inspectStore(dir string) (files durable.Files, missing, err error) {
 	if other := otherThanStore(dir); other != nil {
 		return files, nil, other
 	}
-	if errors.Is(err, weft.ErrCorrupt) {
+	switch {
+	case errors.Is(err, weft.ErrCorrupt):
 		err = fmt.Errorf("%w: %w", errBeyondRepair, err)
+	case errors.Is(err, weft.ErrFormat):
+		err = fmt.Errorf("%w: %w", errLaterFormat, err)
 	}
 	return files, nil, err
 }
+
+// errLaterFormat marks the manifest of a store that this program does not know.
+var errLaterFormat = errors.New("a later program is needed")
 
 // errBeyondRepair marks damage that "weft store check --repair" cannot repair.
 var errBeyondRepair = errors.New("a backup is needed")
@@ -202,7 +208,7 @@ func (e *storeFailure) Error() string {
 	if errors.Is(e.err, durable.ErrLocked) {
 		text = durable.ErrLocked.Error() + ": open in another process"
 	}
-	prefixes := []string{errBeyondRepair.Error(), "durable", e.path}
+	prefixes := []string{errBeyondRepair.Error(), errLaterFormat.Error(), "durable", e.path}
 	if abs, err := filepath.Abs(e.path); err == nil {
 		prefixes = append(prefixes, abs)
 	}
@@ -239,7 +245,7 @@ func (e *storeFailure) hint() string {
 		return "; restore a backup, or drop what is damaged by weft store check --repair"
 	case errors.Is(e.err, weft.ErrCorrupt):
 		return "; see weft store check"
-	case errors.Is(e.err, weft.ErrFormat):
+	case errors.Is(e.err, errLaterFormat):
 		return "; a later version of weft may read it"
 	}
 	return ""

@@ -119,6 +119,18 @@ func torn(t *testing.T) string {
 	return dir
 }
 
+// foreign returns a store with a segment of another store after its own.
+func foreign(t *testing.T) string {
+	t.Helper()
+	dir, other := numbersStore(t, 9), numbersStore(t, 9)
+	openNumbers(t, other, func(*numbers) {})
+	path := fileOf(t, other, "log-")
+	data, err := os.ReadFile(path)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, filepath.Base(path)), data, 0o600))
+	return dir
+}
+
 // The exit status of a check says what it finds, and the errors of all verbs what helps.
 func TestStoreDamage(t *testing.T) {
 	const helps, restore = "weft store check --repair", "; restore a backup"
@@ -148,6 +160,8 @@ func TestStoreDamage(t *testing.T) {
 			exitUnknown, `the store has the format "weft store 2"`, later, 0, 0, exitUnknown},
 		{"other type", withManifest(t, numbersStore(t, 9), `"AHVA`, `"AHhA`), exitUnknown,
 			exitUnknown, "does not know the type unknown", later, 0, 0, exitUnknown},
+		{"of another store", foreign(t), exitUnknown, exitUnknown,
+			"belongs to another store: remove it", "", 0, 0, exitUnknown},
 		{"torn", torn(t), exitOK, exitOK, "", "", 0, 0, exitOK},
 	} {
 		stdout, stderr, status := weftStore(t.Context(), "check", tt.dir)

@@ -99,7 +99,8 @@ func newStored(dev device.Device, f *durable.Files) (stored, error) {
 		t, err := intern.New(dev, nil)
 		return storedIDs{t}, err
 	}
-	return nil, fmt.Errorf("%w: this version of weft does not know %s", weft.ErrFormat, f.Holds)
+	return nil, fmt.Errorf("%w: %w: this version of weft does not know %s",
+		errLaterFormat, weft.ErrFormat, f.Holds)
 }
 
 // typeNamed returns the type of keys or values with a name. The empty name is no type.
@@ -109,8 +110,8 @@ func typeNamed(name string) (t core.Type, err error) {
 	}
 	var c column.Type
 	if err := c.UnmarshalText([]byte(name)); err != nil || c.Size() < 4 {
-		return t, fmt.Errorf("%w: this version of weft does not know the type %s", weft.ErrFormat,
-			name)
+		return t, fmt.Errorf("%w: %w: this version of weft does not know the type %s",
+			errLaterFormat, weft.ErrFormat, name)
 	}
 	return core.Type{Letter: name[0], Bits: uint8(8 * c.Size())}, nil
 }
