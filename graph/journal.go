@@ -188,8 +188,17 @@ func (g *store) runDurable(ctx context.Context, onStream bool, f func() error) e
 	if g.journal == nil {
 		return g.withExclusive(ctx, f)
 	}
-	locked := func(f func() error) error { return g.withExclusive(ctx, f) }
-	return core.RunLogged(ctx, g.journal, !onStream, locked, f)
+	var before, after uint64
+	err := g.withExclusive(ctx, func() error {
+		before = g.journal.Position()
+		err := f()
+		after = g.journal.Position()
+		return err
+	})
+	if onStream {
+		return err
+	}
+	return core.AwaitChange(ctx, g.journal, before, after, err)
 }
 
 // logger appends the effects of one change. A graph without a journal has a nil logger.

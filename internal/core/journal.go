@@ -108,20 +108,11 @@ func (l *ChangeLog) End() error {
 	return nil
 }
 
-// RunLogged calls locked with a function that runs the change f. locked runs it under the writer
-// lock. If wait is set, RunLogged then waits, without the lock, until the change and all earlier
-// changes are durable.
-func RunLogged(
-	ctx context.Context, j Journal, wait bool, locked func(func() error) error, f func() error,
-) error {
-	var before, after uint64
-	err := locked(func() error {
-		before = j.Position()
-		err := f()
-		after = j.Position()
-		return err
-	})
-	if !wait || err != nil && after == before {
+// AwaitChange waits until a change and all earlier changes are durable. It returns err, the error
+// of the change, and the error of the wait. before and after are the positions of the journal
+// around the change. The caller holds no lock.
+func AwaitChange(ctx context.Context, j Journal, before, after uint64, err error) error {
+	if err != nil && after == before {
 		return err
 	}
 	return withoutRepeat(err, j.Wait(ctx, after))

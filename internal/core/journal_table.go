@@ -79,8 +79,14 @@ func (t *Table) runDurable(ctx context.Context, exclusive bool, f func() error) 
 	if t.journal == nil {
 		return t.runLocked(ctx, exclusive, f)
 	}
-	locked := func(f func() error) error { return t.runLocked(ctx, exclusive, f) }
-	return RunLogged(ctx, t.journal, true, locked, f)
+	var before, after uint64
+	err := t.runLocked(ctx, exclusive, func() error {
+		before = t.journal.Position()
+		err := f()
+		after = t.journal.Position()
+		return err
+	})
+	return AwaitChange(ctx, t.journal, before, after, err)
 }
 
 // reserveLog reserves space in the journal for a batch, before it runs.
