@@ -240,13 +240,13 @@ func (c *copier) copyFrames(s shape, number uint64) (final bool, err error) {
 }
 
 // write makes a file and its content durable, but not its name.
-func (c *copier) write(name string, from io.Reader) error {
+func (c *copier) write(name string, from *io.SectionReader) error {
 	f, err := c.to.Create(name)
 	if err != nil {
 		return err
 	}
 	c.created = append(c.created, name)
-	to, buffer := io.NewOffsetWriter(f, 0), make([]byte, 1<<20)
+	to, buffer := io.NewOffsetWriter(f, 0), make([]byte, max(1, min(from.Size(), 1<<20)))
 	_, err = io.CopyBuffer(to, readerWithContext{c.ctx, from}, buffer)
 	if err == nil {
 		err = f.Sync()

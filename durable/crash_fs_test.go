@@ -33,11 +33,14 @@ type memoryFS struct {
 	backups []backupFS // backups of this folder
 
 	omit  string          // the place in the code where syncs do nothing
-	sites map[string]bool // places where syncs were made
+	sites map[string]bool // places where syncs were made; nil if no test asks
 }
 
 // omitted records the place in the code that syncs, and reports whether it is to have no effect.
 func (m *memoryFS) omitted(what string) bool {
+	if m.sites == nil {
+		return false
+	}
 	callers := make([]uintptr, 20)
 	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers)])
 	var site []string
@@ -51,11 +54,15 @@ func (m *memoryFS) omitted(what string) bool {
 		}
 	}
 	name := what + " in " + strings.Join(site, " of ")
-	if m.sites == nil {
-		m.sites = map[string]bool{}
-	}
 	m.sites[name] = true
 	return m.omit == name
+}
+
+// trace makes the folder record where syncs are made, and omit those of one place.
+func (m *memoryFS) trace(omit string, wanted bool) {
+	if wanted {
+		m.omit, m.sites = omit, map[string]bool{}
+	}
 }
 
 // event is a call of a file system, or a mark of the test.
@@ -113,7 +120,7 @@ type backupFS struct {
 // backup makes a backup of the store in the folder.
 func (m *memoryFS) backup(state int, links bool) error {
 	to := newMemoryFS(nil)
-	to.omit = m.omit
+	to.trace(m.omit, m.sites != nil)
 	c := &copier{ctx: context.Background(), from: m, to: to}
 	if links {
 		c.link = func(name string) error { return to.link(name, m) }

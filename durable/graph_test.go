@@ -369,7 +369,7 @@ func TestRowGraphOmittedSyncs(t *testing.T) {
 	small(t)
 	dev := devicetest.OpenCPU(t, 1)
 	run := func(seed uint64, omit string) (*crashes, error) {
-		c := &crashes{make: subjects(dev)["graph"], opts: Options{LogLimit: 4096}, rng: rand.New(rand.NewPCG(seed, 2)), omit: omit}
+		c := &crashes{make: subjects(dev)["graph"], opts: Options{LogLimit: 4096}, rng: rand.New(rand.NewPCG(seed, 2)), omit: omit, sites: map[string]bool{}}
 		if seed%4 == 3 {
 			return c, c.run(15, 4, 1)
 		}

@@ -205,7 +205,7 @@ func openSegment(fs fileSystem, s shape, number uint64) (*segmentReader, error) 
 }
 
 // window is the number of bytes of a segment to read at a time.
-const window = 4 << 20
+const window = 256 << 10
 
 // fill reads until the buffer holds n bytes, or all remaining bytes of the segment.
 func (r *segmentReader) fill(n int) error {
@@ -412,7 +412,7 @@ func loadCheckpoint(ctx context.Context, fs fileSystem, m manifest, t core.Logge
 	if err != nil {
 		return 0, err
 	}
-	stream := bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<20)
+	stream := bufio.NewReaderSize(io.NewSectionReader(f, 0, size), int(min(size, 1<<20)))
 	n, err = t.LoadCheckpoint(ctx, stream, m.Pairs, m.NextID)
 	switch {
 	case errors.Is(err, op.ErrFormat):

@@ -36,7 +36,7 @@ const (
 // Save writes the pairs of a table, or of a snapshot of it, to a stream and returns their number.
 // Concurrent changes may be included or not, unless the table has versions.
 func (t *Table) Save(ctx context.Context, at *Snapshot, to io.Writer) (n int, err error) {
-	w := &writer{Writer: seal.NewWriter(to, 1<<20), widths: t.Widths, strings: t.Types.Key == Bytes}
+	w := &writer{Writer: seal.NewWriter(to, 1<<16), widths: t.Widths, strings: t.Types.Key == Bytes}
 	w.Sealed(t.header())
 	err = t.pages(ctx, at, func(p *Page) bool {
 		w.writePage(p)

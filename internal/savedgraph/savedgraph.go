@@ -67,7 +67,7 @@ type Writer struct {
 // NewWriter writes the header of a graph to a stream. All vertices with neighbors must be less than
 // limit.
 func NewWriter(to io.Writer, k Kind, limit int) *Writer {
-	w := &Writer{out: seal.NewWriter(to, 1<<20), weight: k.Weight}
+	w := &Writer{out: seal.NewWriter(to, 1<<16), weight: k.Weight}
 	head := append([]byte(magic), k.Letter, byte(8*k.Weight), k.Flags, 0)
 	w.out.Sealed(binary.LittleEndian.AppendUint32(head, uint32(limit)))
 	return w
