@@ -35,14 +35,12 @@ func NewOrderedMap[K Key, V Value](t *core.Table) *OrderedMap[K, V] {
 // [OrderedMap.Put] for the results.
 func (m *OrderedMap[K, V]) Build(ctx context.Context, keys []K, vals []V) (inserted int, err error) {
 	b := m.batch(op.Put, len(keys), batch.Columns{batch.Keys: batch.Input(keys), batch.Vals: batch.Input(vals)})
-	b.Bulk = true
 	return m.core.Change(ctx, "Build", b)
 }
 
 // BuildOn builds the map from pairs that lie in device memory. See [OrderedMap.Build].
 func (m *OrderedMap[K, V]) BuildOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], inserted ...device.Slice[uint64]) error {
 	b := m.batch(op.Put, keys.Len(), batch.Columns{batch.Keys: batch.InputOn(keys), batch.Vals: batch.InputOn(vals)})
-	b.Bulk = true
 	return m.core.ChangeOn(s, "BuildOn", b, inserted...)
 }
 

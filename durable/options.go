@@ -68,6 +68,9 @@ type Options struct {
 	// frames. In a damaged checkpoint, the pairs before the damage stay, and the log is replayed on
 	// them. Open returns an error even with Repair if the manifest or the first segment is missing.
 	Repair bool
+	// Progress, if not nil, is called while Open or Read reads the store, with the bytes read so
+	// far and the bytes to read. The log is read twice.
+	Progress func(done, total int64)
 	// Logger receives messages about recoveries, checkpoints and failures. If it is nil, none are
 	// logged.
 	Logger *slog.Logger

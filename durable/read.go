@@ -11,8 +11,8 @@ import (
 
 // Read returns the content of the store in folder dir as a structure that is not durable. It
 // changes no file; if LOCK is missing, it makes one. make returns an empty structure, as for
-// [Open]. Of opts, Read uses Repair and Logger. While a program has the store open, Read returns
-// [ErrLocked]; other readers do not matter. See [Open] for the other errors.
+// [Open]. Of opts, Read uses Repair, Progress and Logger. While a program has the store open, Read
+// returns [ErrLocked]; other readers do not matter. See [Open] for the other errors.
 func Read[M Structure](ctx context.Context, dir string, make func() (M, error), opts Options) (m M, found Recovery, err error) {
 	fail := func(err error) (M, Recovery, error) {
 		var none M

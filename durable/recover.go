@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"io"
 	iofs "io/fs"
-	"log/slog"
 	"slices"
-	"time"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/internal/core"
@@ -258,16 +256,11 @@ func (r *segmentReader) search() (f frame, ok bool, err error) {
 // replay applies the complete changes of a scan, from sequence first on. It adds their counts to
 // report.
 func (p *player) replay(s scan, fs fileSystem, sh shape, first uint64, report *Recovery) error {
-	next := time.Now().Add(progressPeriod)
 	err := s.each(fs, sh, first, s.complete, func(f *frame) error {
 		if f.Last {
 			report.Changes++
 		}
 		report.Bytes += int64(frameHeader + f.N*sh.rowBytes(f.Kind))
-		if now := time.Now(); now.After(next) {
-			next = now.Add(progressPeriod)
-			p.logger.Info("durable: replaying the log", "frame", f.sequence, "last", s.complete, "bytes", report.Bytes)
-		}
 		return p.add(&f.Effect)
 	})
 	if err != nil {
@@ -332,14 +325,10 @@ func eachOf(fs fileSystem, sh shape, seg scanned, first, last uint64, f func(*fr
 // into large batches. It also joins rows of different changes if the structure allows it.
 type player struct {
 	ctx    context.Context
-	logger *slog.Logger
 	table  core.Logged
 	joined core.Effect
 	joins  bool
 }
-
-// progressPeriod is the time between two messages of a replay.
-const progressPeriod = 2 * time.Second
 
 // playRows is the number of rows at which the player applies the joined rows.
 const playRows = 1 << 20

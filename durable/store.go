@@ -195,18 +195,19 @@ func (s *store) load(ctx context.Context, shape shape, l listing) (found scan, e
 	if err != nil {
 		return found, err
 	}
-	found, err = scanLog(s.fs, shape, segments, m.Sequence, m.Synced)
+	fs := s.watch(segments)
+	found, err = scanLog(fs, shape, segments, m.Sequence, m.Synced)
 	if err = s.tolerate(err); err != nil {
 		return found, err
 	}
 	s.found.Torn, s.found.Lost = found.torn, found.lost
-	s.found.Pairs, err = loadCheckpoint(ctx, s.fs, m, s.table)
+	s.found.Pairs, err = loadCheckpoint(ctx, fs, m, s.table)
 	if err = s.tolerate(err); err != nil {
 		return found, err
 	}
 	s.found.LostPairs = max(0, m.Pairs-s.found.Pairs)
-	p := &player{ctx: ctx, table: s.table, joins: shape.Joins, logger: s.opts.Logger}
-	return found, p.replay(found, s.fs, shape, m.Sequence, &s.found)
+	p := &player{ctx: ctx, table: s.table, joins: shape.Joins}
+	return found, p.replay(found, fs, shape, m.Sequence, &s.found)
 }
 
 // tolerate returns nil if Options.Repair allows the error, and records the damage for [Status]. It

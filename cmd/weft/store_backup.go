@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -77,9 +79,9 @@ func runStoreCopy(
 		err = ctx.Err()
 	}
 	if err == nil {
-		bar := progress.Show(a.stderr, a.isTerminal, "copying")
+		end := a.showCopied(to, bytesOf(&files))
 		err = run(ctx, from, to)
-		bar.Close()
+		end()
 	}
 	if err == nil {
 		files, err = durable.Inspect(to)
@@ -97,4 +99,36 @@ func runStoreCopy(
 	_, err = fmt.Fprintf(a.stdout, "%s: %s, %d files, %s\n", progress.Printable(to),
 		progress.Printable(c.Holds), c.Files, binaryUnits(uint64(c.Bytes)))
 	return err
+}
+
+// showCopied shows how much of a folder has been copied, until end is called.
+func (a *app) showCopied(to string, total int64) (end func()) {
+	bar := progress.Show(a.stderr, a.isTerminal, "copying")
+	if bar == nil {
+		return func() {}
+	}
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for tick := time.Tick(100 * time.Millisecond); ; {
+			select {
+			case <-done:
+				return
+			case <-tick:
+			}
+			n := int64(0)
+			entries, _ := os.ReadDir(to) // the copy reports errors
+			for _, e := range entries {
+				if info, err := e.Info(); err == nil {
+					n += info.Size()
+				}
+			}
+			bar.Set(n, total)
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+		bar.Close()
+	}
 }

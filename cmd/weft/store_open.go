@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,9 +68,10 @@ func (a *app) loadStore(
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if opts == nil {
-		l.stored, l.found, err = durable.Read(ctx, dir, empty, durable.Options{})
-	} else if l.stored, err = durable.Open(ctx, dir, empty, *opts); err == nil {
+	open := cmp.Or(opts, &durable.Options{})
+	if open.Progress = l.bar.Set; opts == nil {
+		l.stored, l.found, err = durable.Read(ctx, dir, empty, *open)
+	} else if l.stored, err = durable.Open(ctx, dir, empty, *open); err == nil {
 		var info durable.Info
 		info, err = durable.Status(l.stored)
 		l.found = info.Recovery

@@ -19,7 +19,6 @@ type Batch struct {
 	Kind    op.Kind // kind of all operations, unless the column Kinds is given
 	Flags   Flags
 	Version uint64 // version that lookups read; 0 is the current one
-	Bulk    bool   // the batch likely holds most of the structure's content
 	Ranges
 	Columns
 }

@@ -47,9 +47,9 @@ func Count(w io.Writer, isTerminal bool, label string, total int64) *Bar {
 	return newBar(w, isTerminal, label, total, false)
 }
 
-// Show draws the label of a job of unknown length at once. Its bar counts nothing.
+// Show draws the label of a job at once. Its bar counts bytes, if the job calls Set.
 func Show(w io.Writer, isTerminal bool, label string) *Bar {
-	b := newBar(w, isTerminal, label, 0, false)
+	b := newBar(w, isTerminal, label, 0, true)
 	if b != nil {
 		b.draw(label)
 	}
@@ -71,6 +71,21 @@ func (b *Bar) Add(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.n += int64(n)
+	b.redraw()
+}
+
+// Set sets the count and the total, and redraws the line like Add.
+func (b *Bar) Set(n, total int64) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.n, b.total = n, total
+	b.redraw()
+}
+
+func (b *Bar) redraw() {
 	now := time.Now()
 	if now.Sub(b.start) < minTime || now.Sub(b.drawn) < interval {
 		return

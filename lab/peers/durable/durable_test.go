@@ -64,11 +64,9 @@ func TestMaps(t *testing.T) {
 		}
 	}
 	// The checkpoint and the log hold 16 bytes of each pair at least. At the peak the old and the
-	// new
-
-	// checkpoint are there.
+	// new checkpoint are there.
 	r := rep.Restart
-	if r == nil || r.Pairs != 3000 || r.Bytes < 148_000 || r.OpenS <= 0 || r.ReadS <= 0 || r.CheckpointS <= 0 || r.Rest < 1 || r.Peak < r.Rest {
+	if r == nil || r.Pairs != 3000 || r.Bytes < 148_000 || r.OpenS <= 0 || r.ReadS <= 0 || r.CheckpointS <= 0 || r.DuringS <= 0 || r.LoadS <= 0 || r.Rest < 1 || r.Peak < r.Rest {
 		t.Errorf("restart %+v", r)
 	}
 	out.Reset()

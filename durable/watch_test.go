@@ -1,0 +1,60 @@
+package durable
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// Open and Read report every byte that they read, the last ones included.
+func TestProgress(t *testing.T) {
+	fs, ctx, empty := newMemoryFS(nil), t.Context(), newMap(t)
+	m := openIn(t, fs, empty, Options{})
+	keys := make([]uint64, 1000)
+	for i := range keys {
+		keys[i] = uint64(i)
+	}
+	for range 2 {
+		if _, err := m.Put(ctx, keys, keys); err != nil {
+			t.Fatal(err)
+		}
+		if err := Checkpoint(ctx, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := m.Put(ctx, keys[:500], keys[:500]); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var seen [][2]int64
+	note := func(done, total int64) { seen = append(seen, [2]int64{done, total}) }
+	m = openIn(t, fs, empty, Options{Progress: note})
+	defer m.Close()
+	if len(seen) < 2 {
+		t.Fatalf("progress %v", seen)
+	}
+	last := seen[len(seen)-1]
+	if last[0] != last[1] || last[1] < 1500*16 {
+		t.Errorf("at last %d of %d bytes", last[0], last[1])
+	}
+	for i, s := range seen[1:] {
+		if s[0] < seen[i][0] || s[1] != last[1] {
+			t.Errorf("%v after %v", s, seen[i])
+		}
+	}
+}
+
+// A store that takes long to read says how far it has come.
+func TestProgressMessages(t *testing.T) {
+	var out bytes.Buffer
+	w := &watchedFS{total: 1000, logger: slog.New(slog.NewTextHandler(&out, nil))}
+	w.add(10)
+	w.add(20)
+	got := out.String()
+	if strings.Count(got, "\n") != 1 || !strings.Contains(got, "bytes=10 of=1000") {
+		t.Errorf("%s", &out)
+	}
+}
