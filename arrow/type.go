@@ -58,6 +58,14 @@ func Numeric(t arrow.DataType) error {
 	return fmt.Errorf("arrow: values of type %v cannot be added up: a column has them as %v", t, c)
 }
 
+// Boolean returns nil if the values of t are true or false.
+func Boolean(t arrow.DataType) error {
+	if c, err := Storage(t); err != nil || c == column.Bool {
+		return err
+	}
+	return fmt.Errorf("arrow: values of type %v are not true or false", t)
+}
+
 // Ordered returns nil if columns sort like the values of t, so that minima and maxima are correct.
 // It returns an error for wide decimals and intervals, which columns store as little-endian bytes.
 func Ordered(t arrow.DataType) error {

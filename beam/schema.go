@@ -106,8 +106,10 @@ func typeOf(f group.Func, values goarrow.DataType) (goarrow.DataType, error) {
 	switch f {
 	case group.Count:
 		return goarrow.PrimitiveTypes.Int64, nil
-	case group.Mean:
+	case group.Mean, group.Var, group.StdDev:
 		return goarrow.PrimitiveTypes.Float64, arrow.Numeric(values)
+	case group.AnyTrue, group.AllTrue:
+		return goarrow.FixedWidthTypes.Boolean, arrow.Boolean(values)
 	case group.Sum:
 		sum := goarrow.PrimitiveTypes.Int64
 		switch {

@@ -1,8 +1,8 @@
 // Package group computes aggregates of groups of rows, like SQL's GROUP BY.
 //
 // Rows come as columns (see package column), in any number of batches. Rows with the same values in
-// their key columns form a group. For each group, one pass computes counts, sums, extremes, means,
-// and first and last values of any number of value columns:
+// their key columns form a group. For each group, one pass computes counts, sums, extremes,
+// means, deviations, and first and last values of any number of value columns:
 //
 //	r, err := group.By(ctx, dev, keys, values, []group.Aggregate{{Func: group.Rows}, {Func: group.Sum, Column: 0}}, nil)
 //
@@ -22,7 +22,8 @@
 // aggregates are null. Sums of integers have 64 bits and are exact for any order of the rows. If a
 // sum does not fit, Result returns an error that names the group, unless [Options].WrapSums is set.
 // Sums of floats are float64. Their last digits depend on the order of the additions, and thus on
-// the number of cores. Min and Max of floats follow Go's min and max: NaN if a value is NaN, and -0
+// the number of cores. [Var] and [StdDev] keep sums of 106 bits, so values far from zero lose no
+// digits. Min and Max of floats follow Go's min and max: NaN if a value is NaN, and -0
 // is less than 0.
 //
 // # Order

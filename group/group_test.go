@@ -135,13 +135,23 @@ func someNulls(rng *rand.Rand, c column.Column) column.Column {
 
 // allOf returns all aggregates of a column of a type.
 func allOf(t column.Type, col int) (aggs []Aggregate) {
-	for f := Rows; f <= Last; f++ {
-		if (f == Sum || f == Mean) && !t.Integer() && !t.Float() {
-			continue
+	for f := Rows; f <= StdDev; f++ {
+		if allows(f, t) {
+			aggs = append(aggs, Aggregate{Func: f, Column: col})
 		}
-		aggs = append(aggs, Aggregate{Func: f, Column: col})
 	}
 	return aggs
+}
+
+// allows reports whether a function takes values of a type.
+func allows(f Func, t column.Type) bool {
+	switch {
+	case f.numeric():
+		return t.Integer() || t.Float()
+	case f == AnyTrue || f == AllTrue:
+		return t == column.Bool
+	}
+	return true
 }
 
 // trial is a sequence of random batches that are added to Groups and to the model.
@@ -412,7 +422,7 @@ func TestErrors(t *testing.T) {
 		opts         *Options
 		keys, values []column.Column
 	}{
-		"Func(9)":                                {aggs: []Aggregate{{Func: 9}}},
+		"Func(99)":                               {aggs: []Aggregate{{Func: 99}}},
 		"value column -1":                        {aggs: []Aggregate{{Sum, -1}}},
 		"Options.Capacity":                       {opts: &Options{Capacity: -1}},
 		"Options.Memory":                         {opts: &Options{Memory: MinMemory - 1}},
@@ -466,7 +476,7 @@ func TestUnequalLengthsPanic(t *testing.T) {
 
 // Names of functions print and parse.
 func TestFuncs(t *testing.T) {
-	for f := Rows; f <= Last; f++ {
+	for f := Rows; f <= StdDev; f++ {
 		if got, err := ParseFunc(f.String()); got != f || err != nil {
 			t.Errorf("%v is %v, %v", f, got, err)
 		}

@@ -32,6 +32,9 @@ const (
 	maxFloat
 	first // the value; without ordinals, also a word that is 1 if it is set
 	last
+	momentsSigned // moments.go
+	momentsUnsigned
+	momentsFloat
 	minBytes // kinds from here on store byte strings, outside the record
 	maxBytes
 	firstBytes
@@ -39,6 +42,8 @@ const (
 	addRows // kinds from here on add the state of another record: see state.go
 	addNulls
 	addCarry
+	addHigh
+	addLow
 )
 
 func (k slotKind) isText() bool { return k >= minBytes && k <= lastBytes }
@@ -114,8 +119,11 @@ func newLayout(aggs []Aggregate, keys, values []column.Type, ordered bool) (*lay
 		switch {
 		case typ == column.None:
 			return nil, fmt.Errorf("%w: value column %d has no type", op.ErrOptions, a.Column)
-		case (a.Func == Sum || a.Func == Mean) && !typ.Integer() && !typ.Float():
+		case a.Func.numeric() && !typ.Integer() && !typ.Float():
 			return nil, fmt.Errorf("%w: the %v of value column %d, which has %v; only integers and floats have one", op.ErrOptions, a.Func, a.Column, typ)
+		case (a.Func == AnyTrue || a.Func == AllTrue) && typ != column.Bool:
+			return nil, fmt.Errorf("%w: the %v of value column %d, which has %v; only bools have one",
+				op.ErrOptions, a.Func, a.Column, typ)
 		case a.Func != Count:
 			r.slot = l.slot(&l.sources[r.source], kindOf(a.Func, typ))
 		}
@@ -150,6 +158,8 @@ func (l *layout) slot(s *source, kind slotKind) slot {
 		l.init = append(l.init, initial(kind))
 	}
 	switch {
+	case kind.isMoments():
+		l.init = append(l.init, make([]uint64, momentsWords-1)...)
 	case !kind.isPositional():
 	case l.ordered:
 		added.ord = len(l.init)
@@ -176,11 +186,17 @@ func kindOf(f Func, t column.Type) slotKind {
 	switch {
 	case f == Sum || f == Mean:
 		return of(sumSigned)
+	case f.isSpread():
+		return of(momentsSigned)
+	case f == AnyTrue:
+		return maxUnsigned
+	case f == AllTrue:
+		return minUnsigned
 	case f == Min && text:
 		return minBytes
 	case f == Max && text:
 		return maxBytes
-	case f == First && text:
+	case (f == First || f == Any) && text:
 		return firstBytes
 	case f == Last && text:
 		return lastBytes
@@ -188,7 +204,7 @@ func kindOf(f Func, t column.Type) slotKind {
 		return of(minSigned)
 	case f == Max:
 		return of(maxSigned)
-	case f == First:
+	case f == First || f == Any:
 		return first
 	}
 	return last

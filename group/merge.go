@@ -125,6 +125,10 @@ func (p *part) mergeSource(b *block, from *part, s int, recs []uint32, of func(w
 				}
 			}
 			p.updateSlot(x, b.valid[:k], b.words[:k], b.ords[:k])
+		case x.kind.isMoments():
+			for _, c := range momentsState(x.offset) {
+				updates[c.slot.kind](p, c.slot.offset, b.ids[:len(recs)], of(c.slot.offset))
+			}
 		default:
 			updates[x.kind](p, x.offset, b.ids[:len(recs)], of(x.offset))
 		}

@@ -135,8 +135,16 @@ func (g *modelGroup) aggregate(a Aggregate, typ column.Type) any {
 		return int64(len(vs))
 	case len(vs) == 0:
 		return nil
-	case a.Func == First:
+	case a.Func == First || a.Func == Any:
 		return vs[0]
+	case a.Func == AnyTrue:
+		return slices.Contains(vs, any(true))
+	case a.Func == AllTrue:
+		return !slices.Contains(vs, any(false))
+	case a.Func.isSpread() && len(vs) < 2:
+		return nil
+	case a.Func.isSpread():
+		return spreadOf(a.Func, vs)
 	case a.Func == Last:
 		return vs[len(vs)-1]
 	case a.Func == Min || a.Func == Max:
@@ -169,6 +177,33 @@ func (g *modelGroup) aggregate(a Aggregate, typ column.Type) any {
 		return int64(wrapped)
 	}
 	return wrapped
+}
+
+// approx is a float that results match up to rounding.
+type approx float64
+
+// spreadOf returns the variance or the standard deviation of at least two values, by exact sums.
+func spreadOf(f Func, vs []any) any {
+	float := func() *big.Float { return new(big.Float).SetPrec(4500) }
+	sum, squares, n := float(), float(), float().SetInt64(int64(len(vs)))
+	for _, v := range vs {
+		if x := toFloat(v); math.IsNaN(x) || math.IsInf(x*x, 0) {
+			return math.NaN()
+		}
+		x := float().SetFloat64(toFloat(v))
+		sum.Add(sum, x)
+		squares.Add(squares, x.Mul(x, x))
+	}
+	sum.Mul(sum, sum)
+	if s, _ := sum.Float64(); math.IsInf(s, 0) {
+		return math.NaN()
+	}
+	squares.Sub(squares, sum.Quo(sum, n))
+	v, _ := squares.Quo(squares, n.Sub(n, big.NewFloat(1))).Float64()
+	if f == StdDev {
+		v = math.Sqrt(v)
+	}
+	return approx(v)
 }
 
 func extreme(f Func, vs []any) any {
@@ -272,7 +307,7 @@ func linesOf(r *Result) (lines [][]any) {
 // differ describes the first line that differs, or returns "".
 func differ(got, want [][]any) string {
 	for i := range min(len(got), len(want)) {
-		if text(got[i]) != text(want[i]) {
+		if text(rounded(got[i], want[i])) != text(want[i]) {
 			return fmt.Sprintf("group %d is %s, want %s", i, text(got[i]), text(want[i]))
 		}
 	}
@@ -280,6 +315,18 @@ func differ(got, want [][]any) string {
 		return fmt.Sprintf("%d groups, want %d", len(got), len(want))
 	}
 	return ""
+}
+
+// rounded returns a line with the floats of another line where both are equal up to rounding.
+func rounded(line, like []any) []any {
+	line = slices.Clone(line)
+	for i := range min(len(line), len(like)) {
+		want, ok := like[i].(approx)
+		if got, isFloat := line[i].(float64); ok && isFloat && math.Abs(got-float64(want)) <= 1e-12*float64(want)+1e-140 {
+			line[i] = want
+		}
+	}
+	return line
 }
 
 // order compares two values. a and b report whether each comes after all other values.

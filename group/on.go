@@ -60,7 +60,7 @@ const maxColumnsOn = 1 << 16
 // NewOn makes groups without rows on a device. The first batch fixes the types of keys and values.
 // Options.Sorted has no effect. NewOn returns [weft.ErrOptions] for invalid options or aggregates,
 // and for a nonzero Options.Memory. If the device lacks the kernels, it returns
-// device.ErrNoKernels.
+// device.ErrNoKernels. On a GPU, [Var] and [StdDev] are device.ErrUnsupported.
 func NewOn(dev device.Device, aggs []Aggregate, opts *Options) (*GroupsOn, error) {
 	o, err := opts.check()
 	if err != nil {
@@ -72,7 +72,7 @@ func NewOn(dev device.Device, aggs []Aggregate, opts *Options) (*GroupsOn, error
 	g := &GroupsOn{dev: dev, aggs: slices.Clone(aggs), opts: o}
 	if host, ok := dev.(device.Host); ok {
 		g.impl, err = newHostGroups(host, aggs, o)
-	} else {
+	} else if err = checkGPU(aggs); err == nil {
 		g.impl, err = &gpuGroups{dev: dev, funcs: g.aggs, opts: o}, groups.Check(dev)
 	}
 	if err != nil {
@@ -95,6 +95,17 @@ func checkOn(aggs []Aggregate, o Options) error {
 	for i, a := range aggs {
 		if a.Func != Rows && a.Column >= maxColumnsOn {
 			return fmt.Errorf("group: %w: aggregate %d is the %v of value column %d, but on a device there are at most %d", op.ErrOptions, i, a.Func, a.Column, maxColumnsOn)
+		}
+	}
+	return nil
+}
+
+// checkGPU returns an error for aggregates that have no kernel.
+func checkGPU(aggs []Aggregate) error {
+	for i, a := range aggs {
+		if a.Func.isSpread() {
+			return fmt.Errorf("%w: aggregate %d is the %v, which has no kernel: use By",
+				device.ErrUnsupported, i, a.Func)
 		}
 	}
 	return nil

@@ -65,7 +65,11 @@ func ByOn(
 	if err := checkOn(aggs, j.opts); err != nil {
 		return nil, err
 	}
-	r, err := j.run(ctx, dev)
+	err = checkGPU(aggs)
+	var r *Result
+	if err == nil {
+		r, err = j.run(ctx, dev)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("group: ByOn: %w", err)
 	}

@@ -127,7 +127,7 @@ func kernelFunc(f Func, t column.Type) groups.Func {
 	}
 	return [...]groups.Func{
 		Rows: groups.CountRows, Count: groups.CountOf, Sum: groups.SumOf, Min: groups.MinOf, Max: groups.MaxOf, Mean: groups.MeanOf,
-		First: groups.FirstOf, Last: groups.LastOf,
+		First: groups.FirstOf, Last: groups.LastOf, Any: groups.FirstOf, AnyTrue: groups.MaxOf, AllTrue: groups.MinOf,
 	}[f]
 }
 

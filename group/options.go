@@ -23,9 +23,28 @@ const (
 	Mean  // the mean of integers or floats; float64
 	First // the first value that is not null; the column's type
 	Last  // the last value that is not null; the column's type
+	Any   // some value that is not null; the column's type
+	// AnyTrue and AllTrue report whether any value of a column of bools is true, and whether all
+	// are; bool. Nulls do not count.
+	AnyTrue
+	AllTrue
+	// Var and StdDev are the variance and the standard deviation of a sample of integers or floats:
+	// the squared distances from the mean, over the number of values less one; float64. They are
+	// null for fewer than two values, and NaN if a value, or a square of one, is not finite.
+	Var
+	StdDev
 )
 
-var funcs = enum.Names[Func]{Type: "group.Func", Names: []string{"rows", "count", "sum", "min", "max", "mean", "first", "last"}, Err: op.ErrOptions}
+var funcs = enum.Names[Func]{Type: "group.Func", Names: []string{
+	"rows", "count", "sum", "min", "max", "mean", "first", "last",
+	"any", "any_true", "all_true", "var", "stddev",
+}, Err: op.ErrOptions}
+
+// numeric reports whether the function takes only integers and floats.
+func (f Func) numeric() bool { return f == Sum || f == Mean || f.isSpread() }
+
+// isSpread reports whether the function measures how far values are from their mean.
+func (f Func) isSpread() bool { return f == Var || f == StdDev }
 
 // String returns the name of the function, in lower case.
 func (f Func) String() string { return funcs.String(f) }

@@ -136,7 +136,7 @@ func resultType(f Func, t column.Type) column.Type {
 	switch {
 	case f == Rows || f == Count:
 		return column.Int64
-	case f == Mean:
+	case f == Mean || f.isSpread():
 		return column.Float64
 	case f != Sum:
 		return t

@@ -22,6 +22,7 @@ import (
 //	sum      int64 or uint64, and int64: the multiple of 2^64 to add. Sums have 128 bits.
 //	         float64 for floats
 //	min max  int64, uint64 or float64, for any width of the values; bytes
+//	var      float64 four times: the sum and the sum of squares, each as a high and a low part
 //	first    uint64, the word of a record, or bytes; then uint64, the ordinal, if rows have one
 //	last     like first
 //
@@ -62,6 +63,9 @@ func stateOf(source int, x slot) []stateColumn {
 		col.typ, col.source = column.Bytes, source
 	case first, last:
 		col.source = source
+	}
+	if x.kind.isMoments() {
+		return momentsState(x.offset)
 	}
 	all := []stateColumn{col}
 	switch {

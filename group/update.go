@@ -266,6 +266,21 @@ var updates = [...]func(p *part, at int, ids []uint32, words []uint64){
 			p.recs[int(rec)+at] = words[i]
 		}
 	},
+	momentsSigned: func(p *part, at int, ids []uint32, words []uint64) {
+		for i, rec := range ids {
+			addMoments(p.recs[int(rec)+at:], float64(int64(words[i])))
+		}
+	},
+	momentsUnsigned: func(p *part, at int, ids []uint32, words []uint64) {
+		for i, rec := range ids {
+			addMoments(p.recs[int(rec)+at:], float64(words[i]))
+		}
+	},
+	momentsFloat: func(p *part, at int, ids []uint32, words []uint64) {
+		for i, rec := range ids {
+			addMoments(p.recs[int(rec)+at:], math.Float64frombits(words[i]))
+		}
+	},
 	addRows: func(p *part, at int, ids []uint32, words []uint64) {
 		for i, rec := range ids {
 			p.recs[int(rec)+at] += words[i] - 1 // find has counted one row
@@ -283,6 +298,16 @@ var updates = [...]func(p *part, at int, ids []uint32, words []uint64){
 			if words[i] != 0 {
 				p.recordOverflow(int(rec)+at, int64(words[i]))
 			}
+		}
+	},
+	addHigh: func(p *part, at int, ids []uint32, words []uint64) {
+		for i, rec := range ids {
+			addDouble(p.recs[int(rec)+at:], math.Float64frombits(words[i]), 0)
+		}
+	},
+	addLow: func(p *part, at int, ids []uint32, words []uint64) {
+		for i, rec := range ids {
+			addDouble(p.recs[int(rec)+at-1:], 0, math.Float64frombits(words[i]))
 		}
 	},
 }

@@ -185,6 +185,8 @@ func (g *Groups) valueReader(a reading) reader {
 			}
 			return r.nulls(a.source, b)
 		}}
+	case a.fn.isSpread():
+		return spreadReader(a)
 	case a.slot.kind.isText():
 		return textReader(a.source, a.slot.offset)
 	}

@@ -39,9 +39,12 @@ first appear.
 Aggregates of --agg, C is a column:
   count            rows
   count:C          values of C that are not null
-  sum:C mean:C     of numbers. An integer sum that exceeds 64 bits is an error
+  sum:C mean:C     of numbers. An integer sum that exceeds 64 bits is an error. avg is mean
+  var:C stddev:C   variance and standard deviation of a sample of numbers; null for one value
   min:C max:C      of numbers, or of text by its bytes. Numbers and text in one column are an error
   first:C last:C   the first and the last value that is not null, as it is written
+  any:C            some value that is not null, as it is written
+  any_true:C       whether any value is true; all_true:C whether all are; nulls do not count
 
 Null is a group of its own. Groups are kept in memory. What exceeds --memory goes to a temporary
 file, and then groups without --sort come in another order. Sorted rows use that file, too.

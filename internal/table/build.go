@@ -83,6 +83,9 @@ func (c *builder) set(row int, b []byte, lo, hi int) (ok bool) {
 		}
 	case column.Bool:
 		c.bools[row], ok = parseBool(b[lo:hi])
+		if c.form == Truth && !ok && classifyText(b[lo:hi]) == kindOddBool {
+			c.bools[row], ok = b[lo]|0x20 == 't', true
+		}
 		ok = ok || c.form == Present
 	case column.Bytes:
 		value := b[lo:hi]

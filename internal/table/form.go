@@ -28,6 +28,9 @@ const (
 	// Forced reads values like Number, but rounds integers to Float64 if needed: integers beyond 64
 	// bits, and integers in a column with fractions.
 	Forced
+	// Truth reads values as Bool: true, True, TRUE, false and so on. Another value makes its row
+	// bad.
+	Truth
 	// Present reads a column of Bool, which only shows which values are null. Its values have no
 	// meaning.
 	Present
@@ -41,7 +44,7 @@ func (f Form) typ(k kinds) column.Type {
 	switch {
 	case f == Text:
 		return column.Bytes
-	case f == Present:
+	case f == Present || f == Truth:
 		return column.Bool
 	case f == Number || f == Forced || f == Extreme && (k&kindNumber != 0 || k == kindWord):
 		switch {
@@ -71,6 +74,8 @@ func (f Form) conflict(name string, k, of kinds) (reason string, bad bool) {
 	otherwise := "; use --text " + quoteFlag(name) + " to compare text, --number " + quoteFlag(name) +
 		" with --bad skip to skip the other rows, or --null VALUE to read a value as null"
 	switch {
+	case f == Truth:
+		return "is not true or false", true
 	case (f == Number || f == Forced) && of&text != 0:
 		return "is not a number", true
 	case (f == Number || f == Forced) && of&kindOverflow != 0:

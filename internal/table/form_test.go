@@ -53,7 +53,7 @@ func readForms(t testing.TB, tab *Table, reads []Read) ([]string, error) {
 
 // model returns the expected values of a column in a form. It examines all values at once.
 func model(form Form, values []string) string {
-	var ints, others, words, texts, bools, bad int
+	var ints, others, words, texts, bools, truths, bad int
 	fits, unsigned, exact := true, true, true
 	for _, v := range values {
 		x, ok := new(big.Rat).SetString(v)
@@ -62,6 +62,9 @@ func model(form Form, values []string) string {
 			words++
 		case !ok && (v == "true" || v == "false"):
 			bools++
+		case v == "True":
+			texts++
+			truths++
 		case !ok:
 			texts++
 		case integral([]byte(v)):
@@ -79,6 +82,11 @@ func model(form Form, values []string) string {
 	}
 	n := len(values)
 	switch form {
+	case Truth:
+		if bools+truths < n {
+			return "error"
+		}
+		return "bool"
 	case Number, Forced:
 		if texts+bools > 0 {
 			return "error"
@@ -125,7 +133,7 @@ func model(form Form, values []string) string {
 func TestForms(t *testing.T) {
 	pool := []string{"1", "-7", "0", "-0", "007", "+3", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "18446744073709551615",
 		"18446744073709551616", "9007199254740993", "9007199254740992", "0.5", "1.50", "1e3", "nan", "-inf", "true", "false", "True", "x", "2026-01-01"}
-	forms := []Form{Key, Written, Number, Extreme, Forced}
+	forms := []Form{Key, Written, Number, Extreme, Forced, Truth}
 	rapid.Check(t, func(r *rapid.T) {
 		few := rapid.SliceOfN(rapid.SampledFrom(pool), 1, 3).Draw(r, "pool")
 		values := rapid.SliceOfN(rapid.SampledFrom(few), 1, 40).Draw(r, "values")

@@ -328,7 +328,7 @@ func (t *Table) Reading(i int, form Form) Read {
 		form = Key
 	case t.columns[i].form == Forced:
 		form = Forced
-	case t.columns[i].form == Text && form != Number && form != Present:
+	case t.columns[i].form == Text && form != Number && form != Present && form != Truth:
 		form = Text
 	}
 	return Read{Column: i, Form: form}

@@ -47,11 +47,14 @@ func (f *Group) Check(verb string) error {
 	for _, text := range f.Aggs {
 		name, column, of := strings.Cut(text, ":")
 		fn, err := group.ParseFunc(name)
+		if strings.EqualFold(name, "avg") {
+			fn, err = group.Mean, nil
+		}
 		switch {
 		case err != nil || fn == group.Rows:
 			return Usage(
-				"%s --agg: %.40q: want count, or count, sum, mean, min, max, first or last "+
-					"of a column, such as sum:price",
+				"%s --agg: %.40q: want count, or count, sum, mean (avg), min, max, first, last, any, "+
+					"any_true, all_true, var or stddev of a column, such as sum:price",
 				verb,
 				text,
 			)
@@ -174,7 +177,8 @@ func (g *Grouping) aggregate(t *table.Table, agg aggregate, c int) error {
 var forms = map[group.Func]table.Form{
 	group.Count: table.Present, group.Sum: table.Number, group.Mean: table.Number,
 	group.Min: table.Extreme, group.Max: table.Extreme,
-	group.First: table.Written, group.Last: table.Written,
+	group.First: table.Written, group.Last: table.Written, group.Any: table.Written,
+	group.AnyTrue: table.Truth, group.AllTrue: table.Truth, group.Var: table.Number, group.StdDev: table.Number,
 }
 
 // suits returns an error if the type of a field does not support an aggregate.
@@ -188,6 +192,8 @@ func suits(f table.Field, of group.Func) error {
 		return arrow.Numeric(f.Arrow)
 	case forms[of] == table.Extreme:
 		return arrow.Ordered(f.Arrow)
+	case forms[of] == table.Truth:
+		return arrow.Boolean(f.Arrow)
 	}
 	return nil
 }
