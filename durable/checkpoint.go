@@ -72,9 +72,27 @@ func (s *store) replaceLog(ctx context.Context) error {
 // save writes the file of a checkpoint and stores the number of its rows in the manifest.
 func (s *store) save(next *manifest, write func(io.Writer) (int, error)) error {
 	return writeFile(s.fs, checkpointName(next.Checkpoint), func(f file) (err error) {
-		next.Pairs, err = write(io.NewOffsetWriter(f, 0))
+		next.Pairs, err = write(&steadyWriter{file: f})
 		return err
 	})
+}
+
+// steadyWriter writes a file from its beginning and syncs it every syncBytes. A file that is synced
+// only at its end fills the memory of the system with unwritten pages, and writes to the log then
+// wait for the disk.
+type steadyWriter struct {
+	file
+	at, synced int64
+}
+
+const syncBytes = 16 << 20
+
+func (w *steadyWriter) Write(b []byte) (n int, err error) {
+	n, err = w.WriteAt(b, w.at)
+	if w.at += int64(n); err == nil && w.at-w.synced >= syncBytes {
+		w.synced, err = w.at, w.Sync()
+	}
+	return n, err
 }
 
 // publish makes a checkpoint the beginning of the store. Before that, it syncs the log up to all

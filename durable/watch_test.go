@@ -58,3 +58,33 @@ func TestProgressMessages(t *testing.T) {
 		t.Errorf("%s", &out)
 	}
 }
+
+// A checkpoint is synced while it is written, so that it never has much left to write.
+func TestSteadyWriter(t *testing.T) {
+	fs := newMemoryFS(nil)
+	f, err := fs.Create("checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, block := &steadyWriter{file: f}, make([]byte, 10<<20)
+	for i := range 5 {
+		block[0] = byte(i)
+		if _, err := w.Write(block); err != nil {
+			t.Fatal(err)
+		}
+	}
+	syncs := 0
+	for _, e := range fs.events {
+		if e.kind == syncFile {
+			syncs++
+		}
+	}
+	data := fs.files()["checkpoint"]
+	if syncs != 2 || len(data) != 50<<20 || data[40<<20] != 4 {
+		t.Errorf("%d syncs of %d bytes", syncs, len(data))
+	}
+	fs.failSync = 1
+	if _, err := w.Write(block); err == nil {
+		t.Error("a sync that failed was not reported")
+	}
+}
