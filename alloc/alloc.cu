@@ -1,39 +1,41 @@
-// Kernels of package alloc: batches of units, and one kernel that is a test.
+// Kernels of package alloc. They allocate, release and count units in batches. One kernel is a
+// test.
 #include "weft/alloc.cuh"
 #include "weft/shared.cuh"
 
 namespace weft::units {
 
-constexpr int kBlock = 256;  // per block
+constexpr int kBlock = 256;  // threads per block
 
 struct AllocateParams {
   Allocator alloc;
   uint32_t* units;
-  uint32_t* missing;  // incremented
+  uint32_t* missing;  // the kernel adds the number of failed allocations
   uint64_t n;
-  uint32_t single;  // one unit per call of allocate, as a slab list calls it
+  uint32_t single;  // 1: one unit per call of allocate, as slab lists call it
   uint32_t unused;
 };
 struct ReleaseParams {
   Allocator alloc;
   const uint32_t* units;
-  uint32_t* invalid;  // incremented
+  uint32_t* invalid;  // the kernel adds the number of units that it cannot release
   uint64_t n;
 };
 struct UsedParams {
   Allocator alloc;
-  uint64_t* used;  // incremented
+  uint64_t* used;  // the kernel adds the number of units in use
 };
 struct ChurnParams {
   Allocator alloc;
-  uint64_t* allocated;  // incremented, as are the others
+  uint64_t* allocated;  // the kernel adds to this counter and to the next two
   uint32_t* missing;
-  uint32_t* wrong;  // units allocated twice or changed by others
+  uint32_t* wrong;  // number of units allocated twice or changed by other owners
   uint32_t rounds;
   uint32_t seed;
 };
 
-// allocate_units fills an array with addresses, or kNoUnit where none was found.
+// allocate_units fills an array with the addresses of units. An entry is kNoUnit if no unit was
+// found.
 __device__ __forceinline__ void allocate_units(const AllocateParams& p) {
   Resident resident;
   uint64_t i = thread_index();
@@ -69,7 +71,7 @@ __device__ __forceinline__ void used_units(const UsedParams& p) {
   if (n != 0) add_relaxed(p.used, n);
 }
 
-// Weak accesses of a unit's first word. volatile keeps each of them.
+// Weak accesses to the first word of a unit. With volatile, the compiler keeps each access.
 __device__ __forceinline__ uint32_t signature(const uint32_t* unit) {
   uint32_t v;
   asm volatile("ld.global.b32 %0, [%1];" : "=r"(v) : "l"(unit) : "memory");
@@ -79,9 +81,9 @@ __device__ __forceinline__ void sign(uint32_t* unit, uint32_t v) {
   asm volatile("st.global.b32 [%0], %1;" ::"l"(unit), "r"(v) : "memory");
 }
 
-// churn allocates and releases at random, one unit per lane at a time. It signs each unit to detect
-// other owners. Only fences order the writes of successive owners of a unit. They are weak stores,
-// so the simulator reports a race if an order is missing.
+// churn allocates and releases units at random. Each lane holds at most one unit, and signs the
+// unit to detect other owners. Only fences order the writes of successive owners of a unit. These
+// writes are weak stores, so the simulator reports a race if they are not ordered.
 __device__ __forceinline__ void churn(const ChurnParams& p) {
   Resident resident;
   uint32_t me = uint32_t(thread_index()), held = kNoUnit, wrong = 0, missing = 0;

@@ -12,13 +12,13 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 363df5b9ba55d629a13e2d38b8c7e7a52693d2490a9b432e3a716fe3b9e4fb6b 4414 alloc/alloc.cu
-//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
-//kernelgen:input c5b7566709a4800f3e1a0f1c546ba7030d803343f3ed18ac55d057066f40e805 9397 kernels/include/weft/alloc.cuh
-//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
-//kernelgen:input 7c30bb155ee63ab95b32c978ec2f174ee52633b9ebc9d644e9e528e659bc81d7 1717 kernels/include/weft/hash.cuh
-//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
-//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
+//kernelgen:input 4ccbbfab0a8b7d67dabe80078001e8fc8890e35ac27d20a7ee815629b8556ae7 4670 alloc/alloc.cu
+//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 3e97e8d6fab281bdf9efc2eeeb1d8a9c419a83ea63d843e357156a8dcf49ad5b 10067 kernels/include/weft/alloc.cuh
+//kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
+//kernelgen:input 726cbf4cf50d616b11985e13c4defa926cf234924f4cd75e6a1b809e78b8d84c 1899 kernels/include/weft/hash.cuh
+//kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh
+//kernelgen:input 242128084f766f1d477adf98b57c9aed3b253f092bcfb34fe9008e2020ed275b 5613 kernels/include/weft/warp.cuh
 //kernelgen:output d9f5997c0b6ac0ee34ab7af16133550cf91ab75b1b96674c55c16528155e0934 29715 alloc/alloc_sm80.ptx
 //kernelgen:output 0a4e3c8b2104200033a9b4e7a8c1bd7ce2a5699862f3ff5ce7fa9043bcc10ad9 3029 alloc/alloc_params_gen.go
 

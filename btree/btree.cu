@@ -1,5 +1,5 @@
 // Kernels of package btree, an ordered map in a B-link tree. layout.go describes the layout and the
-// protocol, weft/btree_node.cuh how nodes are read, weft/btree_change.cuh how they change.
+// protocol. weft/btree_node.cuh reads nodes, and weft/btree_change.cuh changes them.
 #include "change.cuh"
 #include "get.cuh"
 #include "together.cuh"
@@ -8,7 +8,7 @@
 
 namespace weft::btree {
 
-constexpr uint32_t kBlock = 256;  // threads of a block (internal/gpu)
+constexpr uint32_t kBlock = 256;  // threads per block, as in internal/gpu
 
 // ---- the order of the leaves ---------------------------------------------------
 
@@ -28,7 +28,7 @@ struct SizesParams {
   uint64_t n;
 };
 
-// sizes writes the number of pairs of each leaf in order, and zero after the last leaf.
+// sizes writes the number of pairs in each listed leaf, and zeros after the last leaf.
 template <class S>
 __device__ __forceinline__ void sizes(const SizesParams& p) {
   const uint32_t count = *p.count;
@@ -39,14 +39,14 @@ __device__ __forceinline__ void sizes(const SizesParams& p) {
 struct PlaceParams {
   Tree tree;
   Order order;
-  const void* lo;  // keys, or the lower ends of ranges
-  const void* hi;  // upper ends of ranges
-  void* keys;      // may be null, as may those that follow
+  const void* lo;  // keys, or the lower bounds of ranges
+  const void* hi;  // upper bounds of ranges
+  void* keys;      // may be null, like the pointers below
   void* vals;
   uint8_t* ok;
   uint64_t* ranks;   // output of kRank, input of kSelect
-  uint32_t* counts;  // pairs of each range
-  uint64_t* hits;    // incremented
+  uint32_t* counts;  // number of pairs in each range
+  uint64_t* hits;    // the kernel adds the number of rows with a result
   uint64_t n;
   Bounds bounds;
   uint32_t kind;
@@ -80,7 +80,7 @@ __device__ __forceinline__ void places(const PlaceParams& p) {
     hits += s.to != s.from;
   }
   sync_warp();
-  if (p.hits) add_up(p.hits, hits);
+  if (p.hits) add_warp_sum(p.hits, hits);
 }
 
 struct RowsParams {
@@ -88,7 +88,7 @@ struct RowsParams {
   Order order;
   const void* lo;
   const void* hi;
-  const uint64_t* offsets;  // first row of each range
+  const uint64_t* offsets;  // output row of each range's first pair
   void* keys;
   void* vals;
   uint32_t* found;  // may be null
@@ -97,7 +97,7 @@ struct RowsParams {
   Bounds bounds;
 };
 
-constexpr uint32_t kRowLanes = 8;  // lanes that copy the pairs of a range
+constexpr uint32_t kRowLanes = 8;  // number of lanes that copy the pairs of a range
 
 // rows writes the pairs of all ranges, one range after the other.
 template <class S, class K, class V>
@@ -126,7 +126,8 @@ struct CopyParams {
   uint32_t unused;
 };
 
-// copy_pairs copies n pairs, forward from position from or backward before it.
+// copy_pairs copies n pairs. Forward, it begins with the pair of rank `from`. Backward, it begins
+// with the pair before that rank, and ranks descend.
 template <class S, class K, class V>
 __device__ __forceinline__ void copy_pairs(const CopyParams& p) {
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
@@ -143,14 +144,14 @@ __device__ __forceinline__ void copy_pairs(const CopyParams& p) {
 struct SettleParams {
   const uint32_t* order;   // rows of the batch, sorted by key
   const uint32_t* starts;  // first row of each key, and the end
-  const uint32_t* count;   // number of different keys
+  const uint32_t* count;   // number of distinct keys
   const void* vals;
   const uint8_t* kinds;
   void* out;
   uint8_t* ok;
-  void* entry_vals;      // by key; in, unless blind: its value; out: its new value
-  const uint8_t* there;  // whether the tree has the key; null: it has not been searched
-  uint8_t* states;       // State
+  void* entry_vals;      // per key; in, if `there` is set: its value; out: its new value
+  const uint8_t* there;  // per key: whether the tree has it; null: not searched
+  uint8_t* states;       // per key: a State
   uint32_t n;
   uint32_t kind;
   uint32_t flags;
@@ -171,7 +172,7 @@ __device__ __forceinline__ void settle(const SettleParams& p) {
   }
 }
 
-// change runs the operations of a batch that are left, one per tile.
+// change runs the operations that together has left, one per tile.
 template <class S, class K, class V>
 __device__ __forceinline__ void change(const ChangeParams& p) {
   constexpr uint32_t lanes = Shape<S>::kLanes;
@@ -181,7 +182,8 @@ __device__ __forceinline__ void change(const ChangeParams& p) {
   finish(w);
 }
 
-// keep removes pairs from their leaves, one leaf per thread. Lookups may be under way.
+// keep removes the pairs in the given gaps from their leaves, one leaf per thread. Lookups may run
+// at the same time.
 template <class S>
 __device__ __forceinline__ void keep(const KeepParams& p) {
   const uint32_t leaves = *p.order.count;
@@ -205,8 +207,8 @@ __device__ __forceinline__ void keep(const KeepParams& p) {
     gone += end - first - left;
   }
   sync_warp();
-  add_up(&control_of(p.tree)->counters.live, 0 - gone);
-  add_up(&control_of(p.tree)->counters.used, 0 - gone);
+  add_warp_sum(&control_of(p.tree)->counters.live, 0 - gone);
+  add_warp_sum(&control_of(p.tree)->counters.used, 0 - gone);
 }
 
 // ---- whole trees -----------------------------------------------------------------
@@ -217,22 +219,23 @@ struct BulkParams {
   const void* vals;
   const uint32_t* count;  // number of keys, at least one
   uint64_t fill;          // slots to use in each node
-  // If vals has several values per key: the first row of each key, and the value that counts (1:
-  // the last, 0: the first). null: one value per key.
+  // If vals has one value per key, starts is null. Otherwise starts has the first row of each key.
+  // The value in the first row counts if last is 0, and the value in the last row if last is 1.
   const uint32_t* starts;
   uint64_t last;
 };
 
-// Levels describes one level of a tree laid out at once. Nodes follow the root level by level.
+// Levels describes one level of a tree that bulk writes. The root is node 0. The nodes of each
+// level follow it, leaves first.
 struct Levels {
-  uint64_t size, first;  // of the level: number of nodes, number of the first node
-  uint64_t span;         // pairs below a node
+  uint64_t size, first;  // number of nodes in the level, and its first node
+  uint64_t span;         // number of pairs below a node
   uint32_t level;
 };
 
-constexpr uint32_t kBulkLanes = 16;  // per node: one for each slot and one for the header
+constexpr uint32_t kBulkLanes = 16;  // lanes per node: one per slot, and one for the header
 
-// bulk writes a tree of pairs. The content of a node follows from its number.
+// bulk writes a tree with the given pairs. The contents of a node follow from its number.
 template <class S, class K, class V>
 __device__ __forceinline__ void bulk(const BulkParams& p) {
   using Key = typename S::Key;
@@ -244,7 +247,7 @@ __device__ __forceinline__ void bulk(const BulkParams& p) {
   if (n <= p.fill) nodes++;  // a root and a leaf
   for (uint64_t id = thread_index() / kBulkLanes; id < nodes; id += threads_in_grid() / kBulkLanes) {
     Levels at{leaves, 1, p.fill, 0};
-    // level below: nodes, number of the first, pairs below each
+    // for the level below: number of nodes, first node, number of pairs below each node
     uint64_t below = 0, below_first = 0, child = 1;
     while (id == 0 ? at.size > 1 || at.level == 0 : id >= at.first + at.size) {
       below = at.size, below_first = at.first, child = at.span;
@@ -274,10 +277,10 @@ __device__ __forceinline__ void bulk(const BulkParams& p) {
 struct SweepParams {
   Tree tree;
   uint32_t* freed;  // capacity for all dead and free nodes
-  uint32_t* count;  // zero at first
+  uint32_t* count;  // zero before the launch
 };
 
-// sweep makes dead nodes free and lists all free nodes. No reader is under way.
+// sweep makes dead nodes free and lists all free nodes. No reader may run meanwhile.
 template <class S>
 __device__ __forceinline__ void sweep(const SweepParams& p) {
   const uint32_t n = given(p.tree);
@@ -324,8 +327,9 @@ WEFT_KERNEL(btree_together, 4)(ChangeParams p) { together<S, K, V>(p); }
 WEFT_KERNEL(btree_adopt, 4)(AdoptParams p) { adopt<S, V>(p); }
 WEFT_KERNEL(btree_change, 2)(ChangeParams p) { weft::btree::change<S, K, V>(p); }
 WEFT_KERNEL(btree_keep, 4)(KeepParams p) { keep<S>(p); }
-// With eight blocks, writing nodes of 32-bit pairs takes 0.87 of the time of four (H200;
-// lab/results/2026-11-26-h200/btree-builds.txt). For 64 bits that was not tried.
+// With eight blocks per multiprocessor, writing nodes with 32-bit keys and values takes 0.87 times
+// as long as with four (H200; lab/results/2026-11-26-h200/btree-builds.txt). Eight blocks were not
+// tried with 64 bits.
 WEFT_KERNEL(btree_bulk, sizeof(S::Word) == 8 ? 8 : 4)(BulkParams p) { bulk<S, K, V>(p); }
 WEFT_KERNEL(btree_sweep, 4)(SweepParams p) { sweep<S>(p); }
 WEFT_KERNEL(btree_swept, 1)(SweepParams p) {
@@ -334,7 +338,7 @@ WEFT_KERNEL(btree_swept, 1)(SweepParams p) {
   const uint32_t n = given(p.tree);
   *c = {c->counters, n, *p.count, 0, 0};
 }
-// The changes of users' kernels are counted when the kernels are done.
+// btree_account adds the changes of users' kernels to the counters. It runs after these kernels.
 WEFT_KERNEL(btree_account, 1)(AccountParams p) {
   if (thread_index() == 0) settle(p.control->counters, *p.account);
 }

@@ -1,6 +1,6 @@
-// Kernels of trees with versions: they keep what leaves were for snapshots, and read it.
-// weft/btree_past.cuh describes how. Lookups of the present are those of btree.cu. If kernels take
-// snapshots they differ slightly (now_get).
+// Kernels of trees with versions. They keep the old contents of leaves for snapshots, and read
+// them. weft/btree_past.cuh describes how. Lookups in the present use btree.cu. If kernels take
+// snapshots, now_get replaces the lookup of keys.
 #include "change.cuh"
 #include "get.cuh"
 #include "together.cuh"
@@ -9,7 +9,7 @@
 
 namespace weft::btree {
 
-constexpr uint32_t kBlock = 256;  // threads of a block (internal/gpu)
+constexpr uint32_t kBlock = 256;  // threads per block, as in internal/gpu
 
 // ---- reading -------------------------------------------------------------------
 
@@ -18,9 +18,9 @@ struct ThenGetParams {
   Past past;
   uint64_t time;  // kAlways: the present
   const void* keys;
-  void* vals;  // may be null, as may those that follow
+  void* vals;  // may be null, like the pointers below
   uint8_t* found;
-  uint64_t* hits;         // incremented
+  uint64_t* hits;         // the kernel adds the number of keys found
   const uint32_t* count;  // number of keys; null: n
   uint64_t n;
   uint64_t answer;  // vals and found hold the results of a batch of PutNews that has run
@@ -45,7 +45,7 @@ __device__ __forceinline__ void then_get(const ThenGetParams& p) {
     hits += found;
   }
   sync_warp();
-  if (p.hits) add_up(p.hits, hits);
+  if (p.hits) add_warp_sum(p.hits, hits);
 }
 
 struct NowGetParams {
@@ -53,8 +53,9 @@ struct NowGetParams {
   Past past;
 };
 
-// now_get looks up keys in the present. A latched leaf may have been written without a time, and
-// its reader must set that time. Otherwise a snapshot taken after this lookup would miss the write.
+// now_get looks up keys in the present. A latched leaf may contain a write that has no time yet,
+// and its reader must set that time. Otherwise a snapshot taken after this lookup would miss the
+// write.
 template <class S, class K, class V>
 __device__ __forceinline__ void now_get(const NowGetParams& p) {
   get<S, K, V>(p.get, [&](const auto& l, uint32_t leaf, uint32_t state) __attribute__((always_inline)) {
@@ -76,8 +77,8 @@ struct ThenCollectParams {
   uint64_t time;
 };
 
-// then returns the node that a leaf was at a time, or kNone if that node belongs to another leaf.
-// No change is under way.
+// then returns the node that has the contents of a leaf as of a time. It returns kNone if these
+// contents belong to another leaf, or have no pairs. No change may run meanwhile.
 template <class S>
 __device__ __forceinline__ uint32_t then(const Tree& t, const Past& p, uint32_t id, uint64_t time) {
   uint32_t at = id, of = id;
@@ -91,7 +92,7 @@ __device__ __forceinline__ uint32_t then(const Tree& t, const Past& p, uint32_t 
   return of != id || (state & kDead) || count_of(state) == 0 ? kNone : at;
 }
 
-// then_collect lists the leaves that had pairs at a time.
+// then_collect lists the leaves that had pairs as of a time.
 template <class S>
 __device__ __forceinline__ void then_collect(const ThenCollectParams& p) {
   collect_all<S>(p.collect, [&](uint32_t id, uint32_t state) {
@@ -101,8 +102,8 @@ __device__ __forceinline__ void then_collect(const ThenCollectParams& p) {
 
 // ---- changes -------------------------------------------------------------------
 
-// epoch_rounds has the tiles of a block call run(at) for all at < n, one tile each. If kernels take
-// snapshots, the block goes through the rounds in step, so that epochs end.
+// epoch_rounds calls run(at) for all at < n, each in one tile. If kernels take snapshots, all tiles
+// of a block run the same number of rounds, so that epochs end.
 template <class S, class T, class Run>
 __device__ __forceinline__ void epoch_rounds(const Tree& t, const Past& p, uint64_t n, T& tile, Run run) {
   constexpr uint32_t lanes = Shape<S>::kLanes;
@@ -129,7 +130,7 @@ __device__ __forceinline__ void kept_together(const KeptChangeParams& p) {
   const ChangeParams& c = p.change;
   const uint64_t n = c.count ? *c.count : c.n;
   const Shares share = Shares::of<S>(n);
-  Together<S, V, Keeps> all{c.tree, Grown<S>::of(c), {p.past, {p.past.epochs, &bags}}};
+  WarpReduction<S, V, Versioned> all{c.tree, Grown<S>::of(c), {p.past, {p.past.epochs, &bags}}};
   all.flags = c.flags;
   const bool outside = all.past.outside();
   if (outside) all.past.block.enter();
@@ -144,7 +145,7 @@ __device__ __forceinline__ void kept_together(const KeptChangeParams& p) {
   all.past.count();
 }
 
-// wind_up ends the rounds of a writer.
+// wind_up ends the rounds of a writer, and adds to the counters what the writer has done.
 template <class Writer>
 __device__ __forceinline__ void wind_up(Writer& w) {
   if (w.past.outside()) w.leave();
@@ -156,7 +157,7 @@ __device__ __forceinline__ void wind_up(Writer& w) {
 template <class S, class K, class V>
 __device__ __forceinline__ void kept_change(const KeptChangeParams& p) {
   __shared__ EpochBags<kBag> bags;
-  Writer<S, V, Keeps> w{p.change.tree, {p.past, {p.past.epochs, &bags}}};
+  Writer<S, V, Versioned> w{p.change.tree, {p.past, {p.past.epochs, &bags}}};
   w.flags = p.change.flags;
   epoch_rounds<S>(p.change.tree, p.past, p.change.left[0], w, [&](uint64_t at) __attribute__((always_inline)) { left_over<S, K, V>(p.change, w, at); });
   wind_up(w);
@@ -167,7 +168,7 @@ struct KeptKeepParams {
   Past past;
 };
 
-// keep_leaf removes pairs from leaf i of the order. One tile runs it.
+// keep_leaf removes the pairs in the gaps from leaf number i of the order. One tile executes it.
 template <class S, class V, class Writer>
 __device__ __forceinline__ void keep_leaf(const KeepParams& p, Writer& w, uint64_t i) {
   const uint64_t first = p.order.before[i], end = p.order.before[i + 1];
@@ -192,7 +193,7 @@ __device__ __forceinline__ void keep_leaf(const KeepParams& p, Writer& w, uint64
 template <class S, class V>
 __device__ __forceinline__ void kept_keep(const KeptKeepParams& p) {
   __shared__ EpochBags<kBag> bags;
-  Writer<S, V, Keeps> w{p.keep.tree, {p.past, {p.past.epochs, &bags}}};
+  Writer<S, V, Versioned> w{p.keep.tree, {p.past, {p.past.epochs, &bags}}};
   epoch_rounds<S>(p.keep.tree, p.past, *p.keep.order.count, w, [&](uint64_t i) __attribute__((always_inline)) { keep_leaf<S, V>(p.keep, w, i); });
   wind_up(w);
 }

@@ -1,4 +1,4 @@
-// Changes of a batch by tiles.
+// The changes of a batch. Tiles run them.
 #pragma once
 
 #include "seek.cuh"
@@ -9,20 +9,20 @@ namespace weft::btree {
 // State is the change to make to a key.
 enum State : uint8_t { kLeave, kStore, kRemove };
 
-constexpr uint32_t kLeftHead = 1 + kLevelMask;  // words before the remaining rows
+constexpr uint32_t kLeftHead = 1 + kLevelMask;  // words of `left` before the rows
 
 struct ChangeParams {
   Tree tree;
-  const void* keys;         // distinct and ascending, or those of an unordered batch
+  const void* keys;         // distinct and ascending, unless the batch is unordered
   const void* vals;
-  const uint8_t* kinds;     // of a mixed batch
+  const uint8_t* kinds;     // kind of each row of a mixed batch
   const uint8_t* states;    // State of each key; null: an unordered batch
   const uint32_t* count;    // number of keys; null: n
-  void* out;                // of an unordered batch, as is ok
+  void* out;                // results of an unordered batch, like ok
   uint8_t* ok;
-  uint32_t* left;  // number of rows left by together, number of new nodes by level, then those rows
+  uint32_t* left;  // number of rows that together leaves, number of new nodes per level, rows
   void* grown;     // new nodes, see Grown
-  uint32_t* above; // for each new leaf, a node at or left of its parent
+  uint32_t* above; // for each new leaf, its parent or a node left of the parent
   uint64_t n;
   uint32_t kind;
   uint32_t flags;
@@ -45,7 +45,7 @@ __device__ __forceinline__ Task<S> task(const ChangeParams& p, uint64_t i, bool 
   return t;
 }
 
-// report writes the result of an operation of an unordered batch.
+// report writes the result of an operation in an unordered batch.
 template <class S, class V>
 __device__ __forceinline__ void report(const ChangeParams& p, uint64_t i, const Task<S>& t) {
   const bool reads = t.kind == kGet || t.kind == kPutNew;
@@ -53,15 +53,17 @@ __device__ __forceinline__ void report(const ChangeParams& p, uint64_t i, const 
   if (p.ok) p.ok[i] = t.kind == kNone ? false : t.kind == kGet || t.kind == kDelete || t.kind == kUpdate ? t.there : !t.there;
 }
 
-// count_added counts the pairs that a tile has added. All lanes of the warp call it.
+// count_added adds to the counters the number of pairs that each tile has added. All lanes of the
+// warp call it.
 template <class T>
 __device__ __forceinline__ void count_added(const Tree& t, const T& tile) {
   const uint64_t added = tile.l.rank == 0 ? uint64_t(int64_t(tile.added)) : 0;
-  add_up(&control_of(t)->counters.live, added);
-  add_up(&control_of(t)->counters.used, added);
+  add_warp_sum(&control_of(t)->counters.live, added);
+  add_warp_sum(&control_of(t)->counters.used, added);
 }
 
-// finish returns the unused nodes of a writer, and counts. All lanes of the warp call it.
+// finish marks the unused node of a writer as dead, and updates the counters. All lanes of the warp
+// call it.
 template <class Writer>
 __device__ __forceinline__ void finish(Writer& w) {
   w.done();
@@ -77,7 +79,7 @@ struct Cut {
 struct KeepParams {
   Tree tree;
   Order order;
-  const Cut* gaps;  // in order
+  const Cut* gaps;  // in ascending order
   uint64_t count;   // number of gaps, at least one
 };
 

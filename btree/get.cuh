@@ -7,8 +7,9 @@
 
 namespace weft::btree {
 
-// AllSectors reads the state of a node with one lane while each other lane reads a word of its own
-// sector. So a whole leaf is on its way from memory before any lane waits for it.
+// AllSectors is a slot type that changes how lanes read the state of a node. Each lane loads a word
+// of another 32-byte sector, and lane 0 loads the state. So loads of the whole leaf are in flight
+// before any lane waits.
 template <class S>
 struct AllSectors : S {};
 
@@ -26,18 +27,18 @@ struct Way<AllSectors<S>> : Way<S> {
 struct GetParams {
   Tree tree;
   const void* keys;
-  void* vals;             // may be null, as may those that follow
+  void* vals;             // may be null, like the pointers below
   uint8_t* found;
-  uint64_t* hits;         // incremented
+  uint64_t* hits;         // the kernel adds the number of keys found
   const uint32_t* count;  // number of keys; null: n
   uint64_t n;
-  uint32_t spread;  // one key per tile
+  uint32_t spread;  // 1: one key per tile; 0: one key per lane
   uint32_t answer;  // vals and found hold the results of a batch of PutNews that has run
-  uint32_t top;     // searches begin below the levels that a block reads first
+  uint32_t top;     // 1: a block first reads upper levels (Top), and searches begin below them
   uint32_t unused;
 };
 
-// get looks up keys. For each key, the lanes that have found its leaf call seen(lanes, leaf,
+// get looks up keys. When a tile has found the leaf of a key, its lanes call seen(lanes, leaf,
 // state).
 template <class Slots, class K, class V, class Seen>
 __device__ __forceinline__ void get(const GetParams& p, Seen seen) {
@@ -62,7 +63,7 @@ __device__ __forceinline__ void get(const GetParams& p, Seen seen) {
     Search<S, true> s{l.share(start, 0)};
     while (ballot(kAll, turn < left)) {
       const Key k = l.share(key, turn < left ? turn : 0);
-      if (!ballot(kAll, s.leaf)) {  // all tiles are still descending, as all leaves have one depth
+      if (!ballot(kAll, s.leaf)) {  // no tile is at a leaf yet: all leaves have the same depth
         s.descend(p.tree, l, k);
         continue;
       }
@@ -89,7 +90,7 @@ __device__ __forceinline__ void get(const GetParams& p, Seen seen) {
     if (p.found) p.found[i] = p.answer ? found && !p.found[i] : found;
     hits += found;
   }
-  if (p.hits) add_up(p.hits, hits);
+  if (p.hits) add_warp_sum(p.hits, hits);
 }
 
 }  // namespace weft::btree

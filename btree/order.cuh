@@ -1,5 +1,5 @@
-// The leaves of a tree in the order of their keys, by which ranks, counts and positions are found.
-// Nothing changes the tree while it is read, so all accesses are weak.
+// The leaves of a tree in key order. Ranks, counts and positions follow from this order. No change
+// runs during these reads, so all accesses are weak.
 #pragma once
 
 #include "weft/btree_node.cuh"
@@ -11,7 +11,7 @@ using namespace inorder;
 
 // Order lists the leaves that have pairs.
 struct Order {
-  void* firsts;       // their first keys, ascending
+  void* firsts;       // first key of each leaf, ascending
   uint32_t* ids;
   uint64_t* before;   // number of pairs before each leaf, and the total
   uint32_t* count;    // number of leaves
@@ -28,7 +28,7 @@ __device__ __forceinline__ typename S::Word load_slot(const Tree& t, uint32_t id
     return load_weak(slot_of<S>(t, id, slot));
 }
 
-// given returns the number of nodes that have been allocated.
+// given returns the number of nodes that have been allocated, including those that are free again.
 __device__ __forceinline__ uint32_t given(const Tree& t) {
   const Control* c = control_of(t);
   return c->top + (c->taken > c->free ? c->taken - c->free : 0);
@@ -36,12 +36,12 @@ __device__ __forceinline__ uint32_t given(const Tree& t) {
 
 struct CollectParams {
   Tree tree;
-  void* firsts;  // all ones at first
+  void* firsts;  // all bits are 1 before the launch
   uint32_t* ids;
-  uint32_t* count;  // zero at first
+  uint32_t* count;  // zero before the launch
 };
 
-// collect_all lists of(id, state) for all nodes, except where it is kNone.
+// collect_all calls of(id, state) for each node, and lists the results other than kNone.
 template <class S, class Of>
 __device__ __forceinline__ void collect_all(const CollectParams& p, Of of) {
   const uint32_t n = given(p.tree), all = (n + kWarp - 1) / kWarp * kWarp;
@@ -57,15 +57,15 @@ __device__ __forceinline__ void collect_all(const CollectParams& p, Of of) {
   }
 }
 
-// Place is the position of a pair: its leaf, its slot, and the number of pairs before it. Past the
-// end it refers to no pair.
+// Place is the position of a pair: its leaf, its slot, and the number of pairs before it. A Place
+// after the last pair refers to no pair.
 struct Place {
-  uint32_t leaf, slot;  // index of the leaf in the order
+  uint32_t leaf, slot;  // leaf is an index in the order
   uint64_t rank;
   bool same;  // the pair has the key of the search
 };
 
-// place returns the position of the first pair with a key that is not below a key.
+// place returns the position of the first pair with a key of at least `key`.
 template <class S>
 __device__ __forceinline__ Place place(const Tree& t, const Order& o, typename S::Key key) {
   const uint32_t behind = first<uint32_t>(0, *o.count, [&](uint32_t l) { return firsts_of<S>(o)[l] > key; });
@@ -78,7 +78,8 @@ __device__ __forceinline__ Place place(const Tree& t, const Order& o, typename S
   return {leaf, from, rank, S::key(load_slot<S>(t, id, from)) == key};
 }
 
-// leaf_at returns the index of the leaf that has pair number rank. It is at least lo.
+// leaf_at returns the index of the leaf that has pair number `rank`. lo is a lower bound for that
+// index.
 __device__ __forceinline__ uint32_t leaf_at(const Order& o, uint32_t lo, uint64_t rank) {
   uint32_t hi = *o.count;
   while (lo + 1 < hi) {
@@ -91,8 +92,8 @@ __device__ __forceinline__ uint32_t leaf_at(const Order& o, uint32_t lo, uint64_
   return lo;
 }
 
-// pair_at returns pair number rank. leaf is the index of a leaf near it, and becomes that of its
-// own.
+// pair_at returns pair number `rank`. In `leaf`, the caller passes the index of a leaf near the
+// pair. pair_at replaces it with the index of the pair's own leaf.
 template <class S>
 __device__ __forceinline__ typename S::Word pair_at(const Tree& t, const Order& o, uint32_t& leaf, uint64_t rank) {
   while (o.before[leaf + 1] <= rank) leaf++;
@@ -100,13 +101,13 @@ __device__ __forceinline__ typename S::Word pair_at(const Tree& t, const Order& 
   return load_slot<S>(t, o.ids[leaf], uint32_t(rank - o.before[leaf]));
 }
 
-// Span is a range [from,to) of pairs, with the leaf of the first.
+// Span is a range [from,to) of pairs, and the leaf of the first pair.
 struct Span {
   uint64_t from, to;
   uint32_t leaf;
 };
 
-// span returns the pairs from key lo to key hi.
+// span returns the pairs from key lo to key hi that b selects.
 template <class S>
 __device__ __forceinline__ Span span(const Tree& t, const Order& o, typename S::Key lo, typename S::Key hi, Bounds b) {
   const Place from = place<S>(t, o, lo);

@@ -1,15 +1,16 @@
-// New nodes become children of their parents after all leaves of a batch have changed. This runs
-// level by level, by warps with tiles in step. Until then links lead to the new nodes, so readers
-// find all pairs.
+// After all leaves of a batch have changed, the new nodes become children of their parents, level
+// by level. The tiles of a warp run in lockstep. Until then, links lead to the new nodes, so
+// readers find all pairs.
 #pragma once
 
 #include "change.cuh"
 
 namespace weft::btree {
 
-// latch takes the latch of a node for each tile that wants it, and reports whether it got it. It
-// sets some bits. If the latch is taken, these bits were set already, since all callers set the
-// same ones.
+// latch tries to take the latch of a node for each tile with `wants`. It reports whether the tile
+// now has the latch. It sets `bits` in the state, which include the latched bit. If the latch was
+// taken before, all of these bits were set before, because all callers in a launch pass the same
+// bits.
 template <class L>
 __device__ __forceinline__ bool latch(const L& l, uint64_t* word, bool wants, uint32_t bits) {
   uint32_t taken = 0;
@@ -19,7 +20,7 @@ __device__ __forceinline__ bool latch(const L& l, uint64_t* word, bool wants, ui
   return l.share(taken, 0);
 }
 
-// take allocates a node for each tile that asks. All tiles of a warp call it.
+// take allocates a node for each tile with `asks`. All tiles of a warp call it.
 template <class L>
 __device__ __forceinline__ uint32_t take(const Tree& t, const L& l, bool asks) {
   const uint32_t votes = ballot(kAll, asks && l.rank == 0), lane = lane_index();
@@ -30,29 +31,30 @@ __device__ __forceinline__ uint32_t take(const Tree& t, const L& l, bool asks) {
   return l.share(id, 0);
 }
 
-// Grown lists nodes that are not yet children of their parents, as the slots that they will have
-// there: leaves first, then level by level.
+// Grown lists new nodes that are not yet children of their parents. Each entry is the slot that the
+// node will have in its parent. The leaves come first, then the other levels in ascending order.
 template <class S>
 struct Grown {
   using Word = typename S::Word;
   Word* slots;
-  uint32_t* counts;  // by level
-  uint32_t* above;   // nodes from which links lead to the parents of new leaves
-  // copies of the control's fields, which share a line with the contended taken
+  uint32_t* counts;  // number of new nodes per level
+  uint32_t* above;   // for each new leaf, its parent or a node left of the parent
+  // Copies of fields of Control. `taken` is in the same cache line, and many atomics access it.
   uint32_t free, top;
 
   __device__ __forceinline__ static Grown of(const ChangeParams& p) {
     const Control* c = control_of(p.tree);
     return {static_cast<Word*>(p.grown), p.left + 1, p.above, c->free, c->top};
   }
-  // first returns the index of the first node of a level. All lower levels are complete.
+  // first returns the index of the first node of a level. The counts of all lower levels must be
+  // final.
   __device__ __forceinline__ uint32_t first(uint32_t level) const {
     uint32_t n = 0;
     for (uint32_t i = 0; i < level; i++) n += load_relaxed(counts + i);
     return n;
   }
-  // bear allocates and lists a new leaf for each tile with a leaf that splits. Both atomics are in
-  // flight together.
+  // bear allocates and lists a new leaf for each tile with `splits`. Both atomics are in flight at
+  // the same time.
   template <class L>
   __device__ __forceinline__ uint32_t bear(const Tree& t, const L& l, bool splits, typename S::Key low, uint32_t from) const {
     const uint32_t votes = ballot(kAll, splits && l.rank == 0), lane = lane_index(), before = popcount(votes & ((1u << lane) - 1));
@@ -69,7 +71,7 @@ struct Grown {
     }
     return l.share(id, 0);
   }
-  // push lists a node above the leaves for each lane that has one. All lanes of a warp call it.
+  // push lists a new inner node for each lane with `some`. All lanes of a warp call it.
   __device__ __forceinline__ void push(uint32_t level, bool some, Word slot) const {
     const uint32_t votes = ballot(kAll, some), lane = lane_index();
     if (votes == 0) return;
@@ -80,8 +82,8 @@ struct Grown {
   }
 };
 
-// Parents is the tiles of a warp, each with a new node. Only nodes of one level change at a time,
-// so no tile needs a second latch.
+// Parents is a warp of tiles that insert new nodes into their parents. Each tile has one new node.
+// Only the nodes of one level change at a time, so no tile needs a second latch.
 template <class S, class V>
 struct Parents {
   using L = Lanes<S, true>;
@@ -93,11 +95,11 @@ struct Parents {
 
   Tree t;
   Grown<S> grown;
-  uint32_t level;  // of the parents
+  uint32_t level;  // level of the parents
   L l{};
 
-  // adopt makes one step toward the parent of each tile's node, starting at node at. At the parent
-  // it inserts the node. It reports whether it has inserted it.
+  // adopt moves each tile one step from node `at` toward the parent of its new node. If the tile is
+  // at the parent, adopt inserts the new node. It reports whether it has inserted that node.
   __device__ __forceinline__ bool adopt(bool has_one, Word slot, uint32_t& at) {
     const Key key = S::key(slot);
     N n;
@@ -109,7 +111,7 @@ struct Parents {
     const uint32_t child = n.child(l, key, unused);
     const bool wants = has_one && here == level && !right;
     const uint32_t id = at;
-    // The root may have another level now than when the tile passed it.
+    // The level of the root may have changed since the tile passed the root.
     if (!wants) at = here < level ? kRoot : right ? link : child;
     if (!ballot(kAll, wants)) return false;
     const bool latched = latch(l, state_word<S>(t, id), wants, kLatched);
@@ -138,14 +140,15 @@ struct Parents {
     if (l.rank == 0) store_release(state_word<S>(t, id), word);
   }
 
-  // enter adds a slot after the others, and releases the latch.
+  // enter stores a slot after the other slots of a node, and releases the node's latch.
   __device__ __forceinline__ void enter(const N& n, uint32_t id, uint32_t state, Word slot) const {
     if (l.rank != 0) return;
     Way<S>::release(slot_of<S>(t, id, count_of(state)), slot);
     free(id, uint64_t(next_state(state, count_of(state) + 1)) << 32 | uint32_t(n.piece[0].whole.y));
   }
 
-  // split moves half of the slots of each tile's node to a new node, and releases the latch.
+  // split moves half of the slots of each tile's node to a new node, and releases the old node's
+  // latch.
   __device__ __forceinline__ void split(bool splits, const N& n, uint32_t id, uint32_t state) const {
     uint32_t r[N::kPieces][N::kPer];
     n.ranks(l, kSlots, false, r);
@@ -168,8 +171,8 @@ struct Parents {
 
 struct AdoptParams {
   ChangeParams change;
-  uint32_t level;  // of the new nodes
-  uint32_t last;   // if it differs from level, the grid is one block
+  uint32_t level;  // first level of new nodes
+  uint32_t last;   // last level; if it differs from `level`, the grid is one block
 };
 
 // adopt makes the new nodes of levels [level,last] children of their parents.

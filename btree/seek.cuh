@@ -1,4 +1,4 @@
-// Queries of a batch that a tile answers while it walks the leaves, of the present or of a time.
+// Queries that a tile answers by reading leaf after leaf, in the present tree or as of a time.
 #pragma once
 
 #include "order.cuh"
@@ -16,20 +16,21 @@ __device__ __forceinline__ K key_out(const Tree& t, typename S::Word w) { return
 
 struct SeekParams {
   Tree tree;
-  const void* lo;  // keys, or the lower ends of ranges
-  const void* hi;  // upper ends of ranges; null: no ranges
-  void* keys;      // may be null, as may those that follow
+  const void* lo;  // keys, or the lower bounds of ranges
+  const void* hi;  // upper bounds of ranges; null: no ranges
+  void* keys;      // may be null, like the pointers below
   void* vals;
   uint8_t* ok;
-  uint32_t* counts;  // pairs of each range
-  uint64_t* hits;    // incremented
+  uint32_t* counts;  // number of pairs in each range
+  uint64_t* hits;    // the kernel adds the number of queries with a result
   uint64_t n;
   Bounds bounds;
   uint32_t kind;
   uint32_t unused;
 };
 
-// write_pairs writes the pairs of slots [from,to) of a node to rows from row on, or in reverse.
+// write_pairs writes the pairs in slots [from,to) of a node to the rows from `row` on. With
+// `backward`, it writes them in reverse order.
 template <class S, class K, class V>
 __device__ __forceinline__ void write_pairs(const SeekParams& p, const Node<S, false>& node, uint32_t rank, uint32_t from, uint32_t to,
                                             uint64_t row, bool backward) {
@@ -41,7 +42,8 @@ __device__ __forceinline__ void write_pairs(const SeekParams& p, const Node<S, f
   });
 }
 
-// one finds the pairs of a range, or the neighbor of a key. One tile runs it.
+// one finds the pairs of a range, or the neighbor of a key. It reports whether it found any. One
+// tile executes it.
 template <class S, class K, class V, class Reader>
 __device__ __forceinline__ bool one(const SeekParams& p, Reader reader, uint64_t i) {
   using Key = typename S::Key;
@@ -68,7 +70,7 @@ __device__ __forceinline__ bool one(const SeekParams& p, Reader reader, uint64_t
   return n != 0;
 }
 
-// seek answers all queries, one per tile. make returns the reader of each.
+// seek answers all queries, one per tile. make returns a reader for each query.
 template <class S, class K, class V, class Make>
 __device__ __forceinline__ void seek(const SeekParams& p, Make make) {
   constexpr uint32_t lanes = Shape<S>::kLanes;
@@ -78,7 +80,7 @@ __device__ __forceinline__ void seek(const SeekParams& p, Make make) {
     hits += found && thread_in_block() % lanes == 0;
   }
   sync_warp();
-  if (p.hits) add_up(p.hits, hits);
+  if (p.hits) add_warp_sum(p.hits, hits);
 }
 
 }  // namespace weft::btree

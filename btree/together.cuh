@@ -1,47 +1,50 @@
-// Operations of a batch by warps with tiles in step. Tiles that diverge issue their instructions
-// one after the other: eight of them took eight times as many.
+// The operations of a batch, run by warps with tiles in lockstep. If the tiles of a warp diverge,
+// the warp issues their instructions one tile after the other. Eight diverged tiles took eight
+// times as many instructions.
 #pragma once
 
 #include "parents.cuh"
 
 namespace weft::btree {
 
-// Together is the tiles of a warp, each with an operation. They descend to their leaves, latch them
-// and change them in step. A full leaf is split without a look at its parent. Until the new leaf is
-// a child of that parent (Parents), links lead to it. Operations that fail in step are left for a
-// Writer: those with a taken latch, or with a leaf that lies too far to the right.
-template <class S, class V, class Past = Forgets>
-struct Together {
+// Together is a warp of tiles with one operation each. In lockstep, the tiles descend to their
+// leaves, latch the leaves and change them. A tile splits a full leaf without reading its parent.
+// Until Parents makes the new leaf a child, links lead to the new leaf. Some operations fail in
+// lockstep: their latch is taken, or their leaf lies too far to the right. They are left for a
+// Writer.
+template <class S, class V, class Past = NoVersions>
+struct WarpReduction {
   using Kept = typename Past::Kept;
   using L = Lanes<S, true>;
   using N = Node<S, true>;
   using Key = typename S::Key;
   using Sh = Shape<S>;
-  static constexpr uint32_t kSlots = Sh::kSlots, kNowhere = ~0u, kHops = 3, kLeafHops = 6;
+  static constexpr uint32_t kSlots = Sh::kSlots, kNoIndex = ~0u, kHops = 3, kLeafHops = 6;
 
-  // When a leaf splits, the slots in the first pieces of the lanes stay, except for the header. The
-  // second pieces then are the first ones of the new leaf.
+  // When a leaf splits, its first kStay slots stay. They are the first pieces of all lanes, without
+  // the header, and the second piece of lane 0. The second pieces of the other lanes become the
+  // first pieces of the new leaf.
   static constexpr uint32_t kStay = L::kLanes * Sh::kPer;
 
-  // Result of an operation: nothing has been done; it is done; it is done and its leaf has few
-  // pairs.
+  // Result of an operation. kLeft: nothing has been done. kDone: it is done. kThin: it is done, and
+  // its leaf now has few pairs.
   enum Result : uint32_t { kLeft, kDone, kThin };
 
   Tree t;
   Grown<S> grown;
   Past past{};
   uint32_t flags = 0;
-  int32_t added = 0;      // pairs that this tile has added
-  // node where the search for the next key begins, if that key is not smaller
+  int32_t added = 0;      // number of pairs that this tile has added, minus those removed
+  // node where the search for the next key begins; that key must not be smaller
   uint32_t from = kRoot;
   uint32_t above = kRoot;  // parent of the leaf that the last search found
-  // The leaf that this tile split last, and the new leaf with its smallest key. Searches of keys
-  // that are not smaller may find the old leaf.
+  // The leaf that this tile has split last, the new leaf, and the smallest key of the new leaf. A
+  // search for a key in the new leaf may find the old leaf.
   uint32_t halved = kNone, half = kNone;
   Key half_low = 0;
   L l{};
 
-  // look runs the lookup of each tile that has one.
+  // look runs the lookup of each tile with has_one.
   __device__ __forceinline__ void look(bool has_one, const Task<S>& op, Task<S>& mine, bool is_mine) const {
     Search<S, true> s;
     N n;
@@ -56,8 +59,9 @@ struct Together {
     }
   }
 
-  // change runs the operation of each tile that has one, which all of its lanes pass. Lane is_mine
-  // receives what the tree had.
+  // change runs the operation of each tile with has_one. All lanes of a tile pass the same
+  // operation. In the lane with is_mine, `mine` receives whether the key was present, and its
+  // value.
   __device__ __forceinline__ Result change(bool has_one, const Task<S>& op, Task<S>& mine, bool is_mine) {
     Leaf f;
     const uint32_t way = this->way(has_one, op.key);
@@ -77,32 +81,33 @@ struct Together {
     Kept kept{};
     if constexpr (Past::kKeeps) keep(n, f, count, kept);
     const Key val = there && op.kind != kPut && op.kind != kUpdate ? Key(combine(op.kind, flags, V(old), V(op.value))) : op.value;
-    n.set(l, f.latched && stores ? at : kNowhere, S::pair(op.key, val));
-    n.open(l, f.latched && enters ? below : kNowhere, S::pair(op.key, val));
-    n.close(l, f.latched && removes && there ? at : kNowhere);
+    n.set(l, f.latched && stores ? at : kNoIndex, S::pair(op.key, val));
+    n.open(l, f.latched && enters ? below : kNoIndex, S::pair(op.key, val));
+    n.close(l, f.latched && removes && there ? at : kNoIndex);
     const uint32_t now = count + (f.changed && enters ? 1 : 0) - (f.changed && removes ? 1 : 0);
     write(n, f, now, now > count ? now : count, kept);
     if (f.splits) halved = way, half = f.fresh, half_low = f.low;
     added += int32_t(now - count);
     if (is_mine && f.latched) mine.there = there, mine.value = old;
-    return !f.latched ? kLeft : now < count && now < Sh::kFew ? kThin : kDone;
+    return !f.latched ? kLeft : now < count && now < Sh::kMinSlots ? kThin : kDone;
   }
 
  private:
-  // Leaf is the leaf of a key and the change to it: whether the tile has its latch, changes its
-  // pairs and splits it, and whether the key then goes to the upper half.
+  // Leaf is the leaf of a key, and the change to that leaf. The flags mean: the tile has latched
+  // the leaf, changes its pairs, splits it, and puts the key into the upper half.
   struct Leaf {
     uint32_t id, state, link;
     bool latched, changed, splits, upper;
-    uint32_t fresh;  // upper half, if the leaf splits
-    Key low;         // its smallest key
+    uint32_t fresh;  // node of the upper half, if the leaf splits
+    Key low;         // smallest key of the upper half
     __device__ __forceinline__ uint32_t target() const { return upper ? fresh : id; }
   };
 
-  // way returns the leaf of a key, according to its parent, for each tile that wants it. The launch
-  // changes no inner node, so they are read without an order. A search may begin at the node that
-  // the last one passed two levels above the leaves. It leads to that node or to one further right
-  // on its level. If that is far, the search begins anew at the root.
+  // way returns the leaf of a key for each tile with `wants`, as the leaf's parent shows it. The
+  // launch changes no inner node, so way reads them without ordering. The search begins at the node
+  // of level 2 that the tile's last search passed. The key belongs to that node, or to a node
+  // further right on its level. Instead of move number kHops to the right, the search starts over
+  // at the root.
   __device__ __forceinline__ uint32_t way(bool wants, Key key) {
     uint32_t at = from, hops = 0, id = 0;
     bool leaf = false;
@@ -116,7 +121,7 @@ struct Together {
       id = n.child(l, key, low);
       hops += right;
       from = !right && level == 2 ? at : from;
-      leaf = !right && level == 1;  // and stays so while other tiles continue
+      leaf = !right && level == 1;  // stays true while other tiles continue
       const uint32_t next = !right ? id : hops == kHops ? kRoot : link;
       at = leaf ? at : next;
     }
@@ -124,16 +129,17 @@ struct Together {
     return id;
   }
 
-  // reach latches the leaf of a key for each tile that wants it, beginning at a leaf at or left of
-  // it, and marks it as changing in the same access. A fence after separate stores would take
-  // longer than a concurrent reader has to wait. If the result is false the tile has no latch.
+  // reach latches the leaf of a key for each tile with `wants`. It begins at leaf `id`, which is
+  // the key's leaf or lies to the left of it. The same access marks the leaf as changing. A
+  // separate store of the mark would need a fence, which takes longer than a concurrent reader now
+  // waits. If reach returns false, the tile has no latch.
   __device__ __forceinline__ bool reach(bool wants, Key key, uint32_t& id, N& n) const {
     bool has = false;
 #pragma unroll 1
     for (uint32_t hops = 0;; hops++) {
       uint64_t* word = state_word<S>(t, id);
       const bool got = latch(l, word, wants, kLatched | kChanging);
-      fence();  // a reader that acquires a piece sees the mark
+      fence();  // a reader that acquires a piece also reads the mark
       if (hops == 0 || wants) n.load_relaxed(t, id, l.rank);
       const uint32_t state = n.state(l), link = n.link(l);
       const bool right = n.beyond(l, key), leaf = got && level_of(state) == 0 && !(state & kDead);
@@ -145,9 +151,9 @@ struct Together {
     }
   }
 
-  // split allocates a new leaf for each tile with a full leaf. If the key belongs to the lower
-  // half, split stores the upper half there. Otherwise the upper half is what the tile holds from
-  // then on.
+  // split allocates a new leaf for each tile that splits its leaf. If the key belongs to the lower
+  // half, split stores the upper half in the new leaf. Otherwise the tile holds the upper half in
+  // its registers from then on.
   __device__ __forceinline__ void split(N& n, Leaf& f) const {
     f.fresh = kNone, f.low = 0;
     if (!ballot(kAll, f.splits)) return;
@@ -156,13 +162,14 @@ struct Together {
     if (f.splits && !f.upper) {
       if (l.rank == 0) store_relaxed(node_of<S>(t, f.fresh), {n.piece[0].whole.x, uint64_t(state_of(0, kSlots - kStay)) << 32 | f.link});
       if (l.rank != 0) store_relaxed(node_of<S>(t, f.fresh) + l.rank, n.piece[1].whole);
-      // pairs that do not count
+      // contents after the counted slots
       store_relaxed(node_of<S>(t, f.fresh) + L::kLanes + l.rank, n.piece[1].whole);
     }
     if (f.upper && l.rank != 0) n.piece[0].whole = n.piece[1].whole;
   }
 
-  // keep copies leaves that a snapshot may read, or one half of those that split.
+  // keep copies each leaf that changes if a snapshot may read it. If the leaf splits, it copies
+  // only the half that changes.
   __device__ __forceinline__ void keep(const N& n, const Leaf& f, uint32_t count, Kept& k) {
     const bool leads = f.changed && l.rank == 0;
     if (leads) k = past.of(f.id);
@@ -189,7 +196,8 @@ struct Together {
     for (uint32_t p = 1; p < N::kPieces; p++) store_relaxed(node_of<S>(t, id) + p * L::kLanes + l.rank, n.piece[p].whole);
   }
 
-  // find reports whether one of the first count slots has a key, its index, and its value.
+  // find reports whether one of the first `count` slots has a key. It stores the index and the
+  // value of that slot.
   __device__ __forceinline__ bool find(const N& n, Key key, uint32_t count, uint32_t& at, Key& value) const {
     bool mine = false;
     at = 0, value = 0;
@@ -201,7 +209,7 @@ struct Together {
     return who != 0;
   }
 
-  // write stores the changed leaves, up to slots slots each, and releases the latches. The header
+  // write stores the first `slots` slots of each changed leaf, and releases the latches. The header
   // of the lower half makes the upper half reachable.
   __device__ __forceinline__ void write(const N& n, const Leaf& f, uint32_t count, uint32_t slots, const Kept& kept) {
     uint64_t* word = state_word<S>(t, f.id);
@@ -228,7 +236,7 @@ struct Together {
     else
       store_release(word, uint64_t(first) << 32 | link);
     if constexpr (Past::kKeeps) {
-      if (undated) {  // it is readable from here on; once unlatched it has a time
+      if (undated) {  // readable from here on; it has a time before its latch is released
         date(past.p, f.target(), time);
         store_release(state_word<S>(t, f.target()), uint64_t(becomes) << 32 | (f.upper ? f.link : link));
       }
@@ -237,10 +245,10 @@ struct Together {
   }
 };
 
-// flag of a remaining row: it is done, but its leaf has few pairs
+// flag of a row in `left`: the operation is done, but its leaf has few pairs
 constexpr uint32_t kMerge = 1u << 31;
 
-// leave lists the rows of a warp's lanes that remain for the next launch.
+// leave lists the row of each lane with `some` for the next launch.
 __device__ __forceinline__ void leave(const ChangeParams& p, bool some, uint32_t row) {
   const uint32_t votes = ballot(kAll, some), lane = lane_index();
   if (votes == 0) return;
@@ -251,11 +259,11 @@ __device__ __forceinline__ void leave(const ChangeParams& p, bool some, uint32_t
 }
 
 // Shares assigns runs of neighboring keys to the tiles of a launch. A tile gets adjacent runs, so
-// that one search begins where the last one ended. The tiles of a warp get runs far apart, since
-// adjacent ones would compete for leaves.
+// one search begins where the last one ended. The tiles of a warp get runs far apart, because
+// adjacent runs would compete for leaves.
 struct Shares {
   uint64_t first;  // first run of this tile
-  uint32_t each;   // number of runs
+  uint32_t each;   // number of runs per tile
 
   template <class S>
   __device__ __forceinline__ static Shares of(uint64_t n) {
@@ -266,7 +274,7 @@ struct Shares {
   }
 };
 
-// together_run runs the operations of a run of each tile, one after the other.
+// together_run runs the operations in one run of each tile, one after the other.
 template <class S, class K, class V, class T>
 __device__ __forceinline__ void together_run(const ChangeParams& p, T& all, uint64_t run, uint64_t n) {
   constexpr uint32_t lanes = Shape<S>::kLanes;
@@ -289,19 +297,20 @@ __device__ __forceinline__ void together_run(const ChangeParams& p, T& all, uint
   if (!p.states && mine && result != T::kLeft) report<S, V>(p, i, task);
 }
 
-// together runs the operations of a batch, except those that it lists.
+// together runs the operations of a batch. It lists the operations that it leaves for the next
+// launch.
 template <class S, class K, class V>
 __device__ __forceinline__ void together(const ChangeParams& p) {
   const uint64_t n = p.count ? *p.count : p.n;
   const Shares share = Shares::of<S>(n);
-  Together<S, V> all{p.tree, Grown<S>::of(p)};
+  WarpReduction<S, V> all{p.tree, Grown<S>::of(p)};
   all.flags = p.flags;
 #pragma unroll 1
   for (uint32_t k = 0; k < share.each; k++) together_run<S, K, V>(p, all, share.first + k, n);
   count_added(p.tree, all);
 }
 
-// left_over runs an operation, or a merge, that tiles in step have left.
+// left_over runs an operation, or a merge, that together has left.
 template <class S, class K, class V, class Writer>
 __device__ __forceinline__ void left_over(const ChangeParams& p, Writer& w, uint64_t at) {
   const uint32_t row = p.left[kLeftHead + at], i = row & ~kMerge;

@@ -1,4 +1,4 @@
-// The levels below the root, as a block read them when it began, in shared memory.
+// The nodes of an upper level, in shared memory. A block reads them when it begins.
 #pragma once
 
 #include "weft/btree_node.cuh"
@@ -7,27 +7,27 @@
 
 namespace weft::btree {
 
-// Top holds the nodes of one level with the smallest key of each, where the searches of a block
-// begin. The levels above are a few lines, which all searches of a device would read at the same
-// moments. Top may be as old as the block, and may mix levels while the root is split. That is
-// safe: a node keeps its smallest key, links lead on from it, and it is not reused while a lookup
-// is under way.
+// Top holds the nodes of one level, and the smallest key of each node. The searches of a block
+// begin at these nodes. Without Top, all searches on the device would read the few cache lines of
+// the upper levels at the same time. The copy is as old as the block. If the root is split
+// meanwhile, the copy may mix nodes of several levels. This is safe: a node keeps its smallest key,
+// links lead on from the node, and it is not reused while a lookup runs.
 template <class S>
 struct Top {
   using Key = typename S::Key;
   using L = Lanes<S, false>;
-  // max nodes with children in Top; at most the threads of a block
+  // maximum number of nodes with children in Top; at most the number of threads in a block
   static constexpr uint32_t kAbove = 2048 / Shape<S>::kSlotBytes;
   static constexpr uint32_t kMost = kAbove * Shape<S>::kSlots;
 
   Key lows[kMost];
   uint32_t ids[kMost];
-  // nodes of the level above, and the end of the children of each
+  // nodes of the level above, and for each node the end of its children
   uint32_t above[kAbove], ends[kAbove];
-  uint32_t sums[kAbove / kWarp];         // number of children, by warp
+  uint32_t sums[kAbove / kWarp];         // number of children per warp
 
-  // read reads levels as far down as there is capacity, except leaves. All threads of the block
-  // call it. It returns the number of nodes.
+  // read reads level after level while the next level fits, but no leaves. All threads of the block
+  // call it. It returns the number of nodes in Top.
   __device__ __forceinline__ uint32_t read(const Tree& t) {
     const uint32_t i = thread_in_block(), warp = i / kWarp;
     uint32_t n = 1;
@@ -54,15 +54,15 @@ struct Top {
     return n;
   }
 
-  // start returns a node from which the search for a key may begin.
+  // start returns a node where the search for a key may begin.
   __device__ __forceinline__ uint32_t start(uint32_t n, Key key) const {
     const uint32_t behind = inorder::first<uint32_t>(0, n, [&](uint32_t i) { return lows[i] > key; });
     return behind == 0 ? kRoot : ids[behind - 1];
   }
 
  private:
-  // children lists the children of n nodes in order, one node per tile. Slots that have disappeared
-  // since the count repeat slot 0.
+  // children lists the children of n nodes in key order, one node per tile. If slots were removed
+  // after the nodes were counted, it repeats slot 0 in their place.
   __device__ __forceinline__ void children(const Tree& t, uint32_t n) {
     const L l;
     for (uint32_t i = thread_in_block() / L::kLanes; i < n; i += threads_per_block() / L::kLanes) {

@@ -7,7 +7,7 @@
 
 namespace weft::cuckoo {
 
-// change_some runs an operation per lane in the launch that moves nothing.
+// change_some runs one operation per lane, in the launch that moves no keys.
 template <class PathTile, class V = void>
 __device__ __forceinline__ void change_some(const Table& t, uint32_t flags, Operation<typename PathTile::S>& op) {
   using S = typename PathTile::S;
@@ -18,10 +18,10 @@ __device__ __forceinline__ void change_some(const Table& t, uint32_t flags, Oper
 template <class PathTile, class K, class V>
 __device__ __forceinline__ void change_batch(const ChangeParams<Table>& p) {
   using S = typename PathTile::S;
-  change_unmoved<S, K, V>(p, [&](Operation<S>& op) { change_some<PathTile>(p.table, p.changes.flags, op); });
+  change_in_place<S, K, V>(p, [&](Operation<S>& op) { change_some<PathTile>(p.table, p.changes.flags, op); });
 }
 
-// change_of_eight runs an operation per lane in buckets of eight slots (rounds_change.cuh).
+// change_of_eight runs one operation per lane, in buckets of eight slots (rounds_change.cuh).
 template <class S, bool Balances>
 __device__ __forceinline__ void change_of_eight(const Table& t, uint32_t flags, Operation<S>& op) {
   const Path path = path_of<S>(t, op.key);
@@ -53,13 +53,13 @@ __device__ __forceinline__ void change_batch_of_eight(const ChangeParams<Table>&
   });
 }
 
-// change_one runs an operation per lane in a kernel that need not be fast.
+// change_one runs one operation per lane, in kernels that need not be fast.
 template <class S>
 __device__ __forceinline__ void change_one(const Table& t, Operation<S>& op) {
   change_along<PathTile<S, kNarrowLanes>>(t, 0, op);
 }
 
-// Evicts are the rules by which keys move for slots S.
+// Evicts are the rules of moves (evict.cuh) for slots of type S.
 template <class S>
 using Evicts = Rules<S, PathTile<S, kWideLanes>>;
 

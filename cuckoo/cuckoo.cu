@@ -1,9 +1,10 @@
-// Kernels of package cuckoo: a bucketized cuckoo hash table. doc.go explains the structure,
-// layout.go the memory; weft/cuckoo_evict.cuh and weft/cuckoo_find.cuh prove it correct.
+// Kernels of package cuckoo: a bucketized cuckoo hash table. doc.go explains the structure, and
+// layout.go explains the memory. weft/path.cuh, weft/evict.cuh and weft/locks.cuh prove that the
+// kernels are correct.
 //
-// A tile, a few neighbouring lanes of a warp, works on one key at a time and reads its buckets
-// cooperatively. All lanes of a warp stay together: all 32 execute each warp-wide vote, also those
-// of finished tiles.
+// A tile is a few neighboring lanes of a warp. It works on one key at a time, and its lanes read
+// the key's buckets together. All 32 lanes of a warp execute each warp-wide vote, even if their
+// tiles have finished.
 #include "change.cuh"
 #include "weft/entry.cuh"
 
@@ -35,7 +36,7 @@ __device__ __forceinline__ void rehash(const RehashParams<Table>& p) {
   rehash_lines<Rules<S, PathTile>, kBlock>(p, Named<S, S::kNone>{p.from.nlines});
 }
 
-// census counts what Stats reports, a bucket per thread.
+// census computes the sums that Stats reports, one bucket per thread.
 template <class S>
 __device__ __forceinline__ void census(const StatsParams& p) {
   const Table& t = p.table;

@@ -1,5 +1,5 @@
 // Parameters of the kernels of package cuckoo. weft/cuckoo_table.cuh and layout.go describe the
-// memory that they work on.
+// memory of a table.
 #pragma once
 
 #include "weft/cuckoo_displace.cuh"
@@ -10,7 +10,9 @@ namespace weft::cuckoo {
 
 struct StatsParams {
   Table table;
-  // Added to: buckets before that of each key, buckets without an empty slot, stashed keys.
+  // The kernel adds to three sums. sums[0]: for each key, the number of buckets before its own
+  // bucket on its path. sums[1]: the number of buckets without an empty slot. sums[2]: the number
+  // of stashed keys.
   uint64_t* sums;
 };
 

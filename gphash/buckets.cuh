@@ -1,4 +1,4 @@
-// Kernels on the buckets of a level, one per warp, which read, move and empty whole tables.
+// Kernels that read, move or empty whole tables. A warp works on one bucket of a level at a time.
 #pragma once
 
 #include "change.cuh"
@@ -7,15 +7,15 @@ namespace weft::gphash {
 
 struct BucketsParams {
   Table table;
-  Export to;           // of an export
-  uint64_t lo, hi;     // buckets
-  uint32_t level;      // of these buckets
+  Export to;           // destination of an export
+  uint64_t lo, hi;     // buckets [lo,hi)
+  uint32_t level;      // level of these buckets
   uint32_t unused;
   uint32_t* crowded;   // set if a key finds no slot
 };
 
-// each_bucket calls f(place) for buckets, one per warp. In each lane the place is the slot with the
-// number of the lane, with its control word if it exists.
+// each_bucket calls f(place) for each bucket, one bucket per warp. In lane i, the place is slot i
+// of the bucket, with its control word if the slot exists.
 template <class F>
 __device__ __forceinline__ void each_bucket(const BucketsParams& p, F f) {
   const Table& t = p.table;
@@ -28,7 +28,7 @@ __device__ __forceinline__ void each_bucket(const BucketsParams& p, F f) {
   }
 }
 
-// tag_of returns the tag of a slot, from the mirror if it exists.
+// tag_of returns the tag of a slot. It reads the mirror if the mirror exists.
 __device__ __forceinline__ uint64_t tag_of(const Table& t, const BucketsParams& p, const Place& at) {
   return load_relaxed_system((t.levels[p.level].mirror ? at.words : t.pool + at.bucket) + t.slots + at.slot);
 }
@@ -38,8 +38,8 @@ __device__ __forceinline__ Place slot_of(const Place& at, uint32_t slot) {
   return {at.bucket, at.words, slot, {shuffle(kAll, at.was.bits, slot)}};
 }
 
-// move_up moves the keys of a bucket to open levels. They are durable there before they are deleted
-// below.
+// move_up moves the keys of a level's buckets to open levels. Each key is durable in its new slot
+// before its old slot is deleted.
 template <Keys K>
 __device__ __forceinline__ void move_up(const BucketsParams& p) {
   const Table& t = p.table;
@@ -51,7 +51,7 @@ __device__ __forceinline__ void move_up(const BucketsParams& p) {
       auto word = [&](uint32_t i) WEFT_INLINE { return t.key_words ? load_relaxed_system(t.pool + from.key(t) + i) : tag; };
       const uint64_t hash = hash_of<K>(t, tag, word);
       bool taken = false;
-      while (vacant(t, see_open<kInOrder>(t, hash), to))
+      while (vacant(t, read_open_slots<kInOrder>(t, hash), to))
         if ((taken = claim(t, to))) break;
       if (!taken) {
         store_relaxed(p.crowded, 1u);

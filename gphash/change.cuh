@@ -1,28 +1,29 @@
 // Changes of an index by a GPU. A batch is sorted by the first bits of the hashes of its keys. So
-// it works on one region of the pool after the other, which is ten times as fast as random access.
-// Operations on a key are adjacent. A warp resolves the operations on a key in their order and then
-// changes its slot once. Keys only compete with keys that want the same free slot.
+// the batch changes one region of the pool after the other, which is ten times as fast as random
+// access. Operations on one key are adjacent. A warp resolves the operations on a key in their
+// order, and then changes the key's slot once. A key competes only with keys that want the same
+// free slot.
 //
-// The order of stores is that of change.go, with fewer fences. One fence covers the value, tag and
-// key, before the word that publishes them. Another one comes before anything is reused, in the
-// next launch (space.cuh).
+// The order of stores is that of change.go, with fewer fences. One fence lies between the stores of
+// value, tag and key and the store of the word that publishes them. Another fence precedes each
+// reuse, in the next launch (space.cuh).
 //
-// In a large batch a warp has several operations, a round. It processes one key after the other and
-// writes its value. Then its lanes publish one key each, after a single fence. So the adjacent
-// writes of neighbors in the order cross the bus together: the checksums of their values, which
-// have been given memory in this order (space.cuh).
+// In a large batch, a warp has a round of several operations. It processes one key after the other,
+// and writes the key's value. Then, after a single fence, each lane publishes one key. Values have
+// memory in the sorted order (space.cuh), so their checksums are adjacent. The writes of these
+// checksums cross the bus together.
 #pragma once
 
 #include "redo.cuh"
 
 namespace weft::gphash {
 
-// Sorted are the operations of a launch in the order of their hashes.
+// Sorted holds the operations of a launch in the order of their hashes.
 struct Sorted {
-  const uint64_t* hashes;    // by row
-  const uint32_t* prefixes;  // first half of each, ascending
+  const uint64_t* hashes;    // hash of each row
+  const uint32_t* prefixes;  // upper half of each hash, ascending
   const uint32_t* rows;
-  const uint64_t* fresh;  // memory for a value of each; 0: none is left
+  const uint64_t* fresh;  // memory for the value of each operation; 0: none is left
 };
 
 struct ChangeParams {
@@ -30,14 +31,15 @@ struct ChangeParams {
   Space space;
   Changes changes;
   Sorted sorted;
-  List spilled;     // per key without a slot: its first operation
-  uint32_t* late;   // a bit per prefix of kLateBits: keys with operations to rerun
+  List spilled;     // first operation of each key without a slot
+  uint32_t* late;   // one bit per hash prefix of kLateBits: operations must rerun
   uint32_t* lacked; // set if a value finds no memory
-  // of an atomic batch, by the first position of a key among the sorted operations; or null
+  // Entries of an atomic batch, or null. The index is the sorted position of a key's first
+  // operation.
   Entry* entries;
-  uint64_t fullest; // number of keys from which on no key is moved for another
-  uint32_t regions; // log2 of their number
-  uint32_t still;   // no key is moved at all
+  uint64_t fullest; // from this number of keys on, no key is moved for another
+  uint32_t regions; // log2 of the number of regions
+  uint32_t still;   // 1: no key is moved at all
   uint32_t round;   // operations per warp: 1 to kWarp
   uint32_t unused;
 };
@@ -50,7 +52,7 @@ constexpr uint32_t kUpdate = kNone + 1;
 
 // ---- operations on one key ------------------------------------------------------
 
-// From is where a value comes from.
+// From is the source of a value.
 enum From : uint32_t { kPool, kRow, kCombined };
 
 // Held is the state of a key after some of its operations.
@@ -58,15 +60,15 @@ struct Held {
   bool there;
   From from;
   uint32_t row;
-  uint64_t is;  // its place in the pool, or the combined value
+  uint64_t is;  // place of the value in the pool, or the combined value
 };
 
-// Ops are the operations of a launch on one key, for the warp that resolves them.
+// Ops are the operations of a launch on one key. One warp resolves them.
 struct Ops {
   const ChangeParams& p;
   Item item;
   uint32_t begin, end;  // positions among the sorted operations
-  bool others;          // some in between are on other keys
+  bool others;          // some operations in between are on other keys
 
   __device__ __forceinline__ const uint8_t* key(uint32_t row) const {
     return static_cast<const uint8_t*>(p.changes.keys) + uint64_t(row) * p.table.key_size;
@@ -77,11 +79,12 @@ struct Ops {
   __device__ __forceinline__ uint8_t* out(uint32_t row) const {
     return static_cast<uint8_t*>(p.changes.out) + uint64_t(row) * p.table.value_size;
   }
-  // is reports whether a row has the key. It takes one lane.
+  // is reports whether a row has the key. One lane executes it.
   __device__ __forceinline__ bool is(uint32_t row) const {
     return p.sorted.hashes[row] == item.hash && same_row(key(row), item.key, p.table.key_size);
   }
-  // lanes_of_key returns the lanes with an operation on this key, one per lane from one on.
+  // lanes_of_key assigns one operation to each lane, from number `from` on. It returns the lanes
+  // with an operation on this key.
   __device__ __forceinline__ uint32_t lanes_of_key(uint32_t from, uint32_t& row) const {
     uint32_t at = from + lane_index();
     bool yes = at < end;
@@ -110,13 +113,13 @@ struct Ops {
     }
   }
 
-  // word returns the held value, of 8 bytes at most.
+  // word returns the value of v, which has at most 8 bytes.
   __device__ __forceinline__ uint64_t word(const Held& v) const {
     if (v.from == kPool) return load_relaxed_system(p.table.pool + v.is);
     return v.from == kRow ? row_word(value(v.row), p.table.value_size, 0) : v.is;
   }
 
-  // stores reports whether an operation gives the key another value.
+  // stores reports whether an operation stores a value for the key.
   __device__ __forceinline__ static bool stores(const Held& v, uint32_t kind) {
     return kind == kPut || kind == (v.there ? kUpdate : uint32_t(kPutNew)) || reduces(kind);
   }
@@ -135,19 +138,20 @@ struct Ops {
     v = {true, kRow, row, 0};
   }
 
-  // reads_key reports whether any operation reads the key, and does not only change it.
+  // reads_key reports whether any operation reads the key. The other operations only change it.
   __device__ __forceinline__ bool reads_key() const {
     bool yes = false;
     each([&](uint32_t, uint32_t, uint32_t kind) WEFT_INLINE { return !(yes = kind == kGet || (kind == kPutNew && p.changes.out)); });
     return yes;
   }
 
-  // among_many reports whether many other keys share the prefix. The one warp of the region would
-  // read them all again and again. Such a key finds no slot, as if no key could be moved.
+  // among_many reports whether many other operations have the same prefix and some are on other
+  // keys. The region has only one warp, which would read them again for each key. Such a key finds
+  // no slot, as if no key could be moved.
   __device__ __forceinline__ bool among_many() const { return others && end - begin > kLongRun; }
 
-  // uniform reports whether all operations are of one kind, so that the first or the last decides,
-  // and none returns a value.
+  // uniform reports whether all operations are of one kind and none returns a value. Then the first
+  // or the last operation decides.
   __device__ __forceinline__ bool uniform() const {
     return p.changes.kinds == nullptr && p.changes.out == nullptr && p.changes.kind <= kDelete;
   }
@@ -155,11 +159,11 @@ struct Ops {
 
 // Sum is the result of the operations on a key.
 struct Sum {
-  Held before, behind;  // before the first one that stores, and after all
-  uint32_t first;       // the first one that stores; end: none does
+  Held before, behind;  // before the first operation that stores, and after all operations
+  uint32_t first;       // first operation that stores; end: none stores
 };
 
-// sum_up resolves all operations on a key that is there, or not.
+// sum_up resolves all operations on a key. `there` is true if the index has the key.
 __device__ __forceinline__ Sum sum_up(const Ops& ops, bool there, uint64_t block) {
   const Held is{there, kPool, 0, block};
   Sum sum{is, is, ops.end};
@@ -178,9 +182,9 @@ __device__ __forceinline__ Sum sum_up(const Ops& ops, bool there, uint64_t block
   return sum;
 }
 
-// report writes what operations up to number `end` return: flags, and values of Get and PutNew.
-// Values and results may be one column, so a row that a later operation reads is cleared after
-// that.
+// report writes the results of the operations before number `end`: flags, and the values of Get and
+// PutNew. Values and results may be one column. So if a later operation reads a row, report clears
+// the row after that.
 __device__ __forceinline__ void report(const Ops& ops, bool there, uint64_t block, uint32_t end) {
   const Changes& c = ops.p.changes;
   const Table& t = ops.p.table;
@@ -214,7 +218,7 @@ __device__ __forceinline__ void report(const Ops& ops, bool there, uint64_t bloc
   if (c.out && v.there && v.from == kRow) clear_value(t, ops.out(v.row));
 }
 
-// report_uniform is report for operations of one kind. Only the first one can have changed the key.
+// report_uniform is report for operations of one kind. Only the first can have changed the key.
 __device__ __forceinline__ void report_uniform(const Ops& ops, bool there) {
   if (ops.p.changes.ok == nullptr) return;
   const bool changed = ops.p.changes.kind == kDelete ? there : !there;
@@ -225,7 +229,7 @@ __device__ __forceinline__ void report_uniform(const Ops& ops, bool there) {
   }
 }
 
-// fail lists operations from number `first` on, to rerun.
+// fail lists the operations from number `first` on, so that they run again.
 __device__ __forceinline__ void fail(const Ops& ops, uint32_t first) {
   const Changes& c = ops.p.changes;
   for (uint32_t from = ops.begin; from < ops.end; from += kWarp) {
@@ -234,7 +238,7 @@ __device__ __forceinline__ void fail(const Ops& ops, uint32_t first) {
     record(c.failed, c.first + row, yes);
     if (yes && c.ok) store_once(c.ok + row, uint8_t(0));
     if (!yes || c.out == nullptr || c.out == c.vals) continue;
-    // the column of results may become that of values
+    // the column of results may become the column of values
     for (uint32_t i = 0; i < ops.p.table.value_words; i++)
       put_word(ops.out(row), ops.p.table.value_size, i, c.vals ? row_word(ops.value(row), ops.p.table.value_size, i) : 0);
   }
@@ -244,19 +248,19 @@ __device__ __forceinline__ void fail(const Ops& ops, uint32_t first) {
 
 // ---- slots ------------------------------------------------------------------------
 
-// say changes the control word of a slot: in the pool, and then in the mirror.
+// say changes the control word of a slot, first in the pool and then in the mirror.
 __device__ __forceinline__ void say(const Table& t, const Place& at, Control c) {
   store_relaxed_system(t.pool + at.control(), c.bits);
   if (at.mirrored(t)) store_relaxed_system(at.words + at.slot, c.bits);
 }
 
-// claim takes a slot for a key, unless another warp was faster. `was` becomes the claiming word.
-// Only threads of this device compete for the slot: while a device has a pool mapped, the host
-// reads and changes slots only after its launches. So the swap has the scope of the device. A swap
-// of system scope would promise atomicity for the host, too, which a bus without atomics does not
-// keep. As for every store here, a fence of system scope makes it durable and orders it for the
-// host. That is the next fence of its thread before the slot is published or, if a key has left it,
-// overwritten.
+// claim takes a slot for a key, unless another warp was faster. It stores the claiming word in
+// `was`. Only threads of this device compete for the slot. While a device has mapped a pool, the
+// host reads and changes slots only after the device's launches. So the swap has device scope. A
+// swap of system scope would also promise atomicity to the host, which a bus without atomics does
+// not keep. As for every store here, a fence of system scope makes the swap durable and orders it
+// for the host. That is the thread's next fence before the slot is published. If a key has left the
+// slot, it is the next fence before the slot is overwritten.
 __device__ __forceinline__ bool claim(const Table& t, Place& at) {
   const Control claimed = at.was.next(kWriting, 0);
   bool lost = false;
@@ -266,8 +270,8 @@ __device__ __forceinline__ bool claim(const Table& t, Place& at) {
   return true;
 }
 
-// write_slot writes tag and key of a claimed slot. For an atomic batch the tag goes to the pool
-// with the control word.
+// write_slot writes the tag and the key of a claimed slot. In an atomic batch, the tag goes to the
+// pool later, with the control word.
 template <class Word>
 __device__ __forceinline__ void write_slot(const Table& t, const Place& at, uint64_t tag, Word word, bool logged = false) {
   const uint32_t lane = lane_index();
@@ -278,7 +282,7 @@ __device__ __forceinline__ void write_slot(const Table& t, const Place& at, uint
   if (lane < t.key_words) store_relaxed_system(t.pool + at.key(t) + lane, word(lane));
 }
 
-// publish publishes a slot after its key and value have been written.
+// publish publishes a slot. The key and the value must have been written before.
 __device__ __forceinline__ void publish(const Table& t, const Place& at, uint64_t block) {
   sync_warp();
   if (lane_index() == 0) {
@@ -287,8 +291,9 @@ __device__ __forceinline__ void publish(const Table& t, const Place& at, uint64_
   }
 }
 
-// succeed gives a value the cache place of the value that it replaces, and returns that place, or
-// null. A new value is cold, whatever was in its memory before.
+// succeed moves the cache entry and the heat of a replaced value to the new value. It returns the
+// address of the cache entry, or null. A value that replaces none is cold, whatever its memory held
+// before.
 __device__ __forceinline__ uint64_t* succeed(const Table& t, bool replaces, uint64_t was, uint64_t block) {
   if (t.cached == nullptr) return nullptr;
   uint32_t y = kNotCached, heat = 0;
@@ -306,8 +311,8 @@ __device__ __forceinline__ uint64_t* succeed(const Table& t, bool replaces, uint
   return y == kNotCached ? nullptr : t.cache + uint64_t(y) * t.value_words;
 }
 
-// store writes the value of a key to its own memory, and through to the cache, and returns the word
-// with its checksum. Concurrent lookups read the pool.
+// store writes the value of a key to the value's own memory, and also to the cache. It returns the
+// word with the value's checksum. Concurrent lookups read the pool.
 __device__ __forceinline__ uint64_t store(const Ops& ops, const Held& v, uint64_t block, uint64_t* cached) {
   const Table& t = ops.p.table;
   auto word = [&](uint32_t i) WEFT_INLINE { return v.from == kRow ? row_word(ops.value(v.row), t.value_size, i) : v.is; };
@@ -327,29 +332,29 @@ __device__ __forceinline__ void note(const Ops& ops, const Place& at, Control be
 
 // ---- rounds -----------------------------------------------------------------------
 
-// Becoming is the new state of a slot, for the lane that publishes it.
+// Becoming is the new state of a slot. One lane publishes it.
 struct Becoming {
-  uint64_t at;      // its control word in the pool
-  uint64_t* read;   // and the place where lookups read it
-  uint64_t bits;    // its new control word
-  uint64_t check;   // word with the checksum of its new value, if any
-  uint64_t stale;   // its old value; 0: none
+  uint64_t at;      // index of the slot's control word in the pool
+  uint64_t* read;   // address where lookups read it; null: in the pool
+  uint64_t bits;    // new control word
+  uint64_t check;   // word with the checksum of the new value, if any
+  uint64_t stale;   // block of the old value; 0: none
 };
 
-// Round is what a warp has yet to publish: a slot for each of its first n lanes.
+// Round is the work that a warp must still publish: one slot for each of its first n lanes.
 struct Round {
   uint32_t n;
   Becoming mine;
 };
 
-// become assigns a slot to a lane.
+// become assigns the new state of a slot to the next lane.
 __device__ __forceinline__ void become(Round& r, const Table& t, const Place& at, Control c, uint64_t check, uint64_t stale) {
   if (lane_index() == r.n) r.mine = {at.control(), at.mirrored(t) ? at.words + at.slot : nullptr, c.bits, check, stale};
   r.n++;
 }
 
-// finish publishes the new states of keys, which have been written except for checksums. It leaves
-// the replaced values and deleted slots to the next launch.
+// finish publishes the new states of keys. Everything except the checksums has been written before.
+// finish lists the replaced values and deleted slots for the next launch.
 __device__ __forceinline__ void finish(const ChangeParams& p, Round& r) {
   if (r.n == 0) return;
   const Table& t = p.table;
@@ -360,7 +365,7 @@ __device__ __forceinline__ void finish(const ChangeParams& p, Round& r) {
     store_relaxed_system(t.pool + check_of(t, c.block()), r.mine.check);
     mark(t, p.space, c.block(), true);
   }
-  sync_warp();  // lanes publish what others have written
+  sync_warp();  // lanes publish what other lanes have written
   if (mine) {
     fence_durable(t);
     store_relaxed_system(t.pool + r.mine.at, c.bits);
@@ -380,9 +385,10 @@ __device__ __forceinline__ void remove(const Ops& ops, const Place& at, Round& r
   become(r, ops.p.table, at, c, 0, at.was.block());
 }
 
-// take claims one of the slots seen, or one that is free by now.
+// take claims a free slot among the slots in `open`. If another warp was faster, take reads the
+// slots again.
 __device__ __forceinline__ bool take(const Table& t, uint64_t hash, Seen& open, Place& at) {
-  for (;; open = see_open<kInOrder>(t, hash)) {
+  for (;; open = read_open_slots<kInOrder>(t, hash)) {
     if (!vacant(t, open, at)) return false;
     if (claim(t, at)) return true;
   }
@@ -390,23 +396,23 @@ __device__ __forceinline__ bool take(const Table& t, uint64_t hash, Seen& open, 
 
 // ---- moves of other keys ----------------------------------------------------------
 
-// hash_of returns the hash of the key of a slot; word reads the words of the key.
+// hash_of returns the hash of the key of a slot. word(i) reads word i of the key.
 template <Keys K, class Word>
 __device__ __forceinline__ uint64_t hash_of(const Table& t, uint64_t tag, Word word) {
   return K == kInRecords || t.key_words ? tag : hash_key(t, word);
 }
 
-// displace_key moves a key from a candidate slot of another one to a free slot elsewhere, and
-// claims the slot that it leaves.
+// displace_key moves another key from a candidate slot of this key to a free slot elsewhere. It
+// claims the slot that the moved key leaves.
 template <Keys K>
 __device__ __forceinline__ bool displace_key(const Table& t, uint64_t hash, Place& from) {
-  Seen s = see_open<kInOrder>(t, hash);
+  Seen s = read_open_slots<kInOrder>(t, hash);
   for (uint32_t votes = ballot(kAll, s.there && s.control.state() == kFull); votes != 0; votes &= votes - 1) {
     from = place_of(s, lowest(votes));
     const uint64_t tag = shuffle(kAll, s.tag, lowest(votes));
     auto word = [&](uint32_t i) WEFT_INLINE { return t.key_words ? load_relaxed_system(t.pool + from.key(t) + i) : tag; };
     Place to;
-    if (!vacant(t, see_open<kInOrder>(t, hash_of<K>(t, tag, word)), to) || !claim(t, to)) continue;
+    if (!vacant(t, read_open_slots<kInOrder>(t, hash_of<K>(t, tag, word)), to) || !claim(t, to)) continue;
     write_slot(t, to, tag, word);
     publish(t, to, from.was.block());
     if (lane_index() == 0) fence_durable(t);  // the key is in two slots now, and stays in one
@@ -414,7 +420,7 @@ __device__ __forceinline__ bool displace_key(const Table& t, uint64_t hash, Plac
     const bool taken = claim(t, from);
     if (lane_index() == 0) {
       if (from.mirrored(t)) store_relaxed_system(t.pool + from.control(), from.was.bits);
-      fence_durable(t);  // it is gone before it is overwritten
+      fence_durable(t);  // the key's removal is durable before the slot is overwritten
     }
     sync_warp();
     return taken;
@@ -438,10 +444,12 @@ __device__ __forceinline__ bool claim_occupied(const ChangeParams& p, uint64_t h
 
 // ---- the change of a key ---------------------------------------------------------
 
-// Crowded is what to do with a key that finds no slot.
+// Crowded selects what happens to a key that finds no slot: kSpill lists it, kForce moves another
+// key.
 enum Crowded { kSpill, kForce };
 
-// put gives a key a value, by a slot of its own or by a new word in the one that it has.
+// put stores a value for a key. A new key uses its claimed slot. A key with a slot gets a new
+// control word there.
 __device__ __forceinline__ void put(const Ops& ops, bool there, const Place& at, const Held& v, uint64_t block, Round& r) {
   const Table& t = ops.p.table;
   const bool logged = ops.p.entries != nullptr;
@@ -452,7 +460,7 @@ __device__ __forceinline__ void put(const Ops& ops, bool there, const Place& at,
   become(r, t, at, c, check, there ? at.was.block() : 0);
 }
 
-// change_key runs all operations on a key, except for publishing it.
+// change_key runs all operations on a key, but does not publish the result.
 template <Crowded C>
 __device__ __forceinline__ void change_key(const Ops& ops, Round& r) {
   const ChangeParams& p = ops.p;
@@ -463,7 +471,7 @@ __device__ __forceinline__ void change_key(const Ops& ops, Round& r) {
   Seen open;
   const bool there = search<kInOrder>(t, ops.item, at, open);
   const uint64_t is = there ? at.was.block() : 0;
-  // once, like get, and before another value takes over the heat
+  // once per key, like get, and before another value takes over the heat
   if (t.cache_read && ops.reads_key()) {
     if (t.levels->heat) warm_buckets(t, ops.item.hash);
     if (t.cached && there && p.changes.out) warm_value(t, is);
@@ -489,14 +497,15 @@ __device__ __forceinline__ void change_key(const Ops& ops, Round& r) {
   if (failed) fail(ops, sum.first);
 }
 
-// ops_from returns the operations on the key of operation number `at`, the first one on it.
+// ops_from returns the operations on the key of operation number `at`, which is the first on that
+// key.
 __device__ __forceinline__ Ops ops_from(const ChangeParams& p, uint32_t at, uint32_t end, bool others) {
   const uint32_t row = p.sorted.rows[at];
   const uint8_t* key = static_cast<const uint8_t*>(p.changes.keys) + uint64_t(row) * p.table.key_size;
   return {p, item_of(p.table, key, p.sorted.hashes[row]), at, end, others};
 }
 
-// run_end returns the end of the operations with the prefix of number `at`.
+// run_end returns the end of the run of operations with the prefix of operation number `at`.
 __device__ __forceinline__ uint32_t run_end(const ChangeParams& p, uint32_t at) {
   const uint32_t prefix = p.sorted.prefixes[at];
   for (uint32_t from = at + 1;; from += kWarp) {
@@ -506,7 +515,7 @@ __device__ __forceinline__ uint32_t run_end(const ChangeParams& p, uint32_t at) 
   }
 }
 
-// has_others reports whether operations after the first are on other keys.
+// has_others reports whether any later operation before `end` is on another key than the first.
 __device__ __forceinline__ bool has_others(const ChangeParams& p, uint32_t begin, uint32_t end) {
   if (end == begin + 1) return false;
   const Ops first = ops_from(p, begin, end, false);
@@ -515,7 +524,7 @@ __device__ __forceinline__ bool has_others(const ChangeParams& p, uint32_t begin
   return ballot(kAll, other) != 0;
 }
 
-// run_begin returns the first operation with the prefix of number `at`.
+// run_begin returns the first operation with the prefix of operation number `at`.
 __device__ __forceinline__ uint32_t run_begin(const ChangeParams& p, uint32_t at) {
   const uint32_t prefix = p.sorted.prefixes[at];
   uint32_t lo = 0;
@@ -527,7 +536,8 @@ __device__ __forceinline__ uint32_t run_begin(const ChangeParams& p, uint32_t at
   return lo;
 }
 
-// repeats reports whether an operation is on the key of the previous one. It takes one lane.
+// repeats reports whether an operation is on the key of the previous operation. One lane executes
+// it.
 __device__ __forceinline__ bool repeats(const ChangeParams& p, uint32_t at) {
   const uint64_t row = p.sorted.rows[at], before = p.sorted.rows[at - 1];
   const uint8_t* keys = static_cast<const uint8_t*>(p.changes.keys);
@@ -535,7 +545,7 @@ __device__ __forceinline__ bool repeats(const ChangeParams& p, uint32_t at) {
   return p.sorted.hashes[row] == p.sorted.hashes[before] && same_row(keys + row * size, keys + before * size, size);
 }
 
-// leads reports whether no operation of a run before number `at` is on its key.
+// leads reports whether operation number `at` is the first on its key in its run.
 __device__ __forceinline__ bool leads(const ChangeParams& p, uint32_t at) {
   const Ops ops = ops_from(p, at, at + 1, true);
   for (uint32_t from = run_begin(p, at); from < at; from += kWarp) {
@@ -545,10 +555,10 @@ __device__ __forceinline__ bool leads(const ChangeParams& p, uint32_t at) {
   return true;
 }
 
-// each_key runs change_one(ops, round) for the operations on each key, by the warp of the first of
-// them. Operations with the same prefix follow it, mostly all on this key. Those on other keys go
-// to the warps of their own first operations. An attacker with the hash function can make many keys
-// with one prefix, and they are not the work of a single warp.
+// each_key calls change_one(ops, round) once per key. The warp of the key's first operation makes
+// the call. The operations with the same prefix follow this operation, and mostly all are on this
+// key. Each other key among them is the work of the warp with its own first operation. An attacker
+// with the hash function can make many keys with one prefix. Several warps share such keys.
 template <class R, class F>
 __device__ __forceinline__ void each_key(const ChangeParams& p, F change_one) {
   const uint64_t from = thread_index() / kWarp * p.round;
@@ -559,11 +569,11 @@ __device__ __forceinline__ void each_key(const ChangeParams& p, F change_one) {
   const uint32_t firsts = ballot(kAll, first);
   uint32_t votes = firsts | ballot(kAll, there && !first && !repeats(p, mine));
   if (votes == 0) return;
-  fence();  // a lookup that sees any of this also sees that a change has begun
+  fence();  // a lookup that reads any of these stores also reads that a change has begun
   R r{};
   for (; votes != 0; votes &= votes - 1) {
     const uint32_t at = uint32_t(from) + lowest(votes);
-    const bool behind = (firsts >> lowest(votes) & 1) == 0;  // another key with its prefix
+    const bool behind = (firsts >> lowest(votes) & 1) == 0;  // not the first key with its prefix
     if (behind && !leads(p, at)) continue;
     const uint32_t end = run_end(p, at);
     change_one(ops_from(p, at, end, behind || has_others(p, at, end)), r);
@@ -575,9 +585,9 @@ __device__ __forceinline__ void change(const ChangeParams& p) {
   each_key<Round>(p, [](const Ops& ops, Round& r) WEFT_INLINE { change_key<kSpill>(ops, r); });
 }
 
-// each_crowded runs change_one(at, end) for what each_key has left, with one warp per region, in
-// which no other warp changes anything. Operation number `at` is the first on a key, and those with
-// its prefix end before number `end`.
+// each_crowded calls change_one(at, end) for the keys that each_key has left over. One warp per
+// region makes the calls, and no other warp changes anything in the region. Operation number `at`
+// is the first on a key. The operations with its prefix end before number `end`.
 template <class F>
 __device__ __forceinline__ void each_crowded(const ChangeParams& p, F change_one) {
   const uint32_t n = load_relaxed(p.spilled.count);
@@ -585,7 +595,7 @@ __device__ __forceinline__ void each_crowded(const ChangeParams& p, F change_one
   if (n == 0 || region >> p.regions != 0) return;
   fence();
   for (uint32_t i = 0; i < n; i++) {
-    uint32_t at = load_relaxed(p.spilled.items + i) - 1;  // cleared once it has run
+    uint32_t at = load_relaxed(p.spilled.items + i) - 1;  // cleared after it has run
     if (at >= p.changes.n || uint64_t(p.sorted.prefixes[at]) << p.regions >> 32 != region) continue;
     change_one(at, run_end(p, at));
     sync_warp();
@@ -601,8 +611,8 @@ __device__ __forceinline__ void change_crowded(const ChangeParams& p) {
   });
 }
 
-// each_moved calls f(number, entry, new control word) for the keys of an atomic batch that were
-// moved for others of it.
+// each_moved calls f(number, entry, new control word) for keys of an atomic batch that were moved
+// for other keys of the batch.
 template <class F>
 __device__ __forceinline__ void each_moved(const ChangeParams& p, F f) {
   if (load_relaxed(p.spilled.count) == 0) return;
@@ -615,7 +625,7 @@ __device__ __forceinline__ void each_moved(const ChangeParams& p, F f) {
   }
 }
 
-// follow finds these keys again.
+// follow finds the keys of each_moved again, and records their new slots.
 __device__ __forceinline__ void follow(const ChangeParams& p) {
   each_moved(p, [&](uint32_t i, const Entry& e, Control becomes) WEFT_INLINE {
     const Ops ops = ops_from(p, i, i + 1, false);

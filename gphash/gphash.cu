@@ -1,5 +1,6 @@
-// Kernels of package gphash: a hash index in memory of the host that outlives the process. doc.go
-// explains the structure, layout.go the memory, change.go why a crash at any store leaves it whole.
+// Kernels of package gphash: a hash index in host memory that outlives the process. doc.go explains
+// the structure, and layout.go explains the memory. change.go explains why a crash at any store
+// leaves the index intact.
 #include "buckets.cuh"
 #include "lookup.cuh"
 #include "survey.cuh"
@@ -15,7 +16,8 @@ struct TickParams {
   uint32_t unfenced;  // as in Table
 };
 
-// tick sets a clock that concurrent lookups read. Stores of previous launches are durable then.
+// tick sets a clock that concurrent lookups read. Before that, it makes the stores of previous
+// launches durable.
 __device__ __forceinline__ void tick(const TickParams& p) {
   if (p.unfenced == 0) fence_system();
   if (thread_index() == 0) store_release(p.clock, p.now);
@@ -46,7 +48,8 @@ struct RankParams {
   uint64_t n;
 };
 
-// rank sorts few operations: the warp of each counts those that come before it.
+// rank sorts a small batch. Each operation has a warp, which counts the operations that come before
+// it.
 __device__ __forceinline__ void rank(const RankParams& p) {
   const uint64_t me = thread_index() / kWarp;
   if (me >= p.n) return;
@@ -64,9 +67,9 @@ __device__ __forceinline__ void rank(const RankParams& p) {
 
 // ---- lookups --------------------------------------------------------------------
 
-// get_batch looks up a key per warp, unless its lookup repeats the previous one. (Warps with
-// several keys, one after the other, are slower by a third if values are read from the host: they
-// wait for each.)
+// get_batch looks up one key per warp, unless the lookup repeats the previous one. If values are
+// read from the host, warps with several keys are slower by a third. They wait for one key after
+// the other.
 __device__ __forceinline__ void get_batch(const GetParams& p) {
   const Table& t = p.table;
   const Lookup& l = p.lookup;
@@ -81,7 +84,8 @@ __device__ __forceinline__ void get_batch(const GetParams& p) {
   if (t.cached && l.vals) count(t.cache_read, hit && first), count(t.cache_read + 1, cached && first);
 }
 
-// first_of returns the first lookup for the key of another one. The first one repeats none.
+// first_of returns the first lookup for the key of lookup number `at`. That lookup repeats no
+// other.
 __device__ __forceinline__ uint64_t first_of(const GetParams& p, uint64_t at) {
   const uint32_t prefix = p.prefixes[at];
   uint64_t lo = 0;
@@ -90,11 +94,11 @@ __device__ __forceinline__ uint64_t first_of(const GetParams& p, uint64_t at) {
     if (p.prefixes[mid] < prefix) lo = mid + 1;
     else hi = mid;
   }
-  while (!same_key(p, lo, at)) lo++;  // past other keys with its prefix
+  while (!same_key(p, lo, at)) lo++;  // skips other keys with the same prefix
   return lo;
 }
 
-// repeat copies the result of the first lookup for a key to the repeated ones.
+// repeat copies the result of the first lookup for a key to the lookups that repeat it.
 __device__ __forceinline__ void repeat(const GetParams& p) {
   const Table& t = p.table;
   const Lookup& l = p.lookup;
@@ -114,7 +118,7 @@ __device__ __forceinline__ void repeat(const GetParams& p) {
 
 // ---- whole tables -----------------------------------------------------------------
 
-// export_pairs copies the pairs of buckets. Nothing changes meanwhile.
+// export_pairs copies the pairs of buckets. No change runs meanwhile.
 __device__ __forceinline__ void export_pairs(const BucketsParams& p) {
   const Table& t = p.table;
   each_bucket(p, [&](const Place& lane) WEFT_INLINE {
@@ -140,7 +144,7 @@ __device__ __forceinline__ void wipe(const BucketsParams& p) {
   });
 }
 
-// mirror copies control words and tags of buckets to the mirror.
+// mirror copies the control words and tags of buckets to the mirror.
 __device__ __forceinline__ void mirror(const BucketsParams& p) {
   const Table& t = p.table;
   const Level& l = t.levels[p.level];
@@ -156,15 +160,15 @@ __device__ __forceinline__ void mirror(const BucketsParams& p) {
 struct CacheParams {
   Table table;
   Space space;
-  uint32_t* heat;        // of all buckets, from the top level down, or of all values
-  const uint32_t* rows;  // their numbers, the hottest last
-  uint64_t n;            // number of these
-  uint64_t capacity;     // of the cache
+  uint32_t* heat;        // heat of all buckets, from the top level down, or of all values
+  const uint32_t* rows;  // numbers of these buckets or values, the hottest last
+  uint64_t n;            // number of these buckets or values
+  uint64_t capacity;     // capacity of the cache
 };
 
 // Cacheable is a bucket or a value.
 struct Cacheable {
-  uint32_t* cached;  // its index in the cache
+  uint32_t* cached;  // index in the cache
   uint32_t* heat;
   uint64_t words;  // first word in the pool
   bool used;
@@ -177,7 +181,7 @@ __device__ __forceinline__ Cacheable value_at(const CacheParams& p, uint64_t i) 
   return {t.cached + i, t.heat + i, t.first + unit * t.unit + t.at + k * t.value_words, used};
 }
 
-// cacheable returns the bucket or value with a number.
+// cacheable returns bucket or value number i.
 __device__ __forceinline__ Cacheable cacheable(const CacheParams& p, uint64_t i) {
   if (p.table.cached) return value_at(p, i);
   const Level* l = p.table.levels;
@@ -185,7 +189,7 @@ __device__ __forceinline__ Cacheable cacheable(const CacheParams& p, uint64_t i)
   return {l->cached + i, l->heat + i, l->base + i * p.table.bucket_words, true};
 }
 
-// cache_empty empties the cache and copies the heats. With LFU it halves each heat for the next
+// cache_empty empties the cache and copies the heats. With LFU, it halves each heat for the next
 // time.
 __device__ __forceinline__ void cache_empty(const CacheParams& p) {
   const Table& t = p.table;
@@ -198,8 +202,8 @@ __device__ __forceinline__ void cache_empty(const CacheParams& p) {
   }
 }
 
-// cache_fill puts the hottest entries into the cache, one per warp. No lookup reads it, and nothing
-// changes.
+// cache_fill puts the hottest entries into the cache, one per warp. No lookup reads the cache
+// meanwhile, and no change runs.
 __device__ __forceinline__ void cache_fill(const CacheParams& p) {
   const Table& t = p.table;
   const uint32_t words = t.cached ? t.value_words : 2 * t.slots;

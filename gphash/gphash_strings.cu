@@ -1,5 +1,5 @@
-// Kernels of package gphash for byte strings of any length. Work on slots alone uses the kernels of
-// gphash.cu.
+// Kernels of package gphash for byte strings of any length. Work that involves only slots uses the
+// kernels of gphash.cu.
 #include "strings.cuh"
 #include "tuning.cuh"
 

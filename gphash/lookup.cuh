@@ -1,21 +1,21 @@
-// Batches of lookups: unsorted, or sorted by the first bits of the hashes of their keys, so that
-// lookups for one key are adjacent.
+// Batches of lookups. They are unsorted, or sorted by the first bits of the hashes of their keys.
+// In a sorted batch, lookups for one key are adjacent.
 #pragma once
 
 #include "weft/gphash_table.cuh"
 
 namespace weft::gphash {
 
-// GetParams are lookups in their own order, or in the order of the hashes of their keys.
+// GetParams are lookups in batch order, or in the order of the hashes of their keys.
 struct GetParams {
   Table table;
   Lookup lookup;
-  const uint64_t* hashes;    // by row; null, as the following: unsorted
-  const uint32_t* prefixes;  // first half of each, ascending
+  const uint64_t* hashes;    // hash of each row; null, like the pointers below, if unsorted
+  const uint32_t* prefixes;  // upper half of each hash, ascending
   const uint32_t* rows;
 };
 
-// same_key reports whether two lookups, by their numbers in the order, are for one key.
+// same_key reports whether lookups number a and b in sorted order have the same key.
 __device__ __forceinline__ bool same_key(const GetParams& p, uint64_t a, uint64_t b) {
   const uint64_t x = p.rows[a], y = p.rows[b];
   const uint8_t* keys = static_cast<const uint8_t*>(p.lookup.keys);
@@ -23,14 +23,16 @@ __device__ __forceinline__ bool same_key(const GetParams& p, uint64_t a, uint64_
   return p.hashes[x] == p.hashes[y] && same_row(keys + x * size, keys + y * size, size);
 }
 
-// follows reports whether a lookup repeats the key of the previous one. The host memory of a hot
-// key is then read once; thousands of warps would read it one after the other.
+// follows reports whether a lookup repeats the key of the previous lookup. Repeated lookups do not
+// read host memory. Otherwise thousands of warps would read the memory of a hot key, one after the
+// other.
 __device__ __forceinline__ bool follows(const GetParams& p, uint64_t at) {
   return p.rows && at > 0 && p.prefixes[at - 1] == p.prefixes[at] && same_key(p, at - 1, at);
 }
 
-// look_up runs get(item, row of the value or null) for the lookup of kThreads threads, a warp or
-// one. It reports whether the key is there. It skips repeated lookups and threads without one.
+// look_up calls get(item, row of the value or null) for one lookup per kThreads threads, which are
+// a warp or a single thread. It reports whether the key is present. It skips repeated lookups, and
+// threads without a lookup.
 template <uint32_t kThreads, class F>
 __device__ __forceinline__ bool look_up(const GetParams& p, F get) {
   const Table& t = p.table;

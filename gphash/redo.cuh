@@ -1,9 +1,9 @@
-// Atomic batches (redo.go, gpu_atomic.go). A batch runs on the mirror of the slots, which does not
-// change except for free slots that new keys claim. Values go to the pool, where no lookup finds
-// them, and the new state of slots is noted in memory of the device. If capacity suffices for all,
-// the notes go to the redo log, one after the other. When the host has published the log, they go
-// to the mirror. Slots of the pool follow, bucket by bucket: at once, or after later batches that
-// may change some of them, too.
+// Atomic batches (redo.go, gpu_atomic.go). A batch runs on the mirror of the slots. The mirror does
+// not change meanwhile, except for free slots that new keys claim. Values go to the pool, where no
+// lookup finds them. The new states of slots are noted in device memory. If capacity suffices for
+// all operations, the notes are written to the redo log, one after the other. After the host has
+// published the log, the notes are applied to the mirror. The slots of the pool follow, bucket by
+// bucket. They follow at once, or after later batches that may also change some of them.
 #pragma once
 
 #include "space.cuh"
@@ -12,10 +12,10 @@ namespace weft::gphash {
 
 // Entry is the new state of a slot.
 struct Entry {
-  uint64_t bucket;   // word of the pool
-  uint64_t* words;   // its mirror
-  uint64_t was;      // control word before: of a key, or claimed for one
-  uint64_t becomes;  // control word after; 0: no entry
+  uint64_t bucket;   // index of the bucket's first word in the pool
+  uint64_t* words;   // mirror of the bucket
+  uint64_t was;      // old control word, of a key or of a claimed slot
+  uint64_t becomes;  // new control word; 0: no entry
   uint64_t check;    // word with the value's checksum
   uint32_t slot;
   uint32_t unused;
@@ -24,14 +24,14 @@ struct Entry {
 struct RedoParams {
   Table table;
   Space space;
-  Entry* entries;    // by the first position of a key among the sorted operations
-  uint64_t records;  // word of the pool at which the records of the batch begin
-  uint64_t* made;    // sum of their digests, and their number; added to
+  Entry* entries;    // the index is the sorted position of a key's first operation
+  uint64_t records;  // index of the pool's first word for the records of the batch
+  uint64_t* made;    // the kernel adds the digests of the records, and their number
   uint64_t n;
-  // buckets of the pool that lag the mirror, by their first word
+  // buckets of the pool that lag the mirror, by index of their first word
   uint64_t* late;
   uint32_t* late_count;
-  // a bit per possible bucket of a pool: it is listed
+  // one bit per possible bucket of a pool: whether `late` has the bucket
   uint32_t* late_bits;
 };
 
@@ -49,12 +49,12 @@ __device__ __forceinline__ Entry entry_of(const RedoParams& p, uint64_t i) {
   return i < p.n ? p.entries[i] : Entry{};
 }
 
-// Keys is where keys lie: in their slots, or in records with their values and checksums, with only
-// the hash in the slot.
+// Keys is the place of keys. With kInSlots, slots contain the keys. With kInRecords, records
+// contain the keys with their values and checksums, and slots contain only hashes.
 enum Keys { kInSlots, kInRecords };
 
-// log writes records, and the checksums of values, often adjacent ones. Records come in any
-// order: a block reserves places for all of its records at once.
+// log writes the records of a batch, and the checksums of its values, which are often adjacent.
+// Records come in any order, because a block reserves space for all of its records at once.
 template <int Block, Keys K>
 __device__ __forceinline__ void log(const RedoParams& p) {
   __shared__ Share<Block> share;
@@ -85,7 +85,7 @@ __device__ __forceinline__ void log(const RedoParams& p) {
   }
 }
 
-// add appends the values of some lanes of a warp to a list.
+// add appends the values of the lanes with `has` to a list.
 __device__ __forceinline__ void add(uint64_t* list, uint32_t* count, bool has, uint64_t what) {
   const uint32_t votes = ballot(kAll, has);
   if (votes == 0) return;
@@ -103,13 +103,13 @@ __device__ __forceinline__ bool mark_lagging(const RedoParams& p, uint64_t bucke
   return (or_relaxed(p.late_bits + i / 32, bit) & bit) != 0;
 }
 
-// apply_batch makes a published batch visible to lookups, and leaves what it has replaced and
-// deleted to the next one. The host tracks records by itself.
+// apply_batch makes a published batch visible to lookups. It lists replaced values and deleted
+// slots for the next batch. The host itself tracks the memory of records.
 template <Keys K>
 __device__ __forceinline__ void apply_batch(const RedoParams& p) {
   const Table& t = p.table;
   const Lists& l = p.space.lists;
-  fence();  // a lookup that sees any of this also sees that a change has begun, and values and tags
+  fence();  // a lookup that reads any of this also reads values, tags, and that a change has begun
   for (uint64_t first = thread_index() - lane_index(); first < p.n; first += threads_in_grid()) {
     const Entry e = entry_of(p, first + lane_index());
     const Control was{e.was}, becomes{e.becomes};
@@ -127,7 +127,7 @@ __device__ __forceinline__ void apply_batch(const RedoParams& p) {
   }
 }
 
-// write_back writes the lagging buckets to the pool, control words and tags at once.
+// write_back writes the control words and tags of the lagging buckets to the pool.
 __device__ __forceinline__ void write_back(const RedoParams& p) {
   const Table& t = p.table;
   const uint32_t words = 2 * t.slots;

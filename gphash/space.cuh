@@ -1,6 +1,7 @@
-// Memory of values on a device. Bits in the device's memory mark which of it is in use; they are
-// computed whenever a pool is opened (see values.go). Before a launch, each of its operations gets
-// free memory, by region. What the launch replaces and deletes is free again before the next one.
+// Memory of values on a device. Bits in device memory mark the memory in use. They are computed
+// whenever a pool is opened (values.go). Before a launch, each of its operations receives free
+// memory of its region. Memory that the launch replaces or deletes is free again before the next
+// launch.
 #pragma once
 
 #include "weft/crc32c.cuh"
@@ -8,21 +9,21 @@
 
 namespace weft::gphash {
 
-// Owner of a unit of the pool: none, a level, or a region, from kOfRegion on.
+// Owner is the owner of a unit of the pool: none, a level, or a region. Regions begin at kOfRegion.
 enum Owner : uint32_t { kNobody, kOfLevel, kOfRegion };
 
 constexpr uint32_t kRegionBits = 7;  // twin: maxRegionBits in layout.go
 
-// Lists are what a launch leaves for reuse.
+// Lists are the values and slots that a launch leaves for reuse.
 struct Lists {
-  uint64_t* stale;  // values
-  uint64_t* tombs;  // control words
-  uint32_t* counts;  // of both
+  uint64_t* stale;  // blocks of replaced or deleted values
+  uint64_t* tombs;  // control words of deleted slots
+  uint32_t* counts;  // lengths of both lists
 };
 
 struct Space {
-  uint64_t* used;    // a bit per value, words words per unit
-  uint32_t* owners;  // of units
+  uint64_t* used;    // one bit per value, `words` words per unit
+  uint32_t* owners;  // owner of each unit
   uint32_t units, words;
   Lists lists;
 };
@@ -33,8 +34,9 @@ __device__ __forceinline__ uint64_t check_of(const Table& t, uint64_t block) {
   return t.first + v.unit * t.unit + v.i;
 }
 
-// check_word returns its content: the length of the value, and a checksum that depends on the place
-// and the key, too (twin: values.check in values.go).
+// check_word returns the contents of the word at check_of: the length of the value, and a checksum.
+// The checksum also depends on the place of the value and on the key's hash (twin:
+// values.checksumWord in values.go).
 __device__ __forceinline__ uint64_t check_word(const Table& t, uint64_t block, uint64_t hash, uint32_t crc) {
   const uint64_t mixed = (hash ^ block * 0x9e3779b97f4a7c15ul) * 0xd1b54a32d192ed03ul;
   return uint64_t(t.value_size) << 32 | (crc ^ uint32_t(mixed >> 32));
@@ -54,7 +56,7 @@ struct RecycleParams {
   Space space;
 };
 
-// read_at returns the address at which lookups read a control word of the pool.
+// read_at returns the address where lookups read a control word of the pool.
 __device__ __forceinline__ uint64_t* read_at(const Table& t, uint64_t at) {
   for (uint32_t i = 0; i < t.live; i++) {
     const Level& l = t.levels[i];
@@ -65,8 +67,9 @@ __device__ __forceinline__ uint64_t* read_at(const Table& t, uint64_t at) {
   return t.pool + at;
 }
 
-// recycle frees what the lists contain. That it was replaced is durable since the end of that
-// change (tick). So a crash that keeps new data in the same place also keeps the replacement.
+// recycle frees the values and slots in the lists. Their replacement or deletion is durable since
+// the end of that change (tick). So if a crash keeps new data in the same place, it also keeps the
+// replacement.
 __device__ __forceinline__ void recycle(const RecycleParams& p) {
   const Table& t = p.table;
   const Lists& l = p.space.lists;
@@ -88,13 +91,13 @@ __device__ __forceinline__ void recycle(const RecycleParams& p) {
 struct ReserveParams {
   Table table;
   Space space;
-  const uint32_t* prefixes;  // of the hashes of operations, ascending
-  uint64_t* fresh;           // receives memory for a value of each, as long as it lasts; then 0
+  const uint32_t* prefixes;  // hash prefixes of the operations, ascending
+  uint64_t* fresh;           // output: memory for a value of each operation; 0 if none is left
   uint32_t n;
-  uint32_t regions;  // log2 of their number
+  uint32_t regions;  // log2 of the number of regions
 };
 
-// first_of returns the first operation of a region.
+// first_of returns the first operation in a region.
 __device__ __forceinline__ uint32_t first_of(const ReserveParams& p, uint32_t region) {
   if (region >> p.regions != 0) return p.n;
   uint32_t lo = 0, hi = p.n;
@@ -107,15 +110,15 @@ __device__ __forceinline__ uint32_t first_of(const ReserveParams& p, uint32_t re
   return lo;
 }
 
-// Share is shared memory in which the warps of a block sum numbers.
+// Share is shared memory for sums over the warps of a block.
 template <int Block>
 struct Share {
   uint32_t warps[Block / kWarp], votes[Block / kWarp];
   uint32_t was;
 };
 
-// below returns the sum of n over the threads of the block before this one. all receives the sum
-// over all threads.
+// below returns the sum of n over the threads of the block before this thread. It stores the sum
+// over all threads in `all`.
 template <int Block>
 __device__ __forceinline__ uint32_t below(Share<Block>& share, uint32_t n, uint32_t& all) {
   const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp;
@@ -136,8 +139,8 @@ __device__ __forceinline__ uint32_t below(Share<Block>& share, uint32_t n, uint3
   return before + sum - n;
 }
 
-// deal gives the free values of a unit to operations from number `from` on, and returns the number
-// of the first one without.
+// deal assigns the free values of a unit to operations from number `from` on. It returns the number
+// of the first operation without memory.
 template <int Block>
 __device__ __forceinline__ uint32_t deal(const ReserveParams& p, Share<Block>& share, uint32_t unit, uint32_t from, uint32_t end) {
   const Table& t = p.table;
@@ -146,7 +149,7 @@ __device__ __forceinline__ uint32_t deal(const ReserveParams& p, Share<Block>& s
     uint64_t free = 0;
     if (word < p.space.words) {
       free = ~load_relaxed(p.space.used + uint64_t(unit) * p.space.words + word);
-      uint32_t left = t.per - 64 * word;  // values from this word on
+      uint32_t left = t.per - 64 * word;  // number of values from this word on
       if (left < 64) free &= (1ul << left) - 1;
     }
     uint32_t all, at = from + below(share, popcount(uint32_t(free)) + popcount(uint32_t(free >> 32)), all);
@@ -160,10 +163,10 @@ __device__ __forceinline__ uint32_t deal(const ReserveParams& p, Share<Block>& s
 }
 
 // each_unit calls f(unit) for the units with owned(owner) true, until f returns false. A block
-// checks many at a time.
+// checks as many units at a time as it has threads.
 template <int Block, class Owned, class F>
 __device__ __forceinline__ void each_unit(const ReserveParams& p, Share<Block>& share, Owned owned, F f) {
-  // Levels take units from the beginning of the pool, so values take them from its end.
+  // Levels take units from the beginning of the pool, so values take units from its end.
   for (uint32_t end = p.space.units; end != 0; end = end > Block ? end - Block : 0) {
     uint32_t mine = end - 1 - thread_in_block();
     bool yes = thread_in_block() < end && owned(load_relaxed(p.space.owners + mine));
@@ -177,8 +180,9 @@ __device__ __forceinline__ void each_unit(const ReserveParams& p, Share<Block>& 
   }
 }
 
-// reserve is the work of a block for its region. Operations get the free values of the region's
-// units first, and then those of units without an owner.
+// reserve assigns memory to the operations in a region. One block runs it for each region.
+// Operations first receive free values in the region's units, and then values in units without an
+// owner.
 template <int Block>
 __device__ __forceinline__ void reserve(const ReserveParams& p) {
   __shared__ Share<Block> share;

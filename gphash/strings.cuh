@@ -1,7 +1,8 @@
 // Byte strings of any length on a GPU (strings.go, gpu_strings.go). A slot has the hash of a key,
-// and its control word points to the record (records.go). The host writes the records that a batch
-// may store before kernels run, and frees those without references afterwards. A warp resolves the
-// operations on a key as for keys in slots (change.cuh), and gives the slot a record, or none.
+// and its control word points to the record (records.go). Before the kernels run, the host writes
+// the records that a batch may store. Afterwards it frees the records without references. A warp
+// resolves the operations on a key as for keys in slots (change.cuh). Then it stores a reference to
+// a record in the slot, or deletes the slot.
 #pragma once
 
 #include "buckets.cuh"
@@ -10,10 +11,10 @@ namespace weft::gphash {
 
 // ---- keys -----------------------------------------------------------------------
 
-// Strings are the keys of a batch: the first word and the length of each, and all words, with zeros
-// after the last byte of a key.
+// Strings holds the keys of a batch. A span has the first word and the length of a key. `words`
+// contains all keys, with zeros after the last byte of a key.
 struct Strings {
-  const uint64_t* spans;  // word << 20 | bytes
+  const uint64_t* spans;  // first word << 20 | length in bytes
   const uint64_t* words;
 };
 
@@ -25,7 +26,8 @@ struct String {
   uint32_t size;  // bytes
 
   __device__ __forceinline__ uint32_t count() const { return (size + 7) / 8; }
-  // differs compares its i-th word with another one, without the bytes after the end of the key.
+  // differs reports whether word i of the key differs from w, without the bytes after the end of
+  // the key.
   __device__ __forceinline__ bool differs(uint32_t i, uint64_t w) const {
     const uint32_t left = size - 8 * i;
     return (words[i] ^ w) << (left < 8 ? 8 * (8 - left) : 0) != 0;
@@ -37,7 +39,7 @@ __device__ __forceinline__ String string_of(const Strings& s, uint64_t row) {
   return {s.words + (span >> kSpanBits), uint32_t(span & ((1ul << kSpanBits) - 1))};
 }
 
-// same_string reports whether two keys are the same. It takes one lane.
+// same_string reports whether two keys are the same. One lane executes it.
 __device__ __forceinline__ bool same_string(const String& a, const String& b) {
   if (a.size != b.size) return false;
   for (uint32_t i = 0; i < a.count(); i++)
@@ -66,8 +68,8 @@ __device__ __forceinline__ void hash_strings(const StringsHashParams& p) {
 
 // ---- records -----------------------------------------------------------------------
 
-// Header is the first word of a record: the lengths of key and value, and a checksum (twin: header
-// in records.go).
+// Header is the first word of a record: the lengths of the key and the value, and a checksum (twin:
+// header in records.go).
 struct Header {
   uint64_t bits;
 
@@ -78,9 +80,9 @@ struct Header {
   __device__ __forceinline__ uint64_t words() const { return 1 + (key() + 7) / 8 + (uint64_t(value()) + 7) / 8; }
 };
 
-// has_key reports whether the record of a control word belongs to a key, and returns its header.
-// The warp reads header and key at once. It reads nothing outside of the pool, whatever the pool
-// contains.
+// has_key reports whether the record of a control word belongs to a key, and stores the record's
+// header. The warp reads the header and the key at the same time. It reads nothing outside the
+// pool, whatever the pool contains.
 __device__ __forceinline__ bool has_key(const Table& t, Control c, const String& key, Header& header) {
   if (!sound(t, c)) return false;
   const uint64_t* record = t.pool + c.block();
@@ -100,10 +102,10 @@ struct Sought {
   uint64_t hash;
 };
 
-// pick finds, among the slots seen, the one with the record of a key.
+// pick finds the slot with the record of a key, among the slots that the lanes have read.
 __device__ __forceinline__ bool pick(const Table& t, const Seen& s, const Sought& it, Place& at, Header& header) {
   uint32_t votes = ballot(kAll, s.there && s.tag == it.hash && s.control.state() == kFull);
-  // reads of the record by other lanes come after its control word: shuffles order nothing
+  // orders reads of the record by all lanes after the read of its control word; shuffles do not
   sync_warp();
   for (; votes != 0; votes &= votes - 1) {
     at = place_of(s, lowest(votes));
@@ -112,31 +114,31 @@ __device__ __forceinline__ bool pick(const Table& t, const Seen& s, const Sought
   return false;
 }
 
-// search finds the slot of a key. open is what it has seen last, if it finds none. Levels that are
-// drained come first.
+// search finds the slot of a key. If it finds none, `open` holds the slots that it has read last.
+// search reads the drained levels first.
 template <Reading R>
 __device__ __forceinline__ bool search(const Table& t, const Sought& it, Place& at, Seen& open, Header& header) {
   const uint32_t at_once = kWarp / (t.slots * t.hashes);
   for (uint32_t lo = t.live - t.closed; lo < t.live; lo += at_once)
     if (pick(t, see<R>(t, it.hash, lo, lo + at_once < t.live ? lo + at_once : t.live), it, at, header)) return true;
-  open = see_open<R>(t, it.hash);
+  open = read_open_slots<R>(t, it.hash);
   return pick(t, open, it, at, header);
 }
 
 // ---- lookups -----------------------------------------------------------------------
 
-// StringsFindParams are lookups. Nothing changes alongside them.
+// StringsFindParams are lookups. No change runs at the same time.
 struct StringsFindParams {
   Table table;
   Strings keys;
-  const uint64_t* hashes;  // by row
-  const uint32_t* rows;    // in the order of their hashes; null: unsorted
-  uint64_t* records;       // receives the place of the record of each key, 0 for an absent one
-  uint32_t* lengths;       // and the length of its value
+  const uint64_t* hashes;  // hash of each row
+  const uint32_t* rows;    // rows in the order of their hashes; null: unsorted
+  uint64_t* records;       // output: place of each key's record; 0 if the key is absent
+  uint32_t* lengths;       // output: length of the value
   uint64_t n;
 };
 
-// find looks up a key per warp.
+// find looks up one key per warp.
 __device__ __forceinline__ void find(const StringsFindParams& p) {
   const uint64_t at = thread_index() / kWarp;
   if (at >= p.n) return;
@@ -165,42 +167,44 @@ __device__ __forceinline__ void list(const BucketsParams& p) {
 
 // ---- changes -----------------------------------------------------------------------
 
-// StringsChangeParams are a batch with records as values: the host has written those that
-// operations may store, 0 for others. Results have the form of Kept.word.
+// StringsChangeParams are a batch with records as values. The host has written the records that
+// operations may store. The value of other operations is 0. Results have the form of Kept.word.
 struct StringsChangeParams {
   ChangeParams change;
   Strings keys;
-  uint64_t* fates;  // by row, zero before: see below
+  uint64_t* fates;  // fate of each row, zero before the launch; see below
 };
 
 // Bits of fates and results.
-// in a fate: a slot refers to the record of the row now. The other bits are the record that lost
-// its reference.
+// In a fate, kReferenced means that a slot now refers to the record of the row. The other bits are
+// the record that has lost its reference.
 constexpr uint64_t kReferenced = 1ul << 63;
-// in a result: the other bits are a row of the batch. Otherwise they are the place of a record.
+// In a result, kIsRow means that the other bits are a row of the batch. Otherwise they are the
+// place of a record.
 constexpr uint64_t kIsRow = 1ul << 63;
 
 // Kept is the state of a key after some of its operations.
 struct Kept {
   bool there;
-  bool given;  // by a row of the batch
+  bool given;  // the value comes from a row of the batch
   uint64_t is;  // number of the row, or place of the record
 
   __device__ __forceinline__ uint64_t word() const { return given ? kIsRow | is : is; }
 };
 
-// StringOps are the operations of a launch on one key, for the warp that resolves them.
+// StringOps are the operations of a launch on one key. One warp resolves them.
 struct StringOps {
   const StringsChangeParams& p;
   Sought it;
   uint32_t begin, end;  // positions among the sorted operations
-  bool others;          // some in between are on other keys
+  bool others;          // some operations in between are on other keys
 
-  // is reports whether a row has the key. It takes one lane.
+  // is reports whether a row has the key. One lane executes it.
   __device__ __forceinline__ bool is(uint32_t row) const {
     return p.change.sorted.hashes[row] == it.hash && same_string(string_of(p.keys, row), it.key);
   }
-  // lanes_of_key returns the lanes with an operation on this key, one per lane from one on.
+  // lanes_of_key assigns one operation to each lane, from number `from` on. It returns the lanes
+  // with an operation on this key.
   __device__ __forceinline__ uint32_t lanes_of_key(uint32_t from, uint32_t& row) const {
     const uint32_t at = from + lane_index();
     bool yes = at < end;
@@ -229,7 +233,7 @@ struct StringOps {
   __device__ __forceinline__ bool among_many() const { return others && end - begin > kLongRun; }
 };
 
-// stores reports whether an operation gives the key the value of its row (twin: scenario in
+// stores reports whether an operation stores the value of its row for the key (twin: scenario in
 // gpu_strings.go).
 __device__ __forceinline__ bool stores(const Kept& v, uint32_t kind) { return kind == kPut || kind == (v.there ? kUpdate : uint32_t(kPutNew)); }
 
@@ -241,8 +245,8 @@ __device__ __forceinline__ void apply_op(Kept& v, uint32_t row, uint32_t kind) {
 
 // Total is the result of the operations on a key.
 struct Total {
-  Kept before, behind;  // before the first one that stores, and after all
-  uint32_t first;       // the first one that stores; end: none does
+  Kept before, behind;  // before the first operation that stores, and after all operations
+  uint32_t first;       // first operation that stores; end: none stores
 };
 
 __device__ __forceinline__ Total total_of(const StringOps& ops, const Kept& is) {
@@ -256,7 +260,8 @@ __device__ __forceinline__ Total total_of(const StringOps& ops, const Kept& is) 
   return sum;
 }
 
-// report writes what operations up to number `end` return: flags, and what Get and PutNew find.
+// report writes the results of the operations before number `end`: flags, and what Get and PutNew
+// find.
 __device__ __forceinline__ void report(const StringOps& ops, const Kept& is, uint32_t end) {
   const Changes& c = ops.p.change.changes;
   if (c.ok == nullptr && c.out == nullptr) return;
@@ -272,7 +277,7 @@ __device__ __forceinline__ void report(const StringOps& ops, const Kept& is, uin
   });
 }
 
-// fail lists operations from number `first` on, to rerun.
+// fail lists the operations from number `first` on, so that they run again.
 __device__ __forceinline__ void fail(const StringOps& ops, uint32_t first) {
   const Changes& c = ops.p.change.changes;
   for (uint32_t from = ops.begin; from < ops.end; from += kWarp) {
@@ -288,8 +293,8 @@ __device__ __forceinline__ void note(const StringOps& ops, const Place& at, Cont
   if (lane_index() == 0) ops.p.change.entries[ops.begin] = {at.bucket, at.words, at.was.bits, becomes.bits, 0, at.slot, 0};
 }
 
-// put gives a key the record of a row, by a slot of its own or by a new word in the one that it
-// has.
+// put stores the record of a row for a key. A new key uses its claimed slot. A key with a slot gets
+// a new control word there.
 __device__ __forceinline__ void put(const StringOps& ops, bool there, const Place& at, uint64_t row, uint64_t block) {
   const Table& t = ops.p.change.table;
   const bool logged = ops.p.change.entries != nullptr;
@@ -343,13 +348,14 @@ __device__ __forceinline__ void change_string(const StringOps& ops) {
   if (failed) fail(ops, sum.first);
 }
 
-// string_ops_from returns the operations on the key of operation number `at`, the first one on it.
+// string_ops_from returns the operations on the key of operation number `at`, which is the first on
+// that key.
 __device__ __forceinline__ StringOps string_ops_from(const StringsChangeParams& p, uint32_t at, uint32_t end, bool others) {
   const uint32_t row = p.change.sorted.rows[at];
   return {p, {string_of(p.keys, row), p.change.sorted.hashes[row]}, at, end, others};
 }
 
-// has_others reports whether operations after the first are on other keys.
+// has_others reports whether any later operation before `end` is on another key than the first.
 __device__ __forceinline__ bool has_others(const StringsChangeParams& p, uint32_t begin, uint32_t end) {
   const StringOps first = string_ops_from(p, begin, end, false);
   bool other = false;
@@ -357,8 +363,8 @@ __device__ __forceinline__ bool has_others(const StringsChangeParams& p, uint32_
   return ballot(kAll, other) != 0;
 }
 
-// leads reports whether no operation of a run before number `at` is on its key. Mostly the previous
-// one is.
+// leads reports whether operation number `at` is the first on its key in its run. Mostly the
+// previous operation is on the same key.
 __device__ __forceinline__ bool leads(const StringsChangeParams& p, uint32_t at) {
   const StringOps ops = string_ops_from(p, at, at + 1, true);
   if (ballot(kAll, ops.is(p.change.sorted.rows[at - 1])) != 0) return false;
@@ -369,7 +375,8 @@ __device__ __forceinline__ bool leads(const StringsChangeParams& p, uint32_t at)
   return true;
 }
 
-// change_strings is change for records: the warp of the first operation on a key runs all of them.
+// change_strings is change for records. The warp of the first operation on a key runs all
+// operations on that key.
 __device__ __forceinline__ void change_strings(const StringsChangeParams& p) {
   const uint64_t i = thread_index() / kWarp;
   if (i >= p.change.changes.n) return;

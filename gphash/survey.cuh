@@ -1,8 +1,9 @@
-// Inspection by a GPU of a pool that has just been opened. It frees slots of unpublished
+// Inspection by a GPU of a pool that has just been opened. It frees the slots of unpublished
 // insertions, tombstones, and second copies of keys that were moving. It computes which memory of
-// values is in use, and whether the pool has anything that no operation writes, which the host then
-// reports (recover.go). Control words and tags cross the bus once, in rows, to the mirror, which
-// exists at least during the inspection. Other copies of a slot's key are searched there.
+// values is in use. It also counts slots with contents that no operation writes, which the host
+// then reports (recover.go). Control words and tags cross the bus once, in sequence, to the mirror.
+// The mirror exists at least during the inspection. The search for other copies of a slot's key
+// reads the mirror.
 #pragma once
 
 #include "space.cuh"
@@ -11,20 +12,22 @@ namespace weft::gphash {
 
 struct Found {
   uint64_t keys, unfinished, tombs, moved;
-  uint64_t odd;  // slots for the host to inspect
+  uint64_t odd;  // slots that the host must inspect
 };
 
 struct SurveyParams {
   Table table;
   Space space;
-  Found* found;  // added to
+  Found* found;  // the kernel adds to these counts
   uint32_t level;
   uint32_t unused;
 };
 
-// at_home reports whether the key of a slot belongs to its bucket, and its tag to the key.
+// at_home reports whether the key of a slot belongs to its bucket, and whether the tag belongs to
+// the key.
 __device__ __forceinline__ bool at_home(const Table& t, const Level& l, uint64_t bucket, uint64_t tag, uint64_t key, uint64_t& hash) {
-  // No thread writes keys meanwhile; an ordinary load leaves the rest of a sector to the next one.
+  // No thread writes keys meanwhile. An ordinary load leaves the rest of a sector in the cache for
+  // the next load.
   hash = hash_key(t, [&](uint32_t i) WEFT_INLINE { return t.key_words ? t.pool[key + i] : tag; });
   if (t.key_words != 0 && tag != hash) return false;
   if (t.key_words == 0 && t.key_size < 8 && tag >> 8 * t.key_size != 0) return false;
@@ -33,8 +36,8 @@ __device__ __forceinline__ bool at_home(const Table& t, const Level& l, uint64_t
   return home;
 }
 
-// use marks the value of a key as in use. It returns false if no value begins there, or if it is in
-// use by another key.
+// use marks the value of a key as in use. It returns false if no value begins at `block`, or if
+// another key uses the value.
 __device__ __forceinline__ bool use(const Table& t, const Space& s, uint64_t block, uint32_t region) {
   if (block < t.first) return false;
   Located v = locate(t, block);
@@ -47,7 +50,7 @@ __device__ __forceinline__ bool use(const Table& t, const Space& s, uint64_t blo
   return (or_relaxed(s.used + v.unit * s.words + v.i / 64, bit) & bit) == 0;
 }
 
-// Twin is another slot with the same key, in which the key is valid.
+// Twin describes another slot with the same key, in which the key is valid.
 enum Twin : uint32_t { kNoTwin, kMovedTwin, kOddTwin };
 
 // turn returns the position of a level in the search for a key (twin: table.eachBucket).
@@ -56,10 +59,10 @@ __device__ __forceinline__ uint32_t turn(const Table& t, uint32_t level) {
   return level < open ? level + t.closed : level - open;
 }
 
-// twin_of searches for the key of slot number `slot` of a bucket in the slots that a lookup reads
-// before it. A twin with the same value is left by a crash during a move; one with another value is
-// damage. Of any number of twins the first stays. Its own search finds none, and those of all
-// others find it, whatever happens to the ones in between.
+// twin_of searches for the key of slot number `slot` of a bucket. It searches the slots that a
+// lookup reads before that slot. A crash during a move leaves a twin with the same value. A twin
+// with another value is damage. The first of several twins stays: its own search finds no twin. The
+// searches of the other twins find at least this one, whatever happens to the twins in between.
 __device__ __forceinline__ Twin twin_of(const Table& t, uint32_t level, uint64_t bucket, uint32_t slot, Control c, uint64_t tag, uint64_t hash) {
   const uint64_t key = t.levels[level].base + bucket * t.bucket_words + 2 * t.slots + slot * t.key_words;
   for (uint32_t i = 0; i < t.live; i++) {
@@ -83,7 +86,7 @@ __device__ __forceinline__ Twin twin_of(const Table& t, uint32_t level, uint64_t
   return kNoTwin;
 }
 
-// add adds the counts of the lanes of a warp.
+// add adds the counts of a warp's lanes to a counter.
 __device__ __forceinline__ void add(uint64_t* to, uint32_t n) {
   for (uint32_t x = 1; x < kWarp; x *= 2) n += shuffle_xor(kAll, n, x);
   if (lane_index() == 0 && n != 0) add_relaxed(to, uint64_t(n));
@@ -127,8 +130,8 @@ __device__ __forceinline__ void survey(const SurveyParams& p) {
   add(&p.found->odd, odd);
 }
 
-// intact reports whether a value is what has been written for a key with this hash. It takes a
-// whole warp.
+// intact reports whether a value matches the checksum that was written for a key with this hash.
+// All lanes of a warp execute it.
 __device__ __forceinline__ bool intact(const Table& t, Control c, uint64_t hash) {
   if (!sound(t, c)) return false;
   const uint64_t block = c.block();
@@ -136,8 +139,8 @@ __device__ __forceinline__ bool intact(const Table& t, Control c, uint64_t hash)
   return load_relaxed_system(t.pool + check_of(t, block)) == check_word(t, block, hash, crc);
 }
 
-// verify counts the values of a level that do not match their checksums, before anything else is
-// known of its slots. It takes a warp per bucket.
+// verify counts the values of a level that do not match their checksums. It runs before any other
+// inspection of the slots, with one warp per bucket.
 __device__ __forceinline__ void verify(const SurveyParams& p) {
   const Table& t = p.table;
   const Level& l = t.levels[p.level];

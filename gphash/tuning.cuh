@@ -8,8 +8,8 @@ namespace weft::gphash {
 // Threads per block of every kernel.
 constexpr int kBlock = 256;
 
-// Min blocks per multiprocessor, which bounds registers. Lookups wait for the host's memory most of
-// the time, so the number in flight matters.
+// Minimum number of blocks per multiprocessor, which limits the number of registers. Lookups wait
+// for host memory most of the time, so the number of lookups in flight matters.
 constexpr int kGetBlocks = 6;
 constexpr int kChangeBlocks = 4;
 

@@ -495,7 +495,7 @@ func (c *gpuChange) assignBlocks() error {
 }
 
 // threadEntries is the minimum number of row entries per thread in a kernel that processes the
-// entries of all rows (kAhead in graph_table.cuh).
+// entries of all rows (kInFlight in graph_table.cuh).
 const threadEntries = 4
 
 // oldEntries returns the capacity of all previous blocks in entries. One arc of a hub makes a

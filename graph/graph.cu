@@ -1,5 +1,5 @@
-// Kernels of package graph: graphs that change. layout.go explains the memory, gpu_change.go the
-// launches.
+// Kernels of package graph: graphs that change. layout.go explains the memory, and gpu_change.go
+// explains the launches.
 #include "weft/entry.cuh"
 #include "weft/graph_sweep.cuh"
 
@@ -11,9 +11,9 @@ struct FindParams {
   Graph graph;
   const uint32_t* from;
   const uint32_t* to;
-  void* weights;  // may be null, as the following
+  void* weights;  // may be null, like the pointers below
   uint8_t* ok;
-  uint64_t* hits;  // added to
+  uint64_t* hits;  // the kernel adds the number of edges found
   uint64_t n;
 };
 
@@ -31,17 +31,17 @@ __device__ __forceinline__ void find(const FindParams& p) {
     }
     hits += found;
   }
-  if (p.hits) add_up(p.hits, hits);
+  if (p.hits) add_warp_sum(p.hits, hits);
 }
 
 struct RowsParams {
   Graph graph;
-  const uint32_t* vertices;  // null: those from first on
-  uint32_t* degrees;         // written by degrees
-  const uint64_t* offsets;   // read by rows, as the following
+  const uint32_t* vertices;  // null: vertices from `first` on
+  uint32_t* degrees;         // output of degrees
+  const uint64_t* offsets;   // input of rows; the pointers below are its output
   uint32_t* ids;
   void* weights;  // may be null
-  uint64_t limit; // of ids
+  uint64_t limit; // capacity of ids
   uint32_t n;
   uint32_t first;
 };
@@ -71,31 +71,31 @@ __device__ __forceinline__ void rows(const RowsParams& p) {
 struct MarkParams {
   Graph graph;
   const uint32_t* vertices;
-  uint32_t* doomed;   // a bit for each vertex; null: mark them as present
-  uint64_t* count;    // added to: vertices that were absent, or with doomed, present
+  uint32_t* doomed;   // one bit per vertex to delete; null: mark vertices as present
+  uint64_t* count;    // the kernel adds the number of newly marked vertices
   uint64_t n;
 };
 
-// mark marks vertices as present, or marks those to delete.
+// mark marks vertices as present, or marks present vertices for deletion.
 __device__ __forceinline__ void mark(const MarkParams& p) {
   uint64_t count = 0;
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
     const uint32_t u = p.vertices[i];
     if (!p.doomed) {
-      count += enliven(p.graph, u);
+      count += mark_present(p.graph, u);
     } else if (there(p.graph, u)) {
       const uint32_t bit = 1u << u % 32;
       count += !(or_relaxed(p.doomed + u / 32, bit) & bit);
     }
   }
-  add_up(p.count, count);
+  add_warp_sum(p.count, count);
 }
 
 struct DoomedParams {
   Graph graph;
   uint32_t* doomed;
-  uint32_t* counts;         // written by the first launch
-  const uint64_t* offsets;  // read by the second
+  uint32_t* counts;         // output of the first launch
+  const uint64_t* offsets;  // input of the second launch
   uint64_t* keys;
   uint64_t* present;
   Bins bins;
@@ -103,12 +103,13 @@ struct DoomedParams {
   uint32_t unused;
 };
 
-// empty returns the arc that removes all arcs of a vertex.
+// empty returns the key of the arc that removes all arcs of a vertex.
 __device__ __forceinline__ uint64_t empty(const DoomedParams& p, uint32_t u) { return uint64_t(u) << p.bits | ((uint64_t(1) << p.bits) - 1); }
 
-// doomed writes the arcs from vertices that stay to those that go in an undirected graph, and one
-// arc for each that goes; or it counts them. All neighbors count: those that go, too, have arcs,
-// without a place in rows.
+// doomed writes the arcs for a deletion of vertices from an undirected graph. For each deleted
+// vertex, it writes an arc from each neighbor that stays, and one arc that removes all arcs of the
+// vertex. Without keys, it only counts the arcs. Neighbors that are deleted count, too: they have
+// arcs without a place in rows.
 template <int Bits>
 __device__ __forceinline__ void doomed(const DoomedParams& p) {
   if (!p.keys) {
@@ -124,14 +125,14 @@ __device__ __forceinline__ void doomed(const DoomedParams& p) {
   });
 }
 
-// bury removes the doomed vertices.
+// bury removes the doomed vertices, and subtracts their number from `present`.
 __device__ __forceinline__ void bury(const DoomedParams& p) {
   uint64_t gone = 0;
   for (uint64_t i = thread_index(); i < (uint64_t(p.graph.vertices) + 31) / 32; i += threads_in_grid()) {
     gone += popcount(p.graph.alive[i] & p.doomed[i]);
     p.graph.alive[i] &= ~p.doomed[i];
   }
-  add_up(p.present, 0 - gone);
+  add_warp_sum(p.present, 0 - gone);
 }
 
 // ---- compaction ------------------------------------------------------------
@@ -139,8 +140,8 @@ __device__ __forceinline__ void bury(const DoomedParams& p) {
 struct CompactParams {
   Graph from;
   Graph to;
-  uint32_t* groups;   // classes of blocks; kNoBlock if none
-  uint32_t* degrees;  // of rows in blocks, else 0
+  uint32_t* groups;   // class of each vertex's block; kNoBlock if none
+  uint32_t* degrees;  // degree of each row in a block, else 0
   const uint64_t* offsets;
   const uint32_t* blocks;
   uint32_t epoch;
@@ -159,7 +160,7 @@ __device__ __forceinline__ void lead(const CompactParams& p) {
   for (uint64_t u = thread_index(); u < p.from.vertices; u += threads_in_grid()) {
     const uint32_t* record = record_of(p.from, uint32_t(u));
     Word128 head = load_weak(reinterpret_cast<const Word128*>(record));
-    // No neighbors follow.
+    // A record with a block contains no neighbors.
     if (record[kClass] != 0) head.y = p.blocks[u] | uint64_t(p.epoch) << 32;
     Word128* to = reinterpret_cast<Word128*>(record_of(p.to, uint32_t(u)));
     to[0] = head;

@@ -13,26 +13,26 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
-//kernelgen:input 94c635e65cdb5f707791c8325b9d7fe49d9fe3232cd1b2d41ae3e4124a2bcb82 6449 kernels/include/weft/change.cuh
-//kernelgen:input b810bda5d22db50360dfc4c556ec9e34b5a17e1139ced0b8e772312619f195e7 2082 kernels/include/weft/column.cuh
-//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
-//kernelgen:input 53e6dad23df150028f9d34fb66120a7c47c4a9001831568671e501168a146048 24975 kernels/include/weft/graph_bins.cuh
-//kernelgen:input 7a4364845bcf942b4313898e4474635dc7fc1e0f092251a70529819500bc822a 24757 kernels/include/weft/graph_change.cuh
-//kernelgen:input ce2a7cd94d9837530401729da35b7c2b1e8dca5468a0225293d648a995fa206e 14449 kernels/include/weft/graph_few.cuh
-//kernelgen:input 811c2d07cfdf57cca16cc68775af133815f2957a0925d276dc10f711c2a26a91 9156 kernels/include/weft/graph_table.cuh
-//kernelgen:input c3304437fe0a748e18b9ba9ab43b23f2f05677a4ecafa5ddd56ff64f991e17ab 9269 kernels/include/weft/graph_write.cuh
-//kernelgen:input 7c30bb155ee63ab95b32c978ec2f174ee52633b9ebc9d644e9e528e659bc81d7 1717 kernels/include/weft/hash.cuh
-//kernelgen:input 1fb7ccda44fd147e8bf5b4a5191055b4f3d154622b5438261c8cd3e7b5ad1a25 4083 kernels/include/weft/inorder.cuh
-//kernelgen:input 336163866d2a44401f02dc01d68a1450965e3f4dc8b871bb9aabacb8ea034fbf 3363 kernels/include/weft/lookback.cuh
-//kernelgen:input a0ec73c4c6a586969b9804a8d1ae62febd090a040792b058a3451931a72b43f6 5463 kernels/include/weft/order.cuh
-//kernelgen:input 48c398af55e5fad960b35f8bd88dec4cf62ab0b5aeaecc1d514958298f940f26 4251 kernels/include/weft/reduce.cuh
-//kernelgen:input 444a938717193a427e8c8c59ba11e67befb7217a7e6afbf519af65cbb553fe51 2314 kernels/include/weft/scan.cuh
-//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
-//kernelgen:input 97aa70899195e842d5304d00a0f77e7be27b6715f45f56e506f3b927646ab810 5513 kernels/include/weft/slot.cuh
-//kernelgen:input 3cd96718dd0ad6799d3196e2cb2d8249b4e9211092835ebf30ce719fba68bb05 1073 kernels/include/weft/sums.cuh
-//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
-//kernelgen:input 58a5220610f3425933378660e25e81175c530c6145d25408368874486a262a56 815 kernels/include/weft/widths.cuh
+//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 7303334ebdeee85f2659bcafbab9bf86083fa565c38492a5386c3c0760f2281b 6733 kernels/include/weft/change.cuh
+//kernelgen:input b00cfdb7dce3efd26c2bb19e91102f01964a7f2590240552210f5e98b6209a49 2138 kernels/include/weft/column.cuh
+//kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
+//kernelgen:input 599c74d48085c04b1a14dbefc2edfdd8c30040cb3fb38d9d0bdbea2ebee123de 25910 kernels/include/weft/graph_bins.cuh
+//kernelgen:input e3adfee51d9eb2e7ccde0926ae1d0d904dc7e475c35719733272c92c85a76e4d 25570 kernels/include/weft/graph_change.cuh
+//kernelgen:input 84e7f3bfd3cad61f12a5deac3c62602b49c891b6f4ade218b14a28993089147e 15602 kernels/include/weft/graph_few.cuh
+//kernelgen:input 3fd16c128da6d46ebcedbdab202d482ae5ca3b19f44f98b6657f378352e32f37 9744 kernels/include/weft/graph_table.cuh
+//kernelgen:input 621d1076c17b8367d4bb2767a9e38ef9f41249bc02618c49ed61fc9bec2e626c 9814 kernels/include/weft/graph_write.cuh
+//kernelgen:input 726cbf4cf50d616b11985e13c4defa926cf234924f4cd75e6a1b809e78b8d84c 1899 kernels/include/weft/hash.cuh
+//kernelgen:input a51b0c3450564108a39f607f33c2f02e77d0e888e78ada8ee3f94ef5ff3148c3 4355 kernels/include/weft/inorder.cuh
+//kernelgen:input 300133442657e2ac19445d3bbd1ec6fd17c18a4deeea610d89f5012fec087556 3657 kernels/include/weft/lookback.cuh
+//kernelgen:input c37a0f2890336e95423a928e58cc139efb0e0114f3e343cfe7fa8b66ce1119e9 5607 kernels/include/weft/order.cuh
+//kernelgen:input 00e836b215012d94e0c38252f8e26bdbd7d69440d839e27f9195367e7f80131a 4392 kernels/include/weft/reduce.cuh
+//kernelgen:input 05b168613bc25bddb1d0a0d4b4f6500570b2bebaa2390d03223a118b0964d88f 2465 kernels/include/weft/scan.cuh
+//kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh
+//kernelgen:input 4b8d46396fb17ce3494733f917640a7197d6eb1ded9c8265028d71a0c1683f88 5645 kernels/include/weft/slot.cuh
+//kernelgen:input 72f51e901ece2b1cc823e550f56b2838cad48ee3b2ee4bacda3fdcc3075a4ba2 1065 kernels/include/weft/sums.cuh
+//kernelgen:input 242128084f766f1d477adf98b57c9aed3b253f092bcfb34fe9008e2020ed275b 5613 kernels/include/weft/warp.cuh
+//kernelgen:input 08f1383721fc9753593399164a7060cedd471328b68a3ab7481b8d3be141cf47 857 kernels/include/weft/widths.cuh
 
 // binnedSegment is weft::graph::Segment of C++.
 type binnedSegment struct {

@@ -15,10 +15,10 @@ using Wide = PathTile<S, kLanes, kWidePieces>;
 template <class PathTile, class K, class V>
 __device__ __forceinline__ void change_batch(const ChangeParams<Table>& p) {
   using S = typename PathTile::S;
-  change_unmoved<S, K, V>(p, [&](Operation<S>& op) { change_along<PathTile>(p.table, p.changes.flags, op); });
+  change_in_place<S, K, V>(p, [&](Operation<S>& op) { change_along<PathTile>(p.table, p.changes.flags, op); });
 }
 
-// change_of_eight runs an operation per lane in buckets of eight slots (rounds_change.cuh).
+// change_of_eight runs one operation per lane, in buckets of eight slots (rounds_change.cuh).
 template <class S>
 __device__ __forceinline__ void change_of_eight(const Table& t, uint32_t flags, Operation<S>& op) {
   using A = Array<S>;
@@ -47,13 +47,13 @@ __device__ __forceinline__ void change_batch_of_eight(const ChangeParams<Table>&
   });
 }
 
-// change_one runs an operation per lane in a kernel that need not be fast.
+// change_one runs one operation per lane, in kernels that need not be fast.
 template <class S>
 __device__ __forceinline__ void change_one(const Table& t, Operation<S>& op) {
   change_along<Narrow<S>>(t, 0, op);
 }
 
-// Moved is the rules by which keys move for slots S.
+// Moved are the rules of moves (evict.cuh) for slots of type S.
 template <class S>
 using Moved = Rules<S, Narrow<S>>;
 

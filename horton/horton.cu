@@ -1,9 +1,10 @@
-// Kernels of package horton: Horton tables. doc.go explains the structure, layout.go the memory;
-// weft/evict.cuh, weft/horton_remap.cuh and weft/locks.cuh prove it correct.
+// Kernels of package horton: Horton tables. doc.go explains the structure, and layout.go explains
+// the memory. weft/evict.cuh, weft/horton_remap.cuh and weft/locks.cuh prove that the kernels are
+// correct.
 //
-// A tile, a few neighbouring lanes of a warp, works on one key at a time and reads its buckets
-// cooperatively. All lanes of a warp stay together: all 32 execute each warp-wide vote, also those
-// of finished tiles.
+// A tile is a few neighboring lanes of a warp. It works on one key at a time, and its lanes read
+// the key's buckets together. All 32 lanes of a warp execute each warp-wide vote, even if their
+// tiles have finished.
 #include "change.cuh"
 #include "weft/entry.cuh"
 
@@ -31,7 +32,8 @@ __device__ __forceinline__ void get_of_eight(const GetParams<Table>& p) {
 
 // ---- whole tables ----------------------------------------------------------
 
-// Stored reports whether a slot of a table holds a key, and returns the user's.
+// Stored reports whether a slot of a table holds a key. It stores the key in `key`, as the user
+// passed it.
 template <class S>
 struct Stored {
   const Table& t;
@@ -44,7 +46,7 @@ struct Stored {
   }
 };
 
-// reclaim brings keys back to their primary buckets, a bucket per thread.
+// reclaim moves keys back to their primary buckets, one bucket per thread.
 template <class S, class K>
 __device__ __forceinline__ void reclaim(const ReclaimParams& p) {
   const Table& t = p.table;
@@ -73,7 +75,7 @@ __device__ __forceinline__ void reclaim(const ReclaimParams& p) {
   end_moving(t);
 }
 
-// census counts what Stats reports, a bucket per thread.
+// census computes the sums that Stats reports, one bucket per thread.
 template <class S>
 __device__ __forceinline__ void census(const StatsParams& p) {
   const Table& t = p.table;
@@ -118,7 +120,7 @@ WEFT_KERNEL(horton_rehash, kEvictBlocks)(RehashParams<Table> p) {
 }
 WEFT_KERNEL(horton_reclaim, kEvictBlocks)(ReclaimParams p) { reclaim<S, K>(p); }
 WEFT_KERNEL(horton_stats, 1)(StatsParams p) { census<S>(p); }
-#if WEFT_KEY_BITS + WEFT_VALUE_BITS > 32  // sixteen slots of 4 bytes are 64
+#if WEFT_KEY_BITS + WEFT_VALUE_BITS > 32  // sixteen slots of 4 bytes have only 64 bytes
 WEFT_KERNEL(horton_get_wide, kGetBlocks)(GetParams<Table> p) { get<S, K, V, kWidePieces>(p); }
 WEFT_KERNEL(horton_change_wide, kChangeBlocks)(ChangeParams<Table> p) { change_batch<Wide<S>, K, V>(p); }
 #endif

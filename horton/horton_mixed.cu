@@ -6,14 +6,15 @@
 
 namespace weft::horton {
 
-// Change runs an operation per lane. V is the type of values that may be combined, or void.
+// Change runs one operation per lane. V is the type of values that may be combined, or void.
 template <class Slots, class V = void>
 struct Change {
   using S = Slots;
   const ChangeParams<Table>& p;
 
   __device__ __forceinline__ void operator()(Operation<S>& op) const {
-    const uint32_t steady = kReduces<S, V> ? uint32_t(kSteady) : 0u;  // a launch of reductions only
+    // a launch that only reduces
+    const uint32_t steady = kReduces<S, V> ? uint32_t(kKeysFixed) : 0u;
     change_along<Narrow<S>, V>(p.table, p.changes.flags | steady, op);
   }
 };

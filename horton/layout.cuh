@@ -1,5 +1,5 @@
 // Parameters of the kernels of package horton. weft/horton_table.cuh and layout.go describe the
-// memory that they work on.
+// memory of a table.
 #pragma once
 
 #include "weft/horton_find.cuh"
@@ -8,8 +8,8 @@
 
 namespace weft::horton {
 
-// ReclaimParams describe buckets [lo,hi), or, if keys is not null, the primary buckets of keys
-// [lo,hi) of a batch.
+// ReclaimParams selects buckets [lo,hi). If keys is not null, it selects the primary buckets of
+// keys [lo,hi) of a batch.
 struct ReclaimParams {
   Table table;
   const void* keys;
@@ -20,8 +20,8 @@ struct ReclaimParams {
 
 struct StatsParams {
   Table table;
-  // Added to: buckets of type B, entries, secondary keys, those of them in buckets of type B,
-  // buckets without a free slot.
+  // The kernel adds to five sums. They count buckets of type B, entries, secondary keys, secondary
+  // keys in buckets of type B, and buckets without a free slot.
   uint64_t* sums;
 };
 

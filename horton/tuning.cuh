@@ -6,13 +6,14 @@ namespace weft::horton {
 // Threads per block of every kernel.
 constexpr int kBlock = 256;
 
-// Blocks that must fit a multiprocessor, which bounds registers.
+// Number of blocks that must fit on a multiprocessor. It limits the number of registers.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
 constexpr int kGetBlocks = 5;
 #else
 constexpr int kGetBlocks = 6;
 #endif
-// A lane holds four pieces of buckets at a time, or eight.
+// In rounds (rounds.cuh), a lane holds up to four pieces of 16 bytes at a time. With slots of 16
+// bytes, it holds eight.
 constexpr int kRoundBlocks = 4, kWideRoundBlocks = 2;
 constexpr int kChangeBlocks = 4;
 constexpr int kDisplaceBlocks = 4;

@@ -15,7 +15,7 @@ func TestConstantsAreTwins(t *testing.T) {
 	conformance.CompareConstants(t, map[string]map[string]int{
 		"../kernels/include/weft/horton_table.cuh": {
 			"kEntryBits": entryBits, "kFunctions": functions, "kHalfEntries": halfEntries, "kKeyEntries": keyEntries,
-			"kKeyTypeBit": keyTypeBit, "kPairTypeBit": pairTypeBit, "kLeastShift": minSecondaryShift, "kOwnShift": sentinelShift,
+			"kKeyTypeBit": keyTypeBit, "kPairTypeBit": pairTypeBit, "kMinShift": minSecondaryShift, "kOwnShift": sentinelShift,
 			"kLanes": lanes, "kNarrowPieces": narrowBytes / 16 / lanes,
 		},
 		"../kernels/include/weft/lines.cuh": {"kLineBytes": lineBytes},

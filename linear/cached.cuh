@@ -1,8 +1,8 @@
-// Batches on tables that lie in the L2 cache, where instructions and waiting for the slowest lane
-// cost more than reads. A lane looks for its key by itself, a sector at a time. Undecided
-// operations wait until the warp has 32 of them, and go on by another sector. So no lane is idle
-// while others have far to go. Tiles finish the last operations, and those that a lane cannot
-// decide.
+// Batches on tables that lie in the L2 cache. There, instructions and waits for the slowest lane
+// cost more than reads. Each lane searches for its key by itself, one sector at a time. Undecided
+// operations wait until the warp has 32 of them. Then each of them continues with one more sector.
+// So no lane is idle while other lanes read many sectors. Tiles run the last operations, and the
+// operations that a lane cannot decide.
 #pragma once
 
 #include "change.cuh"
@@ -11,16 +11,16 @@
 
 namespace weft::linear {
 
-// The maximum number of sectors that a lane reads.
+// kSteps is the maximum number of sectors that a lane reads for an operation.
 constexpr uint32_t kSteps = 16;
 
-// strides runs a batch of n operations by warps. begin(i, key, value) reads operation i, if it
-// exists. step(sector, there, i, key, value) tries it in a sector of its path and returns the
-// Progress. finish(there, i, key, value) is executed by tiles.
+// strides runs a batch of n operations. Its warps stride over the batch. begin(i, key, value) reads
+// operation i, if it exists. step(sector, there, i, key, value) tries the operation in one sector
+// of its path, and returns its Progress. finish(there, i, key, value) runs the operation by tiles.
 template <class S, bool HasValue, class Begin, class Step, class Finish>
 __device__ __forceinline__ void strides(const Table& t, uint64_t n, Begin begin, Step step, Finish finish) {
   using Key = typename S::Key;
-  using Left = Leftovers<Key, HasValue>;
+  using Left = DeferredOps<Key, HasValue>;
   __shared__ typename Left::Place places[kBlock / kWarp];
   Left left(places);
   const uint32_t stride = uint32_t(threads_in_grid());
@@ -28,7 +28,7 @@ __device__ __forceinline__ void strides(const Table& t, uint64_t n, Begin begin,
   Key key = 0, value = 0, next_key = 0, next_value = 0;
   begin(i, next_key, next_value);
   while (first < n || left.n != 0) {
-    // Start new operations, unless enough wait.
+    // Start new operations, unless 32 or more are waiting.
     const bool fresh = first < n && left.n < kWarp;
     uint32_t number = 0, ordinal = 0;
     bool there = false;
@@ -67,7 +67,7 @@ template <class S, class K, class V>
 __device__ __forceinline__ void get_cached(const GetParams<Table>& p) {
   using Key = typename S::Key;
   const Lookup& l = p.lookup;
-  uint32_t hits = 0;  // of the warp
+  uint32_t hits = 0;  // number of hits in the warp
   strides<S, false>(
       p.table, l.n, [&](uint64_t i, Key& key, Key&) { key = i < l.n ? Key(Column<K>::read_once(l.keys, i, l.narrow & kNarrowKeys)) : Key(0); },
       [&](const Sector<S>& sector, bool there, uint32_t i, Key key, Key) {
@@ -86,12 +86,12 @@ __device__ __forceinline__ void get_cached(const GetParams<Table>& p) {
   if (l.hits && lane_index() == 0 && hits != 0) add_relaxed(l.hits, uint64_t(hits));
 }
 
-// change_cached runs batches of one kind.
+// change_cached runs a batch of operations of one kind.
 template <class S, class K, class V>
 __device__ __forceinline__ void change_cached(const ChangeParams<Table>& p) {
   using Key = typename S::Key;
   const Changes& c = p.changes;
-  uint32_t fresh = 0, revived = 0, deleted = 0;  // of the warp
+  uint32_t fresh = 0, revived = 0, deleted = 0;  // counts in the warp
   auto finish = [&](uint32_t i, const Operation<S>& op) {
     outcome<S, V>(c, i, op);
     list(c, i, op, contends(op));

@@ -9,14 +9,15 @@ namespace weft::linear {
 
 // Progress is the result of one lane's attempt at an operation in a sector.
 enum Progress {
-  kDecided,  // it is done
+  kDecided,  // the operation is done
   kOnward,   // the sector is full, and does not have the key
-  kHard,     // needs a tile: a dead slot is free, one is pending, or another lane was faster
+  kHard,     // needs a tile: a dead slot is free, a slot is pending, or another lane was faster
 };
 
-// enter puts a pair into the first slot, from an empty one on, that is still free. The
-// compare-and-swap on each earlier slot returns the key that has taken it. In an empty table many
-// lanes insert into one sector, and a lane that reads it again after each lost swap loses again.
+// enter puts a pair into a free slot of a sector. It begins at `slot`, which was empty when the
+// sector was read. If another lane has taken a slot, the compare-and-swap returns the key there,
+// and enter tries the next slot. It does not read the sector again. In an empty table, many lanes
+// insert into one sector. A lane that reads it again after each failed swap fails again.
 template <class S>
 __device__ __forceinline__ Progress enter(const Sector<S>& sector, int slot, typename S::Key key, typename S::Key value) {
 #pragma unroll 1
@@ -28,12 +29,12 @@ __device__ __forceinline__ Progress enter(const Sector<S>& sector, int slot, typ
   return kOnward;
 }
 
-// attempt tries an operation in a sector of its path. The sectors before are full and do not have
-// its key.
+// attempt tries an operation in one sector of its path. The earlier sectors are full and do not
+// have its key.
 template <class S, class V>
 __device__ __forceinline__ Progress attempt(const Sector<S>& sector, uint32_t flags, Operation<S>& op) {
   using Word = typename S::Word;
-  constexpr bool reduces = kReduces<S, V>;  // all of the launch
+  constexpr bool reduces = kReduces<S, V>;  // a launch that only reduces
   const bool adds = reduces || inserts<S, V>(op.kind), revives = !reduces && !(flags & kReuse);
   const typename S::Key key = stored<S>(op.key);
   int match = -1, empty = -1;
@@ -65,17 +66,17 @@ __device__ __forceinline__ Progress attempt(const Sector<S>& sector, uint32_t fl
   return kDecided;
 }
 
-// alone does what a lane can do of an operation by itself, in the home sector of its key: where
-// tables lie in cache, instructions cost more than reads. op.there stays true if the tile must do
-// the operation.
+// alone tries to run an operation in one lane, in the home sector of its key. In cached tables,
+// instructions cost more than reads. op.there stays true if a tile must run the operation.
 template <class S, class V = void>
 __device__ __forceinline__ void alone(const Table& t, uint32_t flags, Operation<S>& op) {
   if (op.there && attempt<S, V>(Sector<S>(t, {locate<S>(t, op.key)}, 0), flags, op) == kDecided) op.there = false;
 }
 
-// change_all is change for batches that mix operations or combine values. In cached tables, lanes
-// try first. The host then chooses wide tiles, since what lanes leave over lies far from home. The
-// rest is dealt out to the tiles evenly.
+// change_all is change for batches that mix kinds of operations or combine values. In cached
+// tables, single lanes try first. The host then chooses wide tiles, because the remaining
+// operations end far from the home sectors of their keys. change_all distributes the remaining
+// operations evenly over the tiles.
 template <class S, int Lanes, int Pieces, class V = void>
 __device__ __forceinline__ void change_all(const Table& t, uint32_t flags, Operation<S>& op) {
   const bool there = op.there, cached = Lanes == kWideLanes && (flags & kCached);
@@ -113,7 +114,7 @@ __device__ __forceinline__ void change_batch(const ChangeParams<Table>& p) {
   tally_block(p.table.counters, op.outcome);
 }
 
-// change_one runs an operation per lane in a kernel that need not be fast.
+// change_one runs one operation per lane, in kernels that need not be fast.
 template <class S>
 __device__ __forceinline__ void change_one(const Table& t, Operation<S>& op) {
   change<S, kNarrowLanes, kNarrowPieces>(t, 0, op);

@@ -1,9 +1,9 @@
 // Kernels of package linear: a lock-free hash table with linear probing over 128-byte lines. doc.go
-// explains the structure, layout.go the memory; this file keeps their names.
+// explains the structure, and layout.go explains the memory. This file uses the same names.
 //
-// A tile, a few neighbouring lanes of a warp, works on one key at a time and reads its path
-// cooperatively. All lanes of a warp stay together: all 32 execute each warp-wide vote, also those
-// of finished tiles.
+// A tile is a few neighboring lanes of a warp. It works on one key at a time, and its lanes read
+// the key's path together. All 32 lanes of a warp execute each warp-wide vote, even if their tiles
+// have finished.
 #include "cached.cuh"
 #include "change.cuh"
 #include "weft/entry.cuh"
@@ -25,7 +25,8 @@ __device__ __forceinline__ void get(const GetParams<Table>& p) {
 
 // ---- whole tables ----------------------------------------------------------
 
-// rehash ends when a key finds no slot: where keys crowd, each later one would search a whole path.
+// rehash ends early if a key finds no slot. In a crowded region, each later key would search a
+// whole path.
 template <class S>
 __device__ __forceinline__ void rehash(const RehashParams& p) {
   using Word = typename S::Word;
@@ -61,10 +62,10 @@ __device__ __forceinline__ void probe_lengths(const StatsParams& p) {
 
 // ---- rehash in place -------------------------------------------------------
 //
-// inplace.go proves this correct. No path crosses a border, so a warp rehashes the lines between
-// two borders by themselves, one after the other.
+// inplace.go proves that this is correct. No path crosses a border. So a warp rehashes the lines
+// between two borders without other lines, one line after the other.
 
-// borders finds the border of each segment, a segment per warp.
+// borders finds the border of each segment, one segment per warp.
 template <class S>
 __device__ __forceinline__ void borders(const InPlaceParams& p) {
   using Word = typename S::Word;
@@ -91,13 +92,13 @@ __device__ __forceinline__ void borders(const InPlaceParams& p) {
 }
 
 // replace puts the pairs of a line, one per lane, into the first empty slots of their paths. No
-// other warp touches these lines.
+// other warp accesses these lines.
 template <class S>
 __device__ __forceinline__ void replace(const Table& t, bool live, typename S::Word w) {
   using Word = typename S::Word;
   constexpr uint32_t per_sector = kSectorBytes / sizeof(Word);
   Path path{live ? locate<S>(t, S::key(w)) : 0};
-  uint32_t slot = 0;  // on the path
+  uint32_t slot = 0;  // index of a slot on the path
   while (ballot(kAll, live) != 0) {
     if (live) {
       Word* at = reinterpret_cast<Word*>(t.lines + path.piece(t, slot / per_sector, 0)) + slot % per_sector;
@@ -108,8 +109,8 @@ __device__ __forceinline__ void replace(const Table& t, bool live, typename S::W
   }
 }
 
-// in_place rehashes the lines after the borders of segments [lo,hi), up to and including the next
-// border, a segment per warp.
+// in_place works on segments [lo,hi), one segment per warp. It rehashes the lines after the
+// segment's border, up to and including the next border.
 template <class S>
 __device__ __forceinline__ void in_place(const InPlaceParams& p) {
   using Word = typename S::Word;
@@ -121,11 +122,11 @@ __device__ __forceinline__ void in_place(const InPlaceParams& p) {
     uint32_t line = load_relaxed(p.borders + s);
     if (line == kNoBorder) continue;
     uint32_t end = kNoBorder;
-    for (uint32_t next = uint32_t(s); end == kNoBorder;) {  // at the latest s itself
+    for (uint32_t next = uint32_t(s); end == kNoBorder;) {  // ends at s itself at the latest
       if (++next == p.segments) next = 0;
       end = load_relaxed(p.borders + next);
     }
-    bool dirty = false;  // a slot since the last border has become empty
+    bool dirty = false;  // a slot after the last border has become empty
     do {
       if (++line == t.nlines) line = 0;
       Word* at = reinterpret_cast<Word*>(t.lines) + uint64_t(line) * per_line + lane;
@@ -138,7 +139,7 @@ __device__ __forceinline__ void in_place(const InPlaceParams& p) {
         if (S::key(w) == S::kDead || S::key(w) < S::kPending) store_relaxed(at, S::pair(S::kEmpty, S::kEmpty));
         sync_warp();  // before the lanes read each other's slots
         replace<S>(t, S::key(w) < S::kPending, w);
-        sync_warp();  // before the next line, or another's end, is read
+        sync_warp();  // before the next line of this or another run is read
       }
       if (ballot(kAll, S::key(w) == S::kEmpty) != 0) dirty = false;
     } while (line != end);

@@ -6,7 +6,7 @@
 
 namespace weft::linear {
 
-// Change runs an operation per lane.
+// Change runs one operation per lane.
 template <class S, int Lanes, int Pieces>
 struct Change {
   const ChangeParams<Table>& p;
@@ -16,13 +16,13 @@ struct Change {
   }
 };
 
-// Reduce runs a reduction per lane, in a launch of nothing else.
+// Reduce runs one reduction per lane, in a launch that only reduces.
 template <class S, class V, int Lanes, int Pieces>
 struct Reduce {
   const ChangeParams<Table>& p;
 
   __device__ __forceinline__ void operator()(Operation<S>& op) const {
-    uint32_t flags = p.changes.flags | kSteady;
+    uint32_t flags = p.changes.flags | kKeysFixed;
     if (!folds(flags)) flags &= ~kCached;
     change_all<S, Lanes, Pieces, V>(p.table, flags, op);
   }

@@ -1,5 +1,5 @@
-// Tuning of the linear kernels, with the measurement for each choice: one H200, 10^8 keys, G
-// operations per second (lab/NOTES.md has the tables).
+// Tuning of the linear kernels, with the measurement for each choice. The measurements are in 10^9
+// operations per second on one H200, with 10^8 keys (lab/NOTES.md has the tables).
 #pragma once
 
 namespace weft::linear {
@@ -7,10 +7,15 @@ namespace weft::linear {
 // Threads per block of every kernel.
 constexpr int kBlock = 256;
 
-// Blocks that must fit a multiprocessor, which bounds registers. Lookups of 16-byte slots at load
-// 0.8: hits 24.5, misses 11.4 with 32 registers; 22.6 and 9.8 with the 39 the compiler would take.
-// Changes get what they need without spilling: 40 to 52. Older architectures need a few more for
-// the same.
+// Number of blocks that must fit on a multiprocessor. It limits the number of registers. For
+// lookups in 16-byte slots at load 0.8, the compiler would take 39 registers:
+//
+//	registers  hits  misses
+//	       32  24.5    11.4
+//	       39  22.6     9.8
+//
+// Changes get the registers that they need without spilling, 40 to 52. Older architectures need a
+// few more registers for the same kernels.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
 constexpr int kGetBlocks = 5;
 #else
@@ -18,12 +23,13 @@ constexpr int kGetBlocks = 8;
 #endif
 constexpr int kChangeBlocks = 4;
 
-// The same for batches on cached tables, where a launch has exactly this many (gpu.go).
+// The same for batches on cached tables. A launch has exactly this number of blocks per
+// multiprocessor (gpu.go).
 constexpr int kGetCachedBlocks = 4;
 constexpr int kChangeCachedBlocks = 4;
 
-// The same for mixed batches by sectors: as many as fit of other changes. Left alone, the compiler
-// takes a few more registers and fits one block less.
+// The same for mixed batches with narrow tiles: as many blocks as fit for other changes. Without
+// this limit, the compiler takes a few more registers, and one block less fits.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
 template <class S>
 constexpr int kMixedBlocks = kChangeBlocks;

@@ -13,26 +13,26 @@ using sorted::kFanBits;
 using sorted::keys_of;
 using sorted::vals_of;
 
-constexpr uint32_t kMost = 30;  // max levels of a tree
+constexpr uint32_t kMost = 30;  // maximum number of levels in a tree
 
 using Delta = signed char;
 
 // Level is a sorted array of entries. An entry is the net effect of one or more batches on a key. A
-// level is immutable once lookups see it.
+// level is immutable once lookups can read it.
 struct Level {
   Array array;     // its counters count entries
-  // Number of keys that each entry adds to the tree: 1 adds its key, 0 replaces a value, -1 is the
-  // tombstone of a key that an older level has.
+  // Number of keys that each entry adds to the tree. 1 adds its key, and 0 replaces a value. -1 is
+  // the tombstone of a key that an older level has.
   Delta* deltas;
-  uint32_t* sums;  // of the deltas before each sixteenth entry, modulo 2^32
+  uint32_t* sums;  // sum of the deltas before each sixteenth entry, modulo 2^32
 };
 
-// Levels is a tree. The newest level comes first.
+// Levels describes a tree. The newest level comes first.
 struct Levels {
   Level at[kMost];
   uint32_t count;
   uint32_t unused;
-  uint64_t flip;  // exclusive or that makes keys unsigned numbers of the same order
+  uint64_t flip;  // XOR with flip turns keys into unsigned numbers in key order
 };
 
 __device__ __forceinline__ uint64_t entries(const Level& l) { return l.array.counters->live; }
@@ -52,7 +52,7 @@ __device__ __forceinline__ uint32_t before(const Level& l, uint64_t at) {
     if (n <= 4 * i) break;
     const uint32_t left = n - 4 * i;
     const uint32_t word = left >= 4 ? d.of[i] : d.of[i] & ((1u << (8 * left)) - 1);
-    sum += popcount(word & 0x01010101) - 2 * popcount(word & 0x80808080);  // -1 has all bits
+    sum += popcount(word & 0x01010101) - 2 * popcount(word & 0x80808080);  // -1 has all bits set
   }
   return sum;
 }
@@ -62,21 +62,21 @@ __device__ __forceinline__ uint64_t place(const Level& l, uint64_t n, K key) {
   return sorted::place(l.array, n, key);
 }
 
-// same reports whether entry at, of n, has a key.
+// same reports whether entry number `at` exists and has a key. n is the number of entries.
 template <class K>
 __device__ __forceinline__ bool same(const Level& l, uint64_t n, uint64_t at, K key) {
   return at < n && keys_of<K>(l.array)[at] == key;
 }
 
-// size returns the number of keys of the tree.
+// size returns the number of keys in the tree.
 __device__ __forceinline__ uint32_t size(const Levels& s) {
   uint32_t sum = 0;
   for (uint32_t l = 0; l < s.count; l++) sum += before(s.at[l], entries(s.at[l]));
   return sum;
 }
 
-// rank returns the number of keys of the tree that are smaller than a key, or not larger if with_it
-// is set.
+// rank returns the number of keys in the tree that are smaller than a key. If with_it is set, it
+// also counts the key itself.
 template <class K>
 __device__ __forceinline__ uint32_t rank(const Levels& s, K key, bool with_it) {
   uint32_t sum = 0;
@@ -89,8 +89,8 @@ __device__ __forceinline__ uint32_t rank(const Levels& s, K key, bool with_it) {
   return sum;
 }
 
-// select returns the key of the tree with a rank, which must exist. It is the largest of all
-// possible keys with no higher rank. The loop determines, bit by bit, the bits in which the keys of
+// select returns the key with a rank, which must exist. It is the largest of all possible keys with
+// a rank of at most rank_of. The loop determines the key bit by bit, in the bits where the keys of
 // the tree differ.
 template <class K>
 __device__ __forceinline__ K select(const Levels& s, uint32_t rank_of) {
@@ -118,19 +118,20 @@ struct Entry {
   uint64_t at;
 };
 
-constexpr uint32_t kTombstones = 32;  // that a walk skips one by one before it searches
+constexpr uint32_t kTombstones = 32;  // tombstones that a walk skips one by one before it searches
 
-// Places is the positions of the walks of a block in shared memory, one for each level and thread.
+// Places holds the positions of a block's walks in shared memory, one per level and thread.
 struct Places {
   uint32_t at[kMost * kBlock];
 };
 
-// Walk visits the keys of a tree from one on, up or down, with the newest entry of each.
+// Walk visits the keys of a tree from a given key on, in ascending or descending order. It finds
+// the newest entry of each key.
 template <class K>
 struct Walk {
   const Levels& levels;
   const bool down;
-  uint32_t* const places;  // see at
+  uint32_t* const places;  // positions of this thread's walk; see at()
   enum { kNext, kKey, kRank } from = kNext;  // where the next step begins
   K key = 0;
   uint32_t rank_of = 0;
@@ -138,11 +139,12 @@ struct Walk {
   __device__ __forceinline__ Walk(const Levels& s, bool backward, Places& of)
       : levels(s), down(backward), places(of.at + thread_in_block()) {}
 
-  // at returns the next entry of a level or, going down, the number of entries left.
+  // at returns the next entry of a level. In a descending walk, it returns the number of entries
+  // left.
   __device__ __forceinline__ uint32_t& at(uint32_t l) const { return places[l * kBlock]; }
 
-  // begin sets the walk to a key. The next key is that one, or the one after it in the walk's
-  // direction.
+  // begin sets the walk to a key. The walk continues with this key. If the tree lacks it, the walk
+  // continues with the next key in its direction.
   __device__ __forceinline__ void begin(K k) { from = kKey, key = k; }
 
   // begin_at sets the walk to the pair of rank n.
@@ -162,7 +164,7 @@ struct Walk {
   __device__ __forceinline__ bool left(uint32_t l) const { return down ? at(l) != 0 : at(l) < entries(levels.at[l]); }
   __device__ __forceinline__ uint32_t head(uint32_t l) const { return down ? at(l) - 1 : at(l); }
 
-  // step finds the next entry.
+  // step finds the next entry, and skips older entries of the same key.
   __device__ __forceinline__ bool step(Entry<K>& e) {
     e.level = kMost;
     for (uint32_t l = 0; l < levels.count; l++) {
@@ -176,8 +178,8 @@ struct Walk {
     return true;
   }
 
-  // next finds the next pair. After many tombstones it continues at the pair with the rank that the
-  // last tombstone would have.
+  // next finds the next pair. After many tombstones it continues by rank, at the pair that follows
+  // the last tombstone.
   __device__ __forceinline__ bool next(Entry<K>& e) {
     for (uint32_t passed = 0;;) {
       if (from != kNext) search();

@@ -1,8 +1,8 @@
 // Kernels of package lsm, a log-structured merge tree of sorted arrays. doc.go explains the
-// structure, layout.go the memory.
+// structure, and layout.go explains the memory.
 //
-// A level is immutable once lookups see it, and a change writes another one. All accesses are weak,
-// since launches run one after the other.
+// A level is immutable once lookups can read it. A change writes another level. Launches run one
+// after the other, so all accesses are weak.
 #include "layout.cuh"
 #include "weft/entry.cuh"
 
@@ -15,14 +15,14 @@ using sorted::kWillBe;
 
 struct SeekParams {
   Levels levels;
-  const void* lo;  // keys, or the lower ends of ranges
-  const void* hi;  // upper ends of ranges
-  void* keys;      // may be null, as may those that follow
+  const void* lo;  // keys, or the lower bounds of ranges
+  const void* hi;  // upper bounds of ranges
+  void* keys;      // may be null, like the pointers below
   void* vals;
   uint8_t* ok;
   uint64_t* ranks;   // output of kRank, input of kSelect
-  uint32_t* counts;  // pairs of each range
-  uint64_t* hits;    // incremented
+  uint32_t* counts;  // number of pairs in each range
+  uint64_t* hits;    // the kernel adds the number of rows with a result
   uint64_t n;
   Bounds bounds;
   uint32_t kind;
@@ -35,7 +35,7 @@ struct Found {
   uint64_t at;
 };
 
-// find searches for a key from the newest level on.
+// find searches the levels for a key, the newest level first.
 template <class K>
 __device__ __forceinline__ Found find(const Levels& s, K key) {
   for (uint32_t l = 0; l < s.count; l++) {
@@ -57,10 +57,10 @@ __device__ __forceinline__ void get(const SeekParams& p) {
     if (p.ok) p.ok[i] = there;
     hits += there;
   }
-  if (p.hits) add_up(p.hits, hits);
+  if (p.hits) add_warp_sum(p.hits, hits);
 }
 
-// Ranks is the ranks [from,to) of the pairs of a range, up to its limit.
+// Ranks are the ranks [from,to) of the pairs in a range, up to its limit.
 struct Ranks {
   uint32_t from, to;
 };
@@ -75,20 +75,20 @@ __device__ __forceinline__ Ranks ranks(const Levels& s, K lo, K hi, Bounds b) {
   return r;
 }
 
-// copy copies the pair of an entry to row to of columns.
+// copy copies the pair of an entry to row number `to` of columns.
 template <class K, class V>
 __device__ __forceinline__ void copy(const Levels& s, const Entry<K>& e, void* keys, void* vals, uint64_t to) {
   if (keys) static_cast<K*>(keys)[to] = e.key ^ K(s.flip);
   if (vals) static_cast<V*>(vals)[to] = vals_of<V>(s.at[e.level].array)[e.at];
 }
 
-// answer writes the pair of an entry as answer i, or a miss.
+// answer writes the pair of an entry as answer i, or zeros if the pair is absent.
 template <class K, class V>
 __device__ __forceinline__ bool answer(const SeekParams& p, uint64_t i, const Entry<K>& e, bool there) {
   return inorder::answer<K, V>(p, i, there, [&] { return e.key ^ K(p.levels.flip); }, [&] { return vals_of<V>(p.levels.at[e.level].array)[e.at]; });
 }
 
-// seek counts ranges, and answers kRank and kSelect.
+// seek counts the pairs in ranges, and answers kRank and kSelect.
 template <class K, class V>
 __device__ __forceinline__ void seek(const SeekParams& p) {
   const K flip = p.levels.flip;
@@ -111,7 +111,7 @@ __device__ __forceinline__ void seek(const SeekParams& p) {
       p.ranks[i] = rank(p.levels, key_in(p.lo, i, flip), false);
     }
   }
-  if (p.hits) add_up(p.hits, hits);
+  if (p.hits) add_warp_sum(p.hits, hits);
 }
 
 // walk answers kSuccessor and kPredecessor, and writes the first pairs of ranges to columns.
@@ -139,14 +139,14 @@ __device__ __forceinline__ void walk(const SeekParams& p, Places& of) {
       answer<K, V>(p, i, e, count != 0);
     hits += count != 0;
   }
-  if (p.hits) add_up(p.hits, hits);
+  if (p.hits) add_warp_sum(p.hits, hits);
 }
 
 struct RowsParams {
   Levels levels;
   const void* lo;
   const void* hi;
-  const uint64_t* offsets;  // first row of each range
+  const uint64_t* offsets;  // output row of each range's first pair
   void* keys;
   void* vals;
   uint32_t* found;  // may be null
@@ -155,10 +155,10 @@ struct RowsParams {
   Bounds bounds;
 };
 
-constexpr uint32_t kChunk = 64;  // consecutive pairs that a thread finds
+constexpr uint32_t kChunk = 64;  // number of consecutive pairs that a thread finds
 
-// rows writes the pairs of all ranges, one range after the other. A lane has a range, and writes
-// the first pairs of a long one. Its warp shares the rest.
+// rows writes the pairs of all ranges, one range after the other. Each lane has a range. If the
+// range is long, the lane writes its first pairs, and the warp shares the rest.
 template <class K, class V>
 __device__ __forceinline__ void rows(const RowsParams& p, Places& of) {
   const K flip = p.levels.flip;
@@ -172,7 +172,7 @@ __device__ __forceinline__ void rows(const RowsParams& p, Places& of) {
       row = p.offsets[i];
       if (p.found) p.found[i] = r.to - r.from;
     }
-    bool all = true;  // ranges are begun first
+    bool all = true;  // each lane first begins its own range
     for (uint32_t left = kAll; left != 0;) {
       const uint32_t whose = all ? lane_index() : lowest(left);
       const Ranks s{shuffle(kAll, r.from, whose), shuffle(kAll, r.to, whose)};
@@ -196,24 +196,25 @@ __device__ __forceinline__ void rows(const RowsParams& p, Places& of) {
 
 struct CopyParams {
   Levels levels;
-  const Gap* gaps;  // in order; null: the pairs from a rank on
+  const Gap* gaps;  // in ascending order; null: copy the pairs from a rank on
   uint64_t count;   // number of gaps
   void* keys;
   void* vals;
-  Level to;  // with gaps: a run for tombstones
+  Level to;  // with gaps: receives the tombstones
   uint64_t from, n;
   uint32_t backward;
   uint32_t unused;
 };
 
-// copy_pairs copies n pairs, forward from rank from or backward before it. With gaps, it writes
-// tombstones for the pairs in them instead.
+// copy_pairs copies n pairs. Forward, it begins with the pair of rank `from`. Backward, it begins
+// with the pair before that rank, and ranks descend. With gaps, it instead writes tombstones for
+// the pairs in the gaps.
 template <class K, class V>
 __device__ __forceinline__ void copy_pairs(const CopyParams& p, Places& of) {
   for (uint64_t first = thread_index() * kChunk; first < p.n; first += threads_in_grid() * kChunk) {
     const uint64_t last = first + kChunk < p.n ? first + kChunk : p.n;
     Walk<K> w(p.levels, p.backward, of);
-    uint64_t end = p.gaps ? first : last;  // of what the walk visits
+    uint64_t end = p.gaps ? first : last;  // end of the pairs that the walk visits
     uint64_t gap = 0;
     Entry<K> e{0, 0, 0};
     for (uint64_t i = first; i < last; i++) {
@@ -243,15 +244,15 @@ __device__ __forceinline__ void copy_pairs(const CopyParams& p, Places& of) {
 
 struct SettleParams {
   Levels levels;
-  const void* keys;        // of the batch, sorted
-  const uint32_t* order;   // their rows
+  const void* keys;        // keys of the batch, sorted
+  const uint32_t* order;   // rows of these keys
   const uint32_t* starts;  // first row of each key, and the end
-  const uint32_t* count;   // number of different keys
+  const uint32_t* count;   // number of distinct keys
   const void* vals;
   const uint8_t* kinds;
   void* out;
   uint8_t* ok;
-  void* entry_vals;  // written, by key: the new value
+  void* entry_vals;  // output, per key: the new value
   Delta* deltas;
   uint32_t* kept;  // 1 if the key gets an entry; 0 after the last key
   uint32_t n;
@@ -283,13 +284,13 @@ __device__ __forceinline__ void settle(const SettleParams& p) {
 
 struct EnterParams {
   Level to;
-  const void* keys;  // of the batch, sorted
+  const void* keys;  // keys of the batch, sorted
   const uint32_t* starts;
   const uint32_t* count;
   const void* entry_vals;
   const Delta* deltas;
   const uint32_t* kept;
-  const uint32_t* places;  // of kept entries
+  const uint32_t* places;  // places of kept entries
   uint64_t flip;
   uint32_t n;
   uint32_t unused;
@@ -311,17 +312,17 @@ __device__ __forceinline__ void enter(const EnterParams& p) {
 
 struct MergeParams {
   Level newer, older, to;
-  uint32_t* places;        // by entry of the newer: number of smaller keys of the older
-  Delta* deltas;          // their deltas after the merge
+  uint32_t* places;        // per entry of `newer`: number of smaller keys in `older`
+  Delta* deltas;          // per entry of `newer`: delta after the merge
   uint8_t* states;         // sorted::State
-  uint32_t* changes;       // change of the number of entries; 0 after the last
+  uint32_t* changes;       // per entry: change of the number of entries; 0 after the last
   const uint32_t* shifts;  // prefix sums of changes
-  uint32_t n;              // max entries of the newer
+  uint32_t n;              // maximum number of entries in `newer`
   uint32_t unused;
 };
 
-// match determines the result for each entry of a newer level when it is merged with the next older
-// one. One entry per key remains, or none if a tombstone meets the entry that adds its key.
+// match determines the result for each entry of a newer level that is merged with the next older
+// level. One entry per key remains. If a tombstone meets the entry that adds its key, none remains.
 template <class K, class V>
 __device__ __forceinline__ void match(const MergeParams& p) {
   const uint64_t n = entries(p.older), count = entries(p.newer);
@@ -350,10 +351,10 @@ __device__ __forceinline__ void put(const Level& to, uint64_t at, K key, V val, 
   to.deltas[at] = delta;
 }
 
-constexpr uint32_t kMoves = 8;  // entries that a thread moves
+constexpr uint32_t kMoves = 8;  // number of entries that a thread moves
 
-// move moves the entries of the older level that have no newer one, by the sum of changes before
-// them. A warp moves adjacent ones. It also writes the number of entries.
+// move copies the entries of the older level without a newer entry. Each entry moves by the sum of
+// the changes before it. A warp moves adjacent entries. move also writes the number of entries.
 template <class K, class V>
 __device__ __forceinline__ void move(const MergeParams& p) {
   const uint64_t n = entries(p.older);
@@ -372,7 +373,7 @@ __device__ __forceinline__ void move(const MergeParams& p) {
   if (thread_index() == 0) p.to.array.counters->live = sorted::shifted(n, p.shifts[p.n]);
 }
 
-// join writes the entries of the newer level.
+// join writes the entries of the newer level to the result.
 template <class K, class V>
 __device__ __forceinline__ void join(const MergeParams& p) {
   const uint64_t count = entries(p.newer);
@@ -383,11 +384,11 @@ __device__ __forceinline__ void join(const MergeParams& p) {
 
 struct IndexParams {
   Level level;
-  uint32_t* counts;  // written: the sum of deltas of each node, 0 after the last
+  uint32_t* counts;  // output: sum of the deltas in each node; 0 after the last node
   uint64_t nodes;
 };
 
-// index writes the levels above the keys, and sums the deltas of each sixteen entries.
+// index writes the index levels above the keys, and sums the deltas of each sixteen entries.
 template <class K>
 __device__ __forceinline__ void index(const IndexParams& p) {
   const uint64_t n = entries(p.level);
@@ -409,11 +410,11 @@ struct AnswerParams {
   Levels levels;
   const void* keys;
   void* vals;
-  uint8_t* ok;  // may be null; in: inserted, out: found
+  uint8_t* ok;  // may be null; in: inserted; out: present before
   uint64_t n;
 };
 
-// load sets the values of PutNew rows to those of their keys.
+// load sets the value of each PutNew row to the value of its key in the tree.
 template <class K, class V>
 __device__ __forceinline__ void load(const AnswerParams& p) {
   reread<K, V>(p, p.levels.flip, [&](K key, V& val) {
@@ -426,8 +427,8 @@ __device__ __forceinline__ void load(const AnswerParams& p) {
 
 struct CountParams {
   Levels levels;
-  uint64_t* add;     // may be null: incremented by the number of keys
-  uint64_t* counts;  // may be null: number of keys, then of entries of each level
+  uint64_t* add;     // may be null; the kernel adds or subtracts the number of keys
+  uint64_t* counts;  // may be null; output: number of keys, then entries of each level
   uint32_t negate;
   uint32_t unused;
 };

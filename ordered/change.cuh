@@ -1,5 +1,5 @@
-// The end of a change: leaves that have operations are written anew, as planned, with a new index.
-// The old ones stay as they are.
+// The last kernels of a change. They write new leaves for the leaves with operations, as planned,
+// and a new index. The old leaves and the old index do not change.
 #pragma once
 
 #include "settle.cuh"
@@ -12,21 +12,21 @@ namespace weft::ordered {
 template <class K, class V>
 struct Writer {
   const ChangeParams& p;
-  K* seps;         // of the lowest level
-  uint32_t taken;  // leaves taken before this launch
+  K* seps;         // separators of the lowest level
+  uint32_t taken;  // number of leaves taken before this launch
 
   __device__ __forceinline__ explicit Writer(const ChangeParams& p) : p(p), seps(lowest_level<K>(p.to)), taken(*p.taken) {}
 
-  // line writes a line of the index. The first leaf has all keys before the second.
+  // line writes a line of the index. The first leaf covers all keys before the second leaf.
   __device__ __forceinline__ void line(uint32_t at, K separator, uint32_t id, uint32_t size) const {
     seps[at] = at == 0 ? K(0) : separator;
     p.to.ids[at] = id;
     p.to.sizes[at] = size;
   }
 
-  // put writes a pair to a slot of one of the new leaves, which begin at `out` in the new index and
-  // at `fresh` among the free leaves. The writer of the first pair writes the line of the index.
-  // The writer of the last pair repeats its key.
+  // put writes a pair to a slot of a group's new leaves. The leaves begin at `out` in the new
+  // index, and at `fresh` among the free leaves. The writer of a leaf's first pair writes the
+  // leaf's line in the index. The writer of the last pair repeats that pair's key.
   __device__ __forceinline__ void put(uint32_t out, uint32_t fresh, K separator, Place to, uint32_t size, K key, V val) const {
     const uint32_t id = p.free[taken + fresh + to.leaf];
     Leaf<K, V>* leaf = leaf_at<K, V>(p.to, id);
@@ -38,34 +38,35 @@ struct Writer {
   }
 };
 
-// Source is a leaf with pairs that are written to other leaves, and their destination.
+// Source is an old leaf, and the destination of its pairs.
 template <class K, class V>
 struct Source {
   const Leaf<K, V>* from;
-  Leaf<K, V>* to;       // of a leaf that becomes one leaf with no other pairs
-  // without pairs of other leaves: bits of the new pairs that come from entries
+  Leaf<K, V>* to;       // new leaf, if all its pairs come from this leaf
+  // Bits of the new pairs that come from entries. They are used if the new leaves have no pairs of
+  // other leaves.
   uint64_t comes;
-  uint32_t goes;        // bits of slots of `from` with pairs that do not stay
-  uint32_t stays;       // bits of entries that have a pair afterward
-  uint32_t entry, end;  // entries with its keys
+  uint32_t goes;        // bits of the slots in `from` with pairs that do not stay
+  uint32_t stays;       // bits of the entries that have a pair afterward
+  uint32_t entry, end;  // entries [entry,end) have keys of the leaf
   uint32_t id, size;
-  Split split;          // of the pairs of its group
-  uint32_t at;          // pairs of its group before its own
-  uint32_t out, fresh;  // first leaf of its group in the new index, and among the free leaves
-  K separator;          // of its group
+  Split split;          // layout of the group's pairs
+  uint32_t at;          // number of the group's pairs before this leaf's pairs
+  uint32_t out, fresh;  // first leaf of the group in the new index, and among the free leaves
+  K separator;          // separator of the group
 };
 
-// Four leaves with 8 bytes per pair are read before one of them is written, or two larger ones,
-// since registers are scarce.
+// kAtOnce is the number of leaves that a warp reads before it writes one of them. It is four with 8
+// bytes per pair, and two with larger pairs, because registers are scarce.
 template <class K, class V>
 constexpr uint32_t kAtOnce = sizeof(K) + sizeof(V) > 8 ? 2 : 4;
 
-// Number of leaves that a warp prefetches, including those that it reads at once. If it prefetched
-// all, most would have left the L2 before they are read.
+// kFetched is the number of leaves that a warp prefetches, including the leaves that it reads at
+// once. If a warp prefetched all leaves, most would leave the L2 cache before they are read.
 constexpr uint32_t kFetched = 12;
 
-// Before counts what precedes a window: leaves of the new index, those of them to write, and leaves
-// with entries.
+// Before has the counts before a window: leaves of the new index, leaves to write among them, and
+// leaves with entries.
 struct Before {
   uint32_t out, fresh, touched;
 };
@@ -75,14 +76,14 @@ __device__ __forceinline__ Before before_window(const ChangeParams& p, uint32_t 
   return {before.out, before.fresh, kGaps ? 0 : p.first_touched[w]};
 }
 
-// stays reports whether a window of that many leaves is written as it is.
+// stays reports whether a window with this number of leaves stays as it is.
 __device__ __forceinline__ bool stays(const ChangeParams& p, uint32_t w, uint32_t leaves) {
   const Leaves from = p.before[w], to = p.before[w + 1];
   return to.fresh == from.fresh && to.out - from.out == leaves;
 }
 
-// settle_slots marks the new pairs of a leaf that has no more entries than a warp has lanes. It
-// returns their number, which no more than fills the marks.
+// settle_slots marks the new pairs of a leaf. The leaf has no more entries than a warp has lanes.
+// settle_slots returns the number of new pairs, which is at most the number of bits.
 template <class K, class V>
 __device__ __forceinline__ uint32_t settle_slots(const ChangeParams& p, Source<K, V>& s) {
   uint32_t grown = 0;
@@ -96,9 +97,9 @@ __device__ __forceinline__ uint32_t settle_slots(const ChangeParams& p, Source<K
   return s.size + grown;
 }
 
-// read finds the entries of the leaves of some windows, one leaf per lane and n in all. It returns
-// the number of pairs that the lane's leaf will have. from and to count what precedes the windows,
-// and what precedes their end.
+// read finds the entries of n leaves, one leaf per lane. The leaves belong to adjacent windows. It
+// returns the number of pairs that the lane's leaf will have. from has the counts before these
+// windows, and to has the counts before their end.
 template <class K, class V, bool kGaps>
 __device__ __forceinline__ uint32_t read(const ChangeParams& p, uint32_t leaf, uint32_t n, Before from, Before to,
                                          Source<K, V>* sources, Source<K, V>& s) {
@@ -122,9 +123,9 @@ __device__ __forceinline__ uint32_t read(const ChangeParams& p, uint32_t leaf, u
   return s.end - s.entry > kWarp ? s.size + p.sums[s.end] - p.sums[s.entry] : settle_slots(p, s);
 }
 
-// arrange finds the destination of the pairs of each leaf of some windows, from the planned groups.
-// begins holds the groups of the lane's window (see Totals), and start the counts before these
-// windows. last is set if no window follows. It reports whether the leaf stays as it is.
+// arrange finds the destination of each leaf's pairs in adjacent windows, from the planned groups.
+// begins has the groups of the lane's window (see Totals), and start has the counts before the
+// windows. last is set if no window follows. arrange reports whether the leaf stays as it is.
 template <class K, class V>
 __device__ __forceinline__ bool arrange(const ChangeParams& p, Before start, uint32_t n, bool last, uint32_t begins,
                                         Source<K, V>& s, uint32_t now) {
@@ -135,7 +136,7 @@ __device__ __forceinline__ bool arrange(const ChangeParams& p, Before start, uin
   const uint32_t with_own = running(now), before = with_own - now, from = shuffle(kAll, before, window + head);
   s.split.pairs = shuffle(kAll, with_own, window + next - 1) - from;
   s.split.leaves = kept ? 1 : leaves_for(s.split.pairs, p.fill);
-  // Keys added after all others leave full leaves.
+  // Keys that are added after all other keys leave full leaves.
   const bool added = shuffle(kAll, uint32_t(s.entry != s.end && now != 0), n - 1);
   const bool grows = added && last && window == (n - 1) / kFanout * kFanout && others == 0;
   s.split.full = grows && s.split.leaves > 1 ? p.fill : 0;
@@ -147,14 +148,14 @@ __device__ __forceinline__ bool arrange(const ChangeParams& p, Before start, uin
   return kept;
 }
 
-// Shift is the move of a pair of a leaf: how far it goes, and whether it is written.
+// Shift is how far a pair of a leaf moves, and whether the pair is written.
 struct Shift {
   uint32_t by;
   bool stays;
 };
 
-// shift_of returns the shift of a pair. Entries with smaller keys move it, and one with its key
-// replaces it.
+// shift_of returns the shift of a pair. Entries with smaller keys move the pair, and an entry with
+// its key replaces it.
 template <bool kGaps>
 __device__ __forceinline__ Shift shift_of(const ChangeParams& p, uint32_t leaf, uint32_t slot, uint32_t entry, uint32_t end) {
   if constexpr (kGaps) {
@@ -163,7 +164,7 @@ __device__ __forceinline__ Shift shift_of(const ChangeParams& p, uint32_t leaf, 
     return {uint32_t(gone(p, first).before - g.before), !g.itself};
   }
   uint32_t lo = entry, hi = end;
-  while (lo < hi) {  // the first one that does not come before the pair
+  while (lo < hi) {  // finds the first entry that does not come before the pair
     const uint32_t mid = lo + (hi - lo) / 2, info = p.infos[mid];
     if ((info & kPlace) + (info & kWas ? 1 : 0) <= slot) lo = mid + 1;
     else hi = mid;
@@ -208,7 +209,7 @@ __device__ __forceinline__ void write_leaf(const Writer<K, V>& writer, uint32_t 
     put_entry(writer, e, s.entry, s.split, s.at, s.out, s.fresh, s.separator);
 }
 
-// Held is the pair of one slot of a new leaf, held by a lane.
+// Held is the pair for one slot of a new leaf. A lane holds it.
 template <class K, class V>
 struct Held {
   Leaf<K, V>* to;
@@ -216,13 +217,13 @@ struct Held {
   V val;
 };
 
-// pair_of reads a pair of a new leaf from its source, the old leaf or an entry.
+// pair_of reads a pair of a new leaf from its source, which is the old leaf or an entry.
 template <class K, class V>
 __device__ __forceinline__ Held<K, V> pair_of(const ChangeParams& p, const Source<K, V>& s, uint32_t pair) {
   const uint64_t behind = s.comes & ((1ull << pair) - 1);
   const uint32_t before = popcount(uint32_t(behind)) + popcount(uint32_t(behind >> 32));
   const bool comes = s.comes >> pair & 1;
-  uint32_t at = pair - before;  // among the pairs that stay
+  uint32_t at = pair - before;  // index among the pairs that stay
   for (uint32_t goes = s.goes; goes != 0; goes &= goes - 1) at += lowest(goes) <= at;
   const uint32_t e = s.entry + (s.stays & (s.stays + 1) ? select(s.stays, before) : before);
   const K* key = comes ? static_cast<const K*>(p.keys) + e : s.from->keys + at;
@@ -230,13 +231,13 @@ __device__ __forceinline__ Held<K, V> pair_of(const ChangeParams& p, const Sourc
   return {s.to, K(*key ^ (comes ? K(p.old.flip) : K(0))), *val};
 }
 
-// write_simply writes leaves that become one leaf each, one bit of `which` per leaf. Several are
-// read before one is written, since the compiler must assume that a store may alias a later read.
-// Lines are written as a whole.
+// write_simply writes leaves that become one leaf each. `which` has one bit per leaf. Several
+// leaves are read before one is written, because the compiler must assume that a store may alias a
+// later read. Lines are written as a whole.
 template <class K, class V>
 __device__ __forceinline__ void write_simply(const ChangeParams& p, uint32_t which, const Source<K, V>* sources) {
   const uint32_t lane = lane_index();
-  // index among the bits of this lane's leaf, which the lane prefetches
+  // number of leaves in `which` before this lane's leaf, which the lane prefetches
   uint32_t behind = popcount(which & ((1u << lane) - 1));
   bool fetches = which >> lane & 1;
   while (which != 0) {
@@ -263,11 +264,11 @@ __device__ __forceinline__ void write_simply(const ChangeParams& p, uint32_t whi
   }
 }
 
-// write_split writes leaves that become several leaves each, and the index lines of these except
-// the first.
+// write_split writes leaves that become several leaves each. It also writes the index lines of the
+// new leaves, except for the first one.
 template <class K, class V>
 __device__ __forceinline__ void write_split(const Writer<K, V>& writer, uint32_t which, const Source<K, V>* sources) {
-  constexpr uint32_t kParts = 2;  // read before one of them is written
+  constexpr uint32_t kParts = 2;  // number of leaves that are read before one is written
   const ChangeParams& p = writer.p;
   const uint32_t lane = lane_index();
   for (; which != 0; which &= which - 1) {
@@ -294,7 +295,7 @@ __device__ __forceinline__ void write_split(const Writer<K, V>& writer, uint32_t
   }
 }
 
-// write writes the windows of the new index, several per warp, and the leaves that are not kept.
+// write writes the new index, several windows per warp, and the leaves that are not kept.
 template <class K, class V, bool kGaps>
 __device__ __forceinline__ void write(const ChangeParams& p) {
   __shared__ Source<K, V> windows[kWarps][kWarp];
@@ -305,7 +306,7 @@ __device__ __forceinline__ void write(const ChangeParams& p) {
   for (uint64_t i = thread_index() / kWarp; i * kWarp < leaves; i += threads_in_grid() / kWarp) {
     const uint32_t w = i * kWindows, first = i * kWarp, n = leaves - first < kWarp ? leaves - first : kWarp;
     const uint32_t at = lane - lane % kFanout, mine = w + lane / kFanout, there = at < n ? (n - at < kFanout ? n - at : kFanout) : 0;
-    // Everything that depends on nothing else is read first.
+    // Values that depend on no other read are read first.
     const Before from = before_window<kGaps>(p, w), to = before_window<kGaps>(p, w + kWindows < p.windows ? w + kWindows : p.windows);
     Source<K, V> s{};
     if (lane < n) s.separator = lowest_level<K>(p.old)[first + lane], s.id = p.old.ids[first + lane], s.size = p.old.sizes[first + lane];
@@ -337,10 +338,11 @@ __device__ __forceinline__ void write(const ChangeParams& p) {
   }
 }
 
-// Even lays out the pairs of a bulk load: about as many in each leaf, with the larger ones first.
+// Even lays out the pairs of a bulk load. All leaves have about the same number of pairs, the
+// larger leaves first.
 struct Even {
-  uint32_t q = 0, large = 0;  // pairs per leaf, and the number of leaves with one more
-  uint64_t cut = 0;           // pairs of these
+  uint32_t q = 0, large = 0;  // pairs per leaf, and the number of leaves with one more pair
+  uint64_t cut = 0;           // number of pairs in these larger leaves
 
   __device__ __forceinline__ Even(uint64_t pairs, uint32_t fill) {
     const uint32_t leaves = (pairs + fill - 1) / fill;
@@ -354,7 +356,7 @@ struct Even {
   }
 
  private:
-  // in returns the place of a pair in equal leaves that begin with leaf first.
+  // in returns the place of a pair in leaves of equal size, which begin with leaf `first`.
   __device__ __forceinline__ static Place in(uint32_t first, uint64_t pair, uint32_t each) {
     if (pair >> 32 != 0) return {first + uint32_t(pair / each), uint32_t(pair % each)};
     const uint32_t leaf = uint32_t(pair) / each;  // takes a tenth of the time of a 64-bit division
@@ -362,8 +364,8 @@ struct Even {
   }
 };
 
-// loaded returns the number of pairs after a load of an empty map. Puts that report nothing are all
-// kept, and are not settled.
+// loaded returns the number of pairs after a load of an empty map. If all operations are Puts that
+// report nothing, all entries are kept, and settle has not run.
 __device__ __forceinline__ uint32_t loaded(const ChangeParams& p) { return p.order ? p.sums[p.n] : *p.count; }
 
 // load writes the entries to an empty map, one entry per thread.
@@ -380,8 +382,8 @@ __device__ __forceinline__ void load(const ChangeParams& p) {
   }
 }
 
-// enter writes the entries of hot leaves, one entry per thread, or all entries if the map turns out
-// to be empty.
+// enter writes the entries of hot leaves, one entry per thread. If the map is empty, it writes all
+// entries.
 template <class K, class V>
 __device__ __forceinline__ void enter(const ChangeParams& p) {
   if (p.old.content->leaves == 0) return load<K, V>(p);
@@ -400,7 +402,7 @@ __device__ __forceinline__ void enter(const ChangeParams& p) {
   }
 }
 
-// refill writes all pairs to new memory as a bulk load would, one pair per thread.
+// refill writes all pairs to new memory, like a bulk load, one pair per thread.
 template <class K, class V>
 __device__ __forceinline__ void refill(const ChangeParams& p) {
   const Content c = *p.old.content;
@@ -415,7 +417,8 @@ __device__ __forceinline__ void refill(const ChangeParams& p) {
 
 // ---- the new index ------------------------------------------------------------------
 
-// climb writes the separator of a node to the levels above. It fills up the last node of each.
+// climb writes the separator of a node to the levels above. It fills the last node of each level
+// with the maximum key.
 template <class K>
 __device__ __forceinline__ void climb(const Index& x, uint32_t nodes, uint32_t node, K separator) {
   K* level = lowest_level<K>(x);

@@ -1,7 +1,8 @@
-// Kernels of package ordered. doc.go explains the structure, layout.go and index.go the memory.
+// Kernels of package ordered. doc.go explains the structure, and layout.go and index.go explain the
+// memory.
 //
-// A change writes leaves and an index that no lookup reads yet, and what lookups read stays as it
-// is. All accesses are weak, since launches run one after the other.
+// A change writes leaves and an index that no lookup reads yet. Memory that lookups read does not
+// change. Launches run one after the other, so all accesses are weak.
 #include "change.cuh"
 #include "pool.cuh"
 #include "range.cuh"
@@ -13,11 +14,11 @@ struct AnswerParams {
   Index x;
   const void* keys;
   void* vals;
-  uint8_t* ok;  // may be null; in: inserted, out: found
+  uint8_t* ok;  // may be null; in: inserted; out: present before
   uint64_t n;
 };
 
-// reread sets the values of PutNew rows to those of their keys.
+// reread sets the value of each PutNew row to the value of its key in the map.
 template <class K, class V>
 __device__ __forceinline__ void reread(const AnswerParams& p) {
   const uint32_t leaves = p.x.content->leaves;

@@ -1,15 +1,15 @@
-// Plans of windows. A window is the leaves below a node of the index, and is planned by itself
-// (twin: cpu_merge.go).
+// Plans of windows. A window consists of the leaves below a node of the index. Each window is
+// planned by itself (twin: cpu_merge.go).
 #pragma once
 
 #include "weft/ordered_index.cuh"
 
 namespace weft::ordered {
 
-constexpr uint32_t kFew = kPairs / 4;       // fewer pairs are merged with those of a neighbor
-constexpr uint32_t kMany = kPairs * 7 / 8;  // if both together have at most this many
+constexpr uint32_t kFew = kPairs / 4;       // fewer pairs are merged with a neighbor's pairs
+constexpr uint32_t kMany = kPairs * 7 / 8;  // if both together are at most this many pairs
 
-// Split describes how the pairs of some leaves are laid out in others.
+// Split describes how the pairs of some leaves are laid out in other leaves.
 struct Split {
   uint32_t pairs, leaves;
   uint32_t full;  // pairs in each leaf, with the rest in the last; 0: equal shares
@@ -33,21 +33,21 @@ struct Split {
   }
 };
 
-// leaves_for returns the number of leaves for pairs that come to one place.
+// leaves_for returns the number of leaves for the pairs of one group.
 __device__ __forceinline__ uint32_t leaves_for(uint32_t pairs, uint32_t fill) {
   return pairs <= kPairs ? 1 : (pairs + fill - 1) / fill;
 }
 
-// Group is neighboring leaves with pairs that are written together.
+// Group consists of neighboring leaves. Their pairs are written together.
 struct Group {
   uint32_t pairs, leaves;
-  uint32_t first;  // its first leaf in the window; that separator stays
+  uint32_t first;  // first leaf in the window; the group keeps its separator
   bool kept;       // the group is that leaf, unchanged
 };
 
 // Totals sums up the groups of a window.
 struct Totals {
-  uint32_t out = 0, fresh = 0;  // leaves: total, and those to write
+  uint32_t out = 0, fresh = 0;  // number of leaves: total, and to write
   uint32_t begins = 0;          // bit i: a group begins with leaf i; bit kFanout + i: it is kept
   Group last;
 
@@ -69,13 +69,14 @@ static_assert(2 * kFanout <= 32);
 struct Planner {
   Totals& totals;
   uint32_t fill;
-  uint32_t pairs = 0;  // that wait for their group to end
+  uint32_t pairs = 0;  // pairs of a group that has not ended yet
   uint32_t first = 0;
   bool alone = false, changed = false;
   bool joins = false;    // the previous group is one leaf, which few pairs may join
 
-  // visit adds the next leaf, which will have now pairs. touched: operations have keys of it.
-  // changes: they change it, or it has lost pairs otherwise.
+  // visit adds the next leaf, which will have `now` pairs. touched is set if operations have keys
+  // in the leaf. changes is set if operations change the leaf, or if it has lost pairs in another
+  // way.
   __device__ __forceinline__ void visit(uint32_t leaf, uint32_t now, bool touched, bool changes) {
     if (now == 0) return;
     if (touched || (pairs != 0 && pairs + now <= kMany)) {
@@ -95,7 +96,7 @@ struct Planner {
     changed = changed || changes;
   }
 
-  // flush ends the group. Few pairs wait for more, unless all is set.
+  // flush ends the group. A group with few pairs waits for more pairs, unless all is set.
   __device__ __forceinline__ void flush(bool all) {
     if (pairs == 0 || (pairs < kFew && !all)) return;
     if (pairs < kFew && joins && totals.last.pairs + pairs <= kMany) {

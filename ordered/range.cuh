@@ -1,4 +1,4 @@
-// Ranges. Nothing that they read changes, so all accesses are weak.
+// Queries for ranges. The memory that they read does not change, so all accesses are weak.
 #pragma once
 
 #include "seek.cuh"
@@ -6,7 +6,7 @@
 
 namespace weft::ordered {
 
-// count counts the pairs of ranges, one range per lane.
+// count counts the pairs in ranges, one range per lane.
 template <class K, class V>
 __device__ __forceinline__ void count(const SeekParams& p) {
   __shared__ Top<K> top;
@@ -27,23 +27,23 @@ __device__ __forceinline__ void count(const SeekParams& p) {
     if (i < p.n) p.counts[i] = n;
     hits += n != 0;
   }
-  if (p.hits) add_up(p.hits, hits);
+  if (p.hits) add_warp_sum(p.hits, hits);
 }
 
-constexpr uint32_t kAhead = 4;    // leaves of a range to look up at a time
-constexpr uint32_t kAbreast = 4;  // pairs that a lane copies at a time
+constexpr uint32_t kInFlight = 4;    // number of leaves of a range to look up at a time
+constexpr uint32_t kAbreast = 4;  // number of pairs that a lane copies at a time
 
-// Walk is the remainder of a range.
+// Walk is the part of a range that is not copied yet.
 template <class K>
 struct Walk {
-  Place at;    // of the next pair; backward: after it
+  Place at;    // place of the next pair; backward: place after it
   K end;       // largest key; backward: smallest key
   uint64_t n;  // maximum number of pairs
   uint64_t row;
 };
 
-// Part is the pairs of a stretch in one leaf. Pair i of the stretch is at first + i, or backward at
-// first - i.
+// Part consists of the pairs of a stretch that lie in one leaf. Pair i of the stretch is in slot
+// first + i, or backward in slot first - i.
 template <class K, class V>
 struct Part {
   const Leaf<K, V>* leaf;
@@ -51,10 +51,10 @@ struct Part {
   uint32_t end;  // index in the stretch at which the part ends
 };
 
-// Stretch is the next pairs of a range, no more than a warp has lanes.
+// Stretch consists of the next pairs of a range. It has at most as many pairs as a warp has lanes.
 template <class K, class V>
 struct Stretch {
-  Part<K, V> parts[kAhead];
+  Part<K, V> parts[kInFlight];
   uint64_t row;  // row of the first pair
   K end;
   uint32_t n;
@@ -63,16 +63,16 @@ struct Stretch {
 // ahead sets s to the next stretch of a range and returns its size.
 template <class K, class V>
 __device__ __forceinline__ uint32_t ahead(const SeekParams& p, uint32_t leaves, const Walk<K>& w, Stretch<K, V>& s) {
-  uint32_t sizes[kAhead], ids[kAhead], end = 0;
+  uint32_t sizes[kInFlight], ids[kInFlight], end = 0;
 #pragma unroll
-  for (uint32_t m = 0; m < kAhead; m++) {
+  for (uint32_t m = 0; m < kInFlight; m++) {
     const uint32_t leaf = p.backward ? w.at.leaf - m : w.at.leaf + m;
     const bool there = leaf < leaves;
     sizes[m] = p.x.sizes[there ? leaf : 0], ids[m] = p.x.ids[there ? leaf : 0];
     if (!there) sizes[m] = 0;
   }
 #pragma unroll
-  for (uint32_t m = 0; m < kAhead; m++) {
+  for (uint32_t m = 0; m < kInFlight; m++) {
     uint32_t n = sizes[m];
     if (m == 0) n = p.backward ? w.at.at : n - w.at.at;
     const uint32_t first = p.backward ? n + end - 1 : sizes[m] - n - end;
@@ -88,14 +88,15 @@ __device__ __forceinline__ void pass(const SeekParams& p, Walk<K>& w, const Stre
   w.n = n < s.n || n == 0 ? 0 : w.n - n, w.row += n;
   uint32_t m = 0;
 #pragma unroll
-  for (uint32_t i = 0; i + 1 < kAhead; i++) m += s.parts[i].end < n;
+  for (uint32_t i = 0; i + 1 < kInFlight; i++) m += s.parts[i].end < n;
   const uint32_t first = s.parts[m].first;
   if (p.backward) w.at = {w.at.leaf - m, first - n + 1};
   else w.at = {w.at.leaf + m, first + n};
 }
 
-// copy copies the stretches of a warp. Each takes as many lanes as the largest has pairs. It
-// returns the number of pairs that this lane's stretch, of at most n, turned out to have.
+// copy copies the stretches of a warp. For each stretch, it uses as many lanes as the largest
+// stretch has pairs. This lane's stretch has at most n pairs. copy returns its actual number of
+// pairs.
 template <class K, class V>
 __device__ __forceinline__ uint32_t copy(const SeekParams& p, const Stretch<K, V>* all, uint32_t n) {
   const uint32_t lane = lane_index();
@@ -113,7 +114,7 @@ __device__ __forceinline__ uint32_t copy(const SeekParams& p, const Stretch<K, V
       there[q] = r + q * step < kWarp && i < s.n;
       uint32_t m = 0;
 #pragma unroll
-      for (uint32_t x = 0; x + 1 < kAhead; x++) m += s.parts[x].end <= i;
+      for (uint32_t x = 0; x + 1 < kInFlight; x++) m += s.parts[x].end <= i;
       const Part<K, V> part = s.parts[m];
       const uint32_t at = p.backward ? part.first - i : part.first + i;
       if (there[q]) key[q] = load_weak(part.leaf->keys + at, passing);
@@ -134,8 +135,8 @@ __device__ __forceinline__ uint32_t copy(const SeekParams& p, const Stretch<K, V
   return copied;
 }
 
-// range copies the pairs of ranges, one range per lane, up to the capacity given by offsets, or up
-// to the limit.
+// range copies the pairs of ranges, one range per lane. The number of pairs per range is limited by
+// offsets, or by limit.
 template <class K, class V>
 __device__ __forceinline__ void range(const SeekParams& p) {
   __shared__ Stretch<K, V> stretches[kWarps][kWarp];
@@ -167,7 +168,7 @@ __device__ __forceinline__ void range(const SeekParams& p) {
     if (i < p.n && p.counts) p.counts[i] = n;
     hits += n != 0;
   }
-  if (p.hits) add_up(p.hits, hits);
+  if (p.hits) add_warp_sum(p.hits, hits);
 }
 
 }  // namespace weft::ordered

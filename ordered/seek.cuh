@@ -1,33 +1,33 @@
-// Lookups. Nothing that they read changes, so all accesses are weak.
+// Lookups. The memory that they read does not change, so all accesses are weak.
 #pragma once
 
 #include "top.cuh"
 
 namespace weft::ordered {
 
-constexpr uint32_t kBlock = 256;             // threads of a block (internal/gpu)
-constexpr uint32_t kWarps = kBlock / kWarp;  // per block
+constexpr uint32_t kBlock = 256;             // threads per block, as in internal/gpu
+constexpr uint32_t kWarps = kBlock / kWarp;  // warps per block
 
 struct SeekParams {
   Index x;
-  const void* lo;  // keys, or the lower ends of ranges
-  const void* hi;  // upper ends of ranges
-  void* keys;      // may be null, as may those that follow
+  const void* lo;  // keys, or the lower bounds of ranges
+  const void* hi;  // upper bounds of ranges
+  void* keys;      // may be null, like the pointers below
   void* vals;
   uint8_t* ok;
   uint64_t* ranks;          // output of kRank, input of kSelect
-  uint32_t* counts;         // pairs of each range
-  const uint64_t* offsets;  // where the rows of each range begin; all of them are written
-  uint64_t* hits;           // incremented
+  uint32_t* counts;         // number of pairs in each range
+  const uint64_t* offsets;  // row of each range's first pair; all pairs are written
+  uint64_t* hits;           // the kernel adds the number of rows with a result
   uint64_t n;
   uint64_t first, rows;  // the columns hold rows [first,rows)
-  uint32_t limit;        // max pairs of a range; 0: all
+  uint32_t limit;        // maximum number of pairs in a range; 0: all
   uint32_t backward;
   uint32_t kind;
   uint32_t unused;
 };
 
-// get looks up one key per lane. The lanes read values after that, so a miss reads none.
+// get looks up one key per lane. The lanes read values after the search, so a miss reads no value.
 template <class K, class V>
 __device__ __forceinline__ void get(const SeekParams& p) {
   __shared__ Top<K> top;
@@ -44,17 +44,17 @@ __device__ __forceinline__ void get(const SeekParams& p) {
     if (p.ok) store_once(p.ok + i, uint8_t(found.leaf != nullptr));
     hits += found.leaf != nullptr;
   }
-  if (p.hits) add_up(p.hits, hits);
+  if (p.hits) add_warp_sum(p.hits, hits);
 }
 
-// answer writes a pair as answer i, or a miss.
+// answer writes a pair as answer i, or zeros if the pair is absent.
 template <class K, class V>
 __device__ __forceinline__ bool answer(const SeekParams& p, uint64_t i, Place at, bool there) {
   const Leaf<K, V>* leaf = there ? leaf_at<K, V>(p.x, p.x.ids[at.leaf]) : nullptr;
   return inorder::answer<K, V>(p, i, there, [&] { return leaf->keys[at.at] ^ K(p.x.flip); }, [&] { return leaf->vals[at.at]; });
 }
 
-// point answers query i, with its key at a spot.
+// point answers query i. s is the spot of the query's key.
 template <class K, class V>
 __device__ __forceinline__ bool point(const SeekParams& p, uint64_t i, const Content& c, Spot s) {
   Place at = s.place;
@@ -99,7 +99,7 @@ __device__ __forceinline__ void seek(const SeekParams& p) {
     }
     if (i < p.n) hits += point<K, V>(p, i, c, s);
   }
-  if (p.hits) add_up(p.hits, hits);
+  if (p.hits) add_warp_sum(p.hits, hits);
 }
 
 struct CopyParams {
@@ -111,7 +111,8 @@ struct CopyParams {
   uint32_t unused;
 };
 
-// copy_pairs copies n pairs, forward from rank from or backward before it.
+// copy_pairs copies n pairs. Forward, it begins with the pair of rank `from`. Backward, it begins
+// with the pair before that rank, and ranks descend.
 template <class K, class V>
 __device__ __forceinline__ void copy_pairs(const CopyParams& p) {
   const Content c = *p.x.content;

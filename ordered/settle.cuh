@@ -1,5 +1,5 @@
-// Parameters of a change, and its beginning: the operations on each key are settled, and windows
-// are planned.
+// The parameters of a change, and its first kernels. They resolve the operations on each key, and
+// plan windows.
 #pragma once
 
 #include "plan.cuh"
@@ -12,21 +12,22 @@ namespace weft::ordered {
 // Hot is a leaf with many operations. Separate threads write its entries.
 struct Hot {
   Split split;
-  uint32_t at;  // pairs of its group before those of the leaf
+  uint32_t at;  // number of pairs of the group before this leaf's pairs
   uint32_t out, fresh;
   uint64_t separator;
 };
 
-// Leaves counts the leaves of the new index for some windows, and those of them to write.
+// Leaves counts leaves for some windows: all leaves of the new index, and the leaves to write among
+// them.
 struct alignas(8) Leaves {
   uint32_t out, fresh;
 };
 
-// An entry is a key that has operations in a batch.
+// ChangeParams describes a change. An entry is a key that has operations in a batch.
 struct ChangeParams {
   Index old, to;
   // The batch, sorted.
-  const void* keys;        // of entries, as in columns
+  const void* keys;        // key of each entry, as in columns
   const uint32_t* order;   // rows; null: all are Puts that report nothing, with sorted values
   const uint32_t* starts;  // first row of each entry in order, and the end
   const uint32_t* count;   // number of entries
@@ -34,33 +35,33 @@ struct ChangeParams {
   const uint8_t* kinds;
   void* out;
   uint8_t* ok;
-  // Facts about each entry, written once.
-  void* entry_vals;   // its value afterward
-  uint32_t* leaves;   // its leaf; kNoLeaf after the last entry
+  // Results for each entry, written once.
+  void* entry_vals;   // value after the change
+  uint32_t* leaves;   // leaf of the key; kNoLeaf after the last entry
   uint32_t* deltas;   // change of the number of pairs
   uint8_t* infos;     // Info
-  uint32_t* sums;     // sums of the deltas before, modulo 2^32
+  uint32_t* sums;     // sums of the earlier deltas, modulo 2^32
   // The leaves that have entries, and the first entry of each.
   const uint32_t* touched;
   const uint32_t* firsts;
   const uint32_t* touches;
   // Plans of windows, written once.
-  uint32_t* first_touched;  // first leaf that has entries, by window, and their total
+  uint32_t* first_touched;  // per window: its first leaf with entries; then their total
   uint32_t* begins;         // see Totals
-  Leaves* before;           // leaves of all windows before, and, last, of all
-  uint64_t* status;         // of sums over windows, one word per block
-  uint32_t* next;           // the first block of windows that is not being planned
+  Leaves* before;           // leaves of all earlier windows; last: leaves of all windows
+  uint64_t* status;         // status of the sums over windows (lookback.cuh), one word per block
+  uint32_t* next;           // next block of windows to plan
   uint32_t* any_hot;        // 1: a leaf is hot
   Hot* hot;
-  uint32_t* node_sums;  // pairs below each node of the new index
+  uint32_t* node_sums;  // number of pairs below each node of the new index
   // Instead of a batch: pairs to remove.
   const Gap* gaps;
   uint64_t gap_count;
   // Memory.
   const uint32_t* free;  // free leaves; the first *taken are in use
   uint32_t* taken;
-  uint32_t n;  // rows
-  uint32_t windows;  // maximum, of the old index
+  uint32_t n;  // number of rows
+  uint32_t windows;  // maximum number of windows in the old index
   uint32_t fill;
   uint32_t kind;
   uint32_t flags;
@@ -68,15 +69,16 @@ struct ChangeParams {
 };
 
 constexpr uint32_t kNoLeaf = ~0u;
-constexpr uint32_t kHotEntries = 128;  // a hot leaf has more
+constexpr uint32_t kHotEntries = 128;  // a hot leaf has more entries
 
-// kPlace is the number of smaller keys in the leaf.
+// kPlace masks the number of smaller keys in the leaf.
 enum Info : uint8_t { kPlace = 63, kWas = 64, kWillBe = 128 };
 
 // ---- settling ------------------------------------------------------------------
 
-// settled records an entry: whether it had a pair before, and its slot afterward. An entry that
-// leaves its pair unchanged is not counted for its leaf.
+// settled records the result for an entry: its value, its place, and whether the key has a pair
+// before and after. An entry that leaves its pair unchanged has neither flag, and does not count
+// for its leaf.
 template <class V>
 __device__ __forceinline__ void settled(const ChangeParams& p, uint64_t e, uint32_t leaf, uint32_t at, bool was, const Slot<V>& s) {
   store_once(static_cast<V*>(p.entry_vals) + e, s.val);
@@ -96,8 +98,8 @@ __device__ __forceinline__ bool takes_old(const ChangeParams& p, uint32_t row) {
 }
 
 // settle runs the operations of each key in order, one key per thread. The lanes of a warp search
-// side by side. Data that is accessed in order, or once, passes through the L2 without staying.
-// That leaves it to the rows, which lie at random places.
+// at the same time. Data that is accessed in order, or once, does not stay in the L2 cache. So the
+// cache keeps its space for the rows, which lie at random places.
 template <class K, class V>
 __device__ __forceinline__ void settle(const ChangeParams& p) {
   const uint32_t leaves = p.old.content->leaves, count = *p.count;
@@ -124,7 +126,7 @@ __device__ __forceinline__ void settle(const ChangeParams& p) {
   }
 }
 
-// settle_puts does so if all are Puts that report nothing. Its threads need few registers.
+// settle_puts is settle for batches of Puts that report nothing. Its threads need few registers.
 template <class K, class V>
 __device__ __forceinline__ void settle_puts(const ChangeParams& p) {
   const uint32_t leaves = p.old.content->leaves, count = *p.count;
@@ -150,12 +152,12 @@ __device__ __forceinline__ void settle_puts(const ChangeParams& p) {
 
 // ---- planning --------------------------------------------------------------------
 
-// first_of returns the first of the leaves with entries that is not before a leaf.
+// first_of returns the index of the first leaf with entries that does not come before `leaf`.
 __device__ __forceinline__ uint32_t first_of(const ChangeParams& p, uint32_t touches, uint64_t leaf) {
   return first<uint32_t>(0, touches, [&](uint32_t t) { return p.touched[t] >= leaf; });
 }
 
-// Gone is the number of removed pairs before one, and whether that one is removed.
+// Gone is the number of removed pairs before a pair, and whether the pair itself is removed.
 struct Gone {
   uint64_t before;
   bool itself;
@@ -168,15 +170,15 @@ __device__ __forceinline__ Gone gone(const ChangeParams& p, uint64_t pair) {
   return {g.before + g.to - g.from, false};
 }
 
-// Both counts of Leaves are added as one number, with two bits to spare.
+// Sums add both counts of Leaves as one number. Two of its bits stay free (lookback.cuh).
 constexpr uint32_t kLeafBits = 31;
 __device__ __forceinline__ uint64_t packed(Leaves l) { return l.out | uint64_t(l.fresh) << kLeafBits; }
 __device__ __forceinline__ Leaves unpacked(uint64_t sum) { return {uint32_t(sum) & ((1u << kLeafBits) - 1), uint32_t(sum >> kLeafBits)}; }
 
 constexpr uint32_t kWindows = kWarp / kFanout;        // windows with one leaf per lane of a warp
 static_assert(kWindows * kFanout == kWarp);
-constexpr uint32_t kPlanned = 16;                     // windows that a warp plans
-constexpr uint32_t kTileWindows = kPlanned * kWarps;  // windows that a block plans
+constexpr uint32_t kPlanned = 16;                     // number of windows that a warp plans
+constexpr uint32_t kTileWindows = kPlanned * kWarps;  // number of windows that a block plans
 
 // plan_gaps returns the number of leaves for a window that loses pairs.
 __device__ __forceinline__ Leaves plan_gaps(const ChangeParams& p, uint32_t w, uint32_t leaves) {
@@ -195,14 +197,14 @@ __device__ __forceinline__ Leaves plan_gaps(const ChangeParams& p, uint32_t w, u
 }
 
 // Planned is a leaf of two windows: its new number of pairs, whether it has entries, and whether
-// they may change it.
+// its entries may change it.
 struct Planned {
   uint32_t now;
   bool touched, changes;
 };
 
-// changes reports whether entries change their leaf. Puts do, and many entries are assumed to.
-// Several are read at once, since few leaves have more.
+// changes reports whether entries change their leaf. Puts always do, and a large number of entries
+// is assumed to. Several entries are read at a time, because few leaves have more.
 __device__ __forceinline__ bool changes(const ChangeParams& p, uint32_t entry, uint32_t end) {
   constexpr uint32_t kInfos = 4;
   if (!p.order || end - entry > kWarp) return true;
@@ -214,8 +216,8 @@ __device__ __forceinline__ bool changes(const ChangeParams& p, uint32_t entry, u
   return (all & (kWas | kWillBe)) != 0;
 }
 
-// plan_pair returns the number of leaves for the lane's window, one of two. Each lane has one leaf
-// of the windows. [from,to) are their leaves with entries.
+// plan_pair plans two windows. Each lane has one leaf of these windows. It returns the packed
+// counts of leaves for the lane's window. [from,to) are the leaves with entries in both windows.
 __device__ __forceinline__ uint64_t plan_pair(const ChangeParams& p, uint32_t w, uint32_t leaves, uint32_t from, uint32_t to, Planned* planned) {
   const uint32_t lane = lane_index(), window = lane & ~(kFanout - 1);
   const uint64_t leaf = uint64_t(w) * kFanout + lane;
@@ -232,8 +234,8 @@ __device__ __forceinline__ uint64_t plan_pair(const ChangeParams& p, uint32_t w,
   }
   sync_warp();
   const Planned& own = planned[lane];
-  // A leaf with entries is a group unless few pairs remain. So is every other leaf, unless few
-  // pairs wait for more.
+  // A leaf with entries is a group by itself if enough pairs remain. So is every other leaf, unless
+  // few earlier pairs wait for more.
   const uint32_t few = ballot(kAll, own.touched && own.now != 0 && own.now < kFew) >> window & ((1u << kFanout) - 1);
   const uint32_t there = ballot(kAll, own.now != 0), kept = ballot(kAll, own.now != 0 && !own.changes);
   const uint32_t count = own.now == 0 ? 0 : own.touched ? leaves_for(own.now, p.fill) : 1;
@@ -256,8 +258,8 @@ __device__ __forceinline__ uint64_t plan_pair(const ChangeParams& p, uint32_t w,
   return sum;
 }
 
-// plan counts the leaves of each window, and of all windows before it. A lane of each warp has a
-// window. Without gaps, all lanes together plan two at a time.
+// plan counts the leaves of each window, and of all windows before it. In each warp, each of the
+// first kPlanned lanes has a window. Without gaps, all lanes together plan two windows at a time.
 template <bool kGaps>
 __device__ __forceinline__ void plan(const ChangeParams& p) {
   __shared__ prim::Tiles tiles;

@@ -11,25 +11,25 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
-//kernelgen:input 94c635e65cdb5f707791c8325b9d7fe49d9fe3232cd1b2d41ae3e4124a2bcb82 6449 kernels/include/weft/change.cuh
-//kernelgen:input b810bda5d22db50360dfc4c556ec9e34b5a17e1139ced0b8e772312619f195e7 2082 kernels/include/weft/column.cuh
-//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
-//kernelgen:input 7c30bb155ee63ab95b32c978ec2f174ee52633b9ebc9d644e9e528e659bc81d7 1717 kernels/include/weft/hash.cuh
-//kernelgen:input 1fb7ccda44fd147e8bf5b4a5191055b4f3d154622b5438261c8cd3e7b5ad1a25 4083 kernels/include/weft/inorder.cuh
-//kernelgen:input 336163866d2a44401f02dc01d68a1450965e3f4dc8b871bb9aabacb8ea034fbf 3363 kernels/include/weft/lookback.cuh
-//kernelgen:input a0ec73c4c6a586969b9804a8d1ae62febd090a040792b058a3451931a72b43f6 5463 kernels/include/weft/order.cuh
-//kernelgen:input c4c6c626f842fe988c85e58b74b412c0ccb4e7e8f71383f482476e149afae70d 4040 kernels/include/weft/ordered_find.cuh
-//kernelgen:input aa42052b513c97f67ff30161df55f04a0401c1f782e2c6e0b12d07d36f424a44 8701 kernels/include/weft/ordered_index.cuh
-//kernelgen:input 48c398af55e5fad960b35f8bd88dec4cf62ab0b5aeaecc1d514958298f940f26 4251 kernels/include/weft/reduce.cuh
-//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
-//kernelgen:input 97aa70899195e842d5304d00a0f77e7be27b6715f45f56e506f3b927646ab810 5513 kernels/include/weft/slot.cuh
-//kernelgen:input 3cd96718dd0ad6799d3196e2cb2d8249b4e9211092835ebf30ce719fba68bb05 1073 kernels/include/weft/sums.cuh
-//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
-//kernelgen:input 9ce55db32afe96933de5edad326ab744a3781101fe4e52edb6897e1abf4e827c 4089 ordered/plan.cuh
-//kernelgen:input a57dbfab665882e7e0993cea409d8c166beea3f17cda698caeebb607cee615d7 4867 ordered/seek.cuh
-//kernelgen:input 9f9bd3aec586e9b6194d56e877585a91049a9ac55fb2a03c93df69f8d12d0357 12630 ordered/settle.cuh
-//kernelgen:input 00019d830914409b03a5f8ef0727659b629dab79f646a7a86a241367b19489c7 1703 ordered/top.cuh
+//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 7303334ebdeee85f2659bcafbab9bf86083fa565c38492a5386c3c0760f2281b 6733 kernels/include/weft/change.cuh
+//kernelgen:input b00cfdb7dce3efd26c2bb19e91102f01964a7f2590240552210f5e98b6209a49 2138 kernels/include/weft/column.cuh
+//kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
+//kernelgen:input 726cbf4cf50d616b11985e13c4defa926cf234924f4cd75e6a1b809e78b8d84c 1899 kernels/include/weft/hash.cuh
+//kernelgen:input a51b0c3450564108a39f607f33c2f02e77d0e888e78ada8ee3f94ef5ff3148c3 4355 kernels/include/weft/inorder.cuh
+//kernelgen:input 300133442657e2ac19445d3bbd1ec6fd17c18a4deeea610d89f5012fec087556 3657 kernels/include/weft/lookback.cuh
+//kernelgen:input c37a0f2890336e95423a928e58cc139efb0e0114f3e343cfe7fa8b66ce1119e9 5607 kernels/include/weft/order.cuh
+//kernelgen:input e929c42132f299a36068a1b8ad5ba39f3b0a6ca6a5730b7b891d29b99c7483f2 4183 kernels/include/weft/ordered_find.cuh
+//kernelgen:input 890bbeddf57a0c5d2b66f516affa36b711d7dba1e7e84c767d95c1f5a81afefc 9040 kernels/include/weft/ordered_index.cuh
+//kernelgen:input 00e836b215012d94e0c38252f8e26bdbd7d69440d839e27f9195367e7f80131a 4392 kernels/include/weft/reduce.cuh
+//kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh
+//kernelgen:input 4b8d46396fb17ce3494733f917640a7197d6eb1ded9c8265028d71a0c1683f88 5645 kernels/include/weft/slot.cuh
+//kernelgen:input 72f51e901ece2b1cc823e550f56b2838cad48ee3b2ee4bacda3fdcc3075a4ba2 1065 kernels/include/weft/sums.cuh
+//kernelgen:input 242128084f766f1d477adf98b57c9aed3b253f092bcfb34fe9008e2020ed275b 5613 kernels/include/weft/warp.cuh
+//kernelgen:input 5ba5bd7d1f341af29c3958865d6708b951ebaac32ec1d8c58f649d367866dc49 4203 ordered/plan.cuh
+//kernelgen:input 78605c9940611c91e4cdd529c87039515151719514fe3f8e94e91b89c9936d09 5076 ordered/seek.cuh
+//kernelgen:input 22f7939e48e88f157252cc1731da5a811cd80575de9c86f41d398091ac80070e 13031 ordered/settle.cuh
+//kernelgen:input fb60c016b1241d9676412f84a55b9ca99b1a7c3f54b1b3fd6452fe88422452f9 1773 ordered/top.cuh
 
 // content is weft::ordered::Content of C++.
 type content struct {

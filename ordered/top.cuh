@@ -1,4 +1,4 @@
-// The upper levels of an index, combined in shared memory.
+// The separators of an upper level of an index, in shared memory.
 #pragma once
 
 #include "weft/ordered_find.cuh"
@@ -6,12 +6,13 @@
 namespace weft::ordered {
 
 // Top holds the separators of the lowest level that fits, one for each node of the level below. A
-// search of shared memory, with a key per lane, replaces the levels down to it. These are few
-// lines, which all searches would read at the same moment.
+// search in shared memory, with one key per lane, replaces the search of this level and the levels
+// above. These levels have few lines. Without Top, all searches would read the lines at the same
+// time.
 template <class K>
 struct Top {
-  // With this, four blocks per multiprocessor leave most of its memory to the L1, which holds the
-  // next level.
+  // With this size, four blocks per multiprocessor leave most of its memory to the L1 cache, which
+  // holds the next level.
   static constexpr uint32_t kMost = 8192 / sizeof(K);
 
   K seps[kMost];

@@ -6,12 +6,12 @@
 
 namespace weft::slab {
 
-// crowded reports whether at least kCrowd lanes of the warp append to one bucket. Then lanes of
-// other warps probably do, too.
+// crowded reports whether at least kMinContending lanes of the warp append to this lane's bucket.
+// Then lanes of other warps probably append to it, too.
 template <class S>
 __device__ __forceinline__ bool crowded(const Table& t, const Operation<S>& op) {
-  uint32_t bucket = op.there ? locate<S>(t, op.key) : kAll - lane_index();  // no bucket twice
-  return popcount(match_any(kAll, bucket)) >= uint32_t(kCrowd);
+  uint32_t bucket = op.there ? locate<S>(t, op.key) : kAll - lane_index();  // distinct if idle
+  return popcount(match_any(kAll, bucket)) >= uint32_t(kMinContending);
 }
 
 template <class S, class K, class V, bool Multi>
@@ -19,7 +19,7 @@ __device__ __forceinline__ void change_batch(const ChangeParams<Table>& p) {
   const Changes& c = p.changes;
   uint32_t i = uint32_t(thread_index());
   Operation<S> op = operation<S, K, V>(c, i);
-  uint32_t steady = c.kinds == nullptr && c.kind == kPut ? kSteady : 0;
+  uint32_t steady = c.kinds == nullptr && c.kind == kPut ? kKeysFixed : 0;
   if constexpr (Multi) {
     if (steady && (c.flags & kContend) && crowded<S>(p.table, op)) op.there = false, op.outcome = kLater;
   }
@@ -28,15 +28,15 @@ __device__ __forceinline__ void change_batch(const ChangeParams<Table>& p) {
   outcome<S, V>(c, i, op);
   if constexpr (Multi)
     if (op.there && c.removed) store_once(c.removed + i, removed);
-  // Deferred pairs of a multimap are listed in place of duplicates.
+  // A multimap lists deferred pairs in place of duplicates.
   list(c, i, op, Multi && steady ? op.outcome == kLater : contends(op));
   tally_block(p.table.counters, op.outcome);
-  // tally_block has counted one pair for each DELETEALL that found any.
+  // tally_block has counted one pair for each DELETEALL that found any pair.
   if (Multi && removed > 1) add_relaxed(&p.table.counters->live, 1 - uint64_t(removed));
 }
 
-// beyond returns the slab after a full one, a new one if needed, or kNoUnit. It works for a whole
-// warp.
+// beyond returns the slab at which to continue after a full slab. It attaches a new slab if needed,
+// and returns kNoUnit if it finds no memory. A whole warp calls it for one slab.
 __device__ __forceinline__ uint32_t beyond(const Table& t, Resident& resident, uint32_t bucket, Word128* slab, uint32_t at) {
   Link link = {load_relaxed(&link_of(slab)->tail), load_relaxed(&link_of(slab)->next)};
   uint32_t next = shuffle(kAll, at == kNoUnit && link.tail != kNoUnit ? link.tail : link.next, 0);
@@ -47,9 +47,9 @@ __device__ __forceinline__ uint32_t beyond(const Table& t, Resident& resident, u
   return shuffle(kAll, next, 0);
 }
 
-// append adds the listed pairs of a batch to a multimap, those with too much contention for one
-// place. A few warps do it, as in the paper. The whole warp works on one bucket at a time, and
-// fills as many slots of a slab at once as it has pairs for them.
+// append adds the listed pairs of a batch to a multimap. For these pairs, too many threads
+// contended for one place. A few warps run append, as in the paper. A whole warp works on one
+// bucket at a time. It fills as many slots of a slab at once as it has pairs for the bucket.
 template <class S, class K, class V>
 __device__ __forceinline__ void append(const ChangeParams<Table>& p) {
   using Key = typename S::Key;
@@ -82,7 +82,7 @@ __device__ __forceinline__ void append(const ChangeParams<Table>& p) {
           }
           continue;
         }
-        // The first of the crowd take the first of the slots.
+        // The first lanes of the crowd take the first free slots.
         uint32_t place = popcount(frees & ((1u << lane) - 1));
         bool takes = empty && place < popcount(crowd);
         uint32_t from = takes ? lowest(crowd ^ first_bits(crowd, place)) : lane;
@@ -99,9 +99,9 @@ __device__ __forceinline__ void append(const ChangeParams<Table>& p) {
   }
 }
 
-// change_one writes the values of winners. Their keys are present exactly once, so it treats the
-// table as a map. kReuse restricts it to live slots. In a multimap a dead slot that remembers the
-// key may come first.
+// change_one writes the values of winners. Their keys are present exactly once, so change_one
+// treats the table as a map. kReuse restricts the search to live slots. In a multimap, a dead slot
+// that remembers the key may come before the live slot.
 template <class S, class T>
 __device__ __forceinline__ void change_one(const T& t, Operation<S>& op) {
   change<S, false>(t, kReuse, op);

@@ -1,5 +1,5 @@
-// Triangles of graphs of package slab by lookups, as in the thesis. graph_triangles.go explains the
-// launches.
+// Triangles in graphs of package slab by lookups, as in the thesis (doc.go). graph_triangles.go
+// explains the launches.
 #pragma once
 
 #include "graph.cuh"
@@ -9,15 +9,15 @@ namespace weft::slab {
 
 struct CloseParams {
   Graph graph;
-  const uint64_t* offsets;  // of the oriented view, with rows in no order
+  const uint64_t* offsets;  // offsets of the oriented view, with rows in no order
   const uint32_t* neighbors;
-  uint64_t* closed;  // added to
+  uint64_t* closed;  // the kernel adds the number of pairs with an edge
   uint32_t vertices;
   uint32_t arcs;
 };
 
-// close looks up the pairs of neighbors of each row. An arc of the view has a pair with each arc
-// before it in its row. A warp takes 32 arcs and distributes their pairs over its lanes.
+// close looks up the pairs of neighbors in each row. An arc of the view has a pair with each
+// earlier arc in its row. A warp takes 32 arcs and distributes their pairs over its lanes.
 template <class S>
 __device__ __forceinline__ void close(const CloseParams& p) {
   const uint32_t lane = lane_index();
@@ -39,7 +39,7 @@ __device__ __forceinline__ void close(const CloseParams& p) {
       closed += find<S, false>(p.graph, there, there ? arc_of(u, p.neighbors[at]) : 0, value);
     }
   }
-  add_up(p.closed, closed);
+  add_warp_sum(p.closed, closed);
 }
 
 }  // namespace weft::slab

@@ -1,4 +1,4 @@
-// Kernels on columns of edges, which do not access a graph. They split a mixed batch into
+// Kernels for columns of edges. They do not access a graph. They split a mixed batch into
 // insertions and deletions, and turn sorted arcs into rows. graph_columns.go and graph_csr_gpu.go
 // explain the launches.
 #pragma once
@@ -9,36 +9,36 @@
 
 namespace weft::slab {
 
-// Told is what the host reads of a mixed batch.
+// Told holds the numbers of a mixed batch that the host reads.
 struct Told {
-  uint32_t bad;      // ~ the first insertion with a vertex out of range; 0: none
-  uint32_t inserts;  // edges to insert
-  uint32_t deletes;  // edges to delete
+  uint32_t bad;      // complement of the first insertion with a vertex out of range; 0: none
+  uint32_t inserts;  // number of edges to insert
+  uint32_t deletes;  // number of edges to delete
   uint32_t unused;
 };
 
-// MixedParams are a mixed batch in the order of its edges. Only the last operation of each edge
-// runs. Its outcome determines the outcomes of the operations before it.
+// MixedParams describes a mixed batch, sorted by edge. Only the last operation on each edge runs.
+// Its outcome determines the outcomes of the earlier operations on that edge.
 struct MixedParams {
   const uint8_t* kinds;
   const uint32_t* from;
   const uint32_t* to;
   const uint32_t* vals;   // may be null
-  // Edges of the operations, then sorted; none() for operations without effect.
+  // Edges of the operations, before and after the sort. none(): the operation has no effect.
   uint64_t* keys;
-  const uint32_t* order;  // operations in that order
-  uint32_t* places;       // of the last operations, among those that run
-  uint32_t* run_from;     // n rows: insertions from the front on, deletions from the end on
+  const uint32_t* order;  // operations in sorted order
+  uint32_t* places;       // places of the last operations among the operations that run
+  uint32_t* run_from;     // n rows: insertions from the front, deletions from the end
   uint32_t* run_to;
   uint32_t* run_vals;
   const uint8_t* changed;  // outcomes of these rows
   uint8_t* done;           // outcomes of all operations; may be null
-  uint64_t* count;         // operations with an effect; added to
+  uint64_t* count;         // the kernel adds the number of operations with an effect
   Told* told;
   uint32_t n;
   uint32_t most;  // exclusive limit of vertices: less than 1 << bits
-  uint32_t bits;  // of a vertex in a key
-  uint32_t both;  // u to v and v to u are one edge
+  uint32_t bits;  // bits of a vertex in a key
+  uint32_t both;  // 1: u to v and v to u are one edge
 
   __device__ __forceinline__ uint64_t none() const { return ~uint64_t(0) >> (64 - 2 * bits); }
   __device__ __forceinline__ bool inserts(uint32_t op) const { return kinds[op] == kPut; }
@@ -48,14 +48,14 @@ struct MixedParams {
 __device__ __forceinline__ void mixed_keys(const MixedParams& p) {
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
     const uint32_t u = p.from[i], v = p.to[i], low = u < v ? u : v, high = u < v ? v : u;
-    const bool beyond = high >= p.most;  // no such edge exists to be deleted
+    const bool beyond = high >= p.most;  // no such edge exists, so a deletion has no effect
     if (beyond && p.inserts(uint32_t(i))) max_relaxed(&p.told->bad, ~uint32_t(i));
     const uint64_t key = p.both ? uint64_t(low) << p.bits | high : uint64_t(u) << p.bits | v;
     p.keys[i] = u == v || beyond ? p.none() : key;
   }
 }
 
-// mixed_last gives the last operation of each edge its place among those that run.
+// mixed_last assigns a place among the operations that run to the last operation on each edge.
 __device__ __forceinline__ void mixed_last(const MixedParams& p) {
   const uint32_t lane = lane_index();
   for (uint64_t i = thread_index(); i - lane < p.n; i += threads_in_grid()) {
@@ -78,8 +78,8 @@ __device__ __forceinline__ void mixed_last(const MixedParams& p) {
 }
 
 // mixed_outcomes determines which operations had an effect. The previous operation on an edge
-// determines whether the edge existed. For the first operation, the outcome of the one that ran
-// determines it.
+// determines whether the edge existed. For the first operation on an edge, the outcome of the
+// operation that ran determines it.
 __device__ __forceinline__ void mixed_outcomes(const MixedParams& p) {
   int32_t count = 0;
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
@@ -103,7 +103,7 @@ __device__ __forceinline__ void mixed_outcomes(const MixedParams& p) {
   count_all(p.count, count);
 }
 
-// TargetsParams are arcs, and their targets to write.
+// TargetsParams has arcs, and the column for their targets.
 struct TargetsParams {
   const uint64_t* arcs;
   uint32_t* to;

@@ -1,5 +1,6 @@
-// Batches of edges without requested outcomes, changed in place, one operation per arc. Most are
-// resolved by the first look at a base slab. graph_gpu_plain.go explains the launches.
+// Batches of edges without requested outcomes. They change the graph in place, with one operation
+// per arc. One read of a base slab decides most operations. graph_gpu_plain.go explains the
+// launches.
 #pragma once
 
 #include "graph.cuh"
@@ -8,12 +9,12 @@ namespace weft::slab {
 
 // ---- a batch ----------------------------------------------------------------
 
-// Plain is a batch of edges. Each is one arc, or one each way.
+// Plain is a batch of edges. Each edge is one arc, or one arc each way.
 struct Plain {
   const uint32_t* from;
   const uint32_t* to;
-  uint32_t n;     // edges
-  uint32_t both;  // 1: each is two arcs
+  uint32_t n;     // number of edges
+  uint32_t both;  // 1: each edge is two arcs
   uint32_t most;  // exclusive limit of vertices
   uint32_t unused;
 };
@@ -28,7 +29,7 @@ struct PlainParams {
   uint32_t unused;
 };
 
-// check records whether a vertex is out of range; then nothing is inserted. Each thread has four
+// check records whether a vertex is out of range. If so, nothing is inserted. Each thread has four
 // edges in flight.
 __device__ __forceinline__ void check(const PlainParams& p) {
   constexpr uint32_t kAtOnce = 4;
@@ -63,14 +64,14 @@ __device__ __forceinline__ Operation<S> plain(const Plain& e, uint32_t kind) {
 
 // ---- the first look ---------------------------------------------------------
 
-// Look is a tile's view of the base slab of an operation's bucket, and its change there.
+// Look is a tile's read of the base slab of an operation's bucket, and the change in that slab.
 template <class S, bool Inserts>
 struct Look : SlabTile<S> {
   using Word = typename S::Word;
   static_assert(!Inserts || !S::kHasValue);
 
   uint32_t from;  // the lane with the operation
-  bool busy;      // it has one
+  bool busy;      // that lane has an operation
   bool won;       // this lane has changed a slot
   uint32_t founds, empties[kPieces];
 
@@ -81,13 +82,13 @@ struct Look : SlabTile<S> {
     this->slab = g.table.slab(bucket, kNoUnit);
 #pragma unroll
     for (int v = 0; v < kPieces; v++) this->piece[v].whole = load_relaxed(this->slab + v * kLanes + this->rank);
-    // The link stands for slots without a key.
+    // The link must read as slots without a key.
     if (this->rank == kLanes - 1) this->piece[kPieces - 1].whole.y = S::kNone * 0x1'0000'0001ul;
   }
 
-  // act deletes the neighbor if it is present, or puts it into the first empty slot if it is
-  // absent. A slab with an empty slot is the last of its chain. change.cuh argues why the first
-  // empty slot is the right one.
+  // act deletes the neighbor if it is present. With Inserts, it instead stores the neighbor in the
+  // first empty slot if the neighbor is absent. A slab with an empty slot is the last slab of its
+  // chain. weft/slab_change.cuh explains why the first empty slot is the right one.
   __device__ __forceinline__ void act(uint32_t name) {
     const uint32_t key = shuffle(kAll, name, from);
     int match = -1, empty = -1;
@@ -109,7 +110,8 @@ struct Look : SlabTile<S> {
     won = S::swap(this->at(number / this->kSlots, number % this->kSlots), word, to);
   }
 
-  // tell returns the outcome: kAgain if the slab does not decide it, or another thread was faster.
+  // tell returns the outcome. It returns kAgain if the slab does not decide it, or if another
+  // thread was faster.
   __device__ __forceinline__ Outcome tell() const {
     const bool done = this->vote(won) != 0;
     if constexpr (Inserts) return founds != 0 ? kPresent : done ? kInserted : kAgain;
@@ -117,8 +119,8 @@ struct Look : SlabTile<S> {
   }
 };
 
-// look_first gives operations the outcomes that one look decides, and kAgain to the others. Each
-// tile has two looks in flight.
+// look_first sets the outcomes that one Look decides, and kAgain for the other operations. Each
+// tile has two Looks in flight.
 template <class S, bool Inserts>
 __device__ __forceinline__ void look_first(const Located& g, Operation<S>& op) {
   constexpr uint32_t kAtOnce = 2;
@@ -138,12 +140,12 @@ __device__ __forceinline__ void look_first(const Located& g, Operation<S>& op) {
   }
 }
 
-// run completes operations of one kind. Insertions that may take dead slots search whole chains
-// from the start.
+// run completes operations of one kind. Insertions that may take dead slots skip the first look,
+// and search whole chains.
 template <class S, bool Inserts>
 __device__ __forceinline__ void run(const PlainParams& p, Operation<S>& op) {
   const Located g(p.graph, locate<S>(p.graph, op.key));
-  if (op.there && g.home == g.table.buckets) {  // a vertex without a table
+  if (op.there && g.home == g.table.buckets) {  // the vertex has no table
     op.there = false;
     if (Inserts) op.outcome = kFull;
   }
@@ -161,8 +163,8 @@ __device__ __forceinline__ void run(const PlainParams& p, Operation<S>& op) {
   count_arcs(p.graph, op);
 }
 
-// insert inserts arcs of vertices with tables, where no chain exceeds its limit, unless a vertex is
-// out of range.
+// insert inserts arcs, unless a vertex is out of range. It lists arcs that overflow: their vertex
+// has no table, a chain would exceed its limit, or no slab is free.
 template <class S>
 __device__ __forceinline__ void insert(const PlainParams& p) {
   Tried* t = tried(p.graph);

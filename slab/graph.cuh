@@ -1,6 +1,6 @@
-// Kernels of graphs of package slab, beside those of all tables. Batches of edges become arcs,
-// vertices get base slabs, their tables move, and rows are read. graph_gpu.go explains the
-// launches.
+// Kernels for graphs of package slab, in addition to the kernels of all tables. Batches of edges
+// become arcs, vertices get base slabs, their tables move, and rows are read. graph_gpu.go explains
+// the launches.
 #pragma once
 
 #include "search.cuh"
@@ -12,14 +12,14 @@
 namespace weft::slab {
 
 // owned reports whether a base slab belongs to a vertex. Other base slabs are empty, with one
-// exception: a launch has moved tables there, and the launch of settle failed.
+// exception: a launch has moved tables there, and the launch of settle has failed.
 __device__ __forceinline__ bool owned(const Graph& t, uint32_t bucket) { return t.owners[bucket] != kAll; }
 
 __device__ __forceinline__ Tried* tried(const Graph& g) { return reinterpret_cast<Tried*>(g.table.counters); }
 // refused reports whether a batch has a vertex out of range.
 __device__ __forceinline__ bool refused(const Tried* t, uint32_t ticket) { return load_relaxed(&t->bad) >> 32 == ticket; }
 
-// Located is a graph in which a lane has found the bucket of its arc.
+// Located is a graph, and the bucket of a lane's arc in the graph.
 struct Located : Graph {
   uint32_t home;
 
@@ -32,32 +32,32 @@ __device__ __forceinline__ uint32_t locate(const Located& t, uint64_t) {
 
 // ---- edges -----------------------------------------------------------------
 
-// EdgesParams are a batch of edges and its arcs: in an undirected graph two each, the one from the
-// smaller end to the larger last. A loop is kNoArc.
+// EdgesParams has a batch of edges, and their arcs. In an undirected graph each edge has two arcs,
+// and the arc from the smaller to the larger vertex comes last. A loop is kNoArc.
 struct EdgesParams {
   const uint32_t* from;
   const uint32_t* to;
   const uint32_t* vals;  // may be null
   uint64_t* keys;
   uint32_t* weights;
-  const uint8_t* done;   // outcomes of arcs, for pick
+  const uint8_t* done;   // outcomes of arcs; input of pick
   const uint8_t* again;  // outcomes of the second run of the arcs; may be null
   uint8_t* ok;          // outcomes of edges; may be null
-  uint64_t* changed;    // added to
-  const Tried* tried;   // of a batch checked with this ticket; may be null
+  uint64_t* changed;    // the kernel adds the number of changed edges
+  const Tried* tried;   // result of check with this ticket; may be null
   uint32_t n;
   uint32_t both;
   uint32_t most;    // exclusive limit of vertices
   uint32_t ticket;
 };
 
-// arcs makes the arcs of a batch; all are kNoArc if a vertex is out of range.
+// arcs computes the arcs of a batch. If check has found a vertex out of range, all arcs are kNoArc.
 __device__ __forceinline__ void arcs(const EdgesParams& p) {
   const bool bad = p.tried != nullptr && refused(p.tried, p.ticket);
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
     const uint32_t u = p.from[i], v = p.to[i], low = u < v ? u : v, high = u < v ? v : u;
     const uint64_t last = i * (1 + p.both) + p.both;
-    const bool none = bad || (u == v && u < p.most);  // count finds a vertex out of range
+    const bool none = bad || (u == v && u < p.most);  // count_batch finds a vertex out of range
     p.keys[last] = none ? kNoArc : p.both ? arc_of(low, high) : arc_of(u, v);
     if (p.both) p.keys[last - 1] = none ? kNoArc : arc_of(high, low);
     if (p.vals == nullptr) continue;
@@ -66,7 +66,7 @@ __device__ __forceinline__ void arcs(const EdgesParams& p) {
   }
 }
 
-// pick gives edges the outcomes of their arcs, and counts them.
+// pick sets the outcome of each edge to the outcome of its last arc, and counts the changed edges.
 __device__ __forceinline__ void pick(const EdgesParams& p) {
   int32_t changed = 0;
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
@@ -113,9 +113,9 @@ __device__ __forceinline__ void change_arcs(const ChangeParams<Graph>& p) {
   }
   const Located at(g, locate<S>(g, op.key));
   Operation<S> run = op;
-  // A vertex without a table: the batch runs before memory is reserved.
+  // The vertex may have no table, because the batch runs before memory is reserved.
   run.there = op.there && at.home != g.table.buckets;
-  change<S, false>(at, c.flags | (c.kind == kPut ? uint32_t(kSteady) : 0), run);
+  change<S, false>(at, c.flags | (c.kind == kPut ? uint32_t(kKeysFixed) : 0), run);
   op.outcome = op.there && !run.there && c.kind != kDelete ? kFull : run.outcome, op.value = run.value;
   outcome<S, V>(c, i, op);
   list(c, i, op, contends(op));
@@ -123,8 +123,9 @@ __device__ __forceinline__ void change_arcs(const ChangeParams<Graph>& p) {
   count_arcs(g, op);
 }
 
-// change_winner runs the last of the contending insertions of an arc. If none of them found a slab,
-// and this one finds slots that others left in theirs, it counts as the insertion of the arc.
+// change_winner runs the last of the contending insertions of an arc. Perhaps none of them found a
+// slab, but this run finds a slot in the slab of another operation. Then it counts as the insertion
+// of the arc.
 template <class S, class K>
 __device__ __forceinline__ void change_winner(const WinnersParams<Graph>& p, Operation<S>& op) {
   op.there &= locate<S>(p.table, op.key) != p.table.table.buckets;
@@ -138,8 +139,8 @@ __device__ __forceinline__ void change_winner(const WinnersParams<Graph>& p, Ope
 
 struct RoomParams {
   Graph graph;
-  Graph to;  // for hand
-  const uint64_t* keys;  // arcs; null: edges
+  Graph to;  // the new graph; input of hand
+  const uint64_t* keys;  // arcs; null: the batch has edges
   const uint32_t* from;
   const uint32_t* ends;
   Move* moves;
@@ -148,16 +149,16 @@ struct RoomParams {
   uint32_t most;    // exclusive limit of vertices
   uint32_t wanted;  // arcs per base slab, in sixteenths
   uint32_t times;   // maximum multiple of wanted
-  uint32_t next;    // base slab to hand out next
+  uint32_t next;    // next base slab to assign
   uint32_t both;    // each edge is two arcs
-  uint32_t sweep;   // visit all vertices: they are no more than the arcs
+  uint32_t sweep;   // 1: visit all vertices, which are no more than the arcs
 };
 
 __device__ __forceinline__ uint32_t slabs_for(const RoomParams& p, uint32_t degree) {
   return uint32_t((uint64_t(degree) * 16 + p.wanted - 1) / p.wanted);
 }
 
-// each_arc calls f(i, arc) for the arcs of a batch. i is the number of the key or the edge.
+// each_arc calls f(i, arc) for each arc of a batch. i is the number of the key or the edge.
 template <class F>
 __device__ __forceinline__ void each_arc(const RoomParams& p, F f) {
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
@@ -172,12 +173,12 @@ __device__ __forceinline__ void each_arc(const RoomParams& p, F f) {
   }
 }
 
-// crowds reports whether chains of a vertex would get long with this many arcs.
+// crowds reports whether this number of arcs would make the chains of a vertex too long.
 __device__ __forceinline__ bool crowds(const RoomParams& p, uint32_t slabs, uint64_t arcs) { return arcs > uint64_t(slabs) * p.times * p.wanted / 16; }
 __device__ __forceinline__ void crowd(const RoomParams& p, uint32_t u) { p.moves[add_relaxed(&p.demand->crowded, 1u)].vertex = u; }
 
-// count_batch notes the number of insertions per vertex, and lists vertices with chains that would
-// get long.
+// count_batch counts the insertions per vertex. It lists the vertices with chains that would become
+// too long.
 __device__ __forceinline__ void count_batch(const RoomParams& p) {
   each_arc(p, [&](uint64_t i, uint64_t arc) {
     if (arc == kNoArc) return;
@@ -191,7 +192,7 @@ __device__ __forceinline__ void count_batch(const RoomParams& p) {
       return;
     }
     Vertex& at = p.graph.vertices[u];
-    if (p.sweep) {  // which lists them
+    if (p.sweep) {  // sweep lists the vertices
       add_relaxed(&at.coming, 1u);
       return;
     }
@@ -202,7 +203,7 @@ __device__ __forceinline__ void count_batch(const RoomParams& p) {
   });
 }
 
-// sweep lists these vertices in a pass over all.
+// sweep lists the vertices with chains that would become too long, in a pass over all vertices.
 __device__ __forceinline__ void sweep(const RoomParams& p) {
   for (uint64_t u = thread_index(); u < p.graph.n; u += threads_in_grid()) {
     const Vertex v = p.graph.vertices[u];
@@ -210,7 +211,7 @@ __device__ __forceinline__ void sweep(const RoomParams& p) {
   }
 }
 
-// forget clears the notes.
+// forget clears the counts of insertions.
 __device__ __forceinline__ void forget(const RoomParams& p) {
   if (p.sweep) {
     for (uint64_t u = thread_index(); u < p.graph.n; u += threads_in_grid()) store_relaxed(&p.graph.vertices[u].coming, 0u);
@@ -221,8 +222,8 @@ __device__ __forceinline__ void forget(const RoomParams& p) {
   });
 }
 
-// hand_out hands out base slabs to the lanes of a warp, with one atomic for all. It returns the
-// number handed out before those of the lane.
+// hand_out assigns base slabs to the lanes of a warp, with one atomic for all lanes. It returns the
+// number of base slabs that were assigned before this lane's.
 __device__ __forceinline__ uint64_t hand_out(const RoomParams& p, uint32_t slabs) {
   const uint64_t upto = running(uint64_t(slabs)), all = shuffle(kAll, upto, kWarp - 1);
   uint64_t before = 0;
@@ -230,7 +231,7 @@ __device__ __forceinline__ uint64_t hand_out(const RoomParams& p, uint32_t slabs
   return shuffle(kAll, before, 0) + upto - slabs;
 }
 
-// plan gives listed vertices their new base slabs, after those in use.
+// plan assigns new base slabs to the listed vertices, after the base slabs in use.
 __device__ __forceinline__ void plan(const RoomParams& p) {
   const uint32_t n = load_relaxed(&p.demand->crowded), lane = lane_index();
   uint64_t kept = 0, arcs = 0;
@@ -248,11 +249,11 @@ __device__ __forceinline__ void plan(const RoomParams& p) {
     kept += uint64_t(m.slabs) - v.slabs, arcs += v.degree;
   }
   sync_warp();
-  add_up(&p.demand->kept, kept);
-  add_up(&p.demand->arcs, arcs);
+  add_warp_sum(&p.demand->kept, kept);
+  add_warp_sum(&p.demand->arcs, arcs);
 }
 
-// Moved is a graph with a vertex at another place.
+// Moved is a graph in which one vertex has other base slabs.
 struct Moved : Graph {
   uint32_t first, slabs;
 
@@ -263,19 +264,20 @@ __device__ __forceinline__ uint32_t locate(const Moved& t, uint64_t arc) {
   return bucket_in(t.table.seed, t.first, t.slabs, uint32_t(arc));
 }
 
-// A block visits tables of kMany base slabs and more, a warp smaller ones together with others.
+// A block visits each table with at least kMany base slabs. A warp visits several smaller tables
+// together.
 constexpr uint32_t kMany = 64;
 
-// each_table visits the base slabs of listed tables; table i has size(i). A tile calls f(i, b,
-// busy) for base slab b of table i, all lanes of a warp together. After all base slabs of a table,
-// `step` threads with different numbers `first` call end(i, first, step).
+// each_table visits the base slabs of n tables. Table i has size(i) base slabs. A tile calls f(i,
+// b, busy) for base slab b of table i. All lanes of a warp call f together. After all base slabs of
+// a table, `step` threads call end(i, first, step). Each of them passes a different number `first`.
 template <class Size, class F, class End>
 __device__ __forceinline__ void each_table(uint64_t n, Size size, F f, End end) {
   constexpr uint32_t kTiles = kWarp / kLanes, kWarps = kBlock / kWarp;
   __shared__ uint32_t large[kBlock + 1];  // numbers of large tables, and their count
   const Shared<uint32_t> count = shared(large + kBlock), many = shared(large);
   const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp;
-  // Few tables are spread over all warps.
+  // A small number of tables is spread over all warps.
   const uint64_t warps = threads_in_grid() / kWarp, some = (n + warps - 1) / warps;
   const uint32_t each = some < kWarp ? uint32_t(some) : kWarp;
   for (uint64_t first = uint64_t(block_index()) * kWarps * each; first < n; first += warps * each) {
@@ -303,14 +305,14 @@ __device__ __forceinline__ void each_table(uint64_t n, Size size, F f, End end) 
       const uint64_t i = load_weak(many + k);
       const uint32_t slabs = size(i);
       for (uint32_t b = warp * kTiles; b < slabs; b += kWarps * kTiles) f(i, b + lane / kLanes, b + lane / kLanes < slabs);
-      sync_block();  // all have read the old place
+      sync_block();  // all threads have read the old place
       end(i, thread_in_block(), kBlock);
     }
     sync_block();
   }
 }
 
-// move copies the arcs of listed vertices to their new base slabs.
+// move copies the arcs of the listed vertices to their new base slabs.
 template <class S>
 __device__ __forceinline__ void move(const RoomParams& p) {
   Resident resident;
@@ -330,8 +332,8 @@ __device__ __forceinline__ void move(const RoomParams& p) {
       [](uint64_t, uint32_t, uint32_t) {});
 }
 
-// settle makes the new base slabs the tables of the vertices, and empties the old ones. If arcs
-// overflowed, it empties the new ones instead.
+// settle makes the new base slabs the tables of the vertices, and empties the old base slabs. If
+// arcs of a vertex overflowed, it empties the vertex's new base slabs instead.
 template <class S>
 __device__ __forceinline__ void settle(const RoomParams& p) {
   const uint32_t lane = lane_index();
@@ -360,10 +362,10 @@ __device__ __forceinline__ void settle(const RoomParams& p) {
         if (first == 0) v.first = m.first, v.slabs = m.slabs;
       });
   sync_warp();
-  add_up(&p.graph.table.counters->used, 0 - dead);
+  add_warp_sum(&p.graph.table.counters->used, 0 - dead);
 }
 
-// measure adds up the base slabs that all vertices need.
+// measure adds up the numbers of base slabs that all vertices need.
 __device__ __forceinline__ void measure(const RoomParams& p) {
   uint64_t slabs = 0;
   for (uint64_t u = thread_index(); u < p.graph.n; u += threads_in_grid()) {
@@ -371,10 +373,10 @@ __device__ __forceinline__ void measure(const RoomParams& p) {
     slabs += slabs_for(p, v.degree + v.coming);
   }
   sync_warp();
-  add_up(&p.demand->slabs, slabs);
+  add_warp_sum(&p.demand->slabs, slabs);
 }
 
-// hand gives all vertices their base slabs in a new generation.
+// hand assigns base slabs to all vertices in a new generation.
 __device__ __forceinline__ void hand(const RoomParams& p) {
   const uint32_t lane = lane_index();
   for (uint64_t first = thread_index() - lane; first < p.graph.n; first += threads_in_grid()) {
@@ -391,21 +393,21 @@ __device__ __forceinline__ void hand(const RoomParams& p) {
 
 struct RenewParams {
   Graph from, to;
-  uint32_t* lost;  // added to
+  uint32_t* lost;  // the kernel adds the number of arcs that found no slot
 };
 
 // ---- vertices --------------------------------------------------------------
 
-// DoomedParams are vertices that lose their edges, with a bit for each number below limit. Some
-// vertices may have no entries.
+// DoomedParams has vertices that lose their edges, and one bit for each number below limit. Some of
+// the vertices may have no Vertex.
 struct DoomedParams {
   Graph graph;
   const uint32_t* vertices;
-  uint32_t* marks;    // zero
-  uint64_t* deleted;  // arcs; added to
+  uint32_t* marks;    // zero before the launch of doom
+  uint64_t* deleted;  // the kernel adds the number of deleted arcs
   uint32_t n;
   uint32_t limit;
-  uint32_t both;  // each edge is in the tables of both ends
+  uint32_t both;  // 1: each edge is in the tables of both ends
   uint32_t unused;
 };
 
@@ -416,10 +418,10 @@ __device__ __forceinline__ void doom(const DoomedParams& p) {
 }
 __device__ __forceinline__ bool doomed(const DoomedParams& p, uint32_t u) { return u < p.limit && (p.marks[u / 32] >> u % 32 & 1) != 0; }
 
-// sever deletes the arcs of doomed vertices; each tile takes a base slab. In an undirected graph it
-// also deletes the reverse arc, except that of another doomed vertex, which is found in that
-// vertex's own base slab. In a directed graph it searches all tables for the arcs that lead to
-// doomed vertices.
+// sever deletes the arcs of doomed vertices. Each tile takes a base slab. In an undirected graph,
+// it also deletes the reverse arcs. The exception is the arc of another doomed vertex: the tile
+// with that vertex's base slab deletes it. In a directed graph, sever searches all tables for arcs
+// that lead to doomed vertices.
 template <class S>
 __device__ __forceinline__ void sever(const DoomedParams& p) {
   constexpr uint32_t kTiles = kWarp / kLanes;
@@ -455,7 +457,7 @@ struct RowsParams {
   const uint64_t* offsets;
   uint32_t* ids;
   uint32_t* weights;  // may be null
-  uint64_t limit;     // of ids
+  uint64_t limit;     // capacity of ids
   uint32_t n;
   uint32_t unused;
 };
@@ -469,7 +471,7 @@ __device__ __forceinline__ void degrees(const RowsParams& p) {
   }
 }
 
-// rows writes the neighbors of vertices, in no order; a warp takes a vertex.
+// rows writes the neighbors of vertices, in no order. A warp takes one vertex at a time.
 template <class S>
 __device__ __forceinline__ void rows(const RowsParams& p) {
   constexpr uint32_t kTiles = kWarp / kLanes;

@@ -1,5 +1,5 @@
 // Parameters of the kernels of package slab. weft/slab_table.cuh and layout.go describe the memory
-// that they work on.
+// of a table.
 #pragma once
 
 #include "tuning.cuh"
@@ -9,7 +9,7 @@
 
 namespace weft::slab {
 
-// TallyParams and CollectParams are SEARCHALL: first the counts, then the pairs.
+// TallyParams and CollectParams are the parameters of SEARCHALL: first the counts, then the pairs.
 struct TallyParams {
   Table table;
   const void* keys;
@@ -19,8 +19,8 @@ struct TallyParams {
 struct CollectParams {
   Table table;
   const void* keys;
-  const uint64_t* offsets;  // n + 1
-  void* vals;      // from row first on
+  const uint64_t* offsets;  // n + 1 offsets
+  void* vals;      // values from row `first` on
   uint64_t first;  // first row that is written; no key ends before it
   uint64_t rows;   // end of the rows that are written
   uint32_t* found;  // current number of pairs per key; may be null
@@ -29,7 +29,7 @@ struct CollectParams {
 
 struct RehashParams {
   Table from, to;
-  uint32_t* lost;  // added to: pairs that overflow
+  uint32_t* lost;  // the kernel adds the number of pairs that overflow
 };
 
 struct FlushParams {
@@ -38,7 +38,7 @@ struct FlushParams {
 
 struct ChainParams {
   Table table;
-  uint64_t* lengths;  // 32 counts of buckets with 0, 1, … slabs; the last of 31 and more
+  uint64_t* lengths;  // 32 numbers of buckets: with 0, 1, … 30 slabs, and with 31 or more
 };
 
 }  // namespace weft::slab

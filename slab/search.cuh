@@ -14,10 +14,10 @@ __device__ __forceinline__ void get(const GetParams<Table>& p) {
   answer<S, V>(p.lookup, q, hit, value);
 }
 
-// Wanted is the key of a lane in SEARCHALL.
+// Wanted is the key for which a lane searches in SEARCHALL.
 template <class S, class K>
 struct Wanted {
-  uint64_t i = thread_index();  // its position in the batch
+  uint64_t i = thread_index();  // position of the key in the batch
   bool there;
   typename S::Key key;
 
@@ -57,7 +57,7 @@ __device__ __forceinline__ void collect(const CollectParams& p) {
         uint32_t below = (1u << tile.rank) - 1, n = 0;
 #pragma unroll
         for (int v = 0; v < kPieces; v++) {
-          // The order of a piece is lane by lane, slot by slot.
+          // Within a piece, the order is lane by lane, and slot by slot in each lane.
           uint32_t votes[SlabTile<S>::kSlots], lower = n;
 #pragma unroll
           for (int j = 0; j < tile.kSlots; j++) {

@@ -1,18 +1,18 @@
 // Kernels of package slab: the slab hash of Ashkiani, Farach-Colton and Owens. doc.go explains the
-// structure, layout.go the memory; this file keeps their names.
+// structure, and layout.go explains the memory. This file uses the same names.
 //
-// The paper's warp-cooperative work sharing (section IV-A) gives each lane an operation, and all
-// lanes work on one at a time. Here the lanes of a tile share the work, not the whole warp, since
-// four lanes read a slab as fast as memory delivers it. The other tiles of the warp work on other
-// operations meanwhile. All lanes of a warp stay together: each warp-wide vote is executed by all
-// 32, with finished tiles taking part idle.
+// In the paper's warp-cooperative work sharing (section IV-A), each lane has an operation. All
+// lanes work on one operation at a time. Here only the lanes of a tile share the work, because four
+// lanes read a slab as fast as memory delivers it. The other tiles of the warp work on other
+// operations meanwhile. All 32 lanes of a warp execute each warp-wide vote, even if their tiles
+// have finished.
 #include "search.cuh"
 #include "weft/entry.cuh"
 #include "whole.cuh"
 
 // ---- entry points ----------------------------------------------------------
 
-// Entry points of maps and sets; multimaps need some of them, too.
+// Entry points of maps and sets. Multimaps use some of them, too.
 using namespace weft;
 using namespace weft::slab;
 WEFT_SHARED_WIDTHS;

@@ -11,20 +11,20 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
-//kernelgen:input c5b7566709a4800f3e1a0f1c546ba7030d803343f3ed18ac55d057066f40e805 9397 kernels/include/weft/alloc.cuh
-//kernelgen:input 94c635e65cdb5f707791c8325b9d7fe49d9fe3232cd1b2d41ae3e4124a2bcb82 6449 kernels/include/weft/change.cuh
-//kernelgen:input b810bda5d22db50360dfc4c556ec9e34b5a17e1139ced0b8e772312619f195e7 2082 kernels/include/weft/column.cuh
-//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
-//kernelgen:input 7c30bb155ee63ab95b32c978ec2f174ee52633b9ebc9d644e9e528e659bc81d7 1717 kernels/include/weft/hash.cuh
-//kernelgen:input a0ec73c4c6a586969b9804a8d1ae62febd090a040792b058a3451931a72b43f6 5463 kernels/include/weft/order.cuh
-//kernelgen:input 48c398af55e5fad960b35f8bd88dec4cf62ab0b5aeaecc1d514958298f940f26 4251 kernels/include/weft/reduce.cuh
-//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
-//kernelgen:input c9125e02ef205bc7cfd7c19a04eb1929b55614c4eb83c5d2822629a6a4fa9984 5293 kernels/include/weft/slab_arcs.cuh
-//kernelgen:input 593886326f0b06635764256f97b9b2b06e32e92df817443a7e94505960f8c862 4706 kernels/include/weft/slab_table.cuh
-//kernelgen:input 97aa70899195e842d5304d00a0f77e7be27b6715f45f56e506f3b927646ab810 5513 kernels/include/weft/slot.cuh
-//kernelgen:input 5441fda227ba7f796b0b727e0debf91c27427cc3dd25f9570111213e7550eced 2136 kernels/include/weft/tile.cuh
-//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
+//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 3e97e8d6fab281bdf9efc2eeeb1d8a9c419a83ea63d843e357156a8dcf49ad5b 10067 kernels/include/weft/alloc.cuh
+//kernelgen:input 7303334ebdeee85f2659bcafbab9bf86083fa565c38492a5386c3c0760f2281b 6733 kernels/include/weft/change.cuh
+//kernelgen:input b00cfdb7dce3efd26c2bb19e91102f01964a7f2590240552210f5e98b6209a49 2138 kernels/include/weft/column.cuh
+//kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
+//kernelgen:input 726cbf4cf50d616b11985e13c4defa926cf234924f4cd75e6a1b809e78b8d84c 1899 kernels/include/weft/hash.cuh
+//kernelgen:input c37a0f2890336e95423a928e58cc139efb0e0114f3e343cfe7fa8b66ce1119e9 5607 kernels/include/weft/order.cuh
+//kernelgen:input 00e836b215012d94e0c38252f8e26bdbd7d69440d839e27f9195367e7f80131a 4392 kernels/include/weft/reduce.cuh
+//kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh
+//kernelgen:input 564bd0fcea0a9068f6025fa2aa40f2374cebcfb1d1b8415d6ccda0ee33988fb9 5755 kernels/include/weft/slab_arcs.cuh
+//kernelgen:input 65577314ef2372af8524d134ac78fcc306e4b9b1cecf25dc9d24d5403fe23f37 4996 kernels/include/weft/slab_table.cuh
+//kernelgen:input 4b8d46396fb17ce3494733f917640a7197d6eb1ded9c8265028d71a0c1683f88 5645 kernels/include/weft/slot.cuh
+//kernelgen:input 2f2a30fe6cd132b921bf24702205675ca73bd5655561768d75827b60f736da23 2243 kernels/include/weft/tile.cuh
+//kernelgen:input 242128084f766f1d477adf98b57c9aed3b253f092bcfb34fe9008e2020ed275b 5613 kernels/include/weft/warp.cuh
 
 // demandWords is weft::slab::Demand of C++.
 type demandWords struct {

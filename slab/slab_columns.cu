@@ -1,4 +1,4 @@
-// Kernels on columns of edges.
+// Kernels for columns of edges.
 #include "columns.cuh"
 
 using namespace weft::slab;

@@ -1,4 +1,5 @@
-// Kernels of graphs of package slab: those of tables, with arcs as keys, and those by vertex.
+// Kernels for graphs of package slab: the kernels of tables, with arcs as keys, and kernels for
+// vertices.
 #include "close.cuh"
 #include "edges.cuh"
 #include "graph.cuh"

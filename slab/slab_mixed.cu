@@ -1,5 +1,5 @@
-// Kernels of maps and sets of package slab for batches that mix kinds of operations, and for those
-// that combine values.
+// Kernels of maps and sets of package slab for batches that mix kinds of operations, and for
+// batches that combine values.
 #include "change.cuh"
 #include "weft/entry.cuh"
 #include "weft/gather.cuh"
@@ -7,7 +7,7 @@
 
 namespace weft::slab {
 
-// Change runs an operation per lane.
+// Change runs one operation per lane.
 template <class S>
 struct Change {
   const ChangeParams<Table>& p;
@@ -17,13 +17,13 @@ struct Change {
   }
 };
 
-// Reduce runs a reduction per lane, in a launch without other operations.
+// Reduce runs one reduction per lane, in a launch without other operations.
 template <class S, class V>
 struct Reduce {
   const ChangeParams<Table>& p;
 
   __device__ __forceinline__ void operator()(Operation<S>& op) const {
-    change<S, false, V>(p.table, p.changes.flags | kSteady, op);
+    change<S, false, V>(p.table, p.changes.flags | kKeysFixed, op);
   }
 };
 

@@ -1,5 +1,5 @@
-// Kernels of multimaps, where a key has any number of pairs. slab.cu has the kernels that they
-// share with maps.
+// Kernels of multimaps, in which a key has any number of pairs. slab.cu has the kernels that
+// multimaps share with maps.
 #include "change.cuh"
 #include "search.cuh"
 #include "weft/entry.cuh"

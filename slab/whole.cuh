@@ -1,13 +1,13 @@
-// Kernels over whole tables: rehash, export, FLUSH, chain lengths.
+// Kernels for whole tables: rehash, export, FLUSH, chain lengths.
 #pragma once
 
 #include "change.cuh"
 
 namespace weft::slab {
 
-// chain_slots calls f(live, word, bucket) for every slot of a tile's bucket, if it is busy, in
-// chain order. Each lane takes a slot; all lanes of a warp run together. rank is the number of a
-// lane in its tile.
+// chain_slots calls f(live, word, bucket) for each slot of a tile's bucket, in chain order, if the
+// tile is busy. Each lane takes one slot at a time. All lanes of a warp call f together. rank is
+// the number of a lane in its tile.
 template <class S, class F>
 __device__ __forceinline__ void chain_slots(const Table& t, uint32_t lane, uint32_t rank, uint32_t bucket, bool busy, F f) {
   using Word = typename S::Word;
@@ -26,7 +26,8 @@ __device__ __forceinline__ void chain_slots(const Table& t, uint32_t lane, uint3
   }
 }
 
-// each_slot does the same for buckets [lo,hi) in the order of step.
+// each_slot calls f in the same way for buckets [lo,hi), in the order that `step` defines
+// (weft/spread.cuh).
 template <class S, class F>
 __device__ __forceinline__ void each_slot(const Table& t, uint32_t lo, uint32_t hi, uint32_t step, F f) {
   constexpr uint32_t kTiles = kWarp / kLanes;
@@ -39,11 +40,11 @@ __device__ __forceinline__ void each_slot(const Table& t, uint32_t lo, uint32_t 
   }
 }
 
-// owned reports whether the content of a base slab belongs to the table.
+// owned reports whether the contents of a base slab belong to the table.
 __device__ __forceinline__ bool owned(const Table&, uint32_t) { return true; }
 
-// rehash appends the live pairs of one table to the chains of another. The pairs of a key keep
-// their order. The pairs are distinct, so it searches for none.
+// rehash appends the live pairs of one table to the chains of another table. The pairs of a key
+// keep their order. The pairs are distinct, so rehash does not search for equal pairs.
 template <class S, class P>
 __device__ __forceinline__ void rehash(const P& p) {
   Resident resident;
@@ -72,7 +73,7 @@ __device__ __forceinline__ void trim(const Table& t, bool busy, uint32_t bucket,
   using Word = typename S::Word;
   uint32_t lane = lane_index(), rank = lane % kLanes;
   uint32_t next = busy ? load_relaxed(&link_of(slab)->next) : kNoUnit;
-  ballot(kAll, true);  // all lanes have read the next unit before one cuts it off
+  ballot(kAll, true);  // all lanes have read the next unit before a lane clears the link
   if (busy) {
     for (uint32_t s = filled + rank; s < kSlots<S>; s += kLanes)
       store_relaxed(reinterpret_cast<Word*>(slab) + s, S::pair(S::kEmpty, S::kEmpty));
@@ -96,9 +97,9 @@ __device__ __forceinline__ void trim(const Table& t, bool busy, uint32_t bucket,
   }
 }
 
-// flush drops the dead slots of every bucket and frees the slabs that this empties (FLUSH). A tile
-// moves the live slots of a bucket to the front of its chain, in order, so it writes only where it
-// has read. No other kernel may use the table meanwhile.
+// flush removes the dead slots of every bucket, and frees the slabs that become empty (FLUSH). A
+// tile moves the live slots of a bucket to the front of its chain, in order. So it writes only to
+// slots that it has read. No other kernel may use the table meanwhile.
 template <class S>
 __device__ __forceinline__ void flush(const FlushParams& p) {
   using Word = typename S::Word;
@@ -110,15 +111,15 @@ __device__ __forceinline__ void flush(const FlushParams& p) {
     uint64_t bucket = first + lane / kLanes;
     bool busy = bucket <= t.buckets;
     Word128* from = busy ? t.slab(uint32_t(bucket), kNoUnit) : nullptr;
-    Word128* to = from;   // where the next live slot goes
-    uint32_t filled = 0;  // slots of `to` that are in place
+    Word128* to = from;   // slab of the next live slot
+    uint32_t filled = 0;  // number of slots of `to` that are in place
     while (ballot(kAll, busy) != 0) {
 #pragma unroll 1
       for (uint32_t s = rank; s - rank < kM; s += kLanes) {
         Word w = S::pair(S::kEmpty, 0);
         if (busy && s < kM) w = load_relaxed(reinterpret_cast<Word*>(from) + s);
         bool live = S::key(w) < S::kNone;
-        // All lanes have read before any writes: the vote is a barrier.
+        // All lanes have read before any lane writes: the vote is a barrier.
         uint32_t votes = ballot(kAll, live) >> base & ((1u << kLanes) - 1);
         uint32_t place = filled + popcount(votes & ((1u << rank) - 1)), after = filled + popcount(votes);
         Word128* beyond = to;
@@ -139,7 +140,7 @@ __device__ __forceinline__ void flush(const FlushParams& p) {
   if (thread_index() == 0) t.counters->used = t.counters->live;
 }
 
-// chains counts buckets by their number of slabs: lane l counts those with l.
+// chains counts buckets by their number of slabs. Lane l counts the buckets with l slabs.
 __device__ __forceinline__ void chains(const ChainParams& p) {
   const Table& t = p.table;
   uint32_t lane = lane_index();

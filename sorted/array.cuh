@@ -7,19 +7,19 @@ namespace weft::sorted {
 
 using namespace inorder;
 
-constexpr uint32_t kBlock = 256;     // threads of a block (internal/gpu)
+constexpr uint32_t kBlock = 256;     // threads per block, as in internal/gpu
 constexpr uint32_t kFanBits = 4;     // a node has 16 keys
 constexpr uint32_t kFan = 1 << kFanBits;
 constexpr uint64_t kAlign = 256;     // alignment of levels
 
-// Array is a generation. Except for its counters it is immutable once lookups see it.
+// Array is a generation. Except for its counters, it is immutable once lookups can read it.
 struct Array {
   void* keys;
   void* vals;
-  void* index;         // levels, each after the one below
+  void* index;         // levels of the index, the lowest first
   Counters* counters;  // number of pairs
   uint64_t room;       // capacity in pairs
-  uint64_t flip;       // exclusive or that makes keys unsigned numbers of the same order
+  uint64_t flip;       // XOR with flip turns keys into unsigned numbers in key order
 };
 
 template <class K>
@@ -28,15 +28,15 @@ __device__ __forceinline__ K* keys_of(const Array& a) { return static_cast<K*>(a
 template <class V>
 __device__ __forceinline__ V* vals_of(const Array& a) { return static_cast<V*>(a.vals); }
 
-// level_bytes returns the size of a level of the index, from 1 up.
+// level_bytes returns the size of a level of the index in bytes. The lowest level is 1.
 template <class K>
 __device__ __forceinline__ uint64_t level_bytes(const Array& a, uint32_t level) {
   return ((a.room >> (kFanBits * level)) * sizeof(K) + kAlign - 1) & ~(kAlign - 1);
 }
 
-// node returns the number of keys of a level that are smaller than a key. Keys before node at are
-// known to be smaller, and keys after it are known not to be. A node without a key in the level
-// above is the last one, and not full.
+// node returns the number of keys in a level that are smaller than `key`. The caller guarantees two
+// things: all keys before node number `at` are smaller, and no key after this node is smaller. A
+// node without a key in the level above is the last node, and is not full.
 template <class K>
 __device__ __forceinline__ uint64_t node(const K* level, uint64_t size, uint64_t at, K key) {
   at <<= kFanBits;
@@ -58,7 +58,7 @@ __device__ __forceinline__ uint64_t node(const K* level, uint64_t size, uint64_t
   return at + smaller;
 }
 
-// place returns the number of smaller keys among the first n. It descends the index.
+// place returns the number of smaller keys among the first n keys. It descends the index.
 template <class K>
 __device__ __forceinline__ uint64_t place(const Array& a, uint64_t n, K key) {
   const char* level = static_cast<const char*>(a.index);
@@ -77,7 +77,7 @@ struct Span {
   uint64_t from, to;
 };
 
-// span returns the pairs from key lo to key hi, both as unsigned numbers.
+// span returns the pairs from key lo to key hi that b selects. Both keys are unsigned numbers.
 template <class K>
 __device__ __forceinline__ Span span(const Array& a, uint64_t n, K lo, K hi, Bounds b) {
   Span s{place(a, n, lo), 0};

@@ -1,8 +1,8 @@
-// Kernels of package sorted, an ordered map in a sorted array. doc.go explains the structure,
-// layout.go the memory.
+// Kernels of package sorted, an ordered map in a sorted array. doc.go explains the structure, and
+// layout.go explains the memory.
 //
-// An array is immutable once lookups see it, and a change writes another one. All accesses are
-// weak, since launches run one after the other.
+// An array is immutable once lookups can read it. A change writes another array. Launches run one
+// after the other, so all accesses are weak.
 #include "merge.cuh"
 #include "weft/entry.cuh"
 
@@ -12,34 +12,34 @@ namespace weft::sorted {
 
 struct SeekParams {
   Array array;
-  const void* lo;  // keys, or the lower ends of ranges
-  const void* hi;  // upper ends of ranges
-  void* keys;      // may be null, as may those that follow
+  const void* lo;  // keys, or the lower bounds of ranges
+  const void* hi;  // upper bounds of ranges
+  void* keys;      // may be null, like the pointers below
   void* vals;
   uint8_t* ok;
   uint64_t* ranks;   // output of kRank, input of kSelect
-  uint32_t* counts;  // pairs of each range
-  uint64_t* hits;    // incremented
+  uint32_t* counts;  // number of pairs in each range
+  uint64_t* hits;    // the kernel adds the number of rows with a result
   uint64_t n;
   Bounds bounds;
   uint32_t kind;
   uint32_t unused;
 };
 
-// answer writes the pair at a place as answer i, or a miss.
+// answer writes the pair at a place as answer i, or zeros if the pair is absent.
 template <class K, class V>
 __device__ __forceinline__ bool answer(const SeekParams& p, uint64_t i, uint64_t at, bool there) {
   return inorder::answer<K, V>(p, i, there, [&] { return keys_of<K>(p.array)[at] ^ K(p.array.flip); }, [&] { return vals_of<V>(p.array)[at]; });
 }
 
-// copy copies a pair to row to of columns.
+// copy copies a pair to row number `to` of columns.
 template <class K, class V>
 __device__ __forceinline__ void copy(const Array& a, uint64_t from, void* keys, void* vals, uint64_t to) {
   static_cast<K*>(keys)[to] = keys_of<K>(a)[from] ^ K(a.flip);
   static_cast<V*>(vals)[to] = vals_of<V>(a)[from];
 }
 
-// range counts the pairs of range i, and writes them if the columns for them are given.
+// range counts the pairs in range i. If columns for the pairs are given, it also writes the pairs.
 template <class K, class V>
 __device__ __forceinline__ bool range(const SeekParams& p, uint64_t i, uint64_t n) {
   const K flip = p.array.flip;
@@ -79,7 +79,7 @@ __device__ __forceinline__ void seek(const SeekParams& p) {
   const uint64_t n = p.array.counters->live;
   uint32_t hits = 0;
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) hits += one<K, V>(p, i, n);
-  if (p.hits) add_up(p.hits, hits);
+  if (p.hits) add_warp_sum(p.hits, hits);
 }
 
 template <class K, class V>
@@ -94,14 +94,14 @@ __device__ __forceinline__ void get(const SeekParams& p) {
     if (p.ok) p.ok[i] = there;
     hits += there;
   }
-  if (p.hits) add_up(p.hits, hits);
+  if (p.hits) add_warp_sum(p.hits, hits);
 }
 
 struct RowsParams {
   Array array;
   const void* lo;
   const void* hi;
-  const uint64_t* offsets;  // first row of each range
+  const uint64_t* offsets;  // output row of each range's first pair
   void* keys;
   void* vals;
   uint32_t* found;  // may be null
@@ -110,7 +110,7 @@ struct RowsParams {
   Bounds bounds;
 };
 
-constexpr uint32_t kRowLanes = 8;  // lanes that copy the pairs of a range
+constexpr uint32_t kRowLanes = 8;  // number of lanes that copy the pairs of a range
 
 // rows writes the pairs of all ranges, one range after the other.
 template <class K, class V>
@@ -136,7 +136,8 @@ struct CopyParams {
   uint32_t unused;
 };
 
-// copy_pairs copies n pairs, forward from position from or backward before it.
+// copy_pairs copies n pairs. Forward, it begins with the pair at position `from`. Backward, it
+// begins with the pair before that position, and positions descend.
 template <class K, class V>
 __device__ __forceinline__ void copy_pairs(const CopyParams& p) {
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid())
@@ -147,18 +148,18 @@ __device__ __forceinline__ void copy_pairs(const CopyParams& p) {
 
 struct SettleParams {
   Array old;
-  const void* keys;        // of the batch, sorted
-  const uint32_t* order;   // their rows
+  const void* keys;        // keys of the batch, sorted
+  const uint32_t* order;   // rows of these keys
   const uint32_t* starts;  // first row of each key, and the end
-  const uint32_t* count;   // number of different keys
+  const uint32_t* count;   // number of distinct keys
   const void* vals;
   const uint8_t* kinds;
   void* out;
   uint8_t* ok;
-  void* entry_vals;  // written, by key: the new value
-  uint32_t* places;  // number of smaller keys in the old array
-  uint32_t* deltas;  // change of the number of pairs; 0 after the last key
-  uint8_t* states;   // State
+  void* entry_vals;  // output, per key: the new value
+  uint32_t* places;  // per key: number of smaller keys in the old array
+  uint32_t* deltas;  // per key: change of the number of pairs; 0 after the last key
+  uint8_t* states;   // per key: a State
   uint32_t n;
   uint32_t kind;
   uint32_t flags;
@@ -201,9 +202,9 @@ struct MoveParams {
   uint32_t unused;
 };
 
-// move moves the pairs of the old array that have no entry, by the sum of the deltas before them. A
-// warp moves adjacent pairs, which have few entries between them, or none. It also writes the
-// number of pairs.
+// move copies the pairs of the old array without an entry. Each pair moves by the sum of the deltas
+// before it. A warp moves adjacent pairs, with few entries between them, or none. move also writes
+// the number of pairs.
 template <class K, class V>
 __device__ __forceinline__ void move(const MoveParams& p) {
   const uint64_t n = p.old.counters->live;
@@ -224,7 +225,7 @@ __device__ __forceinline__ void move(const MoveParams& p) {
   if (thread_index() == 0) p.to.counters->live = p.to.counters->used = shifted(n, p.shifts[p.n]);
 }
 
-// enter writes the pairs of entries.
+// enter writes the pairs of entries to the new array.
 template <class K, class V>
 __device__ __forceinline__ void enter(const MoveParams& p) {
   const uint32_t count = *p.count;
@@ -238,11 +239,11 @@ __device__ __forceinline__ void enter(const MoveParams& p) {
 
 struct KeepParams {
   Array old, to;
-  const Gap* gaps;  // in order
+  const Gap* gaps;  // in ascending order
   uint64_t count;   // number of gaps, at least one
 };
 
-// keep moves the pairs that are in no gap.
+// keep copies the pairs that are in no gap.
 template <class K, class V>
 __device__ __forceinline__ void keep(const KeepParams& p) {
   const uint64_t n = p.old.counters->live;
@@ -267,7 +268,7 @@ struct IndexParams {
   Array array;
 };
 
-// index writes the levels above the keys, one node per thread.
+// index writes the index levels above the keys, one node per thread.
 template <class K>
 __device__ __forceinline__ void index(const IndexParams& p) {
   const uint64_t n = p.array.counters->live;
@@ -278,11 +279,11 @@ struct AnswerParams {
   Array array;
   const void* keys;
   void* vals;
-  uint8_t* ok;  // may be null; in: inserted, out: found
+  uint8_t* ok;  // may be null; in: inserted; out: present before
   uint64_t n;
 };
 
-// load sets the values of PutNew rows to those of their keys.
+// load sets the value of each PutNew row to the value of its key in the array.
 template <class K, class V>
 __device__ __forceinline__ void load(const AnswerParams& p) {
   const uint64_t n = p.array.counters->live;

@@ -1,9 +1,9 @@
-// First drafts of kernel.cu, with a race each. main_test.go detects them.
+// First drafts of kernel.cu. Each draft has a race, which main_test.go detects.
 #include "rows.cuh"
 
 using namespace weft;
 
-// Between find and put, another lane may put its sum, which is then lost.
+// Race: another lane may put a sum between find and put. This put then overwrites that sum.
 extern "C" __global__ void draft_total(TotalParams p) {
   uint64_t i = thread_index();
   if (i >= p.rows) return;
@@ -17,7 +17,7 @@ extern "C" __global__ void draft_total(TotalParams p) {
   });
 }
 
-// Lanes add to one number without an atomic.
+// Race: lanes add to one counter without an atomic operation.
 extern "C" __global__ void draft_count(TotalParams p) {
   uint64_t i = thread_index();
   if (i >= p.rows) return;

@@ -1,10 +1,11 @@
-// SELECT campaign, SUM(cents) FROM sales JOIN campaigns USING (customer) WHERE cents >= least GROUP
-// BY campaign: in one pass over the sales.
+// Kernels that run the following query in one pass over the sales:
+// SELECT campaign, SUM(cents) FROM sales JOIN campaigns USING (customer) WHERE cents >= least
+// GROUP BY campaign
 #include "rows.cuh"
 
 using namespace weft;
 
-// One lane per sale. Each takes its own branch.
+// kernel_total processes one sale per lane. Each lane takes its own branch.
 extern "C" __global__ void kernel_total(TotalParams p) {
   uint64_t i = thread_index();
   if (i >= p.rows) return;
@@ -14,7 +15,8 @@ extern "C" __global__ void kernel_total(TotalParams p) {
   p.campaigns.for_each(p.customers[i], [&](uint32_t campaign) { p.totals.reduce(kSum, campaign, cents); });
 }
 
-// One warp per 32 sales. Its lanes search for their customers together.
+// kernel_total_warp processes 32 sales per warp. The lanes of a warp search for their customers
+// together.
 extern "C" __global__ void kernel_total_warp(TotalParams p) {
   uint64_t i = thread_index();
   bool there = i < p.rows && p.cents[i] >= p.least;

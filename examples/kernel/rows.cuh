@@ -1,4 +1,4 @@
-// Parameters of the kernels of this example.
+// Parameters of the kernels in this example.
 #pragma once
 
 #include "weft/linear.cuh"
@@ -9,7 +9,7 @@ struct TotalParams {
   weft::linear::Ref<uint32_t, int64_t> totals;        // of a campaign
   const int64_t* customers;                           // a row per sale
   const int64_t* cents;
-  uint64_t* counted;  // added to: sales that are large enough
+  uint64_t* counted;  // the kernels add the number of sales with cents >= least
   int64_t least;
   uint32_t rows;
   uint32_t unused;

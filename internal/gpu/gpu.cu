@@ -5,15 +5,15 @@
 using namespace weft;
 
 struct AddParams {
-  const Counters* counters;  // of a structure; may be null
+  const Counters* counters;  // counters of a structure, or null
   uint64_t* to;
   uint64_t n;
   uint32_t negate;
   uint32_t unused;
 };
 
-// Adds n and the number of pairs of a structure to a counter of the caller, concurrently with other
-// work.
+// gpu_add adds n and the number of pairs of a structure to a counter of the caller. If negate is
+// set, gpu_add subtracts the number of pairs instead. Other work may run concurrently.
 extern "C" __global__ void gpu_add(AddParams p) {
   if (thread_in_block() != 0) return;
   uint64_t live = p.counters ? load_relaxed(&p.counters->live) : 0;
@@ -21,24 +21,25 @@ extern "C" __global__ void gpu_add(AddParams p) {
 }
 
 struct SettleParams {
-  Counters* counters;  // of a structure
+  Counters* counters;  // counters of a structure
   Account* account;
 };
 
-// Adds the effects of users' kernels to the counters of a structure.
+// gpu_settle adds the effects of users' kernels to the counters of a structure.
 extern "C" __global__ void gpu_settle(SettleParams p) {
   if (thread_in_block() == 0) settle(*p.counters, *p.account);
 }
 
 struct AnswerParams {
-  const void* found;     // values
-  const uint8_t* there;  // whether they are valid
+  const void* found;     // value found for each row
+  const uint8_t* there;  // whether a value was found for each row
   void* vals;
-  uint8_t* ok;  // may be null; in: inserted, out: found
+  // in: whether each row inserted its key; out: whether the key was present before; may be null
+  uint8_t* ok;
   uint64_t n;
 };
 
-// Gives each row the value found for it.
+// answer copies the value found for each row to vals.
 template <class V>
 __device__ __forceinline__ void answer(const AnswerParams& p) {
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
@@ -50,7 +51,7 @@ __device__ __forceinline__ void answer(const AnswerParams& p) {
 extern "C" __global__ void gpu_answer_32(AnswerParams p) { answer<uint32_t>(p); }
 extern "C" __global__ void gpu_answer_64(AnswerParams p) { answer<uint64_t>(p); }
 
-// From counts to offsets.
+// These kernels compute offsets from counts by prefix sums.
 extern "C" __global__ void gpu_scan_sums(ScanParams p) { scan_sums(p); }
 extern "C" __global__ void gpu_scan_strips(ScanParams p) { scan_strips(p); }
 extern "C" __global__ void gpu_scan_offsets(ScanParams p) { scan_offsets(p); }

@@ -1,13 +1,13 @@
-// Copies of whole tables, made by the kernels of this package.
+// Copying of whole tables, for the kernels of this package.
 #pragma once
 
 #include "weft/ref.cuh"
 
-// Pairs is where pairs are written, and their number.
+// Pairs is the output of a copy: columns for pairs, and a counter of pairs.
 template <class K, class V>
 struct Pairs {
   K* keys;
-  typename As<V>::Given* vals;  // of maps
+  typename As<V>::Given* vals;  // used for maps only
   uint32_t* count;
   uint32_t room;
 

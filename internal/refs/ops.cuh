@@ -6,20 +6,20 @@
 // How is the way in which operations run.
 enum How : uint32_t {
   kAlone,  // each lane runs its own operation, in branches, after other lanes have returned
-  kWarps,  // all lanes of a warp run one kind after another
-  kApart,  // half a warp makes a call for the whole warp, and the rest returns: an error
+  kWarps,  // all lanes of a warp run one kind of operation after another
+  kApart,  // half of the lanes make a call for the whole warp, and the rest return: an error
 };
 
 struct Ops {
   const uint32_t* kinds;
   const void* keys;
   void* vals;          // in: values; out: values of operations with a result
-  uint32_t* outcomes;  // kPresent or kNothing of Get
+  uint32_t* outcomes;  // results; kPresent or kNothing for Get
   uint32_t n;
   uint32_t how;
 };
 
-// Typed holds the columns of operations.
+// Typed is the operation of one thread, with its key and value in their types.
 template <class K, class V>
 struct Typed {
   const Ops& ops;

@@ -1,4 +1,4 @@
-// User kernels that run operations on maps and sets in every way.
+// User kernels that run operations on maps and sets in every way that How lists.
 #include "weft/entry.cuh"
 #include "weft/linear.cuh"
 #include "weft/slab.cuh"

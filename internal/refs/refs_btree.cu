@@ -33,20 +33,20 @@ WEFT_KERNEL(refs_btree_run, 1)(BtreeParams p) {
   op.store(outcome);
 }
 
-// Trees with versions are tested with 32-bit keys.
+// Trees with versions are tested with 32-bit keys only.
 #if WEFT_KEY_BITS == 32
-// Tasks of tiles: operations one after the other, including ranges.
+// Tasks are operations, including ranges, that tiles run one after the other.
 struct Tasks {
   const uint32_t* kinds;
   const K* keys;
-  const K* to;  // of ranges
+  const K* to;  // upper bounds of ranges
   V* vals;      // in: values; out: values of operations with a result
   uint32_t* outcomes;
-  K* keys_out;  // pairs of ranges, most for each
+  K* keys_out;  // pairs of ranges, in rows of length most
   V* vals_out;
   uint32_t n, each;  // number of operations; operations per tile
-  uint32_t most;
-  uint32_t present;  // ranges read the present, not a snapshot
+  uint32_t most;     // maximum number of pairs per range
+  uint32_t present;  // not 0: ranges read the current state, not a snapshot
   uint32_t repeat;   // number of times that a range is read; the last one counts
   uint32_t unused;
 };
@@ -58,7 +58,7 @@ struct VersionedParams {
   Tasks tasks;
 };
 
-// Each tile runs some operations, each with a group of its block.
+// Each tile runs t.each operations. In each group of a block, a tile runs one operation.
 WEFT_KERNEL(refs_btree_versioned, 1)(VersionedParams p) {
   __shared__ btree::Bags bags;
   btree::Session<K, V> tree(p.ref, &bags);
@@ -104,7 +104,8 @@ WEFT_KERNEL(refs_btree_versioned, 1)(VersionedParams p) {
   tree.leave();
 }
 
-// Snapshots of a stream: taken by one launch, read by later ones, and dropped.
+// Parameters for snapshots of a stream. One launch takes a snapshot, and later launches read it.
+// The last of them drops it.
 struct HoldParams {
   btree::VersionedRef<K, V> ref;
   btree::VersionedRef<K, V>::Held* held;

@@ -18,7 +18,8 @@ struct MultiParams {
   V* sums;  // sum of the values of each key that is looked up
 };
 
-// Get finds the first value, and sums up all values. DeleteAll counts what it removes.
+// Get finds the first value of a key, and adds up all values of the key. DeleteAll returns the
+// number of removed values.
 WEFT_KERNEL(refs_multi_run, 1)(MultiParams p) {
   Typed<K, V> op(p.ops);
   uint32_t kind = op.kind(), outcome = kNothing, removed = 0;

@@ -9,7 +9,7 @@ constexpr int kBlock = 256;
 using K = Integer<WEFT_KEY_BITS>::Type;
 using V = Integer<WEFT_VALUE_BITS>::Type;
 
-// Lookups by order, each with space for a fixed number of pairs.
+// Questions are queries by order. Each query has space for the same number of pairs.
 struct Questions {
   const uint32_t* kinds;
   const K* keys;  // for ranges and counts the smallest key
@@ -17,7 +17,7 @@ struct Questions {
   uint64_t* answers;
   K* keys_out;
   V* vals_out;
-  uint32_t n, most;
+  uint32_t n, most;  // number of queries; maximum number of pairs per query
 };
 
 enum Question : uint32_t { kFind, kFindWarp, kNext, kBefore, kRank, kSelect, kCount, kRange, kRangeTile, kSize };
@@ -27,7 +27,7 @@ struct OrderedParams {
   Questions of;
 };
 
-// Each lane runs some lookups in its own branch, after other lanes have returned.
+// ask runs a query in one lane, in its own branch, after other lanes have returned.
 __device__ __forceinline__ uint64_t ask(const OrderedParams& p, uint64_t i, K& k, V& v) {
   const Questions& q = p.of;
   switch (q.kinds[i]) {
@@ -56,7 +56,7 @@ WEFT_KERNEL(refs_ordered_ask, 1)(OrderedParams p) {
   p.of.vals_out[i * p.of.most] = v;
 }
 
-// Warps run the lookups that need a whole warp.
+// Warps run the queries that need a whole warp.
 WEFT_KERNEL(refs_ordered_warps, 1)(OrderedParams p) {
   const uint64_t i = thread_index();
   const bool there = i < p.of.n && p.of.kinds[i] == kFindWarp;
@@ -67,7 +67,7 @@ WEFT_KERNEL(refs_ordered_warps, 1)(OrderedParams p) {
   p.of.vals_out[i * p.of.most] = v;
 }
 
-// Tiles list ranges, one each.
+// Each tile lists one range.
 WEFT_KERNEL(refs_ordered_tiles, 1)(OrderedParams p) {
   const Questions& q = p.of;
   const uint64_t i = thread_index() / ordered::Ref<K, V>::kTile;

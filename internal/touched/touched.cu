@@ -9,35 +9,36 @@ namespace weft::touched {
 
 constexpr uint32_t kThreads = 256, kWarps = kThreads / kWarp;
 constexpr uint32_t kRows = 4;                             // groups of 32 words in a tile, per warp
-constexpr uint32_t kTileWords = kThreads * kRows;         // twin of tileWords in touched.go
+constexpr uint32_t kTileWords = kThreads * kRows;         // same as tileWords in touched.go
 constexpr uint64_t kTileVertices = uint64_t(kTileWords) * 32;
-constexpr uint32_t kGatherThreads = 1024;                 // twin of gatherThreads
-// per block, in shared memory; twin of ownWords
-constexpr uint32_t kOwnWords = 12288;
-constexpr uint32_t kOwnVertices = kOwnWords * 32;
+constexpr uint32_t kGatherThreads = 1024;                 // same as gatherThreads
+// words per block in shared memory; same as ownWords
+constexpr uint32_t kBlockWords = 12288;
+constexpr uint32_t kOwnVertices = kBlockWords * 32;
 
 struct MarkParams {
   const uint32_t* from;
   const uint32_t* to;
-  const uint8_t* done;  // which edges count; null: all
+  const uint8_t* done;  // edges with a zero here are ignored; null: no edge is ignored
   uint32_t* bits;       // one per vertex
   uint32_t* end;        // one more than the largest marked vertex
   uint64_t n;
-  uint32_t vertices;    // larger ends are left out
+  uint32_t vertices;    // ends at or above it are ignored
   uint32_t ranges;      // number of ranges of vertices; each block of gather has one range
 };
 
 struct ListParams {
-  uint32_t* bits;      // of whole tiles; zero again after list
+  uint32_t* bits;      // bits of whole tiles, which list clears
   const uint32_t* end;
-  uint32_t* next;      // tile that no block has begun
+  uint32_t* next;      // next tile that a block begins
   uint64_t* status;    // one word per tile
   uint32_t* out;
-  uint64_t* count;     // written: number of vertices
-  uint64_t room;       // max vertices to write
+  uint64_t* count;     // output: number of marked vertices
+  uint64_t room;       // maximum number of vertices to write
 };
 
-// note marks a vertex. Many threads meet a hub, so a thread that finds it marked writes nothing.
+// note marks a vertex. A hub is an end of many edges, so a thread that finds the vertex marked
+// writes nothing.
 __device__ __forceinline__ void note(const MarkParams& p, uint32_t v, uint32_t& end) {
   if (v >= p.vertices) return;
   uint32_t* word = p.bits + v / 32;
@@ -46,8 +47,8 @@ __device__ __forceinline__ void note(const MarkParams& p, uint32_t v, uint32_t& 
   if (v >= end) end = v + 1;
 }
 
-// for_each_end calls f for the ends of edges that count, from edge first on, and with 2^32-1 for
-// other edges. A thread has four edges in flight.
+// for_each_end calls f for both ends of every step-th edge from edge first on. For ignored edges,
+// it calls f(2^32-1) instead. A thread has four edges in flight.
 template <class F>
 __device__ __forceinline__ void for_each_end(const MarkParams& p, uint64_t first, uint64_t step, F f) {
   constexpr uint32_t kAtOnce = 4;
@@ -67,27 +68,27 @@ __device__ __forceinline__ void for_each_end(const MarkParams& p, uint64_t first
   }
 }
 
-// reach raises the end to the maximum of a warp.
+// reach raises *p.end to the maximum of end in a warp.
 __device__ __forceinline__ void reach(const MarkParams& p, uint32_t end) {
   sync_warp();
   end = warp_max(end);
   if (lane_index() == 0 && end > load_relaxed(p.end)) max_relaxed(p.end, end);
 }
 
-// mark marks the ends of edges that count.
+// mark marks the ends of all edges that are not ignored.
 __device__ __forceinline__ void mark(const MarkParams& p) {
   uint32_t end = 0;
   for_each_end(p, thread_index(), threads_in_grid(), [&](uint32_t v) { note(p, v, end); });
   reach(p, end);
 }
 
-// gather is mark for few vertices and many edges. A block marks those of a range in shared memory,
-// and then copies all marks at once.
+// gather is mark for few vertices and many edges. A block marks the vertices of one range in shared
+// memory, and then merges these marks into p.bits.
 __device__ __forceinline__ void gather(const MarkParams& p) {
-  __shared__ uint32_t shared_own[kOwnWords];
+  __shared__ uint32_t shared_own[kBlockWords];
   const Shared<uint32_t> own = shared(shared_own);
   const uint32_t range = block_index() % p.ranges, base = range * kOwnVertices, blocks = blocks_in_grid() / p.ranges;
-  for (uint32_t i = thread_in_block(); i < kOwnWords; i += kGatherThreads) store_weak(own + i, 0u);
+  for (uint32_t i = thread_in_block(); i < kBlockWords; i += kGatherThreads) store_weak(own + i, 0u);
   sync_block();
   uint32_t end = 0;
   const uint64_t first = uint64_t(block_index() / p.ranges) * kGatherThreads + thread_in_block();
@@ -101,13 +102,13 @@ __device__ __forceinline__ void gather(const MarkParams& p) {
   });
   reach(p, end);
   sync_block();
-  for (uint32_t i = thread_in_block(); i < kOwnWords; i += kGatherThreads) {
+  for (uint32_t i = thread_in_block(); i < kBlockWords; i += kGatherThreads) {
     const uint32_t word = load_weak(own + i);
     if (word != 0) or_relaxed(p.bits + base / 32 + i, word);
   }
 }
 
-// list writes the marked vertices, tile by tile, up to the last tile that has any.
+// list writes the marked vertices, tile by tile, up to the last tile that has a marked vertex.
 __device__ __forceinline__ void list(const ListParams& p) {
   __shared__ prim::Tiles shared_tile;
   __shared__ uint64_t shared_sums[kWarps];

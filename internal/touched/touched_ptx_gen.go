@@ -12,13 +12,13 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 59ad232908dd54444bba8b537d081e9fc2ff9beed0523eacf14af9e911772b2a 6320 internal/touched/touched.cu
-//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
-//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
-//kernelgen:input 336163866d2a44401f02dc01d68a1450965e3f4dc8b871bb9aabacb8ea034fbf 3363 kernels/include/weft/lookback.cuh
-//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
-//kernelgen:input 3cd96718dd0ad6799d3196e2cb2d8249b4e9211092835ebf30ce719fba68bb05 1073 kernels/include/weft/sums.cuh
-//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
+//kernelgen:input 1b29edea8e89930707d87c110c39319af9e9b978bf8b86eb29182c89260b0ec5 6476 internal/touched/touched.cu
+//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
+//kernelgen:input 300133442657e2ac19445d3bbd1ec6fd17c18a4deeea610d89f5012fec087556 3657 kernels/include/weft/lookback.cuh
+//kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh
+//kernelgen:input 72f51e901ece2b1cc823e550f56b2838cad48ee3b2ee4bacda3fdcc3075a4ba2 1065 kernels/include/weft/sums.cuh
+//kernelgen:input 242128084f766f1d477adf98b57c9aed3b253f092bcfb34fe9008e2020ed275b 5613 kernels/include/weft/warp.cuh
 //kernelgen:output 46d8298f09069eca2821b3fe0ad49de0fe8cc513f87b7910fd7e1b7b419a41f0 32755 internal/touched/touched_sm80.ptx
 //kernelgen:output 824b20ecde8b458d1554ee73c5996bc7709f36d30028783fae8781ce948bf491 1736 internal/touched/touched_params_gen.go
 

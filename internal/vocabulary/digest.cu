@@ -7,11 +7,11 @@ namespace weft::vocabulary {
 // Each warp processes one string.
 struct DigestParams {
   const uint64_t* words;  // all strings, concatenated
-  const uint32_t* first;  // first word of a string
-  const uint32_t* bytes;  // length of a string
+  const uint32_t* first;  // first word of each string
+  const uint32_t* bytes;  // length of each string
   uint64_t* sip13;
   uint64_t* fast;
-  uint32_t* crc32c;       // by lane
+  uint32_t* crc32c;       // result of each lane
   uint64_t seed0, seed1;
   uint32_t n;
   uint32_t unused;

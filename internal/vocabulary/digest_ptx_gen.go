@@ -12,14 +12,14 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 9821f9b06f8d3508208b3b66b5d5a4b0e941fc48e72230ca8d17402b909c1ca7 1266 internal/vocabulary/digest.cu
-//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
-//kernelgen:input 943d2d2b28dc890a87f88ac4c4d4afdee8f5b9563e43e67c2b9f5d9ae2e957e0 3506 kernels/include/weft/crc32c.cuh
-//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
-//kernelgen:input 7c30bb155ee63ab95b32c978ec2f174ee52633b9ebc9d644e9e528e659bc81d7 1717 kernels/include/weft/hash.cuh
-//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
-//kernelgen:input 058643a156babc45765436f9fef8e587b7ab1b4afc6306453f81ddcb1e1adb2e 1728 kernels/include/weft/siphash.cuh
-//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
+//kernelgen:input 95eb7a7fadf2b59b0f80f8cc9570807daa377940ffeb848c35022b31bfd8976b 1284 internal/vocabulary/digest.cu
+//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input e3927f5982bdc6899671b18a82a09c78a70e1d9addf446010cfe64cd176e2ff5 3643 kernels/include/weft/crc32c.cuh
+//kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
+//kernelgen:input 726cbf4cf50d616b11985e13c4defa926cf234924f4cd75e6a1b809e78b8d84c 1899 kernels/include/weft/hash.cuh
+//kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh
+//kernelgen:input 29152893e5c271f28e911e03aabca197f02d31e4e8ebd2d8d4d82f9c48ad5f38 1750 kernels/include/weft/siphash.cuh
+//kernelgen:input 242128084f766f1d477adf98b57c9aed3b253f092bcfb34fe9008e2020ed275b 5613 kernels/include/weft/warp.cuh
 //kernelgen:output 9608113012e47532c2641bf5162968e629d3448680a4adc1f997126573745716 20362 internal/vocabulary/digest_sm80.ptx
 //kernelgen:output b9be4275933e0cac17661262df4db917d7005b531905aec150f2cebcb12265e4 1160 internal/vocabulary/digest_params_gen.go
 

@@ -1,10 +1,10 @@
-// Kernels that use each word of weft/warp.cuh once, and floating-point numbers as plain C++ does.
-// vocabulary_test.go has the expected results.
+// Kernels that call each function of weft/warp.cuh, and use floating-point numbers as plain C++
+// does. vocabulary_test.go has the expected results.
 #include "weft/warp.cuh"
 
 namespace weft::vocabulary {
 
-// A thread has kCells zero cells and kOutputs outputs.
+// A thread has kOutputs outputs, and kCells cells that are 0 at first.
 template <typename W>
 struct WordsParams {
   const W* in;
@@ -28,7 +28,8 @@ struct Thread {
   __device__ __forceinline__ void put(W w) { store_once(out + k++, w); }
 };
 
-// Every atomic with one order. Place is a pointer or a Shared.
+// WEFT_CHAIN defines a function that runs every atomic with one memory order. Place is a pointer or
+// a Shared.
 #define WEFT_CHAIN(order)                                             \
   template <typename W, typename Place>                               \
   __device__ __forceinline__ void chain_##order(Thread<W>& t, Place cell) { \
@@ -75,7 +76,7 @@ __device__ void words(const WordsParams<W>& p) {
   CachePolicy once = evict_first(), often = evict_last();
   store_weak(next, W(t.v + 5), once), t.put(load_weak(next, often));
   store_relaxed(next, W(t.v + 6), often), t.put(load_relaxed(next, once));
-  // Both cells as one, if they have the same width.
+  // Access both cells as one 128-bit word, if each has 64 bits.
   if (sizeof(W) == 8) {
     Word128* both = (Word128*)t.cell;
     Word128 w = load_weak(both, once);
@@ -84,7 +85,7 @@ __device__ void words(const WordsParams<W>& p) {
   }
 }
 
-// A thread reads from shared memory what the previous thread of its block has written.
+// A thread reads a value from shared memory that the next thread of its block has written.
 template <typename W>
 __device__ void block(const WordsParams<W>& p) {
   alignas(16) __shared__ W mine[256];
@@ -120,7 +121,7 @@ struct FloatParams {
   const F* in;
   const int32_t* whole;
   F* out;
-  F* sum;  // of all numbers
+  F* sum;  // the kernel adds whole / 4 for each thread
   uint32_t* holds;
   int64_t* rounded;
   uint32_t n;
@@ -161,7 +162,7 @@ __device__ void floats(const FloatParams<F>& p) {
   static_assert(sizeof results == kFloats * sizeof(F));
   p.holds[i] = (a < b) | (a <= b) << 1 | (a > b) << 2 | (a >= b) << 3 | (a == b) << 4 | (a != b) << 5 | !(a < b) << 6 |
                !(a >= b) << 7 | __builtin_isnan(a) << 8 | (__builtin_isinf(a) != 0) << 9 | (__builtin_signbit(a) != 0) << 10;
-  // Within the range of the integers. C++ defines nothing beyond it.
+  // Limit the number to the range of the integer types. Beyond that range, C++ defines no result.
   F small = fmin(fmax(a, F(-120)), F(120));
   p.rounded[i] = int64_t((signed char)small) + 1000 * int64_t(int32_t(small * 1000)) + int64_t(small * F(1 << 20)) * (1 << 20) +
                  int64_t(uint32_t(fabs(small)));

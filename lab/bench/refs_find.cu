@@ -1,4 +1,4 @@
-// Lookups of a batch in user kernels, to compare with weft's own.
+// User kernels that look up a batch of keys, to compare with weft's own kernels.
 #include "weft/entry.cuh"
 #include "weft/linear.cuh"
 #include "weft/slab.cuh"

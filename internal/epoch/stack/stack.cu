@@ -1,14 +1,14 @@
-// A stack of nodes that are freed and reused while other blocks are in them. stack.go describes its
+// A stack that frees and reuses nodes while other blocks may read them. stack.go describes its
 // purpose.
 //
-// Nodes are read and written by weak accesses. If two of them are not ordered, the simulator
-// reports a race, and a read of a free node returns poison.
+// Weak accesses read and write the nodes. If two conflicting accesses are not ordered, the
+// simulator reports a race. A read of a free node returns poison.
 #include "weft/epoch.cuh"
 
 namespace weft::stack {
 
 constexpr uint32_t kPoison = 0xdeadbeef;
-// nodes of an epoch in shared memory: few, so that others go to device memory
+// number of nodes per epoch in shared memory; small, so that other nodes go to device memory
 constexpr uint32_t kBag = 2;
 constexpr uint32_t kLargeBag = 128;
 
@@ -18,24 +18,25 @@ struct Node {
 
 struct Counts {
   uint32_t pushed, popped;
-  uint32_t wrong;    // nodes that were free, or values that were popped twice
-  uint32_t refused;  // pushes that found no node
+  uint32_t wrong;    // reads of free nodes, and values that were popped twice
+  uint32_t refused;  // pushes that found no free node
 };
 
 struct RunParams {
   EpochRef epochs;
   uint32_t* head;
-  uint32_t* used;  // by node
+  uint32_t* used;  // one flag per node: whether it is in use
   Node* nodes;
-  uint32_t* seen;  // by value: number of pops
+  uint32_t* seen;  // number of pops of each value
   Counts* counts;
-  uint32_t n;       // nodes
-  uint32_t groups;  // per block
-  uint32_t walk;    // nodes that a walk reads
+  uint32_t n;       // number of nodes
+  uint32_t groups;  // number of groups per block
+  uint32_t walk;    // maximum number of nodes that a walk reads
   uint32_t first;   // value of the first push
-  uint32_t linger;  // other reads between the begin of a group and its walk
-  uint32_t ends;    // a group ends before the next one begins
-  uint32_t readers;  // blocks that only walk; only announcements make their reads visible
+  uint32_t linger;  // number of other reads between the beginning of a group and its walk
+  uint32_t ends;    // not 0: a group ends before the next one begins
+  // number of blocks that only walk; only their announcements order their reads with other blocks
+  uint32_t readers;
   uint32_t unused;
 };
 
@@ -48,7 +49,7 @@ struct CollectParams {
   uint32_t unused;
 };
 
-// Pool frees nodes.
+// Pool frees a node: it poisons the node and clears its flag.
 struct Pool {
   uint32_t* used;
   Node* nodes;
@@ -75,8 +76,8 @@ __device__ __forceinline__ void push(const RunParams& p, uint32_t id, uint32_t v
   }
 }
 
-// pop returns the node that it has removed, or kNoNode. It would remove a wrong one if a node could
-// be reused between the first and the last line of the loop.
+// pop removes the top node and returns it, or kNoNode if the stack is empty. If the node were
+// reused between the first and the last line of the loop, pop would remove the wrong node.
 __device__ __forceinline__ uint32_t pop(const RunParams& p) {
   for (;;) {
     uint32_t id = load_acquire(p.head);
@@ -87,7 +88,7 @@ __device__ __forceinline__ uint32_t pop(const RunParams& p) {
   }
 }
 
-// walk reads the top of the stack.
+// walk reads up to p.walk nodes from the top of the stack.
 __device__ __forceinline__ void walk(const RunParams& p) {
   uint32_t id = load_acquire(p.head);
   for (uint32_t i = 0; i < p.walk && id != kNoNode; i++) {
@@ -138,7 +139,7 @@ __device__ __forceinline__ void run(const RunParams& p) {
 
 extern "C" __global__ void __launch_bounds__(256) stack_run(RunParams p) { run<kBag>(p); }
 
-// With bags that hold a block's nodes.
+// stack_runlarge has large bags, so more of a block's nodes stay in shared memory.
 extern "C" __global__ void __launch_bounds__(256) stack_runlarge(RunParams p) { run<kLargeBag>(p); }
 
 extern "C" __global__ void __launch_bounds__(256) stack_collect(CollectParams p) {

@@ -1,7 +1,8 @@
-// Rows are added to their groups. Blocks alternate in rounds of rows. If groups are few, a block
-// first combines them in a table in shared memory. A cell of that table also stores the record of
-// its key, so the table can always be emptied. Rows with a key in neither table that overflow are
-// listed, and run again when the table has grown.
+// Adds rows to the records of their groups. Blocks take rounds of consecutive rows in turn. If most
+// rows find their keys there, a block first combines rows in a local table in shared memory. A cell
+// of the local table also stores the record of its key, so the local table can always be emptied.
+// If a key is in neither table and no record is free, the row overflows. The block lists such rows
+// and runs them again after the table has grown.
 #pragma once
 
 #include "local.cuh"
@@ -10,8 +11,10 @@ namespace weft::groups {
 
 __device__ __forceinline__ uint64_t* record(const Table& t, uint32_t at) { return t.records + uint64_t(at) * t.words; }
 
-// claim finds the record of a key from a place on, or makes one; kNone if the table overflows. The
-// key publishes no other data: all other words start at 0, and atomics add to them.
+// claim returns the record of a key, or claims a free record for the key. It probes linearly from
+// record at on, and returns kNone if it finds no record within the given number of probes. A key
+// publishes no other data, so relaxed accesses suffice: all other words start at 0, and threads
+// only add to them by atomics.
 __device__ __forceinline__ uint32_t claim(const Table& t, uint32_t probes, uint64_t key, uint32_t at, uint32_t& claimed) {
   for (uint32_t i = 0; i < probes; i++) {
     uint64_t* place = record(t, at);
@@ -36,21 +39,21 @@ struct Control {
   uint32_t stop, hits, claimed, listed;
 };
 
-// State of a thread. All but hits and claimed is the same in all threads of a block.
+// State of a thread. All fields except hits and claimed are equal in all threads of a block.
 struct Work {
   Local local;
   Shared<uint32_t> stop, hits_of_block, claimed_of_block, listed;
-  uint32_t hits = 0;     // rows of a round that found their key in shared memory
-  uint32_t claimed = 0;  // records claimed
-  uint64_t worth = 0;    // hits since the table was empty
-  uint32_t rest = 0;     // rounds left without the table
-  uint32_t pause = 1;    // length of the next period without the table
+  uint32_t hits = 0;     // number of rows in a round that found their key in shared memory
+  uint32_t claimed = 0;  // number of records claimed and not yet counted
+  uint64_t worth = 0;    // hits of the block since the local table was empty
+  uint32_t rest = 0;     // number of rounds left without the local table
+  uint32_t pause = 1;    // number of rounds in the next period without the local table
 };
 
 // ---- keys ----------------------------------------------------------------------
 
-// The key types of kernels. load returns a row's key, with all bits inverted, in key, and reports
-// whether the row counts.
+// The key types of kernels. load stores the key of a row in key, with all bits inverted. It reports
+// whether the row is to be added.
 
 // One column of 32 or 64 bits without nulls.
 struct OneKey {
@@ -61,7 +64,7 @@ struct OneKey {
   }
 };
 
-// Several columns in one word, or a number.
+// Several columns packed into one word, or the number of a long key.
 struct AnyKey {
   static constexpr bool kFilters = true;
   static __device__ __forceinline__ bool load(const AddParams& p, uint32_t row, uint64_t& key) {
@@ -71,13 +74,14 @@ struct AnyKey {
       return number != kNone;
     }
     key = ~key_word(p.columns, p.ncolumns, 0, row);
-    return is_meant(p.filter, p.columns, p.ncolumns, row);
+    return matches_filter(p.filter, p.columns, p.ncolumns, row);
   }
 };
 
 // ---- one integer column that is added up ---------------------------------------
 
-// The field types of kernels: they load, add and move what fields keep.
+// The field types of kernels. They load values, add them to cells or records, and move the content
+// of cells to records.
 template <bool kNarrow>
 struct OneSum {
   static constexpr uint32_t kItems = 4;  // rows that a thread has in flight
@@ -92,7 +96,8 @@ struct OneSum {
     add_parts(l, at, cell, parts(type, v));
   }
 
-  // Two lanes process a row, so the cache gets the count of rows and the sum in one request.
+  // Two lanes process each row. One lane adds to the count of rows, and the other adds to the sum.
+  // So the cache receives both additions in one request.
   __device__ __forceinline__ void add_to(uint32_t at, uint32_t, Value v) const {
     const Parts x = parts(type, v);
     const uint32_t lane = lane_index(), odd = lane % 2;
@@ -104,7 +109,7 @@ struct OneSum {
     if (at != kNone && x.high != 0) sum_relaxed(record(p.table, at) + kFirst + 1, x.high);
   }
 
-  // flush moves the content of a cell to its record.
+  // flush adds the content of a cell to its record.
   __device__ __forceinline__ void flush(const Local& l, uint32_t cell, uint64_t* to) const {
     const uint64_t high = read_halves(l.half(at, 2, cell), l.half(at, 3, cell));
     sum_relaxed(to + kFirst, read_halves(l.half(at, 0, cell), l.half(at, 1, cell)));
@@ -114,7 +119,8 @@ struct OneSum {
 
 // ---- any fields ----------------------------------------------------------------
 
-// kAll: values may be null or narrow, and fields may keep rows.
+// Any adds any fields. With kAll, values may be null or narrower than 32 bits, and fields may keep
+// row numbers.
 template <bool kAll>
 struct Any {
   static constexpr uint32_t kItems = 1;
@@ -180,7 +186,8 @@ struct Any {
   }
 
  private:
-  // The number of a row, inverted for first rows, since the largest is kept.
+  // number returns a word for a row number: inverted for first rows, and plus one for last rows.
+  // A field keeps the maximum of these words.
   __device__ __forceinline__ uint64_t number(const Field& f, uint32_t row) const {
     return f.op == kFirstRow ? ~(p.base + row) : p.base + row + 1;
   }
@@ -199,15 +206,16 @@ struct Any {
 
 // ---- rows ----------------------------------------------------------------------
 
-// list records a row that overflowed.
+// list appends a row that overflowed to the list of the block.
 __device__ __forceinline__ void list(const AddParams& p, const Work& w, uint32_t row) {
   const uint32_t at = add_relaxed(w.listed, 1u);
   p.lists[uint64_t(block_index()) * p.round + at] = row;
   if (at == 0) store_relaxed(&p.head->full, 1u);
 }
 
-// combine adds a row in shared memory and returns kNone. If its key does not fit there, it returns
-// the record to add the row to. If no record is free either, it lists the row and returns kNone.
+// combine adds a row in shared memory and returns kNone. If the key of the row does not fit there,
+// combine returns the record to which the caller adds the row. If no record is free either, combine
+// lists the row and returns kNone.
 template <class Fields>
 __device__ __forceinline__ uint32_t combine(const AddParams& p, const Fields& fields, Work& w, uint64_t key, uint32_t row, typename Fields::Value v) {
   const uint64_t h = hash(key, p.table.seed);
@@ -237,7 +245,7 @@ __device__ __forceinline__ uint32_t combine(const AddParams& p, const Fields& fi
 template <class Keys, class Fields>
 __device__ __forceinline__ void combine_tile(const AddParams& p, const Fields& fields, Work& w, uint32_t first, uint32_t end) {
   constexpr uint32_t kItems = Fields::kItems;
-  uint32_t meant = 0;  // one bit per row
+  uint32_t meant = 0;  // one bit per row: whether the row is to be added
   uint64_t keys[kItems];
   typename Fields::Value values[kItems];
 #pragma unroll
@@ -258,8 +266,8 @@ __device__ __forceinline__ void combine_tile(const AddParams& p, const Fields& f
   }
 }
 
-// direct_tile adds a tile of rows to their records. row_of returns row number i of the tile, or
-// kNone.
+// direct_tile adds a tile of rows to their records. row_of(i) returns row i of this thread in the
+// tile, or kNone.
 template <class Keys, class Fields, class RowOf>
 __device__ __forceinline__ void direct_tile(const AddParams& p, const Fields& fields, Work& w, RowOf row_of) {
   constexpr uint32_t kItems = Fields::kItems;
@@ -274,7 +282,7 @@ __device__ __forceinline__ void direct_tile(const AddParams& p, const Fields& fi
       if (!Keys::load(p, rows[i], keys[i])) rows[i] = kNone, keys[i] = 0;
     }
   }
-  // Load all records before the first is used.
+  // Load the keys of all records before the first of them is used.
 #pragma unroll
   for (uint32_t i = 0; i < kItems; i++) {
     homes[i] = home(p.table, hash(keys[i], p.table.seed)), there[i] = 0;
@@ -287,7 +295,7 @@ __device__ __forceinline__ void direct_tile(const AddParams& p, const Fields& fi
       at = keys[i] == 0 ? p.table.slots : there[i] == keys[i] ? homes[i] : claim(p.table, p.probes, keys[i], homes[i], w.claimed);
       if (at == kNone) list(p, w, rows[i]);
     }
-    sync_warp();  // lanes that have probed further rejoin
+    sync_warp();  // wait for the lanes that have probed further
     fields.add_to(at, rows[i], values[i]);
   }
 }
@@ -298,8 +306,9 @@ __device__ __forceinline__ void clear_local(const Work& w) {
   for (uint32_t i = thread_in_block(); i < kLocalBytes / 4; i += kThreads) store_weak(Shared<uint32_t>{w.local.base + 4 * i}, 0u);
 }
 
-// flush moves the table to records. Other threads have finished using it. The caller synchronizes
-// the block before it is used again.
+// flush adds the content of the local table to the records and clears the table. Before the call,
+// all threads of the block must have finished using the table. After the call, the caller
+// synchronizes the block before the next use of the table.
 template <class Fields>
 __device__ __forceinline__ void flush(const AddParams& p, const Fields& fields, const Work& w) {
   for (uint32_t cell = thread_in_block(); cell < w.local.places(); cell += kThreads) {
@@ -313,26 +322,27 @@ __device__ __forceinline__ void flush(const AddParams& p, const Fields& fields, 
   clear_local(w);
 }
 
-// judge decides what to do with the table after a round; hits is the number of the block's rows
-// that found their key.
+// judge decides after a round whether the block keeps the content of its local table. hits is the
+// number of the block's rows that found their key there. If hits is small, judge flushes the table.
+// If the table was not useful, the next rounds run without it.
 template <class Fields>
-__device__ __forceinline__ void judge(const AddParams& p, const Fields& fields, Work& w, uint32_t rows, uint32_t hits) {
+__device__ __forceinline__ void maybe_flush(const AddParams& p, const Fields& fields, Work& w, uint32_t rows, uint32_t hits) {
   w.worth += hits;
-  if (hits >= rows / kFewHits) return;
+  if (hits >= rows / kMinHitShare) return;
   flush(p, fields, w);
-  if (w.worth >= uint64_t(kWorth) * w.local.places()) {
-    w.pause = 1;  // its keys no longer come, but new ones may be as frequent
+  if (w.worth >= uint64_t(kMinHitsPerCell) * w.local.places()) {
+    w.pause = 1;  // the keys in the table have become rare, but new keys may be as frequent
   } else {
     w.rest = w.pause;
-    if (w.pause < kLongestRest) w.pause *= 2;
+    if (w.pause < kMaxPauseRounds) w.pause *= 2;
   }
   w.worth = 0;
 }
 
 // ---- the kernel ------------------------------------------------------------------
 
-// add_listed adds the rows that the block listed before. It lists rows that still overflow again,
-// in places that have been read.
+// add_listed adds the rows that the block listed in the previous launch. It lists rows again if
+// they still overflow. It overwrites only list entries that all threads have read.
 template <class Keys, class Fields>
 __device__ __forceinline__ void add_listed(const AddParams& p, const Fields& fields, Work& w) {
   const uint32_t n = p.listed[block_index()];
@@ -345,16 +355,17 @@ __device__ __forceinline__ void add_listed(const AddParams& p, const Fields& fie
       const uint32_t at = lo + i * kThreads + thread_in_block();
       mine[i] = at < n ? rows[at] : kNone;
     }
-    sync_block();  // all have read before the first writes
+    sync_block();  // all threads read their entries before any thread writes
     direct_tile<Keys>(p, fields, w, [&](uint32_t i) { return mine[i]; });
   }
 }
 
-// may_go reports whether the block may begin another round, and adds up the records it has claimed.
-__device__ __forceinline__ bool may_go(const AddParams& p, Work& w) {
+// can_continue adds the number of records that the block has claimed to head->used. It reports
+// whether the block may begin another round.
+__device__ __forceinline__ bool can_continue(const AddParams& p, Work& w) {
   if (w.claimed != 0) add_relaxed(w.claimed_of_block, w.claimed);
   w.claimed = 0;
-  sync_block();  // before the first thread reads it; also, all rows that overflowed are listed
+  sync_block();  // thread 0 reads the sum next; also, all rows that overflowed are now listed
   if (thread_in_block() == 0) {
     const uint32_t claimed = exchange_relaxed(w.claimed_of_block, 0u);
     const uint32_t used = claimed != 0 ? add_relaxed(&p.head->used, claimed) + claimed : load_relaxed(&p.head->used);
@@ -367,7 +378,7 @@ __device__ __forceinline__ bool may_go(const AddParams& p, Work& w) {
   return load_weak(w.stop) == 0;
 }
 
-// round adds the rows first to end-1.
+// round adds rows first to end-1.
 template <class Keys, class Fields>
 __device__ __forceinline__ void round(const AddParams& p, const Fields& fields, Work& w, uint32_t first, uint32_t end) {
   const uint32_t rank = thread_in_block();
@@ -386,7 +397,7 @@ __device__ __forceinline__ void round(const AddParams& p, const Fields& fields, 
   if (w.hits != 0) add_relaxed(w.hits_of_block, w.hits);
   w.hits = 0;
   sync_block();
-  judge(p, fields, w, end - first, load_weak(w.hits_of_block));
+  maybe_flush(p, fields, w, end - first, load_weak(w.hits_of_block));
 }
 
 template <class Keys, class Fields>
@@ -404,7 +415,7 @@ __device__ __forceinline__ void add(const AddParams& p) {
   sync_block();
   add_listed<Keys>(p, fields, w);
   uint32_t done = p.rounds[me];
-  while (may_go(p, w)) {
+  while (can_continue(p, w)) {
     const uint64_t first = (uint64_t(done) * blocks + me) * p.round;
     if (first >= p.n) break;
     round<Keys>(p, fields, w, uint32_t(first), uint32_t(p.n - first < p.round ? p.n : first + p.round));

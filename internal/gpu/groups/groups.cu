@@ -1,10 +1,11 @@
-// Kernels of groups: rows are added to records, and records move to a larger table or are written
+// Kernels that add rows to the records of groups, move records to a larger table, and write records
 // as columns.
 #include "result.cuh"
 
 namespace weft::groups {
 
-// move inserts records into another table with sufficient capacity. Records have distinct keys.
+// move inserts records into another table, which must have enough capacity. The records have
+// distinct keys.
 __device__ __forceinline__ void move(const MoveParams& p) {
   uint32_t claimed = 0;
   for (uint64_t i = thread_index(); i <= p.from.slots; i += threads_in_grid()) {
@@ -19,7 +20,8 @@ __device__ __forceinline__ void move(const MoveParams& p) {
   if (claimed != 0) add_relaxed(&p.head->used, claimed);
 }
 
-// carry reduces the first words of integer sums, so that 2^31 more rows may be added.
+// carry carries the first word of each integer sum over into the second word. Afterwards 2^31 more
+// rows may be added.
 __device__ __forceinline__ void carry(const CarryParams& p) {
   for (uint64_t i = thread_index(); i <= p.table.slots; i += threads_in_grid()) {
     for (uint32_t j = 0; j < p.nfields; j++) {

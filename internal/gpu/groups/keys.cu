@@ -1,11 +1,11 @@
-// Kernels that only some groups need: rows with keys of several columns, or with nulls, numbers for
-// long keys, and first and last values.
+// Kernels that only some tables need. They support keys of several columns, nulls, numbers for long
+// keys, and first and last values.
 #include "add.cuh"
 #include "number.cuh"
 
 namespace weft::groups {
 
-// pick stores the values of first and last rows that are among these.
+// pick stores the values of the first and last rows that are in this batch.
 __device__ __forceinline__ void pick(const PickParams& p) {
   for (uint64_t i = thread_index(); i <= p.table.slots; i += threads_in_grid()) {
     for (uint32_t j = 0; j < p.nfields; j++) {

@@ -1,5 +1,5 @@
-// The table of a block in shared memory. Its parts are arrays with a place for every cell and one
-// more, for the key with all bits set.
+// The local table of a block in shared memory. The table consists of arrays. Each array has one
+// element per cell, and one more element for the key with all bits set.
 #pragma once
 
 #include "value.cuh"
@@ -7,27 +7,27 @@
 namespace weft::groups {
 
 struct Local {
-  uint32_t base;   // address
-  uint32_t cells;  // an odd number, so that parts are aligned to words
+  uint32_t base;   // address in shared memory
+  uint32_t cells;  // an odd number, so that arrays are aligned to words
 
   __device__ __forceinline__ uint32_t places() const { return cells + 1; }
   __device__ __forceinline__ Shared<uint64_t> key(uint32_t cell) const { return {base + 8 * cell}; }
-  // The record of the key.
+  // The number of the record that has the key of the cell.
   __device__ __forceinline__ Shared<uint32_t> record(uint32_t cell) const { return {base + 8 * places() + 4 * cell}; }
   __device__ __forceinline__ Shared<uint32_t> count(uint32_t cell) const { return {base + 12 * places() + 4 * cell}; }
-  // The word of a field with one word.
+  // The word of a field that takes one word.
   __device__ __forceinline__ Shared<uint64_t> word(uint32_t at, uint32_t cell) const { return {base + at + 8 * cell}; }
-  // A sum of integers is four arrays: both halves of both of its words, since shared memory adds 32
-  // bits at a time.
+  // A sum of integers takes four arrays: one array for each half of its two words. The reason is
+  // that shared memory adds 32 bits at a time.
   __device__ __forceinline__ Shared<uint32_t> half(uint32_t at, uint32_t which, uint32_t cell) const {
     return {base + at + 4 * (which * places() + cell)};
   }
 };
 
-// The place of the only field of the simple kernel.
+// The offset of the only field in the kernel for one sum.
 __device__ __forceinline__ uint32_t first_field(const Local& l) { return 16 * l.places(); }
 
-// add_halves adds to a word stored as two halves.
+// add_halves adds v to a word that is stored as two halves.
 __device__ __forceinline__ void add_halves(Shared<uint32_t> low, Shared<uint32_t> high, uint64_t v) {
   const uint32_t x = uint32_t(v), old = add_relaxed(low, x);
   const uint32_t rest = uint32_t(v >> 32) + (old + x < old ? 1 : 0);
@@ -47,8 +47,8 @@ __device__ __forceinline__ void raise(Shared<uint64_t> p, uint64_t v) {
   if (v > load_relaxed(p)) max_relaxed(p, v);
 }
 
-// find_local searches a key other than the one with all bits set. It returns its cell, a free cell
-// for it, or kNone. missing reports that the cell is free.
+// find_local searches for a key, which must not be the key with all bits set. It returns the cell
+// of the key, a free cell for the key, or kNone. missing reports whether the returned cell is free.
 __device__ __forceinline__ uint32_t find_local(const Local& l, uint64_t key, uint64_t h, bool& missing) {
   const uint32_t step = uint32_t(h >> 32) | 1;
   uint32_t low = uint32_t(h);

@@ -1,21 +1,23 @@
-// Keys longer than 64 bits are rows of words, and get numbers: equal rows have equal numbers.
+// Numbers for keys longer than 64 bits. Such a key is a row of words, and equal rows have equal
+// numbers.
 //
-// One kernel looks up numbers from earlier launches, without memory ordering, and lists the rows
-// that have none. Another numbers these. A thread takes an unused number and writes the row's
-// words. Then it puts the number into the index by a compare-and-swap that releases the words. A
-// reader of a number acquires its words, and compares them all. If another thread has taken the
-// place of a number, the thread keeps the number for its next row, also from launch to launch.
+// One kernel looks up the numbers from earlier launches, without memory ordering. It lists the rows
+// that have no number yet. Another kernel numbers the listed rows. A thread takes an unused number
+// and writes the words of the row. Then it inserts the number into the index by a compare-and-swap
+// that releases the words. A thread that reads a number acquires its words and compares all of
+// them. If another thread has filled the entry first, a thread keeps its number for its next row,
+// also from launch to launch.
 #pragma once
 
 #include "value.cuh"
 
 namespace weft::groups {
 
-// A place in an index holds the upper half of a hash, and a number plus one.
+// An entry of an index holds the upper half of a hash, and a number plus one.
 __device__ __forceinline__ uint64_t placed(uint64_t h, uint32_t number) { return h >> 32 << 32 | (number + 1); }
 __device__ __forceinline__ uint32_t number_of(uint64_t place) { return uint32_t(place) - 1; }
 
-// A row of words, with the first two loaded.
+// Words holds the first two words of a row, and the hash of the row.
 struct Words {
   uint64_t first, second;
   uint64_t hash;
@@ -32,7 +34,7 @@ __device__ __forceinline__ Words words_of(const NumberParams& p, uint64_t row) {
   return v;
 }
 
-// has reports whether a place holds a row of words.
+// has reports whether an entry holds the number of a row with the same words.
 __device__ __forceinline__ bool has(const NumberParams& p, uint64_t place, const Words& v, uint64_t row) {
   if (place >> 32 != v.hash >> 32) return false;
   const uint64_t* words = p.index.rows + uint64_t(number_of(place)) * p.index.words;
@@ -42,7 +44,7 @@ __device__ __forceinline__ bool has(const NumberParams& p, uint64_t place, const
   return true;
 }
 
-// find_row returns the number of a row from an earlier launch, or kNone.
+// find_row returns the number that an earlier launch assigned to a row, or kNone.
 __device__ __forceinline__ uint32_t find_row(const NumberParams& p, uint64_t row) {
   const Index& x = p.index;
   const Words v = words_of(p, row);
@@ -56,11 +58,11 @@ __device__ __forceinline__ uint32_t find_row(const NumberParams& p, uint64_t row
   return kNone;
 }
 
-// find looks up the numbers of rows, and lists those that have none.
+// find looks up the numbers of rows. It lists the rows that have no number.
 __device__ __forceinline__ void find(const NumberParams& p) {
   const uint64_t end = (uint64_t(p.n) + kWarp - 1) / kWarp * kWarp;
   for (uint64_t row = thread_index(); row < end; row += threads_in_grid()) {
-    const bool meant = row < p.n && is_meant(p.filter, p.keys, p.nkeys, row);
+    const bool meant = row < p.n && matches_filter(p.filter, p.keys, p.nkeys, row);
     uint32_t n = kNone;
     if (meant) n = find_row(p, row);
     if (row < p.n) p.numbers[row] = n;
@@ -74,7 +76,8 @@ __device__ __forceinline__ void find(const NumberParams& p) {
   }
 }
 
-// number_row returns the number of a row, and numbers the row if necessary. The index has capacity.
+// number_row returns the number of a row, and numbers the row if necessary. The index must have a
+// free entry.
 __device__ __forceinline__ uint32_t number_row(const NumberParams& p, uint64_t row, uint32_t& spare) {
   const Index& x = p.index;
   const Words v = words_of(p, row);
@@ -111,7 +114,7 @@ __device__ __forceinline__ void number(const NumberParams& p) {
   p.spare[thread_index()] = spare;
 }
 
-// reindex inserts the numbers of an index into another with sufficient capacity.
+// reindex inserts the numbers of an index into another index, which must have enough capacity.
 __device__ __forceinline__ void reindex(const ReindexParams& p) {
   for (uint64_t i = thread_index(); i < p.from.slots; i += threads_in_grid()) {
     const uint64_t place = p.from.places[i];

@@ -1,17 +1,17 @@
-// Records are written as columns of results.
+// Writes records as columns of results.
 #pragma once
 
 #include "add.cuh"
 
 namespace weft::groups {
 
-// kept returns a mask of a type's width.
+// kept returns a mask with one bit set for each bit of a type.
 __device__ __forceinline__ uint64_t kept(Type type) {
   if (is_wide(type)) return ~0ul;
   return type == kInt32 || type == kUint32 || type == kFloat32 ? 0xffffffffu : type == kInt16 || type == kUint16 ? 0xffffu : 0xffu;
 }
 
-// store_bits writes a value given as bits of its width.
+// store_bits writes a value of the given type. bits holds the bits of the value.
 __device__ __forceinline__ void store_bits(void* column, Type type, uint64_t row, uint64_t bits) {
   if (is_wide(type)) {
     store_once(static_cast<uint64_t*>(column) + row, bits);
@@ -24,13 +24,13 @@ __device__ __forceinline__ void store_bits(void* column, Type type, uint64_t row
   }
 }
 
-// store_word writes a value in the form that load_word returns.
+// store_word writes a value of the given type. word has the form that load_word returns.
 __device__ __forceinline__ void store_word(void* column, Type type, uint64_t row, uint64_t word) {
   if (type == kFloat32) {
     const float v = float(as_double(word));
     uint32_t bits;
     __builtin_memcpy(&bits, &v, 4);
-    word = is_nan(word) ? kNaN32 : bits;  // whatever NaN the conversion makes
+    word = is_nan(word) ? kNaN32 : bits;  // the same NaN whatever the conversion returns
   }
   store_bits(column, type, row, word);
 }
@@ -39,7 +39,7 @@ __device__ __forceinline__ void set_valid(uint32_t* valid, uint64_t row) {
   asm volatile("red.relaxed.gpu.global.or.b32 [%0], %1;" ::"l"(valid + row / 32), "r"(1u << row % 32) : "memory");
 }
 
-// unranked returns the value v stands for; it is the inverse of ranked.
+// unranked returns the value of the rank v. It is the inverse of ranked.
 __device__ __forceinline__ uint64_t unranked(Func func, Type type, uint64_t v) {
   if (is_float(type) && v == ~0ul) return kNaN;
   if (func == kLeast) v = ~v;
@@ -61,12 +61,12 @@ __device__ __forceinline__ Total total(const uint64_t* words, bool has_sign) {
   return {beyond, sum, low + double(beyond) * 18446744073709551616.0};
 }
 
-// is_word reports whether results of a function have 64 bits, whatever the type of the values.
+// is_word reports whether the results of a function have 64 bits for every type of values.
 __device__ __forceinline__ bool is_word(Func func) {
   return func == kMeanOf || func == kSumOf || func == kSumOfFloats || func == kMeanOfFloats || func == kBeyond;
 }
 
-// write_output writes the result of a record for an output.
+// write_output writes the result of a record to one row of an output.
 __device__ __forceinline__ void write_output(const Output& o, const uint64_t* from, uint64_t row) {
   const uint64_t* words = from + o.at;
   const uint64_t values = from[kCount] - (o.nulls != 0 ? from[o.nulls] : 0);
@@ -98,7 +98,8 @@ __device__ __forceinline__ uint64_t row_word(const ResultParams& p, uint64_t key
   return p.rows == nullptr ? key : p.rows[key * p.words + word];
 }
 
-// write_key writes a key column of a row of words; key is the row itself or its number.
+// write_key writes the value of one key column. key is a row of one word, or the number of a row of
+// words.
 __device__ __forceinline__ void write_key(const ResultParams& p, const KeyOutput& o, uint64_t key, uint64_t row) {
   const Key& k = o.from;
   if (o.valid != nullptr) {
@@ -108,7 +109,7 @@ __device__ __forceinline__ void write_key(const ResultParams& p, const KeyOutput
   store_bits(o.column, k.type, row, row_word(p, key, k.word) >> k.shift & kept(k.type));
 }
 
-// write_results writes the records that have rows, in no order.
+// write_results writes the records that have rows, in no particular order.
 __device__ __forceinline__ void write_results(const ResultParams& p) {
   const uint64_t places = uint64_t(p.table.slots) + 1, end = (places + kWarp - 1) / kWarp * kWarp;
   for (uint64_t i = thread_index(); i < end; i += threads_in_grid()) {

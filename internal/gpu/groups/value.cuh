@@ -1,4 +1,4 @@
-// Keys and values as words of 64 bits, and their sums.
+// Conversion of keys and values to 64-bit words, and sums of these words.
 #pragma once
 
 #include "layout.cuh"
@@ -35,7 +35,7 @@ __device__ __forceinline__ uint32_t load_once16(const void* column, uint64_t row
   return v;
 }
 
-// load_bits returns a value as bits of its width, zero-extended.
+// load_bits returns the bits of a value, extended by zeros.
 __device__ __forceinline__ uint64_t load_bits(const void* column, Type type, uint64_t row) {
   if (is_wide(type)) return load_once(static_cast<const uint64_t*>(column) + row);
   if (type == kInt32 || type == kUint32 || type == kFloat32) return load_once(static_cast<const uint32_t*>(column) + row);
@@ -44,8 +44,8 @@ __device__ __forceinline__ uint64_t load_bits(const void* column, Type type, uin
   return type == kBool ? v != 0 : v;
 }
 
-// extended returns a value given as bits in 64 bits: integers extended by sign or zeros, floats in
-// double precision.
+// extended converts the bits of a value to a 64-bit word. It extends integers by their sign or by
+// zeros, and converts floats to double precision.
 __device__ __forceinline__ uint64_t extended(Type type, uint64_t bits) {
   switch (type) {
     case kInt8: return uint64_t(int64_t(bits << 56) >> 56);
@@ -56,8 +56,8 @@ __device__ __forceinline__ uint64_t extended(Type type, uint64_t bits) {
   }
 }
 
-// load_word returns an extended value. With kNarrow false it supports only types of 32 and 64 bits,
-// for kernels of the most frequent columns.
+// load_word returns a value in the form that extended returns. If kNarrow is false, load_word
+// supports only types of 32 and 64 bits. Kernels for the most frequent columns set it to false.
 template <bool kNarrow = true>
 __device__ __forceinline__ uint64_t load_word(const void* column, Type type, uint64_t row) {
   if (kNarrow) return extended(type, load_bits(column, type, row));
@@ -66,7 +66,7 @@ __device__ __forceinline__ uint64_t load_word(const void* column, Type type, uin
   return type == kInt32 ? uint64_t(int64_t(int32_t(v))) : type == kUint32 ? uint64_t(v) : widened(v);
 }
 
-// key_bits returns a key as bits of its width. All NaNs are one key, and -0 is 0.
+// key_bits returns the bits of a key. All NaNs are one key, and -0 equals 0.
 template <bool kNarrow = true>
 __device__ __forceinline__ uint64_t key_bits(const void* column, Type type, uint64_t row) {
   uint64_t bits;
@@ -91,7 +91,7 @@ __device__ __forceinline__ bool is_null(const Column& c, uint64_t row) {
   return (c.valid[bit / 8] >> bit % 8 & 1) == 0;
 }
 
-// any_null reports whether a key of a row is null.
+// any_null reports whether any key of a row is null.
 __device__ __forceinline__ bool any_null(const Key* keys, uint32_t n, uint64_t row) {
   for (uint32_t i = 0; i < n; i++) {
     if (is_null(keys[i].column, row)) return true;
@@ -99,12 +99,12 @@ __device__ __forceinline__ bool any_null(const Key* keys, uint32_t n, uint64_t r
   return false;
 }
 
-// is_meant reports whether a filter accepts a row.
-__device__ __forceinline__ bool is_meant(Filter filter, const Key* keys, uint32_t n, uint64_t row) {
+// matches_filter reports whether a filter accepts a row.
+__device__ __forceinline__ bool matches_filter(Filter filter, const Key* keys, uint32_t n, uint64_t row) {
   return filter == kAllRows || any_null(keys, n, row) == (filter == kWithNulls);
 }
 
-// key_word is word number w of the row of words that keys of a row are.
+// key_word packs the keys of a row into words, and returns word w.
 __device__ __forceinline__ uint64_t key_word(const Key* keys, uint32_t n, uint32_t w, uint64_t row) {
   uint64_t v = 0;
   for (uint32_t i = 0; i < n; i++) {
@@ -118,22 +118,23 @@ __device__ __forceinline__ uint64_t key_word(const Key* keys, uint32_t n, uint32
   return v;
 }
 
-// rank returns an unsigned number with the same order as the value; -0 is less than 0, and NaN is
-// larger than all.
+// rank returns an unsigned number that sorts like the value. -0 sorts before 0, and NaN sorts last.
 __device__ __forceinline__ uint64_t rank(Type type, uint64_t v) {
   if (!is_float(type)) return is_signed(type) ? v ^ kSign : v;
   return is_nan(v) ? ~0ul : v & kSign ? ~v : v ^ kSign;
 }
 
-// ranked returns the number to maximize for a minimum or a maximum field. NaN wins both.
+// ranked returns an unsigned number for a value of a minimum or maximum field. Both kinds of field
+// keep the largest of these numbers. A NaN has the largest number in both.
 __device__ __forceinline__ uint64_t ranked(Op op, Type type, uint64_t v) {
   const uint64_t r = rank(type, v);
   const bool no_number = r == ~0ul && is_float(type);
   return op == kMax || no_number ? r : ~r;
 }
 
-// Parts are an integer as low + high << 32. The sums of fewer than 2^32 of either do not overflow
-// 64 bits. High is 0 for all numbers that 32 bits with a sign can hold.
+// Parts is an integer, as low + (high << 32). A sum of fewer than 2^32 low parts does not overflow
+// 64 bits, and neither does such a sum of high parts. high is 0 for all numbers that 32 bits with a
+// sign can hold.
 struct Parts {
   uint64_t low, high;
 };
@@ -142,7 +143,7 @@ __device__ __forceinline__ Parts parts(Type type, uint64_t v) {
   return {low, (is_signed(type) ? uint64_t(int64_t(v) >> 32) : v >> 32) + (low >> 63)};
 }
 
-// Atomics without a result.
+// Atomics that return no result.
 __device__ __forceinline__ void sum_relaxed(uint64_t* p, uint64_t v) {
   asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }

@@ -1,12 +1,13 @@
-// Kernels of joins: spans of equal keys, and pairs of rows. pairs.go explains the memory.
+// Kernels of joins. They compute the spans of rows with equal keys, and write pairs of rows.
+// pairs.go explains the layout in memory.
 #include "weft/access.cuh"
 #include "weft/deal.cuh"
 #include "weft/warp.cuh"
 
 namespace weft {
 
-// A span is the rows of a key: their number in the upper half, and in the lower half their first
-// place, or the row itself if it is the only one.
+// A span represents the rows that have one key. The upper half is their number. The lower half is
+// the index of the first of them in the column rows or, for a single row, that row.
 __device__ __forceinline__ uint64_t span(uint32_t at, uint32_t n) { return uint64_t(n) << 32 | at; }
 __device__ __forceinline__ uint32_t place(uint64_t span) { return uint32_t(span); }
 __device__ __forceinline__ uint32_t count(uint64_t span) { return uint32_t(span >> 32); }
@@ -14,12 +15,12 @@ __device__ __forceinline__ uint32_t count(uint64_t span) { return uint32_t(span 
 constexpr uint32_t kNoRow = ~0u;
 
 struct BuildParams {
-  uint64_t* vals;         // per row: its number, then a row with its key, then its key's span
-  uint32_t* groups;       // of each row: a row with its key
-  const uint32_t* sorted; // groups in order
-  uint32_t* begin;        // of each group: its first place in that order,
-  uint32_t* end;          // and the place after its last
-  const uint32_t* rows;   // in the order of groups
+  uint64_t* vals;         // per row: first its number, then a row with its key, then a span
+  uint32_t* groups;       // per row: the row that represents all rows with its key
+  const uint32_t* sorted; // groups, sorted
+  uint32_t* begin;        // first index of each group in sorted
+  uint32_t* end;          // index after the last one of each group
+  const uint32_t* rows;   // rows, sorted by group
   uint32_t n;
   uint32_t unused;
 };
@@ -28,23 +29,23 @@ struct FindParams {
   uint64_t* spans;
   uint32_t* counts;
   uint32_t n;
-  uint32_t all;  // rows without a match get kNoRow
+  uint32_t all;  // not 0: a row without a match gets a pair with kNoRow
 };
 
 struct WriteParams {
   const uint64_t* spans;
-  const uint64_t* offsets;  // of the pairs of each row; one more
+  const uint64_t* offsets;  // index of the first pair of each row; then the number of pairs
   const uint32_t* rows;
   uint32_t* left;
   uint32_t* right;
-  uint64_t first;  // pair to begin with
-  uint64_t limit;  // of pairs
+  uint64_t first;  // first pair to write
+  uint64_t limit;  // maximum number of pairs to write
   uint32_t n;
   uint32_t unused;
 };
 
-// The number of pairs that a block writes at a time. Their rows are searched between those of the
-// first and the last pair.
+// The number of pairs that a block writes at a time. The block searches for the rows of these pairs
+// only between the rows of the first and the last pair.
 constexpr uint32_t kPairs = 1024;
 
 }  // namespace weft

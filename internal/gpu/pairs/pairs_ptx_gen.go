@@ -12,13 +12,13 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 0bfacc183efc1f9f6af58751d486a5080e7db369de49c7f1ea55a3a29af1bac4 3972 internal/gpu/pairs/pairs.cu
-//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
-//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
-//kernelgen:input 7246a4447c76adda8e86246421b32c6e596d245d8e0efc0e105e6c85baa8eb57 992 kernels/include/weft/deal.cuh
-//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
-//kernelgen:input 3cd96718dd0ad6799d3196e2cb2d8249b4e9211092835ebf30ce719fba68bb05 1073 kernels/include/weft/sums.cuh
-//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
+//kernelgen:input 4f8e659c880887a777e23a910e944cfc83d6cafe9f859e488fd58a5b961aab01 4176 internal/gpu/pairs/pairs.cu
+//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
+//kernelgen:input e9b416407d2801ed7d80aa193c7003e4c2b85fa819e8997f0c824b25eefe3035 1062 kernels/include/weft/deal.cuh
+//kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh
+//kernelgen:input 72f51e901ece2b1cc823e550f56b2838cad48ee3b2ee4bacda3fdcc3075a4ba2 1065 kernels/include/weft/sums.cuh
+//kernelgen:input 242128084f766f1d477adf98b57c9aed3b253f092bcfb34fe9008e2020ed275b 5613 kernels/include/weft/warp.cuh
 //kernelgen:output 1407146138a13b35f0137292689fc0d8c315612d4736240d41e37a8ad58d50da 9739 internal/gpu/pairs/pairs_sm80.ptx
 //kernelgen:output bbec3b1ae25be4711c1e421277f3cf75416f49e47eead627d8915d19ea333e91 2370 internal/gpu/pairs/pairs_params_gen.go
 

@@ -1,22 +1,23 @@
-// Kernels of partitions: the hash of rows, the partition of each, and rows of columns by number.
-// parts.go has the order of the steps. The hash is that of column.Hash, which documents it.
+// Kernels of partitions. They hash rows, compute the partition of each row, and copy rows of
+// columns by number. parts.go has the order of the steps. The hash equals that of column.Hash,
+// which documents it.
 #include "weft/access.cuh"
 #include "weft/hash.cuh"
 #include "weft/warp.cuh"
 
 namespace weft {
 
-// Types of columns, with the numbers of column.Type.
+// Types of columns. column.Type has the same numbers.
 enum Type : uint32_t {
   kNoType, kInt8, kInt16, kInt32, kInt64, kUint8, kUint16, kUint32, kUint64, kFloat32, kFloat64,
   kBool
 };
 
-// Column is values of a type. With a bitmap, each row has a bit, from bit number offset on, and
-// values with a 0 bit are null.
+// Column is a column of values. Row i has bit offset + i of the bitmap valid. A value is null if
+// its bit is 0.
 struct Column {
   const void* values;
-  const uint8_t* valid;  // null: no value is null
+  const uint8_t* valid;  // null pointer: no value is null
   uint64_t offset;
   Type type;  // kNoType: no column
   uint32_t unused;
@@ -24,33 +25,35 @@ struct Column {
 
 struct HashParams {
   Column column;
-  uint64_t* hashes;  // of the columns before; then including this one
-  uint64_t start;    // the hash of no columns
+  uint64_t* hashes;  // in: hashes of the columns before this one; out: including this one
+  uint64_t start;    // hash of a row without columns
   uint32_t n;
   uint32_t first;  // not 0: this is the first column
 };
 
-// Rows with a flag are dealt round-robin to the partitions, or all go to an extra last partition.
+// PartParams are the parameters of parts_part. Rows with a flag go to the partitions round-robin,
+// or all of them go to an extra last partition.
 struct PartParams {
-  HashParams hash;        // of the last column
+  HashParams hash;        // hash of the last column
   const uint32_t* flags;  // null: no row has a flag
-  const uint32_t* ranks;  // of rows among those with a flag; null: these are dropped
+  // rank of each row among the rows with a flag; null: these rows go to the extra partition
+  const uint32_t* ranks;
   uint32_t* parts;
   uint64_t mask;   // bits of hashes to use
-  uint32_t count;  // of partitions
+  uint32_t count;  // number of partitions
   uint32_t next;   // partition of the first row with a flag
 };
 
 struct NullParams {
   Column column;
-  uint32_t* flags;  // of each row: whether it has a null
+  uint32_t* flags;  // whether each row has a null
   uint32_t n;
-  uint32_t first;  // not 0: flags are written, not added
+  uint32_t first;  // not 0: all flags are written; 0: only the flags of nulls
 };
 
 struct BoundParams {
-  const uint32_t* parts;  // in order
-  uint32_t* offsets;      // one more than there are partitions
+  const uint32_t* parts;  // partitions of rows, sorted
+  uint32_t* offsets;      // count + 1 elements
   uint32_t n;
   uint32_t count;
 };
@@ -60,8 +63,8 @@ struct TakeParams {
   const uint32_t* rows;
   void* values;
   uint32_t* valid;  // whole words; null: the column has no bitmap
-  uint32_t n;       // rows to take
-  uint32_t size;    // rows of the column
+  uint32_t n;       // number of rows to copy
+  uint32_t size;    // number of rows in the column
 };
 
 struct PutParams {
@@ -69,7 +72,7 @@ struct PutParams {
   const uint32_t* rows;  // target rows, all distinct
   void* to;
   uint32_t n;
-  uint32_t width;  // of a value in bytes: 1, 4 or 8
+  uint32_t width;  // size of a value in bytes: 1, 4 or 8
 };
 
 constexpr uint64_t kNullWord = 0xd1b54a32d192ed03ul, kNaNWord = 0x7ff8ul << 48;
@@ -158,7 +161,8 @@ extern "C" __global__ void __launch_bounds__(256) parts_part(PartParams p) {
   }
 }
 
-// A thread searches for the first row of its partition, or of a later one.
+// parts_bound finds where partitions begin. A thread searches for the first row that belongs to its
+// partition or to a later one.
 extern "C" __global__ void __launch_bounds__(256) parts_bound(BoundParams p) {
   for (uint64_t i = thread_index(); i <= p.count; i += threads_in_grid()) {
     uint32_t lo = 0, hi = p.n;
@@ -174,7 +178,8 @@ extern "C" __global__ void __launch_bounds__(256) parts_bound(BoundParams p) {
   }
 }
 
-// Whole warps stay together until they have written their bits.
+// parts_take copies rows of a column. All lanes of a warp stay in the loop together, because a warp
+// writes the bits of its rows as one word.
 extern "C" __global__ void __launch_bounds__(256) parts_take(TakeParams p) {
   const uint64_t end = (uint64_t(p.n) + kWarp - 1) / kWarp * kWarp;
   for (uint64_t i = thread_index(); i < end; i += threads_in_grid()) {

@@ -1,7 +1,7 @@
-// Sums, minima and maxima of segments. Values and ends of segments are merged (a segment ends after
-// its values), and a block takes a tile of the merged sequence. So neither long segments nor many
-// empty ones delay it: Merrill and Garland, "Merge-based Parallel Sparse Matrix-Vector
-// Multiplication" (2016).
+// Sums, minima and maxima of segments. The kernels merge values and segment ends into one sequence,
+// in which the end of a segment follows its values. A block takes a tile of this sequence. So
+// neither long segments nor many empty segments delay a block. See Merrill and Garland,
+// "Merge-based Parallel Sparse Matrix-Vector Multiplication" (2016).
 #include "tuning.cuh"
 #include "weft/warp.cuh"
 
@@ -11,23 +11,23 @@ constexpr uint32_t kWarps = kReduceThreads / kWarp;
 
 enum Op : uint32_t { kSum, kMin, kMax };
 
-// The beginning of a tile: the first segment that ends in it, and its first value.
+// Cut is the beginning of a tile: the first segment that ends in the tile, and the first value.
 struct Cut {
   uint32_t segment, value;
 };
 
-// Twin of reduceParams in reduce.go.
+// ReduceParams has the layout of reduceParams in Go.
 struct ReduceParams {
   const void* values;
-  const void* offsets;    // of the segments, and the end of the last
-  const uint32_t* count;  // of segments, unless null
-  void* out;              // a number per segment; written
-  Cut* cuts;              // where tiles begin, and the end
+  const void* offsets;    // beginning of each segment, and the end of the last segment
+  const uint32_t* count;  // number of segments; null: the number is segments
+  void* out;              // output: one number per segment
+  Cut* cuts;              // beginning of each tile, and the end of the last tile
   void* carries;          // partial result of each tile for a segment that ends later
   uint64_t identity;      // neutral element of the operation
-  uint32_t segments;      // at most
-  uint32_t tiles;         // at most
-  uint32_t wide;          // offsets have 64 bits
+  uint32_t segments;      // maximum number of segments
+  uint32_t tiles;         // maximum number of tiles
+  uint32_t wide;          // not 0: offsets have 64 bits
   uint32_t op;
 };
 
@@ -36,7 +36,7 @@ __device__ __forceinline__ uint64_t offset(const ReduceParams& p, uint32_t i) {
 }
 __device__ __forceinline__ uint32_t segments(const ReduceParams& p) { return p.count ? load_once(p.count) : p.segments; }
 
-// cut finds where tiles begin: a thread searches for the number of segments that end before its
+// cut finds where tiles begin. A thread searches for the number of segments that end before its
 // tile.
 __device__ __forceinline__ void cut(const ReduceParams& p) {
   uint32_t tile = uint32_t(thread_index()), m = segments(p);
@@ -54,7 +54,7 @@ __device__ __forceinline__ void cut(const ReduceParams& p) {
   p.cuts[tile] = Cut{uint32_t(lo), uint32_t(before - lo)};
 }
 
-// Index of the highest set bit; v must not be 0.
+// highest returns the index of the highest set bit. v must not be 0.
 __device__ __forceinline__ uint32_t highest(uint32_t v) {
   uint32_t r;
   asm("bfind.u32 %0, %1;" : "=r"(r) : "r"(v));
@@ -114,9 +114,9 @@ __device__ __forceinline__ V from_lane(V v, uint32_t lane) { return number<V>(sh
 
 // ---- tiles ------------------------------------------------------------------
 
-// Memory of a tile: its values, followed by the results of the segments that end in it. Each thread
-// of a warp reads consecutive values. A gap after every 128 bytes puts these reads in different
-// banks.
+// Cells is the memory of a tile: its values, and then the results of the segments that end in the
+// tile. Each thread of a warp reads consecutive values. A gap after every 128 bytes puts the reads
+// of different threads in different banks.
 template <class V>
 struct Cells {
   static constexpr uint32_t kGap = 128 / sizeof(V);
@@ -124,14 +124,14 @@ struct Cells {
   __device__ __forceinline__ V& operator[](uint32_t i) { return cell[i + i / kGap]; }
 };
 
-// reduce combines the values of a tile. A thread combines consecutive values. The warp and the
-// block combine what threads pass on to later ones.
+// reduce combines the values of a tile. Each thread combines consecutive values. The warp and the
+// block then combine the partial results that threads pass on to later threads.
 template <uint32_t Op, class V>
 __device__ __forceinline__ void reduce(const ReduceParams& p) {
   __shared__ Cells<V> cells;
-  __shared__ uint32_t ends[kReduceTile / kWarp];  // bits: values that are the last of a segment
-  __shared__ uint32_t segment_of[kReduceTile];    // for these, the segment
-  __shared__ V rests[kWarps];                     // values after the last end in a warp
+  __shared__ uint32_t ends[kReduceTile / kWarp];  // one bit per value: the last of its segment
+  __shared__ uint32_t segment_of[kReduceTile];    // segment of each value that is the last
+  __shared__ V rests[kWarps];                     // result of the values after a warp's last end
   __shared__ bool ended[kWarps];
   uint32_t tile = block_index(), thread = thread_in_block(), lane = lane_index(), warp = thread / kWarp;
   Cut from = p.cuts[tile], to = p.cuts[tile + 1];
@@ -181,7 +181,7 @@ __device__ __forceinline__ void reduce(const ReduceParams& p) {
       rest = none;
     }
   }
-  // The values that the threads of the warp up to this one have after their last end.
+  // Combine the values that follow the last end in the threads of the warp up to this one.
   uint32_t with_end = ballot(kAll, first_end != kAll), up_to_me = with_end & (kAll >> (kWarp - 1 - lane));
   uint32_t start = up_to_me ? highest(up_to_me) : 0;
 #pragma unroll
@@ -205,8 +205,8 @@ __device__ __forceinline__ void reduce(const ReduceParams& p) {
   for (uint32_t s = thread; s < m; s += kReduceThreads) ((V*)p.out)[from.segment + s] = cells[n + s];
 }
 
-// sum_carries combines carries lo to hi-1 by threads with a stride of step, and then by warps: each
-// lane returns the sum of its warp.
+// sum_carries combines carries lo to hi-1. Each thread combines every step-th carry, and then each
+// warp combines the results of its lanes. Each lane returns the result of its warp.
 template <class V>
 __device__ __forceinline__ V sum_carries(const ReduceParams& p, uint32_t lo, uint32_t hi, uint32_t step) {
   const V* carries = (const V*)p.carries;
@@ -218,7 +218,8 @@ __device__ __forceinline__ V sum_carries(const ReduceParams& p, uint32_t lo, uin
   return sum;
 }
 
-// A segment that ends in a tile and began before it, in tile lo at the latest.
+// Carried is the first segment that ends in a tile. lo is the first earlier tile that has a carry
+// for the segment, or the tile itself if no earlier tile has one.
 struct Carried {
   uint32_t segment, lo;
 };
@@ -239,25 +240,25 @@ __device__ __forceinline__ Carried carried(const ReduceParams& p, uint32_t tile)
   return {segment, lo};
 }
 
-// carry adds to the first segment that ends in a tile the parts from the tiles before it. A warp
-// takes a tile; if a segment spans many tiles, the block helps.
+// carry adds the carries of earlier tiles to the first segment that ends in a tile. A warp takes
+// one tile. If a segment spans many tiles, the whole block combines its carries.
 template <class V>
 __device__ __forceinline__ void carry(const ReduceParams& p) {
-  __shared__ Carried long_ones[kWarps];
+  __shared__ Carried long_segments[kWarps];
   __shared__ V sums[kWarps];
   uint32_t thread = thread_in_block(), lane = lane_index(), warp = thread / kWarp, first = block_index() * kWarps;
   uint32_t tile = first + warp;
   Carried c = carried(p, tile);
   bool is_long = tile - c.lo > kLongCarry;
   V* out = (V*)p.out;
-  if (lane == 0) long_ones[warp] = is_long ? c : Carried{0, kAll};
+  if (lane == 0) long_segments[warp] = is_long ? c : Carried{0, kAll};
   if (tile > c.lo && !is_long) {
     V sum = sum_carries<V>(p, c.lo + lane, tile, kWarp);
     if (lane == 0) out[c.segment] = combine(p.op, sum, out[c.segment]);
   }
   sync_block();
   for (uint32_t w = 0; w < kWarps; w++) {
-    Carried l = long_ones[w];
+    Carried l = long_segments[w];
     if (l.lo == kAll) continue;
     V sum = sum_carries<V>(p, l.lo + thread, first + w, kReduceThreads);
     if (lane == 0) sums[warp] = sum;

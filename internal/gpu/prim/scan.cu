@@ -1,5 +1,4 @@
-// Prefix sums of counts, and the places in sorted keys where a key differs from
-// the one before it.
+// Prefix sums of counts, and the indices in sorted keys where a key differs from the one before.
 #include "weft/lookback.cuh"
 #include "tuning.cuh"
 
@@ -7,19 +6,19 @@ namespace weft::prim {
 
 constexpr uint32_t kScanWarps = kScanThreads / kWarp;
 
-// Twin of scanParams in scan.go.
+// ScanParams has the layout of scanParams in Go.
 template <class Sum>
 struct ScanParams {
   const uint32_t* counts;
-  Sum* offsets;      // n + 1; written
-  uint64_t* status;  // a word per tile
+  Sum* offsets;      // output: n + 1 sums
+  uint64_t* status;  // one word per tile
   uint32_t* next;    // the next tile to begin
   uint32_t n;
-  uint32_t aligned;  // counts and offsets are aligned to 16 bytes
+  uint32_t aligned;  // not 0: counts and offsets are aligned to 16 bytes
 };
 
-// Vectors of counts, and of as many sums. A row of a warp has as many counts per lane as make 16
-// bytes of sums.
+// Vectors of counts, and vectors of sums with the same number of elements. A row of a warp has one
+// vector per lane. The sums of a vector take 16 bytes.
 __device__ __forceinline__ void load_vector(uint32_t (&v)[4], const uint32_t* p) {
   Word128 w = load_weak((const Word128*)p);
   v[0] = uint32_t(w.x), v[1] = uint32_t(w.x >> 32), v[2] = uint32_t(w.y), v[3] = uint32_t(w.y >> 32);
@@ -36,7 +35,7 @@ __device__ __forceinline__ void store_vector(uint32_t* p, const uint32_t (&s)[4]
   store_vector(p, Word128{s[0] | uint64_t(s[1]) << 32, s[2] | uint64_t(s[3]) << 32});
 }
 
-// scan writes the sums of the counts before each. A warp takes consecutive rows.
+// scan writes, for each count, the sum of all counts before it. A warp takes consecutive rows.
 template <class Sum>
 __device__ __forceinline__ void scan(const ScanParams<Sum>& p) {
   constexpr uint32_t kBits = 8 * sizeof(Sum), kVector = 16 / sizeof(Sum), kRow = kWarp * kVector;
@@ -61,7 +60,7 @@ __device__ __forceinline__ void scan(const ScanParams<Sum>& p) {
       }
     }
   }
-  // Sums up to the end of the lane in each row, and then in the warp.
+  // Compute the sums up to the end of each lane's vector, first in each row, then in the warp.
   Sum up_to[kRows], sum = 0;
 #pragma unroll
   for (uint32_t r = 0; r < kRows; r++) {
@@ -103,20 +102,21 @@ __device__ __forceinline__ void scan(const ScanParams<Sum>& p) {
   if (p.n - begin <= kTile && thread_in_block() == 0) p.offsets[p.n] = Sum(total);
 }
 
-// Twin of headsParams in group.go.
+// HeadsParams has the layout of headsParams in Go.
 template <class K>
 struct HeadsParams {
   const K* keys;      // sorted
-  K* distinct;        // keys, each once; written unless null
-  uint32_t* offsets;  // where each begins, and n after the last; written
-  uint32_t* count;    // number of them; written
-  uint64_t* status;   // a word per tile
+  K* distinct;        // output: distinct keys; may be null
+  uint32_t* offsets;  // output: index at which each distinct key begins, and then n
+  uint32_t* count;    // output: number of distinct keys
+  uint64_t* status;   // one word per tile
   uint32_t* next;     // the next tile to begin
   uint32_t n;
   uint32_t unused;
 };
 
-// heads lists where a key differs from the one before it. A warp takes consecutive rows of 32 keys.
+// heads lists the indices where a key differs from the one before. A warp takes consecutive rows of
+// 32 keys.
 template <class K>
 __device__ __forceinline__ void heads(const HeadsParams<K>& p) {
   constexpr uint32_t kItems = ScanTuning<8 * sizeof(K)>::kKeys, kTile = kScanThreads * kItems;
@@ -135,7 +135,7 @@ __device__ __forceinline__ void heads(const HeadsParams<K>& p) {
 #pragma unroll
     for (uint32_t r = 0; r < kItems; r++) key[r] = r * kWarp + lane < rows ? keys[r * kWarp + lane] : 0;
   }
-  // The lanes of row r where a key begins are in lane r.
+  // Lane r holds the mask of the lanes of row r where a key begins.
   uint32_t heads = 0, sum = 0;
 #pragma unroll
   for (uint32_t r = 0; r < kItems; r++) {

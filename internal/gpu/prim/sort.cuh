@@ -1,6 +1,6 @@
-// Radix sort and partition by digits of eight bits. One kernel counts the digits of all passes, and
-// one moves the rows of a pass, reading and writing each once. After Adinets and Merrill,
-// "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs" (2022).
+// Radix sort and partition by digits of eight bits. One kernel counts the digits of all passes.
+// Another kernel moves the rows of one pass, and reads and writes each row once. See Adinets and
+// Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs" (2022).
 #pragma once
 
 #include "tuning.cuh"
@@ -10,32 +10,32 @@ namespace weft::prim {
 
 constexpr uint32_t kBins = 256, kBinWarps = kBins / kWarp;
 
-// Twin of histogramParams in sort.go.
+// HistogramParams has the layout of histogramParams in Go.
 template <class K>
 struct HistogramParams {
   const K* keys;
-  uint32_t* counts;  // kBins per pass; added to
+  uint32_t* counts;  // kBins counters per pass, to which the kernel adds
   uint32_t n;
-  uint32_t lo, hi;  // bits of a key to sort by
-  uint32_t flip;    // xor of the last digit
+  uint32_t lo, hi;  // bits [lo,hi) of a key are sorted by
+  uint32_t flip;    // xor mask for the last digit
 };
 
-// Twin of passParams in sort.go.
+// PassParams has the layout of passParams in Go.
 template <class K, class V>
 struct PassParams {
   const K* keys;
-  const V* vals;  // null: the numbers of the rows
+  const V* vals;  // null: the values are row numbers
   K* keys_out;
   V* vals_out;
-  const uint32_t* counts;  // rows of each digit
+  const uint32_t* counts;  // number of rows with each digit
   uint64_t* status;        // kBins words per tile
   uint32_t* next;          // the next tile to begin
-  uint32_t* offsets;       // kBins + 1, where each digit begins; may be null
+  uint32_t* offsets;       // output: where each digit begins, kBins + 1 elements; may be null
   uint32_t n;
   uint32_t shift;
   uint32_t mask;
   uint32_t flip;
-  uint32_t epoch;  // of the words in status; words of earlier passes are void
+  uint32_t epoch;  // words in status with another epoch are of earlier passes and not valid
   uint32_t unused;
 };
 
@@ -44,8 +44,8 @@ __device__ __forceinline__ uint32_t digit_of(K key, uint32_t shift, uint32_t mas
   return (uint32_t(key >> shift) ^ flip) & mask;
 }
 
-// histogram counts the digits of all passes at once, since every pass has the same keys in another
-// order.
+// histogram counts the digits of all passes at once, because every pass has the same keys in
+// another order.
 template <class K>
 __device__ __forceinline__ void histogram(const HistogramParams<K>& p) {
   constexpr uint32_t kRows = 64 / sizeof(K), kPasses = sizeof(K);
@@ -101,8 +101,8 @@ __device__ __forceinline__ uint32_t peers(uint32_t digit) {
   return lanes;
 }
 
-// sum_below returns the sum of v over the threads before this one among the first kBins of the
-// block. All threads of the block call it. Two calls need a sync_block between them.
+// sum_below returns the sum of v over the threads before this one, for the first kBins threads of
+// the block. All threads of the block must call it. Two calls need a sync_block between them.
 __device__ __forceinline__ uint32_t sum_below(uint32_t v, Shared<uint32_t> sums) {
   uint32_t lane = lane_index(), warp = thread_in_block() / kWarp, up_to = v;
 #pragma unroll
@@ -120,15 +120,17 @@ __device__ __forceinline__ uint32_t sum_below(uint32_t v, Shared<uint32_t> sums)
 
 // ---- look-back --------------------------------------------------------------
 
-// A word of status holds a number of rows with one digit, below a tag. The tag is 2 * epoch for the
-// rows of the tile. It is one more if the number also includes all tiles before it and smaller
-// digits. Each word carries its whole message, so relaxed accesses suffice.
+// A status word has a tag in its upper half, and a number of rows with one digit in its lower half.
+// If the tag is 2 * epoch, the number counts the rows of one tile. If the tag is 2 * epoch + 1, the
+// number also counts the rows of all earlier tiles, and all rows with smaller digits. A word
+// depends on no other memory, so relaxed accesses suffice.
 __device__ __forceinline__ uint64_t status_word(uint32_t tag, uint32_t rows) { return uint64_t(tag) << 32 | rows; }
 
-// rows_before adds up the rows of the tiles before this one, from the last backward, until it meets
-// a tile with the sum of all before it. Tiles are numbered in the order in which blocks begin, so
-// all tiles before this one are running, and the first waits for none. Words of several tiles are
-// read at once, because in a short sort all tiles look back far at the same time.
+// rows_before returns the number of rows in the tiles before this one. It reads the words of
+// earlier tiles backward, until it reads a word that includes all tiles before its own. Tiles are
+// numbered in the order in which blocks begin. So the blocks of all earlier tiles have begun, and
+// the first tile waits for no other. rows_before reads the words of several tiles at once, because
+// in a short sort all tiles look back far at the same time.
 __device__ __forceinline__ uint32_t rows_before(const uint64_t* status, uint32_t tile, uint32_t epoch) {
   constexpr uint32_t kAtOnce = 4;
   uint32_t rows = 0;
@@ -150,12 +152,12 @@ __device__ __forceinline__ uint32_t rows_before(const uint64_t* status, uint32_t
 
 // ---- a pass -----------------------------------------------------------------
 
-// forget makes the compiler recompute what depends on v, instead of holding it in registers. A pass
-// has no spare registers.
-__device__ __forceinline__ void forget(uint32_t& v) { asm volatile("" : "+r"(v)); }
-__device__ __forceinline__ void forget(uint64_t& v) { asm volatile("" : "+l"(v)); }
+// forget makes the compiler recompute values that depend on v, instead of keeping them in
+// registers. A pass has no spare registers.
+__device__ __forceinline__ void compiler_barrier(uint32_t& v) { asm volatile("" : "+r"(v)); }
+__device__ __forceinline__ void compiler_barrier(uint64_t& v) { asm volatile("" : "+l"(v)); }
 
-// Places in a tile, two in a register.
+// Places holds positions in a tile, two per register.
 template <uint32_t N>
 struct Places {
   uint32_t pair[(N + 1) / 2];
@@ -163,8 +165,8 @@ struct Places {
   __device__ __forceinline__ uint32_t operator[](uint32_t i) const { return i % 2 ? pair[i / 2] >> 16 : pair[i / 2] & 0xffff; }
 };
 
-// A tile is whole, which needs no bounds checks, or the last. A warp takes consecutive rows. Rows
-// of a thread beyond the last are absent.
+// load_rows loads the rows of a thread. A warp takes consecutive rows. A whole tile needs no bounds
+// checks. In the last tile, absent(i) returns the value of a row beyond the end.
 template <bool Whole, uint32_t N, class T, class Absent>
 __device__ __forceinline__ void load_rows(T (&v)[N], const T* from, uint32_t first, uint32_t rows, Absent absent) {
 #pragma unroll
@@ -174,8 +176,8 @@ __device__ __forceinline__ void load_rows(T (&v)[N], const T* from, uint32_t fir
   }
 }
 
-// put_keys writes keys, which lie in shared memory in the order of their digits, and stores their
-// targets in to. A thread takes every Threads-th key.
+// put_keys writes the keys in shared memory, which are sorted by digit, to the output. It stores
+// the output positions in to. A thread takes every Threads-th key.
 template <bool Whole, uint32_t Threads, uint32_t N, class K, class P>
 __device__ __forceinline__ void put_keys(uint32_t (&to)[N], Shared<K> keys, Shared<uint32_t> base, uint32_t thread, uint32_t rows, const P& p) {
 #pragma unroll
@@ -196,14 +198,14 @@ __device__ __forceinline__ void put_vals(const uint32_t (&to)[N], Shared<V> vals
   }
 }
 
-// The number of rows of a tile with a digit, and with smaller digits.
+// Owned has the numbers of rows in a tile that have a digit, and that have smaller digits.
 struct Owned {
   uint32_t rows, smaller;
 };
 
 // own_digit makes each of the first kBins threads the owner of a digit. The owner publishes the
-// number of rows of the tile with the digit. It turns the counts of warps into the places in the
-// tile where their rows begin.
+// number of rows of the tile with the digit. It replaces the count of each warp by the position in
+// the tile where the rows of that warp begin.
 template <uint32_t Warps, class P>
 __device__ __forceinline__ Owned own_digit(Shared<uint32_t> counts, Shared<uint32_t> sums, uint32_t thread, uint32_t tile, const P& p) {
   bool owner = thread < kBins;
@@ -220,8 +222,8 @@ __device__ __forceinline__ Owned own_digit(Shared<uint32_t> counts, Shared<uint3
   return {total, smaller};
 }
 
-// find_base finds where the rows of the thread's digit begin in the output, minus their place in
-// the tile. The first tile computes where digits begin.
+// find_base computes where the rows of the thread's digit begin in the output, minus their position
+// in the tile. For the first tile, it computes where digits begin.
 template <class P>
 __device__ __forceinline__ void find_base(Owned mine, Shared<uint32_t> base, Shared<uint32_t> sums, uint32_t thread, uint32_t tile, const P& p) {
   bool owner = thread < kBins;
@@ -241,8 +243,8 @@ __device__ __forceinline__ void find_base(Owned mine, Shared<uint32_t> base, Sha
   }
 }
 
-// rank_rows finds the place in the tile of each row of a warp, in order. counts are the places
-// where the warp's rows of each digit begin.
+// rank_rows computes the position of each row of a warp in the sorted tile. Rows with equal digits
+// keep their order. counts holds the positions where the warp's rows of each digit begin.
 template <uint32_t N, class K, class P>
 __device__ __forceinline__ void rank_rows(Places<N>& place, const K (&key)[N], Shared<uint32_t> counts, uint32_t lane, const P& p) {
   uint32_t below = (1u << lane) - 1;
@@ -255,10 +257,10 @@ __device__ __forceinline__ void rank_rows(Places<N>& place, const K (&key)[N], S
   }
 }
 
-// pass moves the rows of one tile to the places of their digits. The rows go through shared memory
-// in the order of their digits, so that neighbors there are mostly neighbors in the output.
-// Counting before ranking publishes the sums early, so that later blocks can look back while this
-// one ranks.
+// pass moves the rows of one tile to their positions in the output. It first sorts the rows by
+// digit in shared memory, so that neighbors there are mostly neighbors in the output. It counts
+// digits before it ranks rows. So it publishes the counts early, and later blocks can look back
+// while this block ranks.
 template <class K, class V>
 __device__ __forceinline__ void pass(const PassParams<K, V>& p) {
   constexpr bool kPairs = sizeof(V) > 1;
@@ -268,8 +270,8 @@ __device__ __forceinline__ void pass(const PassParams<K, V>& p) {
   constexpr uint32_t kBytes = kTile * kRow > kWarps * kBins * 4 ? kTile * kRow : kWarps * kBins * 4;
   static_assert(kThreads >= kBins && kTile < 1 << 16);
 
-  // Counts of warps, later keys, later values. What outlives them follows at fixed distances from
-  // the same address, which takes one register.
+  // The memory first holds the counts of warps, then keys, then values. Data that lives longer
+  // follows at fixed offsets from the same address, so one register suffices for all addresses.
   alignas(16) __shared__ uint8_t memory[kBytes + (kBins + kBinWarps + 1) * 4];
   uint32_t thread = thread_in_block(), lane = lane_index(), warp = thread / kWarp;
   Shared<uint32_t> counts = {shared(memory).address}, base = counts + kBytes / 4, sums = base + kBins, ticket = sums + kBinWarps;
@@ -293,11 +295,11 @@ __device__ __forceinline__ void pass(const PassParams<K, V>& p) {
   for (uint32_t i = 0; i < kItems; i++)
     add_relaxed(counts + (warp * kBins + digit_of(key[i], p.shift, p.mask, p.flip)), 1u);
 #pragma unroll
-  for (uint32_t i = 0; i < kItems; i++) forget(key[i]);
+  for (uint32_t i = 0; i < kItems; i++) compiler_barrier(key[i]);
   sync_block();
   Owned mine = own_digit<kWarps>(counts, sums, thread, tile, p);
   sync_block();
-  forget(tile), forget(rows), forget(thread);
+  compiler_barrier(tile), compiler_barrier(rows), compiler_barrier(thread);
   begin = tile * kTile, whole = rows == kTile, lane = thread % kWarp, warp = thread / kWarp, first = warp * (kWarp * kItems) + lane;
 
   Places<kItems> place;

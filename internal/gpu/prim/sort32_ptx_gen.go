@@ -12,13 +12,13 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 7c6bd1fb35d27a98c83734fda21b4eeb139a0183271dbdb080c879b425726555 14432 internal/gpu/prim/sort.cuh
+//kernelgen:input a7863532bf9935a71d8b0dc3a6bb3653f19c930fe69fdc3e991c443337962d6e 15029 internal/gpu/prim/sort.cuh
 //kernelgen:input 21ba2b06982145d4006eeaf37dc946cb2c9a25252bb6c8b7c854c17a51d0dc84 576 internal/gpu/prim/sort32.cu
-//kernelgen:input e689e969078aca36e75e4e26686710cad810d1e04011f64f0fbd0f1cfa0c3974 1436 internal/gpu/prim/tuning.cuh
-//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
-//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
-//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
-//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
+//kernelgen:input 6d1db704b3251e45f29763f40f6fe4ed931fc5af48362c8025f9d80fba0f8717 1511 internal/gpu/prim/tuning.cuh
+//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
+//kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh
+//kernelgen:input 242128084f766f1d477adf98b57c9aed3b253f092bcfb34fe9008e2020ed275b 5613 kernels/include/weft/warp.cuh
 //kernelgen:output 9a89c50ffb432ec7f30fa0357b0d6de19fc5fc010e907e18149ce63cf8e13040 241158 internal/gpu/prim/sort32_sm80.ptx
 //kernelgen:output 123bc655d533781c97531372217ddbed7c25e3864fd0b18b146a80977d080cd5 2141 internal/gpu/prim/sort32_params_gen.go
 

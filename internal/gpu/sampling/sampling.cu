@@ -1,5 +1,5 @@
-// Kernels that draw neighbors of vertices, with the same draws as package graph/algo in Go.
-// sampling.go explains them.
+// Kernels that draw neighbors of vertices. The draws equal those of package graph/algo in Go.
+// sampling.go explains the kernels.
 #include "weft/access.cuh"
 #include "weft/hash.cuh"
 #include "weft/warp.cuh"
@@ -10,7 +10,7 @@ constexpr uint32_t kThreads = 256;
 
 struct CheckParams {
   const uint32_t* vertices;
-  uint64_t* bad;  // first place of a vertex that does not exist; initially the maximum
+  uint64_t* bad;  // first index of a vertex that does not exist; initially 2^64-1
   uint64_t n;
   uint32_t limit;  // number of vertices
   uint32_t unused;
@@ -20,17 +20,17 @@ struct DrawParams {
   const uint64_t* offsets;
   const uint32_t* neighbors;
   const uint32_t* vertices;
-  uint32_t* out;    // a row of fanout per vertex
-  uint64_t* drawn;  // added to
+  uint32_t* out;    // output: a row of fanout elements per vertex
+  uint64_t* drawn;  // the kernel adds the number of neighbors drawn
   uint64_t seed;
   uint64_t n;
   uint32_t fanout;
-  uint32_t replace;  // a neighbor may be drawn several times
+  uint32_t replace;  // not 0: a neighbor may be drawn several times
 };
 
 constexpr uint32_t kNone = ~0u;
 constexpr uint64_t kStep = 0x9e3779b97f4a7c15ul;
-// The maximum number of draws that are compared with all draws before; two per lane.
+// The maximum fanout for which each draw is compared with all earlier draws. A lane has two draws.
 constexpr uint32_t kSearched = 2 * kWarp;
 
 // mix is the finalizer of SplitMix64, as in package workload.
@@ -42,7 +42,7 @@ __device__ __forceinline__ uint64_t mix(uint64_t x) {
   return x ^ x >> 31;
 }
 
-// Row is the neighbors of a vertex to draw from, with the mixed seed of the row.
+// Row holds the neighbors of a vertex, and the mixed seed of the row.
 struct Row {
   const uint32_t* from;
   uint32_t n;
@@ -52,11 +52,11 @@ struct Row {
   __device__ __forceinline__ uint64_t below(uint64_t i, uint32_t n) const { return reduce(mix(seed + (i + 1) * kStep), uint64_t(n)); }
 };
 
-// draw_some draws fanout distinct positions, one after the other. Lane i holds draw i and draw i +
-// 32.
-__device__ __forceinline__ void draw_some(const Row& row, uint32_t* out, uint32_t fanout) {
+// draw_floyd draws fanout distinct neighbors by Floyd's algorithm, one after the other. Lane i
+// holds draws i and i + 32.
+__device__ __forceinline__ void draw_floyd(const Row& row, uint32_t* out, uint32_t fanout) {
   const uint32_t lane = lane_index(), first = row.n - fanout;
-  uint32_t drawn[2] = {kNone, kNone}, at[2];  // at: none yet
+  uint32_t drawn[2] = {kNone, kNone}, at[2];  // at: chosen indices, kNone at first
 #pragma unroll
   for (uint32_t h = 0; h < 2; h++) {
     const uint32_t j = h * kWarp + lane;
@@ -78,16 +78,16 @@ __device__ __forceinline__ void draw_some(const Row& row, uint32_t* out, uint32_
   }
 }
 
-// draw_pass visits all neighbors, 32 at a time, and takes each with the probability that makes all
-// sets equally likely.
-__device__ __forceinline__ void draw_pass(const Row& row, uint32_t* out, uint32_t fanout) {
+// draw_sequential visits the neighbors in order, 32 at a time. It takes each neighbor with the
+// probability that makes all sets of fanout neighbors equally likely.
+__device__ __forceinline__ void draw_sequential(const Row& row, uint32_t* out, uint32_t fanout) {
   const uint32_t lane = lane_index();
   uint32_t taken = 0;
   for (uint32_t base = 0; taken < fanout; base += kWarp) {
     const uint32_t i = base + lane;
     const uint64_t draw = i < row.n ? row.below(i, row.n - i) : ~uint64_t(0);
-    // Each neighbor taken lowers the number still to draw, so lanes decide one after the other.
-    // Lanes that would not take theirs now are skipped.
+    // Each neighbor that is taken lowers the number left to draw, so lanes decide one after the
+    // other. A lane that would not take its neighbor now would not take it later, and is skipped.
     for (uint32_t open = kAll; taken < fanout;) {
       const uint32_t may = ballot(kAll, (open >> lane & 1) && draw < fanout - taken);
       if (may == 0) break;
@@ -99,7 +99,7 @@ __device__ __forceinline__ void draw_pass(const Row& row, uint32_t* out, uint32_
   }
 }
 
-// draw_row draws for a vertex, by a warp, and returns the number drawn.
+// draw_row draws the neighbors of a vertex with one warp. It returns the number of neighbors drawn.
 __device__ __forceinline__ uint32_t draw_row(const DrawParams& p, const Row& row, uint32_t* out) {
   const uint32_t lane = lane_index();
   uint32_t drawn = p.fanout;
@@ -111,9 +111,9 @@ __device__ __forceinline__ uint32_t draw_row(const DrawParams& p, const Row& row
     drawn = row.n;
     for (uint32_t j = lane; j < drawn; j += kWarp) out[j] = row.from[j];
   } else if (p.fanout <= kSearched) {
-    draw_some(row, out, p.fanout);
+    draw_floyd(row, out, p.fanout);
   } else {
-    draw_pass(row, out, p.fanout);
+    draw_sequential(row, out, p.fanout);
   }
   for (uint64_t j = uint64_t(drawn) + lane; j < p.fanout; j += kWarp) out[j] = kNone;
   return drawn;

@@ -1,19 +1,19 @@
-// Batches of edges that have changed a graph, and components that follow them.
+// Batches of edges that have changed a graph, and the update of components after a batch.
 #pragma once
 
 #include "rows.cuh"
 
 namespace weft::traversal {
 
-// Batch is edges; only those with a nonzero done count.
+// Batch is a list of edges. Edges with a zero in done are ignored.
 struct Batch {
   const uint32_t* from;
   const uint32_t* to;
-  const uint8_t* done;  // null: all
+  const uint8_t* done;  // null: no edge is ignored
   uint64_t n;
 };
 
-// for_each_edge calls f(u, v) for the edges that count, one thread per edge.
+// for_each_edge calls f(u, v) for each edge that is not ignored, one thread per edge.
 template <class F>
 __device__ __forceinline__ void for_each_edge(const Batch& b, F f) {
   for (uint64_t i = thread_index(); i < b.n; i += threads_in_grid()) {
@@ -23,7 +23,8 @@ __device__ __forceinline__ void for_each_edge(const Batch& b, F f) {
 
 struct CheckParams {
   Batch batch;
-  // first place of an edge beyond the limit, and ~ the number of vertices; initially the maximum
+  // Two words, initially 2^64-1. They receive the first index of an edge with an end beyond the
+  // limit, and the inverted number of vertices.
   uint64_t* told;
   uint64_t limit;
 };
@@ -45,9 +46,9 @@ __device__ __forceinline__ void edges_check(const CheckParams& p) {
 
 struct ForestParams {
   Batch batch;
-  const uint64_t* told;  // of edges_check: nothing is united if a vertex does not exist
-  uint64_t* united;      // trees merged into another
-  uint32_t* parents;     // no larger than the vertex; a root is its own
+  const uint64_t* told;  // from edges_check; if a vertex does not exist, no trees are merged
+  uint64_t* united;      // the kernel adds the number of trees merged into another
+  uint32_t* parents;     // parent of each vertex, not larger than the vertex; a root is its own
   uint32_t from;         // first new vertex
   uint32_t vertices;
 };
@@ -56,8 +57,8 @@ __device__ __forceinline__ void forest_grow(const ForestParams& p) {
   for (uint64_t v = p.from + thread_index(); v < p.vertices; v += threads_in_grid()) p.parents[v] = uint32_t(v);
 }
 
-// root finds the root of a vertex, and halves the path to it. Parents only decrease, and stay in
-// the tree.
+// root returns the root of a vertex, and halves the path to the root. Parents only decrease, and
+// stay in the tree.
 __device__ __forceinline__ uint32_t root(uint32_t* parents, uint32_t v) {
   for (;;) {
     const uint32_t up = load_relaxed(parents + v), further = load_relaxed(parents + up);
@@ -67,7 +68,7 @@ __device__ __forceinline__ uint32_t root(uint32_t* parents, uint32_t v) {
   }
 }
 
-// unite merges the trees of two vertices, and reports whether they were different.
+// unite merges the trees of two vertices. It reports whether the trees were different.
 __device__ __forceinline__ bool unite(uint32_t* parents, uint32_t u, uint32_t v) {
   for (;;) {
     u = root(parents, u);
@@ -82,7 +83,7 @@ __device__ __forceinline__ void forest_unite(const ForestParams& p) {
   if (p.told[0] != ~uint64_t(0) || ~p.told[1] > p.vertices) return;
   uint64_t united = 0;
   for_each_edge(p.batch, [&](uint32_t u, uint32_t v) { united += unite(p.parents, u, v); });
-  add_up(p.united, united);
+  add_warp_sum(p.united, united);
 }
 
 }  // namespace weft::traversal

@@ -1,5 +1,5 @@
-// Kernels that follow a graph from batch to batch. The Go files of the package describe their
-// launches.
+// Kernels that update components and ranks after each batch of changes to a graph. The Go files of
+// the package describe the launches.
 #include "following.cuh"
 
 using namespace weft;

@@ -1,4 +1,6 @@
-// Ranks that follow a graph from batch to batch: the passes of algo.Ranking.
+// The update of ranks after each batch of changes to a graph. The passes are those of algo.Ranking.
+// A vertex pushes its rank in equal shares to its neighbors. The part of its rank that it has not
+// pushed yet is its residual.
 #pragma once
 
 #include "batches.cuh"
@@ -8,26 +10,26 @@
 namespace weft::traversal {
 
 // Marks of vertices.
-constexpr uint32_t kChanged = 1;  // it is in changed
-constexpr uint32_t kActive = 2;   // it is in active
-constexpr uint32_t kTouched = 4;  // an edge of the batch was inserted or deleted at it
+constexpr uint32_t kChanged = 1;  // the vertex is in list changed
+constexpr uint32_t kActive = 2;   // the vertex is in list active
+constexpr uint32_t kTouched = 4;  // the vertex is an end of an edge in the batch
 
-// Kept is the state of each vertex, and of all.
+// Kept is the state of the ranks: arrays with an element per vertex, lists of vertices, and totals.
 struct Kept {
   uint64_t* ranks;
-  uint64_t* handed;  // what it has handed on to each of its neighbors
-  uint64_t* sums;    // of what has been handed on to it
-  uint64_t* next;    // what it would hand on next, or the change that it hands on now
+  uint64_t* handed;  // share that each vertex has pushed to each of its neighbors
+  uint64_t* sums;    // sum of the shares pushed to each vertex
+  uint64_t* next;    // share that each vertex would push next, or the change that it pushes now
   uint32_t* degrees;
   uint32_t* marks;
   uint32_t* changed;  // vertices with a changed sum
-  uint32_t* active;   // vertices that must hand on
-  Frontier front;     // active vertices that hand on now, or the vertices that a batch touches
+  uint32_t* active;   // vertices that must push
+  Frontier front;     // active vertices that push now, or the ends of the edges in a batch
   Tally* tally;
-  uint64_t damping;  // of 2^64
-  uint64_t base;     // rank that starts at every vertex
-  uint64_t limit;    // of what a vertex may keep without handing it on
-  uint64_t spread;   // part of the ranks of vertices without neighbors that has been handed on
+  uint64_t damping;  // damping factor times 2^64
+  uint64_t base;     // rank of every vertex regardless of its arcs
+  uint64_t limit;    // maximum residual of a vertex that need not push
+  uint64_t spread;   // rank of vertices without neighbors, as far as it has been pushed
   uint32_t vertices;
   uint32_t directed;
 };
@@ -35,13 +37,13 @@ struct Kept {
 struct FollowParams {
   Kept kept;
   graph::Graph graph;
-  Rows rows;        // of the same graph
+  Rows rows;        // rows of the same graph
   Batch batch;
-  uint32_t deleted; // the edges of the batch were deleted
-  uint32_t all;     // all vertices get new ranks, not only those in changed
+  uint32_t deleted; // not 0: the edges of the batch were deleted
+  uint32_t all;     // not 0: all vertices get new ranks, not only those in changed
 };
 
-// list appends the vertices of the lanes that have one. The whole warp calls it.
+// list appends the vertices of the lanes with has = true. The whole warp must call it.
 __device__ __forceinline__ void list(uint32_t* to, uint64_t* size, bool has, uint32_t v) {
   const uint32_t lanes = ballot(kAll, has);
   if (lanes == 0) return;
@@ -51,20 +53,21 @@ __device__ __forceinline__ void list(uint32_t* to, uint64_t* size, bool has, uin
   if (has) to[base + popcount(lanes & ((1u << lane_index()) - 1))] = v;
 }
 
-// mark marks a vertex, and reports whether it was unmarked.
+// mark sets a mark of a vertex. It reports whether the mark was not set before.
 __device__ __forceinline__ bool mark(const Kept& k, uint32_t v, uint32_t as) {
   return !(load_relaxed(k.marks + v) & as) && !(or_relaxed(k.marks + v, as) & as);
 }
 
 __device__ __forceinline__ uint64_t apart(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
-// waits returns how much of its rank a vertex has not handed on, or has handed on in excess.
+// waits returns the residual of a vertex: the part of its rank that it has not pushed, or has
+// pushed in excess.
 __device__ __forceinline__ uint64_t waits(const Kept& k, uint32_t v, uint64_t share) {
   const uint64_t d = k.degrees[v];
   return d ? apart(share, k.handed[v]) * d : 0;
 }
 
-// share returns what a vertex with neighbors hands on to each.
+// share returns the share of its rank that a vertex pushes to each of its neighbors.
 __device__ __forceinline__ uint64_t share(const Kept& k, uint32_t v) {
   const uint64_t d = k.degrees[v];
   return d ? k.ranks[v] / d : 0;
@@ -72,9 +75,9 @@ __device__ __forceinline__ uint64_t share(const Kept& k, uint32_t v) {
 
 __device__ __forceinline__ void wrong(const Kept& k, uint32_t v) { min_relaxed(&k.tally->wrong, uint64_t(v)); }
 
-// ---- the beginning, and all vertices ---------------------------------------
+// ---- passes over all vertices ----------------------------------------------
 
-// follow_begin gives all vertices the same rank.
+// follow_begin reads degrees, and assigns the same rank to all vertices.
 __device__ __forceinline__ void follow_begin(const FollowParams& p) {
   for (uint64_t v = thread_index(); v < p.kept.vertices; v += threads_in_grid()) {
     p.kept.degrees[v] = uint32_t(degree(p.rows, uint32_t(v)));
@@ -82,8 +85,8 @@ __device__ __forceinline__ void follow_begin(const FollowParams& p) {
   }
 }
 
-// follow_agrees checks that rows have the degrees that follow from the edges, and lead only to
-// existing vertices. A graph without trailing vertices has fewer rows.
+// follow_agrees checks that the rows have the recorded degrees, and that arcs lead only to existing
+// vertices. If the last vertices have no arcs, the graph may have fewer rows than vertices.
 __device__ __forceinline__ void follow_agrees(const FollowParams& p) {
   const Kept& k = p.kept;
   for (uint64_t v = thread_index(); v < k.vertices; v += threads_in_grid()) {
@@ -96,7 +99,7 @@ __device__ __forceinline__ void follow_agrees(const FollowParams& p) {
   }
 }
 
-// follow_share computes what vertices hand on of their ranks.
+// follow_share stores the current share of each vertex as pushed.
 __device__ __forceinline__ void follow_share(const FollowParams& p) {
   const Kept& k = p.kept;
   uint64_t idle = 0;
@@ -104,7 +107,7 @@ __device__ __forceinline__ void follow_share(const FollowParams& p) {
     k.handed[v] = share(k, uint32_t(v));
     idle += k.degrees[v] ? 0 : k.ranks[v];
   }
-  add_up(&k.tally->idle, idle);
+  add_warp_sum(&k.tally->idle, idle);
 }
 
 // rank_of returns the rank of a vertex from its sum.
@@ -112,7 +115,7 @@ __device__ __forceinline__ uint64_t rank_of(const Kept& k, uint32_t v, uint64_t 
   return k.base + uint64_t((unsigned __int128)(k.sums[v] + everywhere) * k.damping >> 64);
 }
 
-// follow_sweep computes ranks from sums, and what vertices would hand on next.
+// follow_sweep computes ranks from sums, and the shares that vertices would push next.
 __device__ __forceinline__ void follow_sweep(const FollowParams& p) {
   const Kept& k = p.kept;
   const uint64_t everywhere = k.spread / k.vertices;
@@ -125,11 +128,11 @@ __device__ __forceinline__ void follow_sweep(const FollowParams& p) {
     waiting += waits(k, uint32_t(v), next);
     idle += k.degrees[v] ? 0 : rank;
   }
-  add_up(&k.tally->idle, idle);
-  add_up(&k.tally->waiting, waiting);
+  add_warp_sum(&k.tally->idle, idle);
+  add_warp_sum(&k.tally->waiting, waiting);
 }
 
-// follow_list lists the vertices that must hand on.
+// follow_list lists the vertices that must push.
 __device__ __forceinline__ void follow_list(const FollowParams& p) {
   const Kept& k = p.kept;
   uint64_t load = 0;
@@ -143,13 +146,13 @@ __device__ __forceinline__ void follow_list(const FollowParams& p) {
     }
     list(k.active, &k.tally->active, has, uint32_t(v));
   }
-  add_up(&k.tally->load, load);
+  add_warp_sum(&k.tally->load, load);
 }
 
-// ---- a batch ---------------------------------------------------------------
+// ---- updates for a batch ---------------------------------------------------
 
-// follow_touch lists the ends of edges, and subtracts their contribution from the sums over all
-// vertices.
+// follow_touch lists the ends of the edges in a batch, and subtracts their contributions from the
+// totals over all vertices.
 __device__ __forceinline__ void follow_touch(const FollowParams& p) {
   const Kept& k = p.kept;
   uint64_t idle = 0, waiting = 0, arcs = 0;
@@ -167,12 +170,12 @@ __device__ __forceinline__ void follow_touch(const FollowParams& p) {
       list(k.front.list, &k.tally->touched, first, v);
     }
   }
-  add_up(&k.tally->idle, idle);
-  add_up(&k.tally->waiting, waiting);
-  add_up(&k.tally->arcs, arcs);
+  add_warp_sum(&k.tally->idle, idle);
+  add_warp_sum(&k.tally->waiting, waiting);
+  add_warp_sum(&k.tally->arcs, arcs);
 }
 
-// follow_edges records the arcs inserted or deleted.
+// follow_edges updates degrees and sums for the arcs that were inserted or deleted.
 __device__ __forceinline__ void follow_edges(const FollowParams& p) {
   const Kept& k = p.kept;
   const auto arc = [&](uint32_t u, uint32_t v) {
@@ -185,7 +188,8 @@ __device__ __forceinline__ void follow_edges(const FollowParams& p) {
   });
 }
 
-// follow_settle checks that the graph has the present degrees, and activates the touched vertices.
+// follow_settle checks that the graph has the recorded degrees. It adds the contributions of the
+// listed vertices to the totals again, and activates these vertices.
 __device__ __forceinline__ void follow_settle(const FollowParams& p) {
   const Kept& k = p.kept;
   const uint64_t n = k.tally->touched;
@@ -211,15 +215,15 @@ __device__ __forceinline__ void follow_settle(const FollowParams& p) {
     list(k.active, &k.tally->active, activates, v);
     list(k.changed, &k.tally->changed, changes, v);
   }
-  add_up(&k.tally->idle, idle);
-  add_up(&k.tally->waiting, waiting);
-  add_up(&k.tally->arcs, arcs);
-  add_up(&k.tally->load, load);
+  add_warp_sum(&k.tally->idle, idle);
+  add_warp_sum(&k.tally->waiting, waiting);
+  add_warp_sum(&k.tally->arcs, arcs);
+  add_warp_sum(&k.tally->load, load);
 }
 
-// ---- some vertices ---------------------------------------------------------
+// ---- passes over active vertices -------------------------------------------
 
-// follow_hand computes the change in what active vertices hand on.
+// follow_hand computes the changes in the shares that active vertices push.
 __device__ __forceinline__ void follow_hand(const FollowParams& p) {
   const Kept& k = p.kept;
   const uint64_t n = k.tally->active;
@@ -243,10 +247,10 @@ __device__ __forceinline__ void follow_hand(const FollowParams& p) {
     }
     append(k.front, more != 0, v, d);
   }
-  add_up(&k.tally->waiting, waiting);
+  add_warp_sum(&k.tally->waiting, waiting);
 }
 
-// follow_spread adds that change to the sums of their neighbors.
+// follow_spread adds the changes from follow_hand to the sums of the neighbors.
 __device__ __forceinline__ void follow_spread(const FollowParams& p) {
   const Kept& k = p.kept;
   if (thread_index() == 0) k.tally->active = 0;
@@ -268,7 +272,7 @@ __device__ __forceinline__ void follow_spread(const FollowParams& p) {
   });
 }
 
-// follow_refresh computes ranks from sums, and lists the vertices that must hand on.
+// follow_refresh computes ranks from sums, and lists the vertices that must push.
 __device__ __forceinline__ void follow_refresh(const FollowParams& p) {
   const Kept& k = p.kept;
   const uint64_t n = p.all ? k.vertices : k.tally->changed, everywhere = k.spread / k.vertices;
@@ -294,9 +298,9 @@ __device__ __forceinline__ void follow_refresh(const FollowParams& p) {
     }
     list(k.active, &k.tally->active, activates, v);
   }
-  add_up(&k.tally->idle, idle);
-  add_up(&k.tally->waiting, waiting);
-  add_up(&k.tally->load, load);
+  add_warp_sum(&k.tally->idle, idle);
+  add_warp_sum(&k.tally->waiting, waiting);
+  add_warp_sum(&k.tally->load, load);
 }
 
 }  // namespace weft::traversal

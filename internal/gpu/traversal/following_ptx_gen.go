@@ -12,19 +12,19 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input b186a20bab085d46a195cbaec1bc88a02979d967345cdb4c6b5f4858ffc9a566 2997 internal/gpu/traversal/batches.cuh
-//kernelgen:input 349a1c3160ed81dcf96ea4680a91226c52313ef0e8438434b66cd59bfa5d6d6b 915 internal/gpu/traversal/following.cu
-//kernelgen:input e8535d608ae4ff8ff1103ceee63f7b8a1a208d44afe084f24d042ac78efa1572 11591 internal/gpu/traversal/following.cuh
-//kernelgen:input a11ab346a7b7bc4e763f673b40baf78f08eebcab5b2a22ecd023f027cf480943 7149 internal/gpu/traversal/rows.cuh
-//kernelgen:input 6f801abf06cc251203a3ec647121544b1a54187d6bd32f38b060720e894293f0 701 internal/gpu/traversal/tally.cuh
-//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
-//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
-//kernelgen:input 811c2d07cfdf57cca16cc68775af133815f2957a0925d276dc10f711c2a26a91 9156 kernels/include/weft/graph_table.cuh
-//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
-//kernelgen:input 97aa70899195e842d5304d00a0f77e7be27b6715f45f56e506f3b927646ab810 5513 kernels/include/weft/slot.cuh
-//kernelgen:input 3cd96718dd0ad6799d3196e2cb2d8249b4e9211092835ebf30ce719fba68bb05 1073 kernels/include/weft/sums.cuh
-//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
-//kernelgen:input 58a5220610f3425933378660e25e81175c530c6145d25408368874486a262a56 815 kernels/include/weft/widths.cuh
+//kernelgen:input 19050e74500b4edb5505b344c3a5b47a9c2dd5b9e35fe6e4b2f4d9c1c371771d 3168 internal/gpu/traversal/batches.cuh
+//kernelgen:input 5e4a613268b6107e4d0bda1bbee4ce11f75ea2005469a6fa5bd4d6ca37205103 945 internal/gpu/traversal/following.cu
+//kernelgen:input 04ac5932f3804df1041938e87b839a257afe0f94b110a4c020a726dd7b7dea58 12236 internal/gpu/traversal/following.cuh
+//kernelgen:input bbb675822257dfb4baa93c6c433ff1e015703bbfa36ab0e547a8ea038d5f8527 7483 internal/gpu/traversal/rows.cuh
+//kernelgen:input e017718b00668d1956f67ded13af2cbd088800ec1c116ffed39bf70b40e05a30 743 internal/gpu/traversal/tally.cuh
+//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
+//kernelgen:input 3fd16c128da6d46ebcedbdab202d482ae5ca3b19f44f98b6657f378352e32f37 9744 kernels/include/weft/graph_table.cuh
+//kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh
+//kernelgen:input 4b8d46396fb17ce3494733f917640a7197d6eb1ded9c8265028d71a0c1683f88 5645 kernels/include/weft/slot.cuh
+//kernelgen:input 72f51e901ece2b1cc823e550f56b2838cad48ee3b2ee4bacda3fdcc3075a4ba2 1065 kernels/include/weft/sums.cuh
+//kernelgen:input 242128084f766f1d477adf98b57c9aed3b253f092bcfb34fe9008e2020ed275b 5613 kernels/include/weft/warp.cuh
+//kernelgen:input 08f1383721fc9753593399164a7060cedd471328b68a3ab7481b8d3be141cf47 857 kernels/include/weft/widths.cuh
 //kernelgen:output 7abd41c5fde26dfea233d1c565a0326835b81e8a99f74826f0e0264ac75338b7 89988 internal/gpu/traversal/following_sm80.ptx
 //kernelgen:output 1495b4fb22c7bd4c319284c8eed9e8cd4010adb04af40a96b72cf524fc2063ee 5017 internal/gpu/traversal/following_params_gen.go
 

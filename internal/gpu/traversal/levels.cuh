@@ -1,22 +1,25 @@
-// Vertices in the order of a number of each. Those with the least number go first, all at a time,
-// and change the numbers of their neighbors. When none of those is left, the kernels find the least
-// number of the others and gather its vertices. Used by shortest paths and cores.
+// Traversal of vertices in the order of a number per vertex: a distance or a degree. The kernels
+// first process the vertices with the smallest numbers, all at the same time. This changes the
+// numbers of their neighbors. When no such vertex is left, the kernels find the smallest number of
+// the other vertices and list the vertices to process next. Shortest paths and cores use this.
 #pragma once
 
 #include "rows.cuh"
 
 namespace weft::traversal {
 
-// State that launches leave to the next ones. A launch without work does nothing, for example when
-// vertices are left in a list, or none exist.
+// Level is the state that a launch passes to the next ones. A launch without work does nothing. For
+// example, the search for the smallest number does nothing while vertices are left in the list.
 struct Level {
-  uint64_t sizes[3];  // of lists, in rotation: this round, the next, and the one before (emptied)
-  uint64_t least;     // least number of vertices not gathered; ~0: not computed, or none
-  uint64_t above;     // cores: smaller numbers are done
-  double threshold;   // paths: smaller distances are done, or in a list
+  // sizes of three lists in rotation: of this round, the next round, and the previous round, which
+  // is emptied
+  uint64_t sizes[3];
+  uint64_t least;     // smallest number of a vertex not listed yet; ~0: not computed, or none left
+  uint64_t above;     // cores: vertices with smaller degrees are done
+  double threshold;   // paths: vertices with smaller distances are done, or in a list
 };
 
-constexpr uint64_t kNotLooked = ~uint64_t(0);
+constexpr uint64_t kNotComputed = ~uint64_t(0);
 
 // ---- shortest paths --------------------------------------------------------
 
@@ -25,18 +28,18 @@ enum Weight : uint32_t { kUint32, kUint64, kInt32, kInt64, kFloat32, kFloat64 };
 struct PathParams {
   Rows rows;
   const void* weights;
-  uint64_t* at;       // distances, as words that sort by value
+  uint64_t* at;       // distances, as words that sort like the distances
   uint32_t* queued;   // last round in which each vertex was in the list
   Level* level;
   Frontier now;
   Frontier next;
-  uint64_t* empty;  // size of the list of the round before
+  uint64_t* empty;  // size of the previous round's list, which path_relax sets to 0
   uint64_t* result;
   uint64_t far;     // distance of vertices without a path
   double step;      // increment of the threshold
-  double scale;     // of weights when they are added up
-  uint32_t weight;  // their type
-  uint32_t floats;  // distances are floats
+  double scale;     // factor of weights in path_mean
+  uint32_t weight;  // type of the weights
+  uint32_t floats;  // not 0: distances are floats
   uint32_t round;
   uint32_t source;
 };
@@ -72,9 +75,9 @@ __device__ __forceinline__ uint64_t longer(const PathParams& p, uint64_t d, uint
 
 __device__ __forceinline__ double value(const PathParams& p, uint64_t d) { return p.floats ? real(d) : double(d); }
 
-// path_check finds the first weight that is negative or NaN, and the largest one.
+// path_check finds the first weight that is negative or NaN, and the largest weight.
 __device__ __forceinline__ void path_check(const PathParams& p) {
-  uint64_t bad = kNotLooked, largest = 0;
+  uint64_t bad = kNotComputed, largest = 0;
   for (uint64_t i = thread_index(); i < p.rows.arcs; i += threads_in_grid()) {
     const double w = weight_of(p, i);
     if (!(w >= 0)) {
@@ -87,14 +90,15 @@ __device__ __forceinline__ void path_check(const PathParams& p) {
   least_of(p.result + 1, ~largest);
 }
 
-// path_mean adds up weights as integer parts of the largest, so the sum is the same in any order.
+// path_mean scales the weights to integers of at most 2^20 and adds them up. A sum of integers is
+// the same in any order.
 __device__ __forceinline__ void path_mean(const PathParams& p) {
   uint64_t sum = 0;
   for (uint64_t i = thread_index(); i < p.rows.arcs; i += threads_in_grid()) {
     const double part = weight_of(p, i) * p.scale;
     sum += part < 1048576 ? uint64_t(part) : 1048576;
   }
-  add_up(p.result, sum);
+  add_warp_sum(p.result, sum);
 }
 
 __device__ __forceinline__ void path_start(const PathParams& p) {
@@ -105,12 +109,13 @@ __device__ __forceinline__ void path_start(const PathParams& p) {
   if (thread_index() != 0) return;
   p.now.list[0] = p.source;
   p.now.starts[0] = 0;
-  *p.level = {{one(degree(p.rows, p.source)), 0, 0}, kNotLooked, 0, p.step};
+  *p.level = {{one(degree(p.rows, p.source)), 0, 0}, kNotComputed, 0, p.step};
 }
 
-// path_relax continues from the vertices of a list, which have distances below the threshold.
+// path_relax relaxes the arcs of the listed vertices, which have distances below the threshold. It
+// lists the vertices that get smaller distances below the threshold.
 __device__ __forceinline__ void path_relax(const PathParams& p) {
-  if (thread_index() == 0) *p.empty = 0, p.level->least = kNotLooked;
+  if (thread_index() == 0) *p.empty = 0, p.level->least = kNotComputed;
   const double threshold = p.level->threshold;
   for_each_arc(p.rows, p.now, 0, [&](bool there, uint32_t v, uint64_t arc) {
     uint32_t u = 0;
@@ -127,11 +132,12 @@ __device__ __forceinline__ void path_relax(const PathParams& p) {
   });
 }
 
-// path_least finds the smallest distance at or above the threshold, once no vertex below is left.
+// path_least finds the smallest distance at or above the threshold. It does nothing while vertices
+// with distances below the threshold are left.
 __device__ __forceinline__ void path_least(const PathParams& p) {
   if (*p.now.size != 0) return;
   const double threshold = p.level->threshold;
-  uint64_t least = kNotLooked;
+  uint64_t least = kNotComputed;
   for (uint64_t v = thread_index(); v < p.rows.vertices; v += threads_in_grid()) {
     const uint64_t d = p.at[v];
     if (d < p.far && d < least && value(p, d) >= threshold) least = d;
@@ -139,16 +145,16 @@ __device__ __forceinline__ void path_least(const PathParams& p) {
   least_of(&p.level->least, least);
 }
 
-// path_gather raises the threshold, and lists the vertices now below it.
+// path_gather raises the threshold, and lists the vertices with distances that are now below it.
 __device__ __forceinline__ void path_gather(const PathParams& p) {
   const uint64_t least = p.level->least;
-  if (least == kNotLooked) return;
+  if (least == kNotComputed) return;
   const double from = value(p, least);
   double threshold = from + p.step;
   if (!(threshold > from)) threshold = real(word(from) + 1);
   for (uint64_t base = warp_index() * kWarp; base < p.rows.vertices; base += warps_in_grid() * kWarp) {
     const uint64_t v = base + lane_index();
-    const uint64_t d = v < p.rows.vertices ? p.at[v] : kNotLooked;
+    const uint64_t d = v < p.rows.vertices ? p.at[v] : kNotComputed;
     const bool has = d < p.far && d >= least && value(p, d) < threshold;
     append(p.now, has, uint32_t(v), has ? degree(p.rows, uint32_t(v)) : 0);
   }
@@ -158,19 +164,19 @@ __device__ __forceinline__ void path_gather(const PathParams& p) {
 __device__ __forceinline__ void path_count(const PathParams& p) {
   uint64_t reached = 0;
   for (uint64_t v = thread_index(); v < p.rows.vertices; v += threads_in_grid()) reached += p.at[v] != p.far;
-  add_up(p.result, reached);
+  add_warp_sum(p.result, reached);
 }
 
 // ---- cores -----------------------------------------------------------------
 
 struct CoreParams {
   Rows rows;
-  uint32_t* degrees;  // of remaining vertices; of removed ones, their core number
+  uint32_t* degrees;  // degree of each remaining vertex, or core number of each removed vertex
   Level* level;
   Frontier now;
   Frontier next;
   uint64_t* empty;
-  uint64_t all;  // list all vertices
+  uint64_t all;  // not 0: core_start lists all vertices
 };
 
 __device__ __forceinline__ void core_start(const CoreParams& p) {
@@ -190,10 +196,10 @@ __device__ __forceinline__ void core_loops(const CoreParams& p) {
   });
 }
 
-// core_peel removes the vertices of a list, which have core number k. It lists those with degrees
-// that fall to k by that.
+// core_peel removes the listed vertices, which have core number k. It lists the vertices with
+// degrees that fall to k by these removals.
 __device__ __forceinline__ void core_peel(const CoreParams& p) {
-  if (thread_index() == 0) *p.empty = 0, p.level->least = kNotLooked;
+  if (thread_index() == 0) *p.empty = 0, p.level->least = kNotComputed;
   const uint32_t k = uint32_t(p.level->above) - 1;
   for_each_arc(p.rows, p.now, 0, [&](bool there, uint32_t v, uint64_t arc) {
     uint32_t u = 0;
@@ -202,7 +208,7 @@ __device__ __forceinline__ void core_peel(const CoreParams& p) {
       u = p.rows.targets[arc];
       if (u != v && load_relaxed(p.degrees + u) > k) {
         const uint32_t before = add_relaxed(p.degrees + u, ~0u);
-        // another thread was first: the degree stays k
+        // another thread was first: restore the degree
         if (before <= k) add_relaxed(p.degrees + u, 1u);
         fallen = before == k + 1;
       }
@@ -211,11 +217,11 @@ __device__ __forceinline__ void core_peel(const CoreParams& p) {
   });
 }
 
-// core_least finds the smallest remaining degree, once the list is empty.
+// core_least finds the smallest remaining degree. It does nothing while the list is not empty.
 __device__ __forceinline__ void core_least(const CoreParams& p) {
   if (*p.now.size != 0) return;
   const uint64_t above = p.level->above;
-  uint64_t least = kNotLooked;
+  uint64_t least = kNotComputed;
   for (uint64_t v = thread_index(); v < p.rows.vertices; v += threads_in_grid()) {
     const uint64_t d = p.degrees[v];
     if (d >= above && d < least) least = d;
@@ -223,10 +229,10 @@ __device__ __forceinline__ void core_least(const CoreParams& p) {
   least_of(&p.level->least, least);
 }
 
-// core_gather lists the vertices with that degree.
+// core_gather lists the vertices with the degree that core_least has found.
 __device__ __forceinline__ void core_gather(const CoreParams& p) {
   const uint64_t least = p.level->least;
-  if (least == kNotLooked) return;
+  if (least == kNotComputed) return;
   for (uint64_t base = warp_index() * kWarp; base < p.rows.vertices; base += warps_in_grid() * kWarp) {
     const uint64_t v = base + lane_index();
     const bool has = v < p.rows.vertices && p.degrees[v] == least;

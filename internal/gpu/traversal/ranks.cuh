@@ -1,35 +1,36 @@
-// PageRank in fixed point: kernels add up what vertices hand on along arcs, and compute ranks from
-// the sums.
+// PageRank in fixed point. A vertex pushes equal shares of its rank along its arcs. The kernels add
+// up the shares that reach each vertex, and compute ranks from the sums.
 #pragma once
 
 #include "rows.cuh"
 
 namespace weft::traversal {
 
-// The result that an iteration leaves to the next one.
+// Iteration is the result that an iteration passes to the next one.
 struct Iteration {
-  uint64_t idle;    // ranks of vertices without edges, which start anywhere
-  uint64_t change;  // of all ranks together
+  uint64_t idle;    // total rank of vertices without outgoing arcs, distributed to all vertices
+  uint64_t change;  // sum of the changes of all ranks
 };
 
 struct RankParams {
   Rows out;
-  Rows into;               // the same, if the graph is undirected
-  const uint32_t* firsts;  // first row of each tile of arcs of into, and last the last row
+  Rows into;               // equal to out if the graph is undirected
+  const uint32_t* firsts;  // row of the first arc in each tile of into, and then the last row
   uint64_t* ranks;
-  uint64_t* shares;  // what each vertex hands on to each of its neighbors
-  uint64_t* sums;    // of the shares that each vertex receives: 0 between iterations
+  uint64_t* shares;  // share that each vertex pushes to each of its neighbors
+  uint64_t* sums;    // sum of the shares that each vertex receives; 0 between iterations
   const Iteration* before;
   Iteration* now;
-  uint64_t damping;  // of 2^64
-  uint64_t base;     // rank that starts at every vertex
-  uint64_t limit;    // a change of at most limit is the last
-  uint64_t warm;     // ranks holds initial ranks
+  uint64_t damping;  // damping factor times 2^64
+  uint64_t base;     // rank of every vertex regardless of its arcs
+  uint64_t limit;    // the ranks are final after an iteration with a change of at most limit
+  uint64_t warm;     // not 0: ranks holds initial ranks
 };
 
 __device__ __forceinline__ bool ended(const RankParams& p) { return p.before->change <= p.limit; }
 
-// share computes what a vertex hands on of its rank, and returns what starts anywhere.
+// share stores the share of a vertex. It returns the rank of a vertex without outgoing arcs, and 0
+// for other vertices.
 __device__ __forceinline__ uint64_t share(const RankParams& p, uint32_t v, uint64_t rank) {
   const uint64_t d = degree(p.out, v);
   p.shares[v] = d ? rank / d : 0;
@@ -59,10 +60,11 @@ __device__ __forceinline__ void rank_cut(const CutParams& p) {
   }
 }
 
-// The number of consecutive arcs of one lane.
+// The number of consecutive arcs per lane.
 constexpr uint32_t kOwn = kTile / kWarp;
 
-// own reads them. Rows are read once and shares many times, so the L2 cache should keep the shares.
+// own reads the targets of the arcs of one lane. Targets are read once and shares many times, so
+// the L2 cache should keep the shares.
 __device__ __forceinline__ void own(const Rows& g, uint64_t at, uint32_t n, CachePolicy once, uint32_t (&ids)[kOwn]) {
   if (n == kOwn) {
 #pragma unroll
@@ -78,8 +80,7 @@ __device__ __forceinline__ void own(const Rows& g, uint64_t at, uint32_t n, Cach
   }
 }
 
-// meet adds the sums of rows that continue in the next lane, with one atomic for all lanes of a
-// row.
+// meet adds the last partial sum of each lane to its row, with one atomic for all lanes of a row.
 __device__ __forceinline__ void meet(uint64_t* sums, uint32_t row, uint64_t sum) {
   const uint32_t lane = lane_index();
 #pragma unroll
@@ -93,8 +94,9 @@ __device__ __forceinline__ void meet(uint64_t* sums, uint32_t row, uint64_t sum)
 }
 
 // rank_gather adds up shares along arcs. A warp takes a tile of arcs, independent of row
-// boundaries, and a lane kOwn consecutive ones. A row within one lane is stored. Parts of other
-// rows are added, which in integers gives the same sum in any order.
+// boundaries, and a lane takes kOwn consecutive arcs. If a lane has all arcs of a row, it stores
+// the sum. Otherwise lanes add partial sums. The sums are integers, so they are the same in any
+// order.
 __device__ __forceinline__ void rank_gather(const RankParams& p) {
   if (ended(p)) return;
   const Rows& g = p.into;
@@ -126,7 +128,7 @@ __device__ __forceinline__ void rank_gather(const RankParams& p) {
           sum = 0;
           row++;
           end = g.offsets[row + 1];
-          if (end == at + i) {  // empty rows
+          if (end == at + i) {  // skip empty rows
             row = last(g.offsets, row, behind, at + i);
             end = g.offsets[row + 1];
           }
@@ -140,7 +142,7 @@ __device__ __forceinline__ void rank_gather(const RankParams& p) {
 
 // rank_apply computes ranks from sums, and the shares of the next iteration.
 __device__ __forceinline__ void rank_apply(const RankParams& p) {
-  if (ended(p)) return;  // and its change, 0, ends later iterations
+  if (ended(p)) return;  // the change of this iteration stays 0, so later iterations end, too
   const uint64_t everywhere = p.before->idle / p.out.vertices;
   uint64_t idle = 0, change = 0;
   for (uint64_t v = thread_index(); v < p.out.vertices; v += threads_in_grid()) {

@@ -1,4 +1,4 @@
-// Rows of a graph, and lists of vertices with arcs that threads share.
+// Rows of a graph, lists of vertices, and the distribution of their arcs to threads.
 #pragma once
 
 #include "weft/access.cuh"
@@ -33,11 +33,12 @@ __device__ __forceinline__ N last(const uint64_t* starts, N lo, N hi, uint64_t x
   return lo;
 }
 
-// Warps are numbered across blocks, so that little work uses many multiprocessors.
+// Warps are numbered across blocks, so that a small amount of work uses many multiprocessors.
 __device__ __forceinline__ uint64_t warp_index() { return uint64_t(thread_in_block() / kWarp) * blocks_in_grid() + block_index(); }
 __device__ __forceinline__ uint64_t warps_in_grid() { return threads_in_grid() / kWarp; }
 
-// add_up_block is add_up over all threads of a block, with a single atomic. All threads call it.
+// add_up_block is add_warp_sum over all threads of a block, with a single atomic. All threads of
+// the block must call it.
 __device__ __forceinline__ void add_up_block(uint64_t* to, uint64_t n) {
   __shared__ uint64_t sum;
   const Shared<uint64_t> all = shared(&sum);
@@ -50,7 +51,7 @@ __device__ __forceinline__ void add_up_block(uint64_t* to, uint64_t n) {
   sync_block();
 }
 
-// least_of lowers a place to the least number of all lanes of a warp.
+// least_of lowers *to to the smallest n of all lanes of a warp, unless *to is smaller.
 __device__ __forceinline__ void least_of(uint64_t* to, uint64_t n) {
   for (uint32_t x = kWarp / 2; x != 0; x /= 2) {
     const uint64_t other = shuffle_xor(kAll, n, x);
@@ -59,9 +60,9 @@ __device__ __forceinline__ void least_of(uint64_t* to, uint64_t n) {
   if (lane_index() == 0 && n < load_relaxed(to)) min_relaxed(to, n);
 }
 
-// A Frontier is a list of vertices, and the place of each vertex's arcs among the arcs of all. Its
-// size is a word with the number of arcs below that of vertices, so one atomic gives a place in
-// both.
+// Frontier is a list of vertices. Their arcs are numbered in the order of the list, and starts has
+// the number of each vertex's first arc. *size has the number of vertices in its upper bits, and
+// the number of arcs in its lower kArcBits bits. So one atomic reserves space for both.
 struct Frontier {
   uint32_t* list;
   uint64_t* starts;
@@ -74,7 +75,7 @@ __device__ __forceinline__ uint64_t one(uint64_t arcs) { return uint64_t(1) << k
 __device__ __forceinline__ uint32_t vertices_of(uint64_t size) { return uint32_t(size >> kArcBits); }
 __device__ __forceinline__ uint64_t arcs_of(uint64_t size) { return size & ((uint64_t(1) << kArcBits) - 1); }
 
-// append appends the vertices of the lanes that have one. The whole warp calls it.
+// append appends the vertices of the lanes with has = true. The whole warp must call it.
 __device__ __forceinline__ void append(const Frontier& f, bool has, uint32_t v, uint64_t arcs) {
   if (ballot(kAll, has) == 0) return;
   const uint64_t mine = has ? one(arcs) : 0;
@@ -88,8 +89,8 @@ __device__ __forceinline__ void append(const Frontier& f, bool has, uint32_t v, 
   }
 }
 
-// last_warp is last over [0,n) for a warp with the same x in all lanes. Each lane probes another
-// place, so two or three probes suffice.
+// last_warp is last over [0,n) for a whole warp, with the same x in all lanes. Each lane probes a
+// different index, so two or three probes suffice.
 __device__ __forceinline__ uint32_t last_warp(const uint64_t* starts, uint32_t n, uint64_t x) {
   uint32_t lo = 0;
   while (n > 1) {
@@ -101,7 +102,7 @@ __device__ __forceinline__ uint32_t last_warp(const uint64_t* starts, uint32_t n
   return lo;
 }
 
-// upto counts the lanes with a number of at most x; the numbers ascend.
+// upto returns the number of lanes with mine <= x. mine must ascend from lane to lane.
 __device__ __forceinline__ uint32_t upto(uint64_t mine, uint64_t x) {
   uint32_t n = 0;
 #pragma unroll
@@ -114,16 +115,17 @@ __device__ __forceinline__ uint32_t upto(uint64_t mine, uint64_t x) {
 // The maximum number of arcs that a warp takes at a time.
 constexpr uint32_t kTile = 256;
 
-// tile_of returns how many it takes: few enough that all warps have work, since warps wait for
-// memory most of the time.
+// tile_of returns the number of arcs that a warp takes at a time. The number is small enough that
+// all warps have work, because warps wait for memory most of the time.
 __device__ __forceinline__ uint64_t tile_of(uint64_t total) {
   const uint64_t rows = (total + warps_in_grid() * kWarp - 1) / (warps_in_grid() * kWarp);
   return rows * kWarp < kTile ? rows * kWarp : kTile;
 }
 
-// for_each_entry calls visit(there, i, at) for the entries at of n lists that begin at starts,
-// numbered from 0 to total-1; i is the list. Warps get equal numbers of entries, whatever the
-// lengths of the lists. All lanes of a warp call visit, those without an entry with there = false.
+// for_each_entry calls visit(there, i, at) for each entry of n lists. The entries are numbered from
+// 0 to total-1, and list i begins with entry starts[i]. In a call, at is the number of the entry
+// and i is its list. Warps take equal numbers of entries, whatever the lengths of the lists. All
+// lanes of a warp call visit, and lanes without an entry call it with there = false.
 template <class F>
 __device__ __forceinline__ void for_each_entry(const uint64_t* starts, uint32_t n, uint64_t total, F visit) {
   const uint64_t tile = tile_of(total);
@@ -135,7 +137,7 @@ __device__ __forceinline__ void for_each_entry(const uint64_t* starts, uint32_t 
       const uint32_t next = lo + 1 + lane_index();
       const uint64_t begins = next < n ? starts[next] : ~uint64_t(0);
       uint32_t i = lo + upto(begins, at);
-      // lists without entries
+      // some lists are empty
       if (shuffle(kAll, begins, kWarp - 1) <= from + kWarp - 1) i = last(starts, lo, n, at);
       visit(at < end, i, at);
       lo = shuffle(kAll, i, kWarp - 1);
@@ -143,8 +145,8 @@ __device__ __forceinline__ void for_each_entry(const uint64_t* starts, uint32_t 
   }
 }
 
-// for_each_arc calls visit(there, v, arc) for the arcs of the vertices of a list, except the first
-// skip of each vertex.
+// for_each_arc calls visit(there, v, arc) for the arcs of the vertices of a list, except for the
+// first skip arcs of each vertex.
 template <class F>
 __device__ __forceinline__ void for_each_arc(const Rows& g, const Frontier& f, uint32_t skip, F visit) {
   const uint64_t size = *f.size;
@@ -158,9 +160,9 @@ __device__ __forceinline__ void for_each_arc(const Rows& g, const Frontier& f, u
 
 struct TurnParams {
   Rows rows;
-  uint32_t* sources;       // of each arc
-  const uint32_t* sorted;  // targets in order
-  uint64_t* offsets;       // beginning of the arcs to each vertex among those
+  uint32_t* sources;       // source of each arc
+  const uint32_t* sorted;  // targets, sorted
+  uint64_t* offsets;       // index in sorted of the first arc to each vertex
 };
 
 __device__ __forceinline__ void turn_sources(const TurnParams& p) {

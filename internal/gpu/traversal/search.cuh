@@ -1,4 +1,4 @@
-// Searches: breadth-first, in both directions, and components.
+// Breadth-first search in both directions, and connected components.
 #pragma once
 
 #include "rows.cuh"
@@ -10,7 +10,7 @@ struct SearchParams {
   Frontier now;
   Frontier next;
   uint32_t* depths;  // kNone: not found yet
-  uint32_t depth;    // of now, or the source
+  uint32_t depth;    // depth of the vertices in now; for search_start, the source
   uint32_t unused;
 };
 
@@ -22,7 +22,7 @@ __device__ __forceinline__ void search_start(const SearchParams& p) {
   *p.next.size = one(degree(p.rows, p.depth));
 }
 
-// search_down visits the neighbors of the vertices of a depth.
+// search_down visits the neighbors of the vertices in now. It lists those that were not found yet.
 __device__ __forceinline__ void search_down(const SearchParams& p) {
   for_each_arc(p.rows, p.now, 0, [&](bool there, uint32_t, uint64_t arc) {
     uint32_t u = 0;
@@ -38,7 +38,8 @@ __device__ __forceinline__ void search_down(const SearchParams& p) {
 // The number of neighbors that a lane checks alone, before its warp helps.
 constexpr uint32_t kAlone = 16;
 
-// search_up searches, for all vertices not found yet, for a neighbor of that depth.
+// search_up visits the vertices that were not found yet. It lists those that have a neighbor of
+// depth p.depth.
 __device__ __forceinline__ void search_up(const SearchParams& p) {
   const uint32_t lane = lane_index();
   for (uint64_t base = warp_index() * kWarp; base < p.rows.vertices; base += warps_in_grid() * kWarp) {
@@ -64,7 +65,7 @@ __device__ __forceinline__ void search_up(const SearchParams& p) {
 
 // ---- components ------------------------------------------------------------
 
-// The number of neighbors that each vertex is united with first, one after the other.
+// The number of neighbors with which each vertex is united first, one after the other.
 constexpr uint32_t kFirst = 2;
 
 struct UniteParams {
@@ -75,12 +76,12 @@ struct UniteParams {
   uint64_t* count;
   uint32_t samples;
   uint32_t largest;  // label of the component that needs no further edges
-  uint32_t nth;      // number of the neighbor that each vertex is united with first
+  uint32_t nth;      // index of the neighbor with which unite_first unites each vertex
   uint32_t unused;
 };
 
-// link merges the trees of two vertices: the larger root points to the smaller one. Labels only
-// decrease, so it ends, and finally the root of a component is its smallest vertex.
+// link merges the trees of two vertices: the larger root then points to the smaller one. Labels
+// only decrease, so link ends. In the end, the root of a component is its smallest vertex.
 __device__ __forceinline__ void link(uint32_t* labels, uint32_t u, uint32_t v) {
   uint32_t a = load_relaxed(labels + u), b = load_relaxed(labels + v);
   while (a != b) {
@@ -103,7 +104,7 @@ __device__ __forceinline__ void unite_first(const UniteParams& p) {
   }
 }
 
-// unite_flatten points all vertices to their roots.
+// unite_flatten makes all vertices point to their roots.
 __device__ __forceinline__ void unite_flatten(const UniteParams& p) {
   for (uint64_t v = thread_index(); v < p.rows.vertices; v += threads_in_grid()) {
     uint32_t root = load_relaxed(p.labels + v);
@@ -116,7 +117,8 @@ __device__ __forceinline__ void unite_sample(const UniteParams& p) {
   for (uint64_t i = thread_index(); i < p.samples; i += threads_in_grid()) p.sample[i] = p.labels[i * p.rows.vertices / p.samples];
 }
 
-// unite_pick lists the vertices with other edges that are not in the largest component so far.
+// unite_pick lists the vertices that have more than kFirst neighbors and are not yet in the largest
+// component.
 __device__ __forceinline__ void unite_pick(const UniteParams& p) {
   for (uint64_t base = warp_index() * kWarp; base < p.rows.vertices; base += warps_in_grid() * kWarp) {
     const uint64_t v = base + lane_index();
@@ -135,7 +137,7 @@ __device__ __forceinline__ void unite_rest(const UniteParams& p) {
 __device__ __forceinline__ void unite_count(const UniteParams& p) {
   uint64_t roots = 0;
   for (uint64_t v = thread_index(); v < p.rows.vertices; v += threads_in_grid()) roots += p.labels[v] == v;
-  add_up(p.count, roots);
+  add_warp_sum(p.count, roots);
 }
 
 }  // namespace weft::traversal

@@ -1,4 +1,5 @@
-// Rows in ascending order, with arcs both ways, from a graph that may have neither.
+// Builds rows that ascend and have both arcs of each edge. The given graph may have neither
+// property.
 #pragma once
 
 #include "rows.cuh"
@@ -7,19 +8,19 @@ namespace weft::triangles {
 
 struct AscendParams {
   Rows graph;
-  uint64_t* keys;   // arcs, source in the high bits: written by the first launch, then sorted
-  uint32_t* kept;   // a bit for each key
-  uint32_t* counts; // of bits in each word of kept
-  const uint32_t* before;  // number kept before each word, and last of all
+  uint64_t* keys;   // arcs with the source in the high bits; ascend_keys writes them unsorted
+  uint32_t* kept;   // one bit per key: whether the key is kept
+  uint32_t* counts; // number of bits set in each word of kept
+  const uint32_t* before;  // number of keys kept before each word, and then their total
   uint64_t* offsets;
   uint32_t* neighbors;
-  uint32_t arcs;    // keys
-  uint32_t bits;    // of a vertex in a key
-  uint32_t turned;  // keys include the reversed arcs, and duplicates are dropped
+  uint32_t arcs;    // number of keys
+  uint32_t bits;    // bits of a vertex in a key
+  uint32_t turned;  // not 0: keys include the reversed arcs, and duplicates are dropped
   uint32_t unused;
 };
 
-// ascend_keys writes keys, one warp per strip.
+// ascend_keys writes the keys. A warp takes one strip of arcs at a time.
 __device__ __forceinline__ void ascend_keys(const AscendParams& p) {
   const uint32_t last = p.graph.vertices - 1;
   for (uint64_t w = thread_index() / kWarp; w * kStrip < p.graph.arcs; w += threads_in_grid() / kWarp) {
@@ -55,7 +56,7 @@ __device__ __forceinline__ void ascend_rows(const AscendParams& p) {
   }
 }
 
-// ascend_keep writes the neighbors.
+// ascend_keep writes the neighbors of the keys that are kept.
 __device__ __forceinline__ void ascend_keep(const AscendParams& p) {
   const uint32_t mask = uint32_t((uint64_t(1) << p.bits) - 1);
   for (uint64_t i = thread_index(); i < p.arcs; i += threads_in_grid()) {

@@ -1,4 +1,4 @@
-// Triangles of an oriented view: wedges u→v, v→w that an edge u→w closes.
+// Counts the triangles of an oriented view. A triangle is a wedge u→v, v→w that an edge u→w closes.
 #pragma once
 
 #include "rows.cuh"
@@ -7,9 +7,9 @@
 namespace weft::triangles {
 
 struct CountParams {
-  Rows graph;  // oriented: a row has at most 65535 arcs
-  uint64_t* total;  // added to
-  uint64_t* tasks;  // of blocks: a vertex, first arc in its row, number of arcs; see task
+  Rows graph;  // oriented view; a row has at most 65535 arcs
+  uint64_t* total;  // the kernels add the number of triangles
+  uint64_t* tasks;  // tasks for blocks: vertex, first arc in its row, number of arcs; see task
   uint32_t* used;   // number of tasks
   uint32_t* next;   // next chunk of vertices
   uint32_t grab;    // chunks that a warp takes at a time
@@ -20,7 +20,8 @@ constexpr uint32_t kEmpty = ~0u;  // no vertex
 
 __device__ __forceinline__ uint64_t task(uint32_t u, uint32_t first, uint32_t n) { return uint64_t(u) << 32 | first << 16 | n; }
 
-// Table is a hash set of numbers in shared memory: linear probing in a power of two of slots.
+// Table is a hash set of numbers in shared memory. It uses linear probing. The number of slots is a
+// power of two.
 struct Table {
   Shared<uint32_t> slots;
   uint32_t shift;  // 32 minus the bits of a slot number
@@ -41,16 +42,16 @@ struct Table {
   }
 };
 
-// table_for returns a table for n numbers with a load of at most a quarter. It is empty once all
-// threads have returned.
+// table_for returns a table for n numbers with a load of at most a quarter. The table is empty
+// after all threads have returned.
 __device__ __forceinline__ Table table_for(Shared<uint32_t> slots, uint32_t n, uint32_t rank, uint32_t threads) {
   const uint32_t bits = highest(2 * n - 1) + 2;
   for (uint32_t i = rank; i < 1u << bits; i += threads) store_weak(slots + i, kEmpty);
   return {slots, 32 - bits};
 }
 
-// wedges calls f(w) for the neighbors of one vertex per lane; begin and n are the row of this
-// lane's vertex.
+// wedges calls f(w) for the neighbors w of one vertex per lane. The row of this lane's vertex
+// begins at begin and has n arcs.
 template <class F>
 __device__ __forceinline__ void wedges(const Rows& g, uint32_t begin, uint32_t n, F f) {
   const uint32_t lane = lane_index(), sum = running(n), all = shuffle(kAll, sum, kWarp - 1);
@@ -69,8 +70,8 @@ __device__ __forceinline__ void wedges(const Rows& g, uint32_t begin, uint32_t n
   }
 }
 
-// count_short counts for the vertices of a chunk with short rows: lane i has the row of vertex i,
-// or none.
+// count_short counts the triangles of the vertices in a chunk that have short rows. Lane i has the
+// row of vertex i, or no row.
 __device__ __forceinline__ uint64_t count_short(const Rows& g, uint32_t begin, uint32_t n) {
   const uint32_t lane = lane_index(), sum = running(n), arcs = shuffle(kAll, sum, kWarp - 1), first = begin - (sum - n);
   uint64_t closed = 0;
@@ -83,7 +84,7 @@ __device__ __forceinline__ uint64_t count_short(const Rows& g, uint32_t begin, u
       const uint32_t v = g.neighbors[at];
       next = begin_of(g, v), count = degree_of(g, v);
     }
-    // Now each lane has an arc, and the wedges over these are distributed.
+    // Each lane now has an arc. The loop distributes the wedges over these arcs to the lanes.
     const uint32_t wedges = running(count), all = shuffle(kAll, wedges, kWarp - 1), start = next - (wedges - count);
     for (uint32_t i = lane; i - lane < all; i += kWarp) {
       const uint32_t arc = owner(wedges, i < all ? i : 0);
@@ -94,7 +95,7 @@ __device__ __forceinline__ uint64_t count_short(const Rows& g, uint32_t begin, u
   return closed;
 }
 
-// leave leaves arcs [first, first+n) of a row to blocks.
+// leave appends tasks with arcs [first, first+n) of a row, which blocks run later.
 __device__ __forceinline__ void leave(const CountParams& p, uint32_t u, uint32_t first, uint32_t n) {
   const uint32_t tasks = (n + kTask - 1) / kTask;
   uint32_t at = 0;
@@ -106,7 +107,7 @@ __device__ __forceinline__ void leave(const CountParams& p, uint32_t u, uint32_t
   }
 }
 
-// count_row counts for a vertex with a row that a warp hashes.
+// count_row counts the triangles of one vertex. The warp hashes the row of the vertex.
 __device__ __forceinline__ uint64_t count_row(const CountParams& p, uint32_t u, uint32_t begin, uint32_t n, Shared<uint32_t> slots) {
   const uint32_t lane = lane_index();
   const uint32_t* row = p.graph.neighbors + begin;
@@ -121,7 +122,7 @@ __device__ __forceinline__ uint64_t count_row(const CountParams& p, uint32_t u, 
       const uint32_t v = row[first + lane];
       next = begin_of(p.graph, v), count = degree_of(p.graph, v);
     }
-    if (shuffle(kAll, running(count), kWarp - 1) > kMany) {
+    if (shuffle(kAll, running(count), kWarp - 1) > kMaxWarpWedges) {
       leave(p, u, first, n - first < kWarp ? n - first : kWarp);
     } else {
       wedges(p.graph, next, count, [&](uint32_t w) { closed += t.has(w); });
@@ -131,8 +132,8 @@ __device__ __forceinline__ uint64_t count_row(const CountParams& p, uint32_t u, 
   return closed;
 }
 
-// count_rows takes chunks of vertices, one warp each. It leaves to blocks what is too much for a
-// warp.
+// count_rows counts the triangles of all vertices. A warp takes chunks of vertices, and leaves
+// tasks that are too large for a warp to blocks.
 __device__ __forceinline__ void count_rows(const CountParams& p) {
   __shared__ uint32_t memory[kWarps][kSlots];
   const Shared<uint32_t> slots = shared(&memory[thread_in_block() / kWarp][0]);
@@ -147,10 +148,10 @@ __device__ __forceinline__ void count_rows(const CountParams& p) {
       const uint32_t u = chunk * kChunk + lane;
       uint32_t begin = 0, n = 0;
       if (lane < kChunk && u < p.graph.vertices) begin = begin_of(p.graph, u), n = degree_of(p.graph, u);
-      closed += count_short(p.graph, begin, n > 1 && n < kShort ? n : 0);
-      for (uint32_t left = ballot(kAll, n >= kShort); left != 0; left &= left - 1) {
+      closed += count_short(p.graph, begin, n > 1 && n < kMinHashedRow ? n : 0);
+      for (uint32_t left = ballot(kAll, n >= kMinHashedRow); left != 0; left &= left - 1) {
         const uint32_t from = lowest(left), row = shuffle(kAll, begin, from), length = shuffle(kAll, n, from), v = chunk * kChunk + from;
-        if (length > kHub) {
+        if (length > kMaxWarpRow) {
           leave(p, v, 0, length);
         } else {
           closed += count_row(p, v, row, length, slots);
@@ -158,17 +159,17 @@ __device__ __forceinline__ void count_rows(const CountParams& p) {
       }
     }
   }
-  add_up(p.total, closed);
+  add_warp_sum(p.total, closed);
 }
 
-// count_task counts for some arcs of a row. The block hashes the row, as many numbers at a time as
-// fit.
+// count_task counts the triangles of some arcs of a row. The block hashes the row in pieces that
+// fit in shared memory.
 __device__ __forceinline__ uint64_t count_task(const CountParams& p, uint64_t task, Shared<uint32_t> slots) {
   const uint32_t u = uint32_t(task >> 32), first = uint32_t(task) >> 16, arcs = uint32_t(task) & 0xffff;
   const uint32_t* row = p.graph.neighbors + begin_of(p.graph, u);
   const uint32_t n = degree_of(p.graph, u), rank = thread_in_block(), piece = kHubSlots / 4;
-  // Arcs are distributed to warps one by one, and a task is small enough that each lane has at most
-  // one.
+  // Arcs are distributed to warps round-robin. A task is small enough that each lane has at most
+  // one arc.
   const uint32_t mine = lane_index() * kWarps + rank / kWarp;
   uint32_t next = 0, count = 0;
   if (mine < arcs) {
@@ -188,12 +189,12 @@ __device__ __forceinline__ uint64_t count_task(const CountParams& p, uint64_t ta
   return closed;
 }
 
-// count_hubs counts what count_rows has left to blocks.
+// count_hubs counts the triangles of the tasks that count_rows has left to blocks.
 __device__ __forceinline__ void count_hubs(const CountParams& p) {
   __shared__ uint32_t memory[kHubSlots];
   uint64_t closed = 0;
   for (uint32_t i = block_index(), n = *p.used; i < n; i += blocks_in_grid()) closed += count_task(p, p.tasks[i], shared(&memory[0]));
-  add_up(p.total, closed);
+  add_warp_sum(p.total, closed);
 }
 
 }  // namespace weft::triangles

@@ -1,4 +1,4 @@
-// Triangles of a dynamic graph that contain at least one of some edges.
+// Counts the triangles of a dynamic graph that contain at least one edge of a batch.
 #pragma once
 
 #include "rows.cuh"
@@ -8,19 +8,20 @@ namespace weft::triangles {
 
 struct DeltaParams {
   graph::Graph graph;
-  const uint32_t* from;  // of edges
+  const uint32_t* from;  // ends of the edges
   const uint32_t* to;
-  const uint8_t* only;  // not null: edges with 0 there do not count
-  // both arcs of each edge, source in the high bits: written by the first launch, then sorted
+  const uint8_t* only;  // edges with a zero here are ignored; null: no edge is ignored
+  // both arcs of each edge, with the source in the high bits; the first launch writes them, and
+  // they are sorted before the next launch
   uint64_t* keys;
-  uint64_t* total;  // added to
-  uint32_t* tasks;  // of blocks: places among keys
+  uint64_t* total;  // the kernels add the number of triangles
+  uint32_t* tasks;  // tasks for blocks: indices in keys
   uint32_t* used;   // number of tasks
-  uint32_t n;       // edges
+  uint32_t n;       // number of edges
   uint32_t bits;    // bits of a vertex in a key
 };
 
-// End is an end of an edge: its neighbors, and its own arcs among the keys.
+// End is an end of an edge, with its neighbors and with the index and number of its arcs in keys.
 struct End {
   uint32_t vertex;
   graph::Ids ids;
@@ -28,7 +29,7 @@ struct End {
   uint32_t arcs;
 };
 
-// Edge is an edge that counts: its key, and its ends, the one with fewer neighbors first.
+// Edge is an edge of the batch: its key and its ends. less is the end with fewer neighbors.
 struct Edge {
   uint64_t key;
   End less, more;
@@ -36,10 +37,10 @@ struct Edge {
 
 __device__ __forceinline__ uint64_t key_of(const DeltaParams& p, uint32_t u, uint32_t v) { return uint64_t(u) << p.bits | v; }
 
-constexpr uint32_t kNowhere = 0xffffffff;  // no place among keys
+constexpr uint32_t kNoIndex = 0xffffffff;  // no index in keys
 
-// end_of finds the arcs of an end. They are few, so it searches their bounds in steps that double.
-// at is the place of one of them, or kNowhere.
+// end_of finds the arcs of an end in keys. at is the index of one of these arcs, or kNoIndex. An
+// end has few arcs, so the search for their bounds begins at this index, in steps that double.
 __device__ __forceinline__ End end_of(const DeltaParams& p, uint32_t v, uint32_t at) {
   const uint64_t first = key_of(p, v, 0), behind = key_of(p, v + 1, 0);
   const uint32_t n = 2 * p.n;
@@ -59,8 +60,8 @@ __device__ __forceinline__ End end_of(const DeltaParams& p, uint32_t v, uint32_t
   return {v, graph::ids(p.graph, v), begin, end - begin};
 }
 
-// edge_at finds the edge of an arc, if the graph has it. It returns false for other arcs, and for
-// all but one arc of each edge.
+// edge_at finds the edge of arc i, and reports whether the graph has the edge. Of the arcs of an
+// edge, it returns true for only one.
 __device__ __forceinline__ bool edge_at(const DeltaParams& p, uint64_t i, Edge& e) {
   e.key = p.keys[i];
   const uint32_t u = uint32_t(e.key >> p.bits), v = uint32_t(e.key & ((uint64_t(1) << p.bits) - 1));
@@ -69,12 +70,12 @@ __device__ __forceinline__ bool edge_at(const DeltaParams& p, uint64_t i, Edge& 
   const uint32_t less = turned ? v : u, more = turned ? u : v;
   const graph::Ids ids = graph::ids(p.graph, less);
   if (!has(ids.at, ids.n, more)) return false;
-  e.less = end_of(p, less, turned ? kNowhere : uint32_t(i));
-  e.more = end_of(p, more, turned ? uint32_t(i) : kNowhere);
+  e.less = end_of(p, less, turned ? kNoIndex : uint32_t(i));
+  e.more = end_of(p, more, turned ? uint32_t(i) : kNoIndex);
   return true;
 }
 
-// precedes reports whether the edge from an end to w is in the batch, and before e.
+// precedes reports whether the edge from an end to w is in the batch and precedes e.
 __device__ __forceinline__ bool precedes(const DeltaParams& p, const Edge& e, const End& end, uint32_t w) {
   const uint32_t u = end.vertex;
   if (key_of(p, u < w ? u : w, u < w ? w : u) >= e.key) return false;
@@ -83,23 +84,23 @@ __device__ __forceinline__ bool precedes(const DeltaParams& p, const Edge& e, co
   return at < end.arcs && p.keys[end.begin + at] == arc;
 }
 
-// common counts the triangles for which an edge is the first of the batch. The threads share its
-// neighbors.
+// common counts the triangles in which e is the first edge of the batch. The neighbors of one end
+// are distributed to the threads.
 __device__ __forceinline__ uint64_t common(const DeltaParams& p, const Edge& e, uint32_t rank, uint32_t threads) {
   const graph::Ids less = e.less.ids, more = e.more.ids;
   const uint32_t u = e.less.vertex, v = e.more.vertex;
   uint64_t count = 0;
   for (uint32_t i = rank; i < less.n; i += threads) {
     const uint32_t w = less.at[i];
-    if (w == u || w == v || (i > 0 && less.at[i - 1] == w)) continue;  // a loop, or parallel edges
+    if (w == u || w == v || (i > 0 && less.at[i - 1] == w)) continue;  // a loop or parallel edges
     if (!has(more.at, more.n, w)) continue;
     if (!precedes(p, e, e.less, w) && !precedes(p, e, e.more, w)) count++;
   }
   return count;
 }
 
-// delta_keys writes the arcs of edges. Those that are no edges of the graph, or do not count, sort
-// after all others.
+// delta_keys writes the arcs of edges. Loops, edges with ends that do not exist, and ignored edges
+// get keys that sort after all others.
 __device__ __forceinline__ void delta_keys(const DeltaParams& p) {
   const uint64_t none = key_of(p, p.graph.vertices, 0);
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
@@ -110,16 +111,16 @@ __device__ __forceinline__ void delta_keys(const DeltaParams& p) {
   }
 }
 
-// delta_count counts: each lane of a warp finds an edge, and the warp processes one after the
-// other. It leaves edges between hubs to blocks.
+// delta_count counts triangles. Each lane of a warp finds an edge, and the warp processes these
+// edges one after the other. It leaves edges between hubs to blocks.
 __device__ __forceinline__ void delta_count(const DeltaParams& p) {
-  __shared__ Edge found[kThreads];  // in registers they would halve the number of warps
+  __shared__ Edge found[kThreads];  // in registers, edges would halve the number of warps
   const uint32_t lane = lane_index(), mine = thread_in_block(), first = mine - lane;
   const uint64_t arcs = 2 * uint64_t(p.n);
   uint64_t count = 0;
   for (uint64_t i = thread_index(); i - lane < arcs; i += threads_in_grid()) {
     bool counts = i < arcs && edge_at(p, i, found[mine]);
-    if (counts && found[mine].less.ids.n > kWide) {
+    if (counts && found[mine].less.ids.n > kMaxWarpNeighbors) {
       p.tasks[add_relaxed(p.used, 1u)] = uint32_t(i);
       counts = false;
     }
@@ -127,10 +128,10 @@ __device__ __forceinline__ void delta_count(const DeltaParams& p) {
     for (uint32_t left = ballot(kAll, counts); left != 0; left &= left - 1) count += common(p, found[first + lowest(left)], lane, kWarp);
     sync_warp();
   }
-  add_up(p.total, count);
+  add_warp_sum(p.total, count);
 }
 
-// delta_hubs counts what delta_count has left to blocks.
+// delta_hubs counts the triangles of the edges that delta_count has left to blocks.
 __device__ __forceinline__ void delta_hubs(const DeltaParams& p) {
   uint64_t count = 0;
   for (uint32_t i = block_index(), n = *p.used; i < n; i += blocks_in_grid()) {
@@ -138,7 +139,7 @@ __device__ __forceinline__ void delta_hubs(const DeltaParams& p) {
     edge_at(p, p.tasks[i], e);
     count += common(p, e, thread_in_block(), kThreads);
   }
-  add_up(p.total, count);
+  add_warp_sum(p.total, count);
 }
 
 }  // namespace weft::triangles

@@ -1,4 +1,4 @@
-// The oriented view: each edge once, from the end of smaller degree.
+// Builds the oriented view, which has each edge once, at the end of smaller degree.
 #pragma once
 
 #include "rows.cuh"
@@ -7,15 +7,15 @@ namespace weft::triangles {
 
 struct OrientParams {
   Rows graph;
-  uint32_t* kept;       // a bit for each arc
-  uint32_t* counts;     // of bits in each word of kept
-  // number kept before each word, and last of all: read by the second and third launch
+  uint32_t* kept;       // one bit per arc: whether the arc is kept
+  uint32_t* counts;     // number of bits set in each word of kept
+  // number of arcs kept before each word, and then their total; the second and third launch read it
   const uint32_t* before;
-  uint64_t* offsets;    // of the view
+  uint64_t* offsets;    // offsets and neighbors of the view
   uint32_t* neighbors;
 };
 
-// rises reports whether an arc of v is in the view; duplicates are not.
+// rises reports whether an arc of v is in the view. A duplicate of an arc is not in the view.
 __device__ __forceinline__ bool rises(const Rows& g, uint32_t v, uint32_t arc) {
   const uint32_t u = g.neighbors[arc], own = degree_of(g, v), other = degree_of(g, u);
   if (other < own || (other == own && u <= v)) return false;
@@ -47,14 +47,14 @@ __device__ __forceinline__ void orient_choose(const OrientParams& p) {
   }
 }
 
-// orient_rows writes the beginnings of the rows of the view.
+// orient_rows writes where the rows of the view begin.
 __device__ __forceinline__ void orient_rows(const OrientParams& p) {
   for (uint64_t v = thread_index(); v <= p.graph.vertices; v += threads_in_grid()) {
     p.offsets[v] = kept_before(p.kept, p.before, uint32_t(p.graph.offsets[v]));
   }
 }
 
-// orient_keep writes the arcs kept.
+// orient_keep copies the arcs that are kept to the view.
 __device__ __forceinline__ void orient_keep(const OrientParams& p) {
   const uint32_t lane = lane_index();
   for (uint64_t word = thread_index() / kWarp; word * kWarp < p.graph.arcs; word += threads_in_grid() / kWarp) {

@@ -12,22 +12,22 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 5e6559cd4c158aaf580f54c66da2b1ac8593865ccc47d436b6a9c53cf0454ecc 2691 internal/gpu/triangles/ascend.cuh
-//kernelgen:input fe07f85def169a70289760ba3796ee9a3c05f72dbdaea577863647bc21b8e798 8494 internal/gpu/triangles/count.cuh
-//kernelgen:input 514d9aa17e5c9ae24db0cec336062bc3d46ae89d84b7510343b5b55fc980b8d2 5941 internal/gpu/triangles/delta.cuh
-//kernelgen:input ce9cb41a9534899b7c40d48d813ef0f78629267b5f8af974d1a51fbf515237e3 2680 internal/gpu/triangles/orient.cuh
-//kernelgen:input 32111c5ccca19f064797e7cab524066d22b3519a03e03f696494dbff808e50c8 1530 internal/gpu/triangles/rows.cuh
+//kernelgen:input d3fca389490d320918e575714c3d35ffa9c8283e64c4412154b74f2cda7ad8f4 2832 internal/gpu/triangles/ascend.cuh
+//kernelgen:input 19f19de8129afebed2e1b395926d82bcbfee1c9cbe2d24be4af3e45c9e792e9c 8822 internal/gpu/triangles/count.cuh
+//kernelgen:input 3e53d6eadd456dbd26f9a6e901a2c87a127a2711bf433606ef54ca3d9155e799 6262 internal/gpu/triangles/delta.cuh
+//kernelgen:input 1c64ca6361d1e45df3f867ef3dbed485a6a61f779917cb1074c6f56d9c0950e2 2800 internal/gpu/triangles/orient.cuh
+//kernelgen:input f954c1343ce24427578e462e51176ccfd97c528a971f3c1081f3f09b62e70b5b 1588 internal/gpu/triangles/rows.cuh
 //kernelgen:input 4a17fd007eb003791a5dd3e89c341eba645b326374498db49c171953f9c3db7d 1492 internal/gpu/triangles/triangles.cu
-//kernelgen:input 72fdb1d69b57cbc6107ce3cdc1b9deca93d30acc230f5cfb767bff92836e1511 1172 internal/gpu/triangles/tuning.cuh
-//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
-//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
-//kernelgen:input 7246a4447c76adda8e86246421b32c6e596d245d8e0efc0e105e6c85baa8eb57 992 kernels/include/weft/deal.cuh
-//kernelgen:input 811c2d07cfdf57cca16cc68775af133815f2957a0925d276dc10f711c2a26a91 9156 kernels/include/weft/graph_table.cuh
-//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
-//kernelgen:input 97aa70899195e842d5304d00a0f77e7be27b6715f45f56e506f3b927646ab810 5513 kernels/include/weft/slot.cuh
-//kernelgen:input 3cd96718dd0ad6799d3196e2cb2d8249b4e9211092835ebf30ce719fba68bb05 1073 kernels/include/weft/sums.cuh
-//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
-//kernelgen:input 58a5220610f3425933378660e25e81175c530c6145d25408368874486a262a56 815 kernels/include/weft/widths.cuh
+//kernelgen:input 5b9243fb4e86b7a4f9e665991a0ab4fd8dd6675825f0d31eee9650cb61e7df1c 1403 internal/gpu/triangles/tuning.cuh
+//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
+//kernelgen:input e9b416407d2801ed7d80aa193c7003e4c2b85fa819e8997f0c824b25eefe3035 1062 kernels/include/weft/deal.cuh
+//kernelgen:input 3fd16c128da6d46ebcedbdab202d482ae5ca3b19f44f98b6657f378352e32f37 9744 kernels/include/weft/graph_table.cuh
+//kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh
+//kernelgen:input 4b8d46396fb17ce3494733f917640a7197d6eb1ded9c8265028d71a0c1683f88 5645 kernels/include/weft/slot.cuh
+//kernelgen:input 72f51e901ece2b1cc823e550f56b2838cad48ee3b2ee4bacda3fdcc3075a4ba2 1065 kernels/include/weft/sums.cuh
+//kernelgen:input 242128084f766f1d477adf98b57c9aed3b253f092bcfb34fe9008e2020ed275b 5613 kernels/include/weft/warp.cuh
+//kernelgen:input 08f1383721fc9753593399164a7060cedd471328b68a3ab7481b8d3be141cf47 857 kernels/include/weft/widths.cuh
 //kernelgen:output 65f1709588490b2b409bb726b72441c6ea5dc419426b9b9c6d8deaeab7921c2c 84745 internal/gpu/triangles/triangles_sm80.ptx
 //kernelgen:output bcc85eb9d77b7b003774359b588c7e82a93191b6c7daa069e25e5a5fa2cb751c 4649 internal/gpu/triangles/triangles_params_gen.go
 

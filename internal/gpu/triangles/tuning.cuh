@@ -3,25 +3,26 @@
 
 namespace weft::triangles {
 
-// Shorter rows of the oriented view are searched, longer ones are hashed by a warp, and those
-// longer than kHub by a block.
-constexpr unsigned kShort = 16;
-constexpr unsigned kHub = 128;
-// kSlots is the size of a warp's table in shared memory, kHubSlots that of a block's. A table is at
-// most a quarter full.
-constexpr unsigned kSlots = 4 * kHub;
+// Rows of the oriented view with fewer than kMinHashedRow arcs are searched. A warp hashes longer
+// rows, and a block hashes rows with more than kMaxWarpRow arcs.
+constexpr unsigned kMinHashedRow = 16;
+constexpr unsigned kMaxWarpRow = 128;
+// kSlots is the number of slots in a warp's table in shared memory, and kHubSlots that in a block's
+// table. A table has a load of at most a quarter.
+constexpr unsigned kSlots = 4 * kMaxWarpRow;
 constexpr unsigned kHubSlots = 1 << 13;
-// kMany is the number of wedges of 32 arcs above which a warp leaves them to a block.
-constexpr unsigned kMany = 1 << 15;
-// kFull is the minimum number of wedges of 32 arcs for which all lanes read the rows one by one,
-// rather than distribute the wedges.
+// kMaxWarpWedges is the maximum number of wedges of 32 arcs that a warp counts. Above it, the warp
+// leaves the arcs to a block.
+constexpr unsigned kMaxWarpWedges = 1 << 15;
+// kFull is the minimum number of wedges of 32 arcs for which all lanes read one row after the
+// other. Below it, the wedges are distributed to the lanes.
 constexpr unsigned kFull = 24 * 32;
 // kTask is the number of arcs of a hub that a block takes at a time.
 constexpr unsigned kTask = 256;
 // kChunk is the number of vertices that a warp takes at a time.
 constexpr unsigned kChunk = 8;
-// kWide is the number of neighbors of the end with fewer, above which a block processes an edge,
-// and not a warp.
-constexpr unsigned kWide = 1 << 13;
+// kMaxWarpNeighbors is the maximum number of neighbors for which a warp processes an edge. It
+// applies to the end with fewer neighbors. Above it, a block processes the edge.
+constexpr unsigned kMaxWarpNeighbors = 1 << 13;
 
 }  // namespace weft::triangles

@@ -1,22 +1,23 @@
-// Loads, stores, fences and atomics of global memory. Names state the memory order and the scope;
-// nothing here is implicit.
+// Loads, stores, fences and atomics on global memory. Each name states the memory order and the
+// scope of the access. Nothing is implicit.
 //
 //   weak      an ordinary access: only for memory that no other thread writes
 //             during the launch (batch columns, tables in read-only launches)
-//   relaxed   atomic, orders nothing else
-//   release   a write that publishes what its thread wrote or saw before, to
-//   acquire   a read that sees it
-//   acq_rel   an atomic that does both
+//   relaxed   atomic, but orders no other access
+//   release   a write that publishes what its thread has written or read before
+//   acquire   a read after which the thread also reads what was published
+//   acq_rel   an atomic that is both an acquire and a release
 //
-// A plain name is for the threads of the device (.gpu). With _system it is also for the host and
-// for other devices (.sys): for mapped host memory. Each name takes words of 32 and of 64 bits.
+// A name without a suffix orders accesses between threads of the device (.gpu). With the suffix
+// _system, it also orders them with the host and with other devices (.sys). Use the suffix for
+// mapped host memory. Each name has overloads for words of 32 and of 64 bits.
 #pragma once
 
 #include "cuda.cuh"
 
 namespace weft {
 
-// A 16-byte word in two halves; .x at the lower address.
+// Word128 is a word of 16 bytes in two halves; x is at the lower address.
 struct alignas(16) Word128 {
   uint64_t x, y;
   __device__ __forceinline__ bool operator==(const Word128& o) const { return x == o.x && y == o.y; }
@@ -63,7 +64,7 @@ __device__ __forceinline__ void store_relaxed(uint8_t* p, uint8_t v) {
   asm volatile("st.relaxed.gpu.global.u8 [%0], %1;" ::"l"(p), "r"(uint32_t(v)) : "memory");
 }
 
-// One 16-byte load, atomic as a whole (PTX ISA: .b128, sm_70 and newer).
+// load_relaxed of a Word128 is one atomic load of 16 bytes (PTX ISA: .b128, sm_70 and newer).
 __device__ __forceinline__ Word128 load_relaxed(const Word128* p) {
   Word128 v;
   asm volatile("{ .reg .b128 t; ld.relaxed.gpu.global.b128 t, [%2]; mov.b128 {%0, %1}, t; }"
@@ -71,22 +72,22 @@ __device__ __forceinline__ Word128 load_relaxed(const Word128* p) {
   return v;
 }
 
-// One 16-byte store, atomic as a whole.
+// store_relaxed of a Word128 is one atomic store of 16 bytes.
 __device__ __forceinline__ void store_relaxed(Word128* p, Word128 v) {
   asm volatile("{ .reg .b128 t; mov.b128 t, {%1, %2}; st.relaxed.gpu.global.b128 [%0], t; }"
                :: "l"(p), "l"(v.x), "l"(v.y) : "memory");
 }
 
-// Sixteen bytes that no thread writes during the launch, or with eight-byte halves that are each
-// meaningful on their own.
+// load_weak of a Word128 loads 16 bytes, but not atomically. Use it if no thread writes the bytes
+// during the launch, or if each half of 8 bytes has a meaning on its own.
 __device__ __forceinline__ Word128 load_weak(const Word128* p) {
   Word128 v;
   asm volatile("ld.global.v2.b64 {%0, %1}, [%2];" : "=l"(v.x), "=l"(v.y) : "l"(p) : "memory");
   return v;
 }
 
-// Batch columns are read or written once: they pass through the caches
-// without displacing the table.
+// load_once and store_once access batch columns, which are read or written once. Such accesses pass
+// through the caches without displacing the table.
 __device__ __forceinline__ uint8_t load_once(const uint8_t* p) {
   uint32_t v;
   asm("ld.global.cs.u8 %0, [%1];" : "=r"(v) : "l"(p));
@@ -114,9 +115,9 @@ __device__ __forceinline__ void store_once(uint64_t* p, uint64_t v) {
 
 // ---- fences ---------------------------------------------------------------
 
-// A fence orders what its thread did before with what it does next, both ways, for all threads of
-// the device. All sc fences also have a single order. A thread needs that if it writes and then
-// reads what another thread reads and then writes.
+// A fence orders the accesses before it with the accesses after it, as all threads of the device
+// observe them. In addition, all sc fences have a single order. Use fence_sc between a write and a
+// read if another thread writes what this thread reads, and then reads what this thread writes.
 __device__ __forceinline__ void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 __device__ __forceinline__ void fence_sc() { asm volatile("fence.sc.gpu;" ::: "memory"); }
 __device__ __forceinline__ void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
@@ -124,7 +125,8 @@ __device__ __forceinline__ void fence_sc_system() { asm volatile("fence.sc.sys;"
 
 // ---- atomics --------------------------------------------------------------
 
-// They return the old value: cas(p, want, to), exchange, add, or, and.
+// Each atomic returns the old value. cas(p, want, to) stores `to` if the old value equals `want`.
+// The other atomics are exchange, add, or, and.
 #define WEFT_CAS(name, how, type, bits, c)                                                    \
   __device__ __forceinline__ type name(type* p, type want, type to) {                         \
     type old;                                                                                 \
@@ -161,7 +163,7 @@ WEFT_ATOMICS(acq_rel_system, "acq_rel.sys")
 #undef WEFT_UPDATE
 #undef WEFT_CAS
 
-// Atomics that return nothing; those of signed integers have their own names.
+// These atomics return nothing. Those for signed integers have their own names.
 #define WEFT_REDUCE(name, op, type, c)                                                        \
   __device__ __forceinline__ void name(type* p, type v) {                                     \
     asm volatile("red.relaxed.gpu.global." op " [%0], %1;" ::"l"(p), c(v) : "memory");        \
@@ -191,20 +193,21 @@ __device__ __forceinline__ Word128 cas_relaxed(Word128* p, Word128 want, Word128
 
 // ---- hints to the L2 cache ------------------------------------------------
 
-// How long the L2 cache keeps what an access touches. A hint changes no value
-// and no order. Made once per thread; needs PTX 7.4.
+// CachePolicy is a hint for the L2 cache: how long it should keep the data of an access. A hint
+// changes no value and no order. Each thread creates a policy once. Policies need PTX 7.4.
 struct CachePolicy {
   uint64_t bits;
 };
 
-// evict_first is for data used once, such as streams: it is evicted first.
+// evict_first returns the policy for data that is used once, such as streams. The cache evicts such
+// data first.
 __device__ __forceinline__ CachePolicy evict_first() {
   CachePolicy policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(policy.bits));
   return policy;
 }
-// evict_last is for data used repeatedly, such as the upper levels of a tree: it stays longer than
-// anything else, so it must be small.
+// evict_last returns the policy for data that is used repeatedly, such as the upper levels of a
+// tree. The cache keeps such data longer than any other data, so the amount must be small.
 __device__ __forceinline__ CachePolicy evict_last() {
   CachePolicy policy;
   asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(policy.bits));

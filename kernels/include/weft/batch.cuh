@@ -1,5 +1,5 @@
-// Batches as kernels of all structures take them, and what a thread does with its operation before
-// and after the structure's own work: it reads the operation, writes its outcome, and lists it if
+// Parameters of batches for the kernels of all structures, and what a thread does before and after
+// the structure's own work. It reads its operation, writes the outcome, and lists the operation if
 // work is left.
 #pragma once
 
@@ -13,26 +13,26 @@ struct Lookup {
   const void* keys;
   void* vals;      // may be null
   uint8_t* found;  // may be null
-  uint64_t* hits;  // may be null; added to
+  uint64_t* hits;  // may be null; incremented
   uint64_t n;
-  uint32_t spread;  // one key per tile, not per lane
+  uint32_t spread;  // one key per tile instead of one per lane
   uint32_t narrow;  // NarrowColumns
 };
 
 struct Changes {
   const void* keys;
-  const void* vals;      // may be null: no Put or PutNew
-  const uint8_t* kinds;  // may be null: all are of one kind
-  void* out;             // values of Get and PutNew; may be null
+  const void* vals;      // may be null if no operation has a value
+  const uint8_t* kinds;  // may be null if all operations are of one kind
+  void* out;             // values that Get and PutNew return; may be null
   uint8_t* ok;           // may be null
   uint32_t* removed;     // number of pairs removed by each DeleteAll; may be null
-  List contended;        // with kContend
+  List contended;        // used with kContend
   List failed;           // operations that found no slot; items may be null
   uint32_t n;
   uint32_t first;  // added to the indices in failed
   uint32_t kind;
   uint32_t flags;
-  uint32_t* reductions;  // of a mixed batch: set to the ticket if it has any
+  uint32_t* reductions;  // set to the ticket if a mixed batch has reductions
   uint32_t ticket;
   uint32_t narrow;  // NarrowColumns
 };
@@ -40,14 +40,14 @@ struct Changes {
 struct Export {
   void* keys;
   void* vals;
-  uint64_t* count;  // added to
-  uint64_t rows;    // of keys and vals
-  uint32_t lo, hi;  // numbers in the order of step (spread.cuh)
+  uint64_t* count;  // incremented
+  uint64_t rows;    // capacity of keys and vals
+  uint32_t lo, hi;  // range of numbers in the order of step (spread.cuh)
   uint32_t step;
   uint32_t narrow;  // NarrowColumns
 };
 
-// Parameters of kernels of all structures: a table, by value, and a batch.
+// Parameters of the kernels of all structures: a table, by value, and a batch.
 template <class Table>
 struct GetParams {
   Table table;
@@ -74,13 +74,13 @@ struct ExportParams {
 // Query is the key that a lane looks up.
 template <class S>
 struct Query {
-  uint64_t i;  // its number in the batch
-  bool there;  // whether the lane has one
+  uint64_t i;  // index of the key in the batch
+  bool there;  // whether the lane has a key
   typename S::Key key;
 };
 
-// query reads the key of thread number `at`, with a given rank in a tile of Lanes lanes. A small
-// batch is spread out, one key per tile, to complete sooner.
+// query reads the key of thread number `at`. rank is the rank of the thread in a tile of Lanes
+// lanes. A small batch has one key per tile, so that it completes sooner.
 template <class S, class K, int Lanes>
 __device__ __forceinline__ Query<S> query(const Lookup& l, uint32_t rank, uint64_t at = thread_index()) {
   bool spread = l.spread;
@@ -89,7 +89,7 @@ __device__ __forceinline__ Query<S> query(const Lookup& l, uint32_t rank, uint64
   return {i, there, there ? typename S::Key(Column<K>::read_once(l.keys, i, l.narrow & kNarrowKeys)) : typename S::Key(0)};
 }
 
-// tell writes what a lane has found.
+// tell writes the result of a lane's lookup.
 template <class S, class V>
 __device__ __forceinline__ void tell(const Lookup& l, const Query<S>& q, bool hit, typename S::Key value) {
   if (!q.there) return;
@@ -98,7 +98,8 @@ __device__ __forceinline__ void tell(const Lookup& l, const Query<S>& q, bool hi
   if (l.found) store_once(l.found + q.i, uint8_t(hit));
 }
 
-// answer writes what the threads of a block have found. All must call it.
+// answer writes the results of the lookups of a block, and counts the hits. All threads of the
+// block must call it.
 template <class S, class V>
 __device__ __forceinline__ void answer(const Lookup& l, const Query<S>& q, bool hit, typename S::Key value) {
   tell<S, V>(l, q, hit, value);
@@ -107,7 +108,7 @@ __device__ __forceinline__ void answer(const Lookup& l, const Query<S>& q, bool 
 
 // ---- changes ---------------------------------------------------------------
 
-// operation reads operation i of a batch, if it exists.
+// operation reads operation i of a batch, if that exists.
 template <class S, class K, class V>
 __device__ __forceinline__ Operation<S> operation(const Changes& c, uint32_t i) {
   using Key = typename S::Key;
@@ -121,10 +122,10 @@ __device__ __forceinline__ Operation<S> operation(const Changes& c, uint32_t i) 
   return op;
 }
 
-// leave_reductions leaves those of a mixed batch to a later launch. All lanes of a warp must call
-// it.
+// defer_reductions leaves the reductions of a mixed batch to a later launch. All lanes of a warp
+// must call it.
 template <class S>
-__device__ __forceinline__ void leave_reductions(const Changes& c, Operation<S>& op) {
+__device__ __forceinline__ void defer_reductions(const Changes& c, Operation<S>& op) {
   if constexpr (!S::kHasValue) return;
   bool leaves = op.there && reduces(op.kind);
   if (leaves) op.there = false;
@@ -138,23 +139,24 @@ __device__ __forceinline__ void outcome(const Changes& c, uint32_t i, const Oper
   bool present = op.outcome == kPresent;
   bool ok = inserted(op.outcome) || op.outcome == kDeleted || (op.kind == kGet && present);
   if (c.ok) store_once(c.ok + i, uint8_t(ok));
-  // Out may be the column of values, which an operation that overflowed needs again.
+  // out and vals may be the same column. An operation that overflowed needs its value again.
   bool kept = op.outcome == kFull && c.out == c.vals;
   if constexpr (S::kHasValue)
     if (c.out && !kept)
       Column<V>::write_once(c.out, i, present && (op.kind == kGet || op.kind == kPutNew) ? op.value : 0, c.narrow & kNarrowValues);
 }
 
-// contends reports whether duplicates could have decided an outcome (order.cuh). That includes an
-// operation that found no slot while another did.
+// contends reports whether duplicates could have decided the outcome of an operation (order.cuh).
+// This includes an operation that found no slot, since another operation on its key may have found
+// one.
 template <class S>
 __device__ __forceinline__ bool contends(const Operation<S>& op) {
   if (op.kind == kDelete) return op.there && op.outcome == kNothing;
   return op.outcome == kPresent || op.outcome == kFull;
 }
 
-// list records operation i if it contends, and if it found no slot. All lanes of a warp must call
-// it.
+// list adds operation i to the contended operations if `contends` is set, and to the failed ones if
+// it found no slot. All lanes of a warp must call it.
 template <class S>
 __device__ __forceinline__ void list(const Changes& c, uint32_t i, const Operation<S>& op, bool contends) {
   if (c.flags & kContend) record(c.contended, i, contends);
@@ -163,8 +165,8 @@ __device__ __forceinline__ void list(const Changes& c, uint32_t i, const Operati
 
 // ---- whole tables ----------------------------------------------------------
 
-// emit writes the pairs of those lanes of a warp that have one, and also counts those that do not
-// fit into the columns. All lanes must call it.
+// emit writes the pairs of the lanes of a warp that have one. Pairs that do not fit into the
+// columns are counted, but not written. All lanes must call emit.
 template <class S, class K, class V>
 __device__ __forceinline__ void emit(const Export& e, bool live, typename S::Key key, typename S::Key value) {
   uint32_t votes = ballot(kAll, live), lane = lane_index();

@@ -1,21 +1,21 @@
-// A btree.Map in users' kernels. Package btree documents how to get a Ref in Go; docs/refs.md is a
-// guide.
+// A Ref to a btree.Map for users' kernels. Package btree documents how to get a Ref in Go.
+// docs/refs.md is a guide.
 //
 //	__global__ void count(btree::Ref<uint64_t, uint32_t> seen, …) {
 //	  if (seen.find(key, &n)) …
 //
-// A call of Ref without a suffix is for one lane, and may be made anywhere: lanes may diverge,
-// loop, and have returned. A call with _warp is for all 32 lanes of a warp together; each brings
-// one key or none. A call with _tile is for a tile: kTile neighboring lanes, which call it together
-// with the same arguments.
+// A call without a suffix works for one lane, at any place in a kernel. Lanes may diverge or loop,
+// and other lanes may have returned. All 32 lanes of a warp make a call with the suffix _warp
+// together, each with one key or none. The lanes of a tile make a call with the suffix _tile
+// together, with the same arguments. A tile is kTile neighboring lanes.
 //
-// Operations on a key are linearizable, whoever makes them. Changes return their outcome:
-// kInserted, kPresent, kReplaced, kDeleted, kNothing; and kFull. kFull means that the Update
-// permits no more insertions, that no node was left to keep the old version of a leaf, or that the
-// Ref is one of View. Then nothing has changed, and Sync returns ErrFull.
+// Operations on a key are linearizable, no matter which threads run them. A change returns its
+// outcome: kInserted, kPresent, kReplaced, kDeleted, kNothing or kFull. kFull has three possible
+// causes. Update permits no more insertions, no node was left for the old version of a leaf, or the
+// Ref comes from View. A change that returns kFull has changed nothing, and Sync returns ErrFull.
 //
-// Ranges are linearizable if they read at a time (VersionedRef), and not in a tree without
-// versions.
+// Ranges are linearizable if they are read as of a time (VersionedRef). In a tree without versions
+// they are not.
 #pragma once
 
 #include "btree_past.cuh"
@@ -27,12 +27,12 @@ namespace weft::btree {
 // kVersions and kMaySnapshot are bits of a mode, in addition to those of ref.cuh.
 constexpr uint32_t kVersions = 64, kMaySnapshot = 128;
 
-// check_kind traps if a kernel takes a tree with versions for one without, or the other way round.
+// check_kind traps if a kernel uses a tree with versions as one without versions, or vice versa.
 __device__ __forceinline__ void check_kind(const Terms& terms, uint32_t expected) {
   if ((terms.mode & kVersions) != expected) asm volatile("trap;" ::: "memory");
 }
 
-// Typed converts between the types of a tree and those of its nodes.
+// Typed converts between the user's types and the types in nodes.
 template <class K, class V>
 struct Typed : Types<K, V, false> {
   using T = Types<K, V, false>;
@@ -43,7 +43,7 @@ struct Typed : Types<K, V, false> {
   __device__ __forceinline__ static Key in(const Tree& t, K key) { return Key(As<K>::bits(key) ^ typename As<K>::Bits(t.flip)); }
   __device__ __forceinline__ static K out(const Tree& t, Key key) { return As<K>::from(typename As<K>::Bits(key) ^ typename As<K>::Bits(t.flip)); }
 
-  // task returns an operation.
+  // task returns the Task of an operation.
   __device__ __forceinline__ static Task<S> task(const Tree& t, bool there, uint32_t kind, K key, V value) {
     return {in(t, key), Key(As<V>::bits(value)), there ? kind : uint32_t(kNone), false};
   }
@@ -56,8 +56,8 @@ struct Typed : Types<K, V, false> {
   }
 };
 
-// admit takes a ticket for an operation that may insert. It retries while other lanes may give
-// theirs back.
+// admit takes a ticket for an operation that may insert, and reports whether it received one. It
+// retries while other lanes may return tickets.
 __device__ __forceinline__ bool admit(const Terms& terms, uint32_t kind) {
   if (kind == kDelete || kind == kNone) return false;
   Outcome may;
@@ -66,7 +66,8 @@ __device__ __forceinline__ bool admit(const Terms& terms, uint32_t kind) {
   return may == kNothing;
 }
 
-// walk calls f(i, key, value) for the pairs that a reader finds.
+// walk calls f(i, key, value) for at most `most` pairs with keys from lo to hi, which a reader
+// finds. It returns their number.
 template <class K, class V, class Reader, class F>
 __device__ __forceinline__ uint32_t walk(const Tree& t, const Reader& reader, K lo, K hi, uint32_t most, F f) {
   using P = Typed<K, V>;
@@ -80,7 +81,8 @@ __device__ __forceinline__ uint32_t walk(const Tree& t, const Reader& reader, K 
   });
 }
 
-// Ref is passed to kernels by value, for trees without versions. K and V match the map's Go types.
+// Ref is a tree without versions. It is passed to kernels by value. K and V match the map's Go
+// types.
 template <class K, class V>
 struct Ref {
   using P = Typed<K, V>;
@@ -91,7 +93,7 @@ struct Ref {
   Past past;  // unused
   Terms terms;
 
-  // find reports whether a key is present, and stores its value in *value unless that is null.
+  // find reports whether a key is present, and stores its value in *value unless value is null.
   __device__ __forceinline__ bool find(K key, V* value = nullptr) const {
     check();
     return look<Alone<S>>(P::in(tree, key), value);
@@ -116,7 +118,7 @@ struct Ref {
     return hit;
   }
   // range_tile calls f(i, key, value) for at most `most` pairs with keys from lo to hi, and returns
-  // their number. The lane that has pair number i calls f. The range may show one change and not an
+  // their number. The lane that has pair number i calls f. The range may show a change and miss an
   // earlier one.
   template <class F>
   __device__ __forceinline__ uint32_t range_tile(K lo, K hi, uint32_t most, F f) const {
@@ -124,12 +126,12 @@ struct Ref {
     return walk<K, V>(tree, Now<S>{tree}, lo, hi, most, f);
   }
 
-  // ---- changes, of Update ----
+  // ---- changes, within Update ----
 
   // change runs an operation: kPut, kPutNew (which inserts an absent key), kDelete, or kSum, kMin,
-  // kMax, kAnd or kOr. If the key of a kPutNew is present, its value is stored in *held, unless
-  // that is null. Each place that calls a change is some thousand instructions, so a kernel with
-  // several kinds should have one call for all of them.
+  // kMax, kAnd or kOr. If the key of a kPutNew is present, change stores its value in *held, unless
+  // held is null. Each call site of change compiles to some thousand instructions. So a kernel with
+  // several kinds of operations should have one call site for all of them.
   __device__ __forceinline__ Outcome change(uint32_t kind, K key, V value, V* held = nullptr) const {
     check();
     auto t = Typed<K, V>::task(tree, true, kind, key, value);
@@ -151,8 +153,8 @@ struct Ref {
     Outcome o = kNothing;
 #pragma unroll 1
     for (uint32_t c = 0; c < kTile; c++) {
-      // Take a ticket right before it is used: lanes that wait for one would block those that have
-      // one.
+      // Take each ticket right before its use. Otherwise lanes that wait for a ticket would block
+      // the lanes that have one.
       const bool mine = w.l.rank == c && there, enters = mine && admit(terms, kind);
       w.enters = w.l.share(uint32_t(enters), c);
       w.run(t, c, c + 1);
@@ -162,12 +164,12 @@ struct Ref {
     return o;
   }
 
-  // insert inserts an absent key. If the key is present, its value is stored in *held, unless that
-  // is null.
+  // insert inserts an absent key. If the key is present, insert stores its value in *held, unless
+  // held is null.
   __device__ __forceinline__ Outcome insert(K key, V value, V* held = nullptr) const { return change(kPutNew, key, value, held); }
   // put inserts a key or replaces its value.
   __device__ __forceinline__ Outcome put(K key, V value) const { return change(kPut, key, value, nullptr); }
-  // reduce inserts a key, or combines its value with another: kSum, kMin, kMax, kAnd or kOr.
+  // reduce inserts a key or combines its value with `value`: kSum, kMin, kMax, kAnd or kOr.
   __device__ __forceinline__ Outcome reduce(Kind kind, K key, V value) const { return change(kind, key, value, nullptr); }
   __device__ __forceinline__ Outcome erase(K key) const { return change(kDelete, key, V{}, nullptr); }
 
@@ -206,8 +208,9 @@ struct Ref {
   }
 };
 
-// VersionedRef is a tree with versions (listing 4.1 of the thesis). Reads at a time need a snapshot
-// that lasts: one of a group (Session), or one that is held on a stream. kAlways is the present.
+// VersionedRef is a tree with versions (listing 4.1 of Awad's thesis). A read as of a time needs a
+// snapshot that still exists: one of a group (Session), or one that is held on a stream. The time
+// kAlways is the present.
 template <class K, class V>
 struct VersionedRef {
   using P = Typed<K, V>;
@@ -218,8 +221,8 @@ struct VersionedRef {
   Past past;
   Terms terms;
 
-  // find_tile reports whether a key was present at a time, and stores its value in *value unless
-  // that is null.
+  // find_tile reports whether a key was present at a time. It stores the key's value at that time
+  // in *value unless value is null.
   __device__ __forceinline__ bool find_tile(K key, V* value = nullptr, uint64_t time = kAlways) const {
     check();
     Then<S> r(tree, past, time);
@@ -230,33 +233,33 @@ struct VersionedRef {
     if (value) *value = As<V>::from(S::value(r.node.word(r.l, at)));
     return true;
   }
-  // range_tile calls f(i, key, value) for at most `most` pairs with keys from lo to hi at a time,
-  // and returns their number (listing 4.3). The lane that has pair number i calls f. In the
-  // present, the range may show one change and not an earlier one.
+  // range_tile calls f(i, key, value) for at most `most` pairs with keys from lo to hi, as of a
+  // time. It returns their number (listing 4.3). The lane that has pair number i calls f. In the
+  // present, the range may show a change and miss an earlier one.
   template <class F>
   __device__ __forceinline__ uint32_t range_tile(K lo, K hi, uint32_t most, uint64_t time, F f) const {
     check();
     return walk<K, V>(tree, Then<S>(tree, past, time), lo, hi, most, f);
   }
-  // count_tile returns the number of pairs at a time.
+  // count_tile returns the number of pairs with keys from lo to hi, as of a time.
   __device__ __forceinline__ uint32_t count_tile(K lo, K hi, uint64_t time) const {
     return range_tile(lo, hi, ~0u, time, [](uint32_t, K, V) {});
   }
-  // successor_tile finds the first pair after a key.
+  // successor_tile finds the first pair after a key, as of a time.
   __device__ __forceinline__ bool successor_tile(K key, K* next, V* value, uint64_t time) const {
     const typename S::Key in = P::in(tree, key), last = typename S::Key(typename As<K>::Bits(~typename As<K>::Bits(0)));
     if (in == last) return false;
     return one<false>(in + 1, last, next, value, time);
   }
-  // predecessor_tile finds the last pair before a key.
+  // predecessor_tile finds the last pair before a key, as of a time.
   __device__ __forceinline__ bool predecessor_tile(K key, K* before, V* value, uint64_t time) const {
     const typename S::Key in = P::in(tree, key);
     if (in == 0) return false;
     return one<true>(0, in - 1, before, value, time);
   }
 
-  // hold takes a snapshot that lasts until drop, which any kernel of the stream may call. One
-  // thread calls each.
+  // hold takes a snapshot that lasts until drop. Any kernel of the stream may call drop. One thread
+  // calls hold, and one thread calls drop.
   struct Held {
     uint64_t time;
     uint32_t slot, unused;
@@ -272,14 +275,15 @@ struct VersionedRef {
     terms.check(P::kShape);
     check_kind(terms, kVersions);
   }
-  // check_snapshot traps if concurrent changes do not keep what the snapshot would read.
+  // check_snapshot traps if concurrent changes do not keep the old versions that a snapshot reads.
   __device__ __forceinline__ void check_snapshot() const {
     check();
     if (!(terms.mode & kMaySnapshot)) asm volatile("trap;" ::: "memory");
   }
 
  private:
-  // one finds the first pair from a key to another, or the last one, for all lanes.
+  // one finds the first pair with a key from lo to hi, or the last pair if kBackward is set. All
+  // lanes receive the pair.
   template <bool kBackward>
   __device__ __forceinline__ bool one(typename S::Key lo, typename S::Key hi, K* key, V* value, uint64_t time) const {
     check();
@@ -296,7 +300,7 @@ struct VersionedRef {
   }
 };
 
-using Bags = EpochBags<kBag>;  // of a block, in shared memory
+using Bags = EpochBags<kBag>;  // the bags of a block, in shared memory
 
 // Session runs a block's work on a VersionedRef, in groups of operations:
 //
@@ -311,8 +315,8 @@ using Bags = EpochBags<kBag>;  // of a block, in shared memory
 //	}
 //	tree.leave();
 //
-// All threads of the block call enter, begin and leave. A snapshot lasts for the group. Tiles make
-// changes (listing 4.2).
+// All threads of the block call enter, begin and leave. A snapshot lasts until its group ends. A
+// tile makes each change (listing 4.2).
 template <class K, class V>
 class Session {
  public:
@@ -328,13 +332,12 @@ class Session {
   __device__ __forceinline__ void enter() {
     if (groups()) w.past.block.enter();
   }
-  // begin begins a group. A group that changes nothing need not wait for nodes, nor keep freed
-  // ones.
+  // begin begins a group. A group that changes nothing need not wait for nodes or keep freed nodes.
   __device__ __forceinline__ void begin(bool changes = true) {
     if (!groups()) return;
     const Free free{ref.tree, ref.past, changes ? &w.past.block : nullptr};
     w.past.block.begin(free);
-    if (changes && w.past.shares()) supply(free);
+    if (changes && w.past.shares()) reserve_nodes(free);
   }
   __device__ __forceinline__ void leave() {
     sync_warp();
@@ -383,21 +386,21 @@ class Session {
   __device__ __forceinline__ Outcome erase_tile(K key) { return change_tile(kDelete, key, V{}, nullptr); }
 
  private:
-  Writer<S, typename As<V>::Bits, Keeps> w;
+  Writer<S, typename As<V>::Bits, Versioned> w;
 
-  // supply reserves a node for each tile, for a change. If none are free, nodes of running groups
-  // become free when those end, so the block waits, in groups without work. If that does not help
-  // for long, some reader keeps a snapshot. Then the block stops waiting until each tile has a node
-  // again. A block that is ahead of others does not take their share of the nodes: its own come
-  // back to it.
+  // supply reserves a node for each tile, for a change. If too few nodes are free, the block waits
+  // in groups without work, because nodes become free when running groups end. If waiting does not
+  // help for long, some reader keeps a snapshot. Then the block no longer waits, until each tile
+  // has a node again. A block that is ahead of others does not take their share of the nodes. It
+  // reuses its own nodes when these become free.
   //
-  // The block also waits, for a shorter time, if its copies would not fit its bag because some
-  // block is slow. Copies that do not fit go to lists that all blocks share. Walking those makes
-  // the next epoch long, so that even more copies go there.
-  __device__ __forceinline__ void supply(const Free& free) {
+  // The block also waits, but for a shorter time, if its bag cannot hold the copies of its tiles
+  // because some block is slow. Copies that do not fit go to lists that all blocks share. A walk
+  // through these lists makes the next epoch long, so even more copies would go to the lists.
+  __device__ __forceinline__ void reserve_nodes(const Free& free) {
     EpochBlock<kBag>& block = w.past.block;
     const uint32_t tiles = threads_per_block() / kTile, part = ref.past.pool / blocks_in_grid(), share = part > tiles ? part : tiles;
-    for (uint32_t vain = 0;;) {
+    for (uint32_t failed_waits = 0;;) {
       const uint32_t need = count_block(w.l.rank == 0 && w.spare == kNone), has = block.spares();
       const uint32_t holds = block.holds() + tiles - need, most = share > holds ? share - holds : 0;
       sync_block();
@@ -408,23 +411,25 @@ class Session {
       const bool there = now >= need, fits = block.room() >= tiles;
       sync_block();
       if (there) waits = kWaits;
-      if (fits) patience = kPatience;
-      if (vain >= (there ? fits ? 0 : patience : waits)) break;
-      vain = now > has ? 0 : vain + 1;
-      if (!there && vain == kWaits) waits = 0;
-      if (there && vain == kPatience) patience = 0;
-      pause(500 * (vain < 16 ? vain + 1 : 16));
+      if (fits) node_wait_limit = kNodeWaitLimit;
+      if (failed_waits >= (there ? fits ? 0 : node_wait_limit : waits)) break;
+      failed_waits = now > has ? 0 : failed_waits + 1;
+      if (!there && failed_waits == kWaits) waits = 0;
+      if (there && failed_waits == kNodeWaitLimit) node_wait_limit = 0;
+      pause(500 * (failed_waits < 16 ? failed_waits + 1 : 16));
       block.begin(free);
     }
     w.stock();
   }
 
-  // How often in a row a block waits in vain before it gives up: tens of milliseconds, and half of
-  // one.
-  static constexpr uint32_t kWaits = 4096, kPatience = 64;
-  uint32_t waits = kWaits, patience = kPatience;
+  // A block stops waiting after this number of consecutive waits in vain. kWaits is the limit for
+  // nodes, tens of milliseconds. kNodeWaitLimit is the limit for space in the bag, half a
+  // millisecond.
+  static constexpr uint32_t kWaits = 4096, kNodeWaitLimit = 64;
+  uint32_t waits = kWaits, node_wait_limit = kNodeWaitLimit;
 
-  // groups reports whether epochs are in use: without them only snapshots of the host read copies.
+  // groups reports whether epochs are in use. Without epochs, only snapshots of the host read
+  // copies.
   __device__ __forceinline__ bool groups() const { return ref.terms.mode & kMaySnapshot; }
 };
 

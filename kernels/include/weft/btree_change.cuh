@@ -1,5 +1,5 @@
-// Changes of a B-link tree by tiles of lanes: latches, splits and merges. btree/layout.go has the
-// protocol, and the argument that it cannot deadlock.
+// Changes of a B-link tree by tiles of lanes: latches, splits and merges. btree/layout.go describes
+// the protocol, and shows that it cannot deadlock.
 #pragma once
 
 #include "btree_node.cuh"
@@ -12,20 +12,21 @@ using inorder::kUpdate;
 // Task is an operation of a lane and its result.
 template <class S>
 struct Task {
-  typename S::Key key, value;  // value, out: the previous value
+  typename S::Key key, value;  // out: value is the previous value
   uint32_t kind;               // Kind
-  bool there;                  // out: the key was there before
-  bool refused = false;        // out: it may not be inserted
+  bool there;                  // out: the key was present before
+  bool refused = false;        // out: the key was absent, and may not be inserted
 };
 
-// Forgets is the Past of a Writer on a tree without versions. btree_past.cuh has the other kind.
-struct Forgets {
+// NoVersions is the Past of a Writer on a tree without versions. For a tree with versions it is
+// Versioned (btree_past.cuh).
+struct NoVersions {
   static constexpr bool kKeeps = false;
   struct Kept {};
 };
 
 // Writer is a tile that changes a tree.
-template <class S, class V, class Past = Forgets>
+template <class S, class V, class Past = NoVersions>
 struct Writer {
   using L = Lanes<S, false>;
   using N = Node<S, false>;
@@ -38,10 +39,10 @@ struct Writer {
   Tree t;
   Past past{};
   L l{};
-  uint32_t flags = 0;      // of the batch, for values that are combined
-  uint32_t spare = kNone;  // a node that has been taken and not used yet
-  int32_t added = 0;       // pairs, by this tile
-  uint32_t tries = 0;      // failed in a row
+  uint32_t flags = 0;      // flags of the batch, for values that are combined
+  uint32_t spare = kNone;  // a node that was taken and is not used yet
+  int32_t added = 0;       // number of pairs that this tile has added, minus those removed
+  uint32_t tries = 0;      // number of failed attempts in a row
   bool enters = true;      // absent keys may be inserted
 
   // Held is a node that this tile has latched, with its contents. Lane 0 has the header.
@@ -58,7 +59,7 @@ struct Writer {
 
   __device__ __forceinline__ bool latch(uint32_t id) {
     uint32_t taken = 0;
-    l.sync();  // any lane may have acquired the path here
+    l.sync();  // any lane may have acquired the path to this node
     if (l.rank == 0) taken = Way<S>::latch(state_word<S>(t, id));
     l.sync();
     return l.share(taken, 0);
@@ -70,22 +71,23 @@ struct Writer {
     h.state = h.n.state(l);
   }
 
-  // hold latches a node and reads it. It returns false if the latch is taken.
+  // hold latches a node and reads it. It returns false if it cannot take the latch.
   __device__ __forceinline__ bool hold(uint32_t id, Held& h) {
     if (!latch(id)) return false;
     load(id, h);
     return true;
   }
 
-  // free releases a latch, with a state that is not latched.
+  // free stores the state of a latched node. If the state has no latched bit, this releases the
+  // latch.
   __device__ __forceinline__ void free(const Held& h, uint32_t state) {
     l.sync();
     if (l.rank == 0) Way<S>::release(state_word<S>(t, h.id), uint64_t(state) << 32 | h.link());
   }
   __device__ __forceinline__ void free(const Held& h) { free(h, h.state & ~kLatched); }
 
-  // settle moves to the right until a key belongs to the node. It returns false if it gave up and
-  // released the latch.
+  // settle moves to the right until the key belongs to the latched node. It returns false if it
+  // gave up and released the latch.
   __device__ __forceinline__ bool settle(Held& h, Key key) {
     while (true) {
       if (h.state & kDead) break;
@@ -104,10 +106,10 @@ struct Writer {
 
   // ---- descending ------------------------------------------------------------
 
-  // down goes from the root to the node of a level for a key, and returns its likely parent. It
-  // does not read the node itself, so the node's level may differ while the root is split. If grows
-  // is set, it splits full nodes. It returns false if it has done so, or met a change; then start
-  // over.
+  // down moves from the root to the node of a level for a key, and also finds the likely parent of
+  // that node. It may not read the node itself, so the node's level may differ while the root is
+  // split. If `grows` is set, down splits full nodes. It returns false after a split or a
+  // concurrent change. The caller then starts over.
   __device__ __forceinline__ bool down(Key key, uint32_t level, bool grows, uint32_t& id, uint32_t& parent) {
     id = kRoot;
     parent = kNone;
@@ -150,15 +152,15 @@ struct Writer {
     return spare;
   }
 
-  // stock reserves a node for a copy, in users' kernels, which share the free nodes. It returns
-  // false if none is left.
+  // stock reserves a node for a copy. Only users' kernels need this, since they share the free
+  // nodes. It returns false if no node is left.
   __device__ __forceinline__ bool stock() {
     if constexpr (Past::kKeeps) {
       if (!past.shares() || spare != kNone) return true;
       if (l.rank == 0) {
         spare = past.first(lane_index() + block_index());
         if (spare == kNone) {
-          const uint32_t i = take_some(1);
+          const uint32_t i = allocate_nodes(1);
           if (i != kNone) spare = numbered(t, i);
         }
       }
@@ -167,47 +169,47 @@ struct Writer {
     }
     return true;
   }
-  // take_some takes n new nodes, if enough are left for splits, and returns the number of the
-  // first, or kNone. It is one addition for all: a loop of swaps would take as many rounds as the
-  // device has tiles. Threads that check at the same moment may take a few nodes too many, which
-  // the host has allowed for (residentTiles).
-  __device__ __forceinline__ uint32_t take_some(uint32_t n) const {
+  // allocate_nodes takes n new nodes if enough nodes are left for splits. It returns the number of
+  // the first node, or kNone. One atomic addition takes all nodes. A loop of compare-and-swaps
+  // would take as many rounds as the device has tiles. Threads that check at the same moment may
+  // take a few nodes too many. The host has reserved nodes for this case (residentTiles).
+  __device__ __forceinline__ uint32_t allocate_nodes(uint32_t n) const {
     Control* c = control_of(t);
     const uint32_t most = c->free + (t.nodes - c->top);
     return load_relaxed(&c->taken) + past.p.reserve + n > most ? kNone : add_relaxed(&c->taken, n);
   }
 
-  // more adds a spare node to the block for each lane that asks, as long as some are left. All
+  // more adds a spare node to the block for each lane with `asks`, as long as nodes are left. All
   // lanes of a warp call it.
   __device__ __forceinline__ void more(bool asks) {
     uint32_t id = asks && past.p.stocked ? reuse(past.p, lane_index() + block_index()) : kNone;
     const uint32_t lack = ballot(kAll, asks && id == kNone);
     if (lack != 0) {
       uint32_t first = kNone;
-      if (lane_index() == lowest(lack)) first = take_some(popcount(lack));
+      if (lane_index() == lowest(lack)) first = allocate_nodes(popcount(lack));
       first = shuffle(kAll, first, lowest(lack));
       if (first != kNone && asks && id == kNone) {
         id = numbered(t, first + popcount(lack & ((1u << lane_index()) - 1)));
-        put_by(id);
+        mark_free(id);
       }
     }
     if (id != kNone) past.block.keep(id);
   }
-  // put_by frees a node that was taken and not used.
-  __device__ __forceinline__ void put_by(uint32_t id) {
+  // mark_free marks a taken but unused node as free.
+  __device__ __forceinline__ void mark_free(uint32_t id) {
     store_relaxed(state_word<S>(t, id), uint64_t(state_of(kFreeLevel - 1, 0)) << 32 | kNone);
     past.reused--;
   }
-  // leave leaves the block's session. This tile leaves its unused node to the block.
+  // leave ends the block's session. This tile leaves its unused node to the block.
   __device__ __forceinline__ void leave() {
     const bool some = l.rank == 0 && spare != kNone;
-    if (some) put_by(spare);
+    if (some) mark_free(spare);
     const bool kept = past.block.leave(some ? spare : kNone);
     if (some && !kept) past.reused++;
     if (l.share(uint32_t(kept), 0)) spare = kNone;
   }
 
-  // done gives back a node that was taken and not used.
+  // done marks a taken but unused node as dead, so that it is reclaimed later.
   __device__ __forceinline__ void done() {
     if (spare == kNone) return;
     if (l.rank == 0) {
@@ -219,7 +221,7 @@ struct Writer {
 
   // ---- splits ----------------------------------------------------------------
 
-  // head stores a header, by lane 0, after what all lanes have stored.
+  // head stores a header in lane 0, after the earlier stores of all lanes.
   __device__ __forceinline__ void head(uint32_t id, uint64_t high, uint32_t link, uint32_t state) {
     l.sync();
     if (l.rank == 0) Way<S>::release(node_of<S>(t, id), Word128{high, uint64_t(state) << 32 | link});
@@ -234,8 +236,8 @@ struct Writer {
     cut(h, parent, key);
   }
 
-  // cut splits a full node that has the key, and releases its latch. It gives up if the parent's
-  // latch is taken, or if the parent is full itself or another node.
+  // cut splits a full node that covers the key, and releases its latch. It gives up if the latch of
+  // the parent is taken. It also gives up if `parent` is full, or is not the parent of the node.
   __device__ __forceinline__ void cut(Held& h, uint32_t parent, Key key) {
     if (h.id == kRoot) return cut_root(h);
     Held p;
@@ -255,8 +257,8 @@ struct Writer {
     divide(h, p);
   }
 
-  // divide splits a full node under its parent, which has a free slot. Both are latched, and
-  // released.
+  // divide splits a full node. Its parent has a free slot. Both nodes are latched, and divide
+  // releases the latches.
   __device__ __forceinline__ void divide(Held& h, Held& p) {
     uint32_t r[kPieces][kPer];
     h.n.ranks(l, h.count(), h.level() == 0, r);
@@ -266,8 +268,8 @@ struct Writer {
     if constexpr (Past::kKeeps) share_past(h, right);
     h.n.move(t, l, r, Sh::kHalf, kSlots, right);
     head(right, h.high(), h.link(), state_of(h.level(), kSlots - Sh::kHalf));
-    // From here on readers can reach it. The parent does not lead to it yet, so this tile has its
-    // latch.
+    // From here on readers can reach the right node. The parent does not lead to that node yet, so
+    // this tile keeps the latch of the left node.
     const uint32_t state = next_state(h.state, Sh::kHalf);
     head(h.id, low, right, state | kLatched);
     if (h.level() != 0) h.n.move(t, l, r, 0, Sh::kHalf, h.id);
@@ -297,7 +299,7 @@ struct Writer {
     free(h, next_state(h.state, 2) + (1 << kLevelShift));
   }
 
-  // leads reports whether an inner node has a child, and in which slot.
+  // leads reports whether an inner node has a child, and stores the number of its slot in `at`.
   __device__ __forceinline__ bool leads(const Held& p, uint32_t child, uint32_t& at) const {
     bool mine = false;
     p.n.each(l.rank, [&](uint32_t, uint32_t, uint32_t number, Word w) {
@@ -311,8 +313,8 @@ struct Writer {
 
   // ---- merges ----------------------------------------------------------------
 
-  // merge unites the leaf of a key with a neighbor below the same parent, if both fit into one, and
-  // then the levels above. It gives up if another tile is at work.
+  // merge merges the leaf of a key with a neighbor under the same parent, if both fit into one
+  // node. It then does the same on the levels above. It gives up if it finds another tile at work.
   __device__ __forceinline__ void merge(Key key) {
     for (uint32_t level = 0; level < kFreeLevel; level++) {
       uint32_t parent, unused;
@@ -324,7 +326,7 @@ struct Writer {
       uint32_t left = n.child(l, key, low);
       bool larger = false;
       n.each(l.rank, [&](uint32_t, uint32_t, uint32_t number, Word w) { larger = larger || (number < kSlots && S::key(w) > low); });
-      if (l.vote(larger) == 0) {  // the last one: merge it with the one before
+      if (l.vote(larger) == 0) {  // the last child: merge it with the one before
         if (low == 0) return;
         left = n.child(l, low - 1, before);
         if (left == 0) return;
@@ -333,7 +335,7 @@ struct Writer {
     }
   }
 
-  // unite merges a node with the next one. It reports whether the parent has few children left.
+  // unite merges a node with the next one. It reports whether the parent then has few children.
   __device__ __forceinline__ bool unite(uint32_t left, uint32_t parent, uint32_t level) {
     Held a, b, p;
     if (!hold(left, a)) return false;
@@ -343,7 +345,7 @@ struct Writer {
       return false;
     }
     const uint32_t sum = a.count() + b.count();
-    const bool fits = sum <= Sh::kMany && (a.count() < Sh::kFew || b.count() < Sh::kFew);
+    const bool fits = sum <= Sh::kMaxMerged && (a.count() < Sh::kMinSlots || b.count() < Sh::kMinSlots);
     if (!fits || !hold(parent, p)) {
       free(b);
       free(a);
@@ -376,7 +378,7 @@ struct Writer {
     free(p, next_state(p.state, p.count() - 1));
     l.sync();
     if (l.rank == 0) Way<S>::release(state_word<S>(t, left), uint64_t(state) << 32 | link);
-    return p.count() - 1 < Sh::kFew;
+    return p.count() - 1 < Sh::kMinSlots;
   }
 
   // ---- leaves ----------------------------------------------------------------
@@ -387,7 +389,7 @@ struct Writer {
     l.sync();
   }
 
-  // write stores a leaf with changed pairs, up to `slots` slots, and releases its latch.
+  // write stores the first `slots` slots of a leaf with changed pairs, and releases its latch.
   __device__ __forceinline__ void write(const Held& h, uint32_t count, uint32_t slots) {
     if constexpr (Past::kKeeps) {
       const Kept k = keep(h.id);
@@ -407,13 +409,13 @@ struct Writer {
 
   // ---- the past --------------------------------------------------------------
 
-  // The nodes of a split share one time: the old version of both together is the old version of
-  // each.
+  // share_past copies the past of a split leaf to the new right node. The old version of the leaf
+  // before the split is the old version of both nodes, under one time.
   __device__ __forceinline__ void share_past(const Held& h, uint32_t right) {
     if (h.level() == 0 && l.rank == 0) past.begin(right, past.of(h.id));
   }
 
-  // copy copies the stored contents of a leaf to another node, for readers of its old version.
+  // copy copies the stored contents of a leaf to another node, for readers of the old version.
   __device__ __forceinline__ void copy(uint32_t id, Kept& k) {
     N n;
     n.load_relaxed(t, id, l.rank);
@@ -430,7 +432,7 @@ struct Writer {
     l.sync();
   }
 
-  // keep copies a leaf that a snapshot may read.
+  // keep copies a leaf if a snapshot may read it.
   __device__ __forceinline__ Kept keep(uint32_t id) {
     Kept k = past_of(id);
     if (k.time <= past.p.newest) copy(id, k);
@@ -457,9 +459,9 @@ struct Writer {
     if (l.rank == 0) past.drop(k);
   }
 
-  // unite_past sets one time for two leaves that become one, the later, and marks the left one.
-  // From then on readers find both together only under that time. The older leaf's earlier version
-  // stays readable.
+  // unite_past sets the time of two leaves that are merged to the later of their times, and marks
+  // the left leaf as changing. From then on, readers find the pairs of both leaves together only
+  // under that time. The previous version of the older leaf stays readable.
   __device__ __forceinline__ void unite_past(const Held& a, const Held& b) {
     if (a.level() != 0) return;
     Kept ka = past_of(a.id), kb = past_of(b.id);
@@ -474,8 +476,8 @@ struct Writer {
     if (kb.copy != kNone) past.drop(kb);
   }
 
-  // act runs one operation on a leaf in registers, and reports whether it had a slot. An operation
-  // that may not insert is refused.
+  // act runs one operation on a leaf in registers. It returns false if the leaf has no free slot
+  // for an insertion. It refuses to insert an absent key if `enters` is false.
   __device__ __forceinline__ bool act(Held& h, const Task<S>& op, uint32_t& count, bool& changed, Task<S>& mine, bool is_mine) {
     uint32_t at = 0;
     const bool there = h.n.has(l, op.key, count, at);
@@ -498,8 +500,8 @@ struct Writer {
     return true;
   }
 
-  // visit runs the operations of lanes [at,n) that belong to one leaf, and returns the first of
-  // those left. few reports that the leaf now has few pairs.
+  // visit runs the operations of lanes [at,n) that belong to one leaf, and returns the first lane
+  // with an operation left. It sets `few` if the leaf now has few pairs.
   __device__ __forceinline__ uint32_t visit(uint32_t leaf, uint32_t parent, uint32_t at, uint32_t n, Task<S>& mine, bool& few) {
     Held h;
     few = false;
@@ -507,7 +509,7 @@ struct Writer {
     Task<S> op;
     op.key = l.share(mine.key, at);
     if (!settle(h, op.key)) return at;
-    if (h.level() != 0) {  // the root was being split when it led here
+    if (h.level() != 0) {  // the root was being split when the path led here
       free(h);
       return at;
     }
@@ -522,7 +524,7 @@ struct Writer {
       if (op.kind == kGet) break;
       if (full = !act(h, op, count, changed, mine, l.rank == at); full) break;
     }
-    few = changed && count < was && count < Sh::kFew;
+    few = changed && count < was && count < Sh::kMinSlots;
     if (changed)
       write(h, count, count > was ? count : was);
     else if (full)
@@ -532,7 +534,7 @@ struct Writer {
     return at;
   }
 
-  // lookup finds a key, without latches.
+  // lookup finds a key without latches.
   __device__ __forceinline__ void lookup(Key key, Task<S>& mine, bool is_mine) {
     Search<S, false> s;
     N n;
@@ -544,7 +546,7 @@ struct Writer {
     if (is_mine) mine.there = there, mine.value = val;
   }
 
-  // run runs the operations of lanes [at,n). Their keys ascend.
+  // run runs the operations of lanes [at,n). Their keys must ascend.
   __device__ __forceinline__ void run(Task<S>& mine, uint32_t at, uint32_t n) {
     while (at < n) {
       const uint32_t kind = l.share(mine.kind, at);

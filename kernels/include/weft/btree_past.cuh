@@ -1,11 +1,12 @@
-// Old versions of leaves of a B-link tree: their times, and readers at a time. The scheme follows
-// chapter 4 of Awad's thesis and Wei et al., "Constant-time snapshots with applications to
+// Old versions of the leaves of a B-link tree, their times, and readers as of a time. The scheme
+// follows chapter 4 of Awad's thesis and Wei et al., "Constant-time snapshots with applications to
 // concurrent data structures" (PPoPP 2021). The host side is btree/past.go, which explains the
 // differences.
 //
 // Each node has two words: the time at which its contents were written, and the node with its
-// previous version. The head of such a list keeps its address. Before a leaf changes, its contents
-// are copied to another node, unless no snapshot can read them.
+// previous version. The versions of a leaf form a list. The head of the list is the leaf, which
+// keeps its address. Before a leaf changes, its contents are copied to another node, unless no
+// snapshot can read the contents.
 #pragma once
 
 #include "btree_change.cuh"
@@ -14,32 +15,33 @@
 
 namespace weft::btree {
 
-// of old versions of leaves, and of nodes in stacks
+// kPastLevel is the level of old versions of leaves and of nodes in stacks.
 constexpr uint32_t kPastLevel = kFreeLevel - 1;
-constexpr uint64_t kUnset = 1ull << 63;          // a time not set yet, and the write that it is for
+constexpr uint64_t kUnset = 1ull << 63;          // a time not set yet, with a mark of its write
 constexpr uint64_t kAlways = kUnset - 1;         // a time after all others
 constexpr uint32_t kFreeStacks = 1024, kTriedStacks = 4;
 
-// PastControl lies next to the words.
+// PastControl lies next to the words of the nodes.
 struct alignas(128) PastControl {
-  uint64_t clock;   // of the next snapshot; begins at 1
-  uint64_t copied;  // nodes that have been copied
-  uint64_t reused;  // nodes taken from the stacks
+  uint64_t clock;   // time of the next snapshot; begins at 1
+  uint64_t copied;  // number of nodes that have been copied
+  uint64_t reused;  // number of free nodes that have been taken again
   uint64_t unused[13];
-  uint64_t stacks[kFreeStacks];  // free nodes: a count of changes above the first node
+  uint64_t stacks[kFreeStacks];  // free nodes: a count of changes (upper half), the first node
 };
 
-// Past is passed by value.
+// Past describes the versions of a tree. It is passed to kernels by value.
 struct Past {
   PastControl* control;
-  uint64_t* words;  // by node: time; the previous node, and above it the owner of this past
-  // Time of the newest snapshot of the host, or 0; kAlways: kernels take snapshots.
+  uint64_t* words;  // per node: time; previous node (lower half) and leaf of this past (upper half)
+  // Time of the newest snapshot of the host, or 0 if none. kAlways: kernels take snapshots.
   uint64_t newest;
   EpochRef epochs;
-  // Nodes that copies must leave, in users' kernels; kNone: the host has reserved enough.
+  // In users' kernels, the number of nodes that copies must leave. kNone: the host has reserved
+  // enough nodes.
   uint32_t reserve;
   uint32_t stocked;  // the stacks may have free nodes
-  // Nodes for copies that users' kernels share: a block has no more than its share.
+  // Number of nodes for copies that users' kernels share. A block has no more than its share.
   uint32_t pool;
   uint32_t unused;
 };
@@ -50,19 +52,20 @@ __device__ __forceinline__ uint64_t link_words(uint32_t before, uint32_t of) { r
 
 // ---- times -------------------------------------------------------------------
 
-// date sets the time of a write that has been seen, unless it is set. The writer keeps its latch
-// until then, so a reader that finds a leaf without a latch need not check. The clock is read after
-// the write, and a snapshot reads after the clock, with two fences in between. So either the
-// snapshot sees the write, or the write sees the snapshot and is later. A thread that meets a write
-// without a time sets it, so that a later snapshot does not undo what it has read.
+// date sets the time of a visible write unless the time is set already, and returns the time. The
+// writer keeps its latch until the time is set. So a reader need not check a leaf without a latch.
+// The clock is read after the write, and a snapshot reads leaves after it has advanced the clock.
+// Both have a fence in between. So either the snapshot reads the write, or the write gets a time
+// after the snapshot. A thread that reads a write without a time sets the time. Otherwise a later
+// snapshot could miss a write that the thread has already read.
 __device__ __forceinline__ uint64_t date(const Past& p, uint32_t id, uint64_t unset) {
   fence_sc();
   const uint64_t now = load_relaxed(&p.control->clock), was = cas_relaxed(time_of(p, id), unset, now);
   return was == unset ? now : was;
 }
 
-// snapshot advances the clock, and returns the previous time: writes up to then are visible.
-// Several concurrent snapshots may share one time.
+// snapshot advances the clock and returns the previous time. The snapshot contains the writes up to
+// that time. Several concurrent snapshots may share one time.
 __device__ __forceinline__ uint64_t snapshot(const Past& p) {
   const uint64_t now = load_relaxed(&p.control->clock);
   cas_relaxed(&p.control->clock, now, now + 1);
@@ -72,13 +75,14 @@ __device__ __forceinline__ uint64_t snapshot(const Past& p) {
 
 // ---- free nodes --------------------------------------------------------------
 
-// Copies of an epoch that a block holds in shared memory: a group of a batch makes 256, as many as
-// an epoch mostly lasts.
+// kBag is the number of copies per epoch that a block holds in shared memory. A group of a batch
+// makes 256 copies. So kBag suffices for four groups, and epochs mostly last no longer.
 constexpr uint32_t kBag = 1024;
 
-// Free takes back nodes that no reader is in: a functor for epochs. A block mostly keeps the nodes
-// that it has retired as its own spares. It pushes others to one of several stacks, for all blocks.
-// The count of changes keeps a pop from taking a node that was popped and pushed meanwhile.
+// Free frees a node that no reader can be in. It is the functor that epochs call. A block mostly
+// keeps the nodes that it has retired itself, as spare nodes. It pushes other nodes to one of
+// several stacks, which all blocks share. The count of changes prevents a pop from taking a node
+// that was popped and pushed again meanwhile.
 struct Free {
   Tree t;
   Past p;
@@ -95,7 +99,8 @@ struct Free {
 };
 
 // reuse pops a free node from one of a few stacks, or returns kNone if it finds none. If another
-// thread is at a stack, it goes on to the next: together they could not pop faster from one.
+// thread changes a stack at the same time, reuse tries the next stack. Two threads could not pop
+// faster from one stack.
 __device__ __forceinline__ uint32_t reuse(const Past& p, uint32_t first) {
 #pragma unroll 1
   for (uint32_t i = 0; i < kTriedStacks; i++) {
@@ -110,43 +115,44 @@ __device__ __forceinline__ uint32_t reuse(const Past& p, uint32_t first) {
 
 // ---- writers -----------------------------------------------------------------
 
-// Kept is the past of a leaf before a change, and the node of its copy.
+// Kept is the past of a leaf before a change, and the node with the copy of the leaf.
 struct Kept {
   uint64_t time = 0, links = 0;
   uint32_t copy = kNone;
 };
 
-// Keeps is the Past of a Writer on a tree with versions. If kernels take snapshots, copies are
-// retired to the epochs of the block. Otherwise only snapshots of the host read them, and they go
-// to the newest.
-struct Keeps {
+// Versioned is the Past of a Writer on a tree with versions. If kernels take snapshots, the block
+// retires copies in its epochs. Otherwise only snapshots of the host read copies, and copies go to
+// the newest of these snapshots.
+struct Versioned {
   static constexpr bool kKeeps = true;
   using Kept = btree::Kept;
   Past p;
   EpochBlock<kBag> block;
-  uint32_t copied = 0;  // by this lane
-  int32_t reused = 0;   // nodes that were free, less those freed again unused
+  uint32_t copied = 0;  // number of nodes that this lane has copied
+  int32_t reused = 0;   // number of free nodes taken, minus those freed again unused
 
   __device__ __forceinline__ bool outside() const { return p.newest == kAlways; }
   __device__ __forceinline__ bool shares() const { return p.reserve != kNone; }
 
-  // first returns a node for the writer to take, before new ones.
+  // first returns a free node for the writer, or kNone. The writer tries it before it takes a new
+  // node.
   __device__ __forceinline__ uint32_t first(uint32_t near) {
     uint32_t id = outside() ? block.take() : kNone;
     if (id == kNone && p.stocked) id = reuse(p, near);
     reused += id != kNone;
     return id;
   }
-  // count adds what this tile did to the counters; all lanes of the warp call it.
+  // count adds what this tile did to the counters. All lanes of the warp call it.
   __device__ __forceinline__ void count() const {
-    add_up(&p.control->copied, uint64_t(copied));
-    add_up(&p.control->reused, uint64_t(int64_t(reused)));
+    add_warp_sum(&p.control->copied, uint64_t(copied));
+    add_warp_sum(&p.control->reused, uint64_t(int64_t(reused)));
     if (outside()) return;
-    add_up(&p.epochs.control->retired, uint64_t(copied));
-    add_up(&p.epochs.control->held, uint64_t(copied));
+    add_warp_sum(&p.epochs.control->retired, uint64_t(copied));
+    add_warp_sum(&p.epochs.control->held, uint64_t(copied));
   }
 
-  // of reads a leaf's past, in one lane that has the latch.
+  // of reads the past of a leaf, in one lane of the tile that holds the latch.
   __device__ __forceinline__ Kept of(uint32_t id) const {
     Kept k;
     k.time = load_acquire(time_of(p, id));
@@ -159,13 +165,14 @@ struct Keeps {
     store_relaxed(time_of(p, id), k.time);
     store_relaxed(links_of(p, id), k.links);
   }
-  // lead links a leaf to its copy, in one lane, after marking the leaf as changing. The time is
-  // stored last, since it is read first.
+  // lead links a leaf to its copy, in one lane, after the leaf was marked as changing. It stores
+  // the time last, because readers read the time first.
   __device__ __forceinline__ void lead(uint32_t id, const Kept& k, uint64_t time) const {
     if (k.copy != kNone) store_release(links_of(p, id), link_words(k.copy, id));
     store_release(time_of(p, id), time);
   }
-  // write is lead for a change of pairs that leads to `state`. It returns the argument for date.
+  // write is lead for a change of pairs that results in `state`. It returns the time to pass to
+  // date.
   __device__ __forceinline__ uint64_t write(uint32_t id, const Kept& k, uint32_t state) const {
     const uint64_t time = outside() ? kUnset | uint64_t(k.copy) << 20 | state / kVersion : load_relaxed(&p.control->clock);
     lead(id, k, time);
@@ -182,9 +189,10 @@ struct Keeps {
 
 // ---- readers at a time ---------------------------------------------------------
 
-// Then is a tile's path to the contents of a key's leaf at a time; kAlways is the present. It goes
-// down the present tree: whatever has become of a leaf, the lists of the leaves with its keys lead
-// to its version at that time.
+// Then is a reader as of a time: a tile's path to the contents of a key's leaf at that time. The
+// time kAlways is the present. A tile descends the present tree to the leaf that now has the key.
+// The list of that leaf leads to the version that had the key at that time, no matter how leaves
+// were split and merged since.
 template <class S>
 struct Then {
   using L = Lanes<S, false>;
@@ -195,22 +203,22 @@ struct Then {
   uint64_t time;
   uint32_t at = kRoot;
   bool leaf = false;
-  Key low = 0;        // the smallest key that the leaf at hand has now
-  bool lost = false;  // low is unknown: the path went to the left
+  Key low = 0;        // the smallest key that the current leaf has now
+  bool lost = false;  // low is unknown, because the path went to the left
   Node<S, false> node;
   uint32_t state = 0;
 
   __device__ __forceinline__ Then(const Tree& tree, const Past& p, uint64_t when) : t(tree), past(p), time(when) {}
 
   __device__ __forceinline__ void restart() { at = kRoot, leaf = lost = false, low = 0; }
-  // proceed goes on to the leaf on the right.
+  // proceed moves to the leaf on the right.
   __device__ __forceinline__ void proceed() {
     low = node.high(l);
     at = node.link(l);
     lost = false;
   }
-  // least returns a key from which on all pairs of that time have been read, or false if it is
-  // unknown.
+  // least sets `key` to the first key of the range that the version covers. It returns false if
+  // that key is unknown.
   __device__ __forceinline__ bool least(Key& key) const {
     const bool some = count_of(state) != 0;
     const Key first = S::key(node.word(l, 0));
@@ -218,7 +226,7 @@ struct Then {
     return some || !lost;
   }
 
-  // find goes to the leaf of a key, and reads it.
+  // find moves to the leaf of a key and reads it.
   __device__ __forceinline__ void find(Key key) {
     while (!(leaf ? look(key) : descend(key))) {
     }
@@ -241,8 +249,8 @@ struct Then {
     return false;
   }
 
-  // look reads a leaf and its past in a consistent state, and its version at the time. It reports
-  // whether that covers the key.
+  // look reads a leaf and its past in a consistent state, and then the leaf's version at the time.
+  // It reports whether that version covers the key.
   __device__ __forceinline__ bool look(Key key) {
     l.sync();
     uint64_t* word = state_word<S>(t, at);
@@ -254,13 +262,13 @@ struct Then {
     state = node.state(l);
     const bool one = first == again && uint32_t(first >> 32) == state && !(state & kChanging);
     if (l.vote(!one)) return false;
-    if (level_of(state) != 0) {  // the root was being split when it led here
+    if (level_of(state) != 0) {  // the root was being split when the path led here
       leaf = false;
       return false;
     }
     when = settled(when);
     while (when > time) {
-      // Old versions do not change: reading them once is enough.
+      // Old versions do not change, so one read suffices.
       const uint32_t before = l.share(uint32_t(links), 0);
       if (before == kNone) __builtin_trap();  // the version that this reader needs was freed
       l.sync();
@@ -269,7 +277,7 @@ struct Then {
       links = load_acquire(links_of(past, before));
       state = node.state(l);
     }
-    if (state & kDead) {  // its pairs have moved to its left neighbor
+    if (state & kDead) {  // its pairs have moved to the left neighbor
       at = node.link(l);
       lost = true;
       return false;
@@ -279,7 +287,7 @@ struct Then {
     return false;
   }
 
-  // settled returns a time that is set, the same for all lanes.
+  // settled sets the time if it is not set, and returns the time to all lanes.
   __device__ __forceinline__ uint64_t settled(uint64_t when) const {
     if (l.vote(when >= kUnset) == 0) return l.share(when, 0);
     if (l.rank == 0 && when >= kUnset) when = date(past, at, when);

@@ -1,12 +1,12 @@
-// Ranges of a B-link tree, leaf by leaf, by a tile: in the present, or at a time (Then in
-// btree_past.cuh).
+// Range scans of a B-link tree: a tile reads leaf after leaf. A scan reads the present tree (Now),
+// or the tree as of a time (Then in btree_past.cuh).
 #pragma once
 
 #include "btree_node.cuh"
 
 namespace weft::btree {
 
-// Now is a tile's path to the present leaf of a key.
+// Now is a reader of the present tree: a tile's path to the leaf of a key.
 template <class S>
 struct Now {
   using L = Lanes<S, false>;
@@ -18,28 +18,30 @@ struct Now {
   uint32_t state = 0;
 
   __device__ __forceinline__ void restart() { s = Search<S, false>(); }
-  // find goes to the leaf of a key, and reads it.
+  // find moves to the leaf of a key and reads it.
   __device__ __forceinline__ void find(Key key) {
     while (!s.step(t, l, key, node, state)) {
     }
   }
-  // proceed goes on to the leaf on the right.
+  // proceed moves to the leaf on the right.
   __device__ __forceinline__ void proceed() { s.at = node.link(l); }
-  // least returns a key from which on all pairs have been read, or false if it is unknown.
+  // least sets `key` to the first key of the range that the leaf covers. It returns false if that
+  // key is unknown.
   __device__ __forceinline__ bool least(Key& key) const {
     key = s.low;
     return true;
   }
 };
 
-// Walk iterates over pairs from a key on, in a tile.
+// Walk iterates over a range of pairs, in a tile.
 template <class S, class Reader>
 struct Walk {
   using Key = typename S::Key;
   Reader r;
 
-  // forward iterates over at most `most` pairs from key lo to key hi, and returns their number.
-  // f(from, to, n) receives slots of the reader's node and the number of pairs before them.
+  // forward iterates over at most `most` pairs with keys from lo to hi, and returns their number.
+  // f(from, to, n) receives slots [from,to) of the reader's node and the number n of pairs before
+  // these.
   template <class F>
   __device__ __forceinline__ uint32_t forward(Key lo, Key hi, uint32_t most, F f) {
     uint32_t n = 0;
@@ -57,8 +59,8 @@ struct Walk {
       r.proceed();
     }
   }
-  // backward is forward from hi down. A node has no link to its predecessor, so each is searched
-  // from the root.
+  // backward iterates from key hi down to key lo. A node has no link to its predecessor, so
+  // backward searches each node from the root.
   template <class F>
   __device__ __forceinline__ uint32_t backward(Key lo, Key hi, uint32_t most, F f) {
     uint32_t n = 0;

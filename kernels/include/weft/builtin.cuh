@@ -1,6 +1,6 @@
-// What CUDA C++ provides without any #include, for kernels written for nvcc: the indices of a
-// thread. (clang has __syncthreads, the barrier of a block, built in.) nvcc, and clang with the
-// toolkit, define them; for clang without it, they are here.
+// The indices of a thread, which CUDA C++ provides without an #include, for kernels written for
+// nvcc. nvcc defines the indices, and so does clang with the CUDA toolkit. This header defines them
+// for clang without the toolkit. (__syncthreads, the barrier of a block, is built into clang.)
 #pragma once
 
 #include "cuda.cuh"

@@ -1,5 +1,5 @@
-// Changes of a table of slots: what an operation does with the slot of its key, what it reports,
-// and how a batch gets the outcome of its order.
+// Changes of a table of slots: how an operation changes the slot of its key, and what it reports.
+// In a batch, duplicates of a key receive the outcomes that their order requires.
 #pragma once
 
 #include "reduce.cuh"
@@ -8,39 +8,40 @@
 namespace weft {
 
 struct Counters {
-  uint64_t live;  // keys in the table
-  uint64_t used;  // slots that are not empty
+  uint64_t live;  // number of keys
+  uint64_t used;  // number of slots that are not empty
 };
 
 enum Outcome : uint32_t {
   kNothing,   // no such key
   kPresent,   // the key was present and is unchanged
   kReplaced,  // the key was present; its value is now the operation's
-  kInserted,  // into a slot never used
+  kInserted,  // inserted into a slot that was never used
   kRevived,   // inserted into a dead slot
   kDeleted,
   kFull,   // no free slot
-  kAgain,  // another thread was faster
-  kLater,  // deferred: too many compete for the same place
+  kAgain,  // another thread has changed the slot: retry
+  kLater,  // deferred: too many operations compete for the same place
 };
 __device__ __forceinline__ bool inserted(Outcome o) { return o == kInserted || o == kRevived; }
 
-// Operation is what a lane passes to change, and what it gets back.
+// Operation holds what a lane passes to change, and the result.
 template <class S>
 struct Operation {
-  bool there;               // whether the lane has one
+  bool there;               // whether the lane has an operation
   uint32_t kind;            // Kind
   typename S::Key key;      // the user's key
-  typename S::Key value;    // in: to be written; out: the previous value
+  typename S::Key value;    // in: the value to write; out: the previous value
   Outcome outcome = kNothing;
 };
 
-// act applies an operation of a kind to a slot that matches its key, live or, to revive it, dead.
-// In a steady launch a live slot keeps its key, so writers need not wait for each other.
+// act applies an operation to a slot that matches its key. The slot is live or dead; an insertion
+// revives a dead slot. In a steady launch (kKeysFixed) a live slot keeps its key, so writers need
+// not wait for each other.
 template <class S, class V>
 __device__ __forceinline__ Outcome act(typename S::Word* slot, typename S::Word word, uint32_t kind,
                                        typename S::Key key, typename S::Key value, uint32_t flags) {
-  const bool contend = flags & kContend, steady = flags & kSteady;
+  const bool contend = flags & kContend, steady = flags & kKeysFixed;
   bool live = S::key(word) == key;
   switch (kind) {
     case kPut:
@@ -62,7 +63,7 @@ __device__ __forceinline__ Outcome act(typename S::Word* slot, typename S::Word 
       if constexpr (kReduces<S, V>) {
         if (!live) return S::swap(slot, word, S::pair(key, value)) ? kRevived : kAgain;
         if (steady && folds(flags)) {
-          fold(reinterpret_cast<V*>(slot), kind, flags, V(value));  // the value comes first
+          fold(reinterpret_cast<V*>(slot), kind, flags, V(value));  // the value is first in a slot
           return kReplaced;
         }
         auto sum = [=](typename S::Key held) { return typename S::Key(combine<V>(kind, flags, V(held), V(value))); };
@@ -83,7 +84,7 @@ __device__ __forceinline__ void tally(Counters* c, Outcome o) {
   if (fresh != 0) add_relaxed(&c->used, uint64_t(fresh));
 }
 
-// tally_block is tally for a whole block, by two atomics.
+// tally_block is tally for a whole block, with at most two atomics.
 __device__ __forceinline__ void tally_block(Counters* c, Outcome o) {
   uint32_t fresh = count_block(o == kInserted);
   uint32_t revived = count_block(o == kRevived);
@@ -95,7 +96,8 @@ __device__ __forceinline__ void tally_block(Counters* c, Outcome o) {
 
 // ---- duplicates ------------------------------------------------------------
 //
-// order.cuh finds the winners. These functions apply them.
+// order.cuh finds the winners, the operations that decide the outcome of a key. These functions
+// apply the winners.
 
 struct Winners {
   Contest contest;
@@ -125,8 +127,8 @@ __device__ __forceinline__ void winners_last(const Winners& p, Counters* counter
   }
 }
 
-// winners_first assigns an inserted (or deleted) key to the first operation of the batch on it: its
-// flag and, for PutNew, its value.
+// winners_first assigns an inserted or deleted key to the first operation of the batch on the key.
+// It moves the flag to that operation, and for PutNew it stores the value of that operation.
 template <class S, class K, class V, class Change>
 __device__ __forceinline__ void winners_first(const Winners& p, Change change) {
   using Key = typename S::Key;
@@ -136,9 +138,9 @@ __device__ __forceinline__ void winners_first(const Winners& p, Change change) {
   for (uint64_t first = thread_index() - lane; first < p.contest.n; first += threads_in_grid()) {
     uint64_t i = first + lane;
     Operation<S> op{false, kPut, 0, 0};
-    // Flags move from a later to an earlier operation of one key. A flag set by another thread
-    // meanwhile belongs to a key with that very operation as its winner. So it moves no further,
-    // whether it is seen here or not.
+    // A flag moves from a later to an earlier operation on one key. If another thread sets a flag
+    // meanwhile, the operation with that flag is the winner of its key. So that flag moves no
+    // further, whether or not this thread reads it.
     if (i < p.contest.n && load_relaxed(p.ok + i)) {
       const auto key = winners.key(i);
       uint32_t* w = winners.find(key);

@@ -5,14 +5,15 @@
 
 namespace weft {
 
-// Columns of a batch have words of 32 or 64 bits. Kernels name their type, or AnyWord. With AnyWord
-// the launch selects the width, and one image serves all pairs of widths that have the same slots.
+// The columns of a batch have words of 32 or 64 bits. A kernel names the type of its columns, or
+// AnyWord. With AnyWord, each launch selects the width, and one image serves all pairs of widths
+// that have the same slots.
 struct AnyWord {};
 
-// NarrowColumns are the columns of a launch that have 32 bits.
+// NarrowColumns is a set of flags for the columns of a launch that have words of 32 bits.
 enum NarrowColumns : uint32_t { kNarrowKeys = 1, kNarrowValues = 2 };
 
-// Column reads and writes an element of a column. U is the word that registers hold.
+// Column reads and writes elements of a column. U is the type of an element in registers.
 template <class T>
 struct Column {
   using Word = T;

@@ -1,9 +1,10 @@
-// Insertions into full buckets of package cuckoo that take one step: a key of one of the two
-// buckets goes to its other bucket, and the new key takes its slot. Each lane inserts by itself,
-// and all lanes of its warp read its buckets (rounds.cuh). So this is a separate launch of few
-// instructions, between the one that moves nothing and the one that searches (evict.cuh). It
-// handles tables with two buckets of eight slots per key. Insertions that need more than a step, or
-// find locks taken for long, are left over.
+// Insertions into full buckets of package cuckoo in one step. A key moves from one of the two full
+// buckets to its other bucket, and the new key takes its slot. Each lane inserts a key by itself,
+// and all lanes of its warp read the buckets (rounds.cuh). So these insertions run as a separate
+// launch of few instructions. This launch comes between the launch that moves nothing and the
+// launch that searches (evict.cuh). It handles tables with two buckets of eight slots per key. It
+// leaves insertions that need more than one step, or that find locks taken for long, to the next
+// launch.
 #pragma once
 
 #include "cuckoo_evict.cuh"
@@ -11,7 +12,8 @@
 
 namespace weft::cuckoo {
 
-// Displacer is a warp with lanes that insert into full buckets. All lanes must call its methods.
+// Displacer is a warp with lanes that insert keys into full buckets. All lanes must call its
+// methods.
 template <class Slots>
 struct Displacer {
   using S = Slots;
@@ -24,18 +26,19 @@ struct Displacer {
 
   __device__ __forceinline__ explicit Displacer(const Table& t) : t(t) {}
 
-  // insert inserts an absent key, under its lock, for the lanes with `open`. kFull: the key is left
-  // over, also if the key or a free slot for it is present by now. kAgain: a lock was taken.
+  // insert inserts an absent key under its lock, in the lanes with `open`. kFull means that the key
+  // is left to the next launch. This includes a key that is present by now, or that has a free slot
+  // by now. kAgain means that a lock was taken.
   __device__ __forceinline__ Outcome insert(bool open, Path path, Word pair) {
     const Key stored = S::key(pair);
-    bool runs = is_away(open, path.first, stored);
-    runs = is_away(runs, path.second, stored);
+    bool runs = lacks_key(open, path.first, stored);
+    runs = lacks_key(runs, path.second, stored);
     Outcome done = kFull;
 #pragma unroll 1
     for (uint32_t i = 0; i < 2 * kSlots && ballot(kAll, runs) != 0; i++) {
       const uint32_t bucket = i / kSlots == 0 ? path.first : path.second;
-      // Do not always start at the first slot: the latest key, with full buckets, would be tried
-      // again.
+      // Do not always start at the first slot. That slot would hold the latest inserted key, and
+      // the buckets of that key are full.
       Word* const from = slots_of<S>(t) + uint64_t(bucket) * kSlots + (i + uint32_t(stored)) % kSlots;
       Word word = pair;
       if (runs) word = load_relaxed(from);
@@ -43,7 +46,7 @@ struct Displacer {
       Path of = path;
       if (is_key) of = path_of<S>(t, S::key(word));
       const uint32_t to = of.first == bucket ? of.second : of.first;
-      const Seen seen = seen_in(is_key && !of.extra() && to != bucket ? to : kAll);
+      const Seen seen = read_bucket(is_key && !of.extra() && to != bucket ? to : kAll);
       if (seen.frees() == 0) continue;
       uint32_t* const lock = lock_of(t, lock_bucket(of));
       const bool other = lock != lock_of(t, lock_bucket(path));
@@ -51,13 +54,13 @@ struct Displacer {
         done = kAgain;
         continue;
       }
-      const Word now = load_relaxed(from);  // under its lock
+      const Word now = load_relaxed(from);  // read under the lock of its key
       Operation<S> moves{true, kPutNew, 0, S::value(now)};
       const bool still = S::key(now) == S::key(word);
-      const Outcome copied = still ? enter_first<S>(slots_of<S>(t) + uint64_t(to) * kSlots, seen, S::key(now), 0, moves) : kFull;
+      const Outcome copied = still ? insert_first_free<S>(slots_of<S>(t) + uint64_t(to) * kSlots, seen, S::key(now), 0, moves) : kFull;
       if (inserted(copied)) {
         fresh += copied == kInserted;
-        fence();  // whoever sees that the key is gone sees its lock taken
+        fence();  // a thread that finds the key gone also finds its lock taken
         store_relaxed(from, pair);
         runs = false, done = kRevived;
       }
@@ -67,15 +70,17 @@ struct Displacer {
   }
 
  private:
-  // seen_in returns what a lane finds in a bucket, or kAll. Dead slots count as free.
-  __device__ __forceinline__ Seen seen_in(uint32_t bucket) const {
+  // read_bucket returns what a lane finds in a bucket: nothing if `bucket` is kAll. Dead slots
+  // count as free.
+  __device__ __forceinline__ Seen read_bucket(uint32_t bucket) const {
     BucketRounds<S, true> rounds;
     rounds.read(slots_of<S>(t), bucket, 0);
     const uint32_t bits = rounds.slots([](Word w, Key) { return Seen::of<S>(w, S::kNone, true); });
     return {bucket == kAll ? 0 : bits};
   }
-  // is_away reports whether a bucket is full of keys other than the lane's.
-  __device__ __forceinline__ bool is_away(bool open, uint32_t bucket, Key stored) const {
+  // lacks_key reports whether a bucket is full and does not contain the lane's key. It returns
+  // false for lanes without `open`.
+  __device__ __forceinline__ bool lacks_key(bool open, uint32_t bucket, Key stored) const {
     BucketRounds<S> rounds;
     rounds.read(slots_of<S>(t), open ? bucket : kAll, stored);
     const uint32_t others = rounds.slots([](Word w, Key key) { return uint32_t(S::key(w) == key || S::key(w) >= S::kNone); });

@@ -1,8 +1,8 @@
-// Evictions of package cuckoo: keys are moved to their other buckets (evict.cuh).
+// Evictions of package cuckoo, which move keys to their other buckets (evict.cuh).
 //
-// In the first launch of a change a key enters at the first free slot of its path. With load
-// balancing, two inserters of one key might choose different buckets, so each takes the lock of its
-// key.
+// In the first launch of a change, a key enters the first free slot of its path. With load
+// balancing, two insertions of one key might choose different buckets, so each takes the lock of
+// the key.
 #pragma once
 
 #include "cuckoo_table.cuh"
@@ -10,13 +10,13 @@
 
 namespace weft::cuckoo {
 
-// lock_bucket returns the bucket with the lock of a key.
+// lock_bucket returns the bucket that determines the lock of a key.
 __device__ __forceinline__ uint32_t lock_bucket(Path path) { return path.extra() ? path.second : path.first; }
 
-// try_by_lock runs one operation per lane by change(op), under their locks if they insert. It
-// reports whether the operation is done; if not, its lock was taken, and its outcome is kAgain. All
-// lanes of the warp must call it. Lanes work for each other: the warp's syncs order their accesses
-// with the locks of the operations' owners.
+// try_by_lock runs one operation per lane by change(op). Operations that insert run under the lock
+// of their key. try_by_lock reports whether the operation is done. If not, the lock was taken, and
+// the outcome is kAgain. All lanes of the warp must call it. Lanes work for each other, so the
+// warp's syncs order their accesses with the locks that other lanes hold.
 template <class S, class V = void, class F>
 __device__ __forceinline__ bool try_by_lock(const Table& t, Operation<S>& op, F change) {
   const bool needs = inserts<S, V>(op.kind);
@@ -45,8 +45,8 @@ __device__ __forceinline__ void change_by_locks(const Table& t, Operation<S>& op
   }
 }
 
-// Rules are those of evict.cuh. A bucket with a free slot is one of the key's, so tiles find it. A
-// lane by itself can only evict a key next to its own, and in the end use the stash.
+// Rules are the Rules of evict.cuh. Tiles find every free slot in the buckets of a key. So a lane
+// by itself can only evict another key from one of these buckets and, in the end, use the stash.
 template <class Slots, class Tile>
 struct Rules {
   using S = Slots;
@@ -54,8 +54,8 @@ struct Rules {
   using Table = cuckoo::Table;
   using Path = cuckoo::Path;
   using Word = typename S::Word;
-  static constexpr uint32_t kLevels = 1, kUrgent = kAll;
-  static constexpr bool kEmpties = false;  // paths end at empty slots
+  static constexpr uint32_t kLevels = 1, kMovesPrimaryLevel = kAll;
+  static constexpr bool kClearsSlots = false;  // paths end at empty slots, so moves leave dead ones
 
   __device__ static __forceinline__ uint32_t first(Path path) { return path.first; }
   __device__ static __forceinline__ uint32_t lock_bucket(Path path) { return cuckoo::lock_bucket(path); }
@@ -83,7 +83,7 @@ struct Rules {
     }
     return kFull;
   }
-  __device__ static __forceinline__ bool bears_more(const Table&) { return true; }
+  __device__ static __forceinline__ bool has_capacity(const Table&) { return true; }
   __device__ static __forceinline__ bool may_leave(const Table&, Path, uint32_t) { return true; }
   __device__ static __forceinline__ bool shares(Path, Path) { return false; }
   __device__ static __forceinline__ void moved(const Table&, Path, uint32_t) {}
@@ -95,7 +95,7 @@ struct Rules {
     if (level == kLevels) return stash(m.t, path, pair);
     bool busy = false;
     for (uint32_t i = 0; i < m.t.functions; i++) {
-      const Outcome done = m.make_way(path.bucket(m.t, i) << m.t.shift, 1u << m.t.shift, pair);
+      const Outcome done = m.displace(path.bucket(m.t, i) << m.t.shift, 1u << m.t.shift, pair);
       if (done == kRevived) return done;
       busy |= done == kAgain;
     }

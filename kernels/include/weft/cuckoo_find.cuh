@@ -31,7 +31,7 @@ __device__ __forceinline__ bool find_of_eight(const Table& t, bool there, Path o
 }
 
 // find_keys looks up the keys of a batch by search(there, path, stored key, value). Tiles repeat
-// the lookups that must retry.
+// the lookups that must be retried.
 template <class PathTile, class K, class V, int Lanes, class Search>
 __device__ __forceinline__ void find_keys(const GetParams<Table>& p, Search search) {
   using S = typename PathTile::S;

@@ -9,23 +9,23 @@ namespace weft::cuckoo {
 
 // ---- the table -------------------------------------------------------------
 
-// Table is passed by value to every kernel.
+// Table describes a table. It is passed to kernels by value.
 struct Table {
-  Word128* lines;      // nlines + 1 of 128 bytes; the last holds keys that look like sentinels
+  Word128* lines;      // nlines + 1 lines of 128 bytes; the last has keys that look like sentinels
   Counters* counters;
-  uint32_t* locks;     // lock_mask + 1, see cuckoo_evict.cuh
+  uint32_t* locks;     // lock_mask + 1 locks (locks.cuh)
   uint64_t seed;
-  uint32_t nlines;     // of buckets and the stash
-  uint32_t stash;      // the last ones of nlines
+  uint32_t nlines;     // number of lines of buckets and stash
+  uint32_t stash;      // number of stash lines, the last of nlines
   uint32_t buckets;
-  uint32_t functions;  // buckets of a key: 2, or 4 of one slot
+  uint32_t functions;  // buckets per key: 2; 4 if they have one slot; 1 in a table of one bucket
   uint32_t shift;      // a bucket has 1 << shift slots
   uint32_t lock_mask;
-  uint32_t balances;   // a new key goes to the bucket with most free slots
+  uint32_t balances;   // not 0: a new key goes to the bucket with the most free slots
   uint32_t unused;
 };
 
-// slots_of returns the first slot of a table.
+// slots_of returns the address of the first slot of a table.
 template <class S>
 __device__ __forceinline__ typename S::Word* slots_of(const Table& t) {
   return reinterpret_cast<typename S::Word*>(t.lines);
@@ -35,8 +35,8 @@ __device__ __forceinline__ typename S::Word* slots_of(const Table& t) {
 constexpr uint64_t kSecondSeed = 0x9e3779b97f4a7c15;
 constexpr uint32_t kThirdSeed = 0x85ebca6b, kFourthSeed = 0xc2b2ae35, kStashSeed = 0x27d4eb2f;
 
-// Path holds the first two buckets of a key, or the one slot of a key that looks like a sentinel,
-// in the extra line.
+// Path holds the first two buckets of a key. For a key that looks like a sentinel, it holds the
+// key's slot in the extra line.
 struct Path {
   static constexpr uint32_t kExtra = kAll;
   uint32_t first, second;
@@ -50,7 +50,7 @@ struct Path {
     if (i < 2) return i == 0 ? first : second;
     return reduce(mix(i == 2 ? kThirdSeed : kFourthSeed), t.buckets);
   }
-  // stash_line returns the line of the stash that takes the key.
+  // stash_line returns the line of the stash in which the key may be.
   __device__ __forceinline__ uint32_t stash_line(const Table& t) const {
     return t.nlines - t.stash + reduce(mix(kStashSeed), t.stash);
   }
@@ -77,13 +77,13 @@ __device__ __forceinline__ Path path_of(const Table& t, typename S::Key key) {
 
 // ---- a tile reads a path ---------------------------------------------------
 
-// parts_shift returns the number of steps that a bucket takes with windows of 1 << window_shift
-// slots, as a power of two.
+// parts_shift returns log2 of the number of steps per bucket. A step reads a window of
+// 2^window_shift slots.
 __device__ __forceinline__ uint32_t parts_shift(const Table& t, uint32_t window_shift) {
   return t.shift > window_shift ? t.shift - window_shift : 0;
 }
 
-// Balanced chooses the bucket with most free slots; of equal ones, the first.
+// Balanced chooses the bucket with the most free slots, and the first of equal buckets.
 template <uint32_t WindowShift>
 struct Balanced {
   uint32_t spare = kUnseen, first = kUnseen, now = 0, most = 0;
@@ -97,26 +97,26 @@ struct Balanced {
   }
 };
 
-// Span is what a step reads: slots from number `from` on. Those of [lo,hi) belong to the bucket.
+// Span is what a step reads: the slots from number `from` on. Slots [lo,hi) belong to the bucket.
 struct Span {
   uint64_t from, lo, hi;
   bool stash;
 };
 
-// PathTile reads a bucket, or as much of it at a time as its lanes have 16 bytes for; after the
-// buckets, a line of the stash. Slots outside the path's buckets read as kNone, a sentinel that is
-// never stored. So do free slots of the stash, which take a key only when no bucket does
-// (cuckoo_evict.cuh).
+// PathTile reads the buckets of a path, and then a line of the stash. Each lane reads 16 bytes per
+// step, so a step covers a bucket or a part of one. Slots outside the path's buckets read as kNone,
+// a sentinel that is never stored. Free slots of the stash also read as kNone, because they take a
+// key only if no bucket does (cuckoo_evict.cuh).
 template <class Slots, int Lanes, bool Balances = false>
 struct PathTile : Tile<Slots, Lanes, 1> {
   using S = Slots;
   using Table = cuckoo::Table;
   using Path = cuckoo::Path;
   using Base = Tile<S, Lanes, 1>;
-  static constexpr int kPieces = 1, kWindow = Lanes * Base::kSlots;  // slots of a step
+  static constexpr int kPieces = 1, kWindow = Lanes * Base::kSlots;  // slots per step
   static constexpr uint32_t kWindowShift = __builtin_ctz(kWindow);
   static constexpr bool kRevives = false, kCounts = Balances;
-  static constexpr uint32_t kLine = kLineBytes / sizeof(typename S::Word);  // slots of a line
+  static constexpr uint32_t kLine = kLineBytes / sizeof(typename S::Word);  // slots per line
   template <bool B, class>
   struct Choose {
     using Type = FirstFree;
@@ -131,7 +131,7 @@ struct PathTile : Tile<Slots, Lanes, 1> {
   __device__ static __forceinline__ typename S::Key stored(const Table&, typename S::Key key) { return cuckoo::stored<S>(key); }
   __device__ __forceinline__ bool ends(const Table& t) const { return !t.balances; }
 
-  // behind returns the first step after the buckets.
+  // behind returns the first step after the steps of the buckets.
   __device__ static __forceinline__ uint32_t behind(const Table& t) { return t.functions << parts_shift(t, kWindowShift); }
   __device__ __forceinline__ uint32_t steps(const Table& t, Path path) const {
     return path.extra() ? 1 : behind(t) + (t.stash != 0 ? kLine / kWindow : 0);
@@ -156,7 +156,7 @@ struct PathTile : Tile<Slots, Lanes, 1> {
   __device__ __forceinline__ void load(const Table& t, Path path, uint32_t step) {
     load_span(t, span(t, path, step), this->piece[0]);
   }
-  __device__ static __forceinline__ void behind_load(const Table&, uint32_t) {}
+  __device__ static __forceinline__ void exchange_load(const Table&, uint32_t) {}
   __device__ __forceinline__ void load_span(const Table& t, const Span& s, typename Base::Piece& piece) const {
     const uint64_t at = first(s);
     if (at < s.hi) piece.whole = load_relaxed(reinterpret_cast<Word128*>(slots_of<S>(t) + at));
@@ -171,7 +171,7 @@ struct PathTile : Tile<Slots, Lanes, 1> {
   }
 };
 
-// BothTile reads two buckets of a path at a time, for lookups.
+// BothTile reads two buckets of a path per step, for lookups.
 template <class Slots, int Lanes>
 struct BothTile : Tile<Slots, Lanes, 2> {
   using S = Slots;
@@ -180,7 +180,7 @@ struct BothTile : Tile<Slots, Lanes, 2> {
   using One = PathTile<S, Lanes>;
 
   __device__ __forceinline__ bool ends(const Table&) const { return false; }
-  // pairs returns the number of steps of buckets.
+  // pairs returns the number of steps that read buckets.
   __device__ static __forceinline__ uint32_t pairs(const Table& t) {
     return (t.functions + 1) / 2 << parts_shift(t, One::kWindowShift);
   }
@@ -205,8 +205,8 @@ struct BothTile : Tile<Slots, Lanes, 2> {
   }
 };
 
-// Lanes that read 16 bytes each: a sector, or the 64 bytes of eight slots of 32-bit pairs. The host
-// chooses by the load and the size of buckets.
+// Possible numbers of lanes of a tile. Each lane reads 16 bytes, so a tile reads a sector, or the
+// 64 bytes of eight slots of 32-bit pairs. The host chooses by the load and the size of buckets.
 constexpr int kNarrowLanes = 2, kWideLanes = 4;
 
 }  // namespace weft::cuckoo

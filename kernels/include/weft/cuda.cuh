@@ -1,5 +1,5 @@
-// The part of CUDA C++ that weft's kernels use, for two compilers. nvcc brings it along; clang
-// without the toolkit (-nocudainc -nocudalib, as the committed PTX is built) gets it from here.
+// The part of CUDA C++ that weft's kernels use. nvcc has it built in. For clang without the toolkit
+// (-nocudainc -nocudalib), which builds the committed PTX, this header defines it.
 #pragma once
 
 #if defined(__clang__) && defined(__CUDA__) && !defined(__CUDACC_VER_MAJOR__) && !defined(__CLANG_CUDA_RUNTIME_WRAPPER_H__)

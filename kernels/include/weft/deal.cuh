@@ -1,5 +1,5 @@
-// Work dealt out evenly: rows, or lanes of a warp, have a number of items each, and all lanes take
-// the same number of items.
+// Even distribution of work: rows, or lanes of a warp, have different numbers of items, and each
+// lane processes the same number of items.
 #pragma once
 
 #include "sums.cuh"
@@ -21,8 +21,8 @@ __device__ __forceinline__ uint32_t row_of(const uint64_t* offsets, uint32_t lo,
   return lo;
 }
 
-// owner returns the lane with item t of all, given the sums that running has computed: the first
-// with a larger sum.
+// owner returns the lane that has item t, if items are numbered over all lanes. sum is the result
+// of `running` in this lane. The owner is the first lane with a sum above t.
 __device__ __forceinline__ uint32_t owner(uint32_t sum, uint32_t t) {
   uint32_t lane = 0;
 #pragma unroll

@@ -1,56 +1,65 @@
-// Moves of keys that free slots in full buckets, for structures with several possible buckets for
-// each key.
+// Moves of keys that free slots in full buckets, for structures in which each key has several
+// possible buckets.
 //
-// A batch of changes runs as two launches, or as three with buckets of eight slots. The first moves
-// nothing: its operations go along the buckets of their keys without locks (path.cuh proves that a
-// key is stored once). Operations that find no slot are listed. With eight slots, the next launch
-// runs those that take a single step (step_batch in moves.cuh). The last launch, this one, runs the
-// remaining list with locks (locks.cuh). In it, every access to a key is made under its lock: the
-// operation itself, which looks for the key and then takes a free slot, and moving the key. A
-// thread that frees a slot for an operation keeps the operation's lock meanwhile; many of the keys
-// in the way share it. Within the launch nothing is deleted, and a key is absent when it is listed,
-// or has been inserted by another operation of the list. So
+// A batch of changes runs as two launches, or as three with buckets of eight slots. The first
+// launch moves nothing. Its operations search the buckets of their keys without locks (path.cuh
+// proves that a key is stored once). The launch lists the operations that find no slot. With eight
+// slots, the next launch runs the operations that need a single step (step_batch in moves.cuh). The
+// last launch, which this file implements, runs the rest of the list with locks (locks.cuh). In
+// this launch, every access to a key is made under the lock of the key. This includes the operation
+// itself, which looks for the key and then takes a free slot, and moves of the key. A thread that
+// frees a slot for an operation keeps the operation's lock meanwhile. Many of the keys in the way
+// share this lock. Within the launch no key is deleted. A listed key is absent, unless another
+// operation of the list has inserted it. Therefore:
 //
-//   - operations on one key come one after the other, and only the first inserts;
-//   - no other thread changes a key that moves, in either of its places;
-//   - any other key may take a freed slot first. Then another search follows, kTries of them at
-//     most. Searches that meet a lock do not count: its holder is about to end.
+//   - Operations on one key run one after the other, and only the first inserts.
+//   - While a key moves, no other thread changes it, in either of its places.
+//   - Any other key may take a freed slot first. Then another search follows, at most kMaxAttempts
+// of
+//     them. Searches that find a lock taken do not count, because its holder is about to finish.
 //
-// At first each lane tries by itself, all of a warp at a time: most operations need one move of a
-// key next to them. A warp runs the rest one by one, by breadth-first searches through at most
-// kNodes keys, so they end. A key that finds no slot is reported, and the host grows the table, or
-// changes its seed. After a failed search a warp tries fewer keys the next time, so that a batch
-// for a full table does not search all of it for each of its keys. Moves are done from the end of
-// the way: each copies a key to a free slot, by a compare-and-swap that fails if the slot is taken,
-// and then clears its old slot. What was found without locks is read again under the lock of the
-// key that moves. If a move fails, those before it have been done, and the table is as good as
-// before.
+// At first each lane tries by itself, all lanes of a warp at the same time. Most operations need
+// only one move of a key next to them. The warp runs the rest one by one, by breadth-first searches
+// through at most kNodes keys. So the searches end. If a key finds no slot, it is reported, and the
+// host grows the table or changes its seed. After a failed search, a warp tries fewer keys the next
+// time. So a batch for a full table does not search the whole table for each key.
+//
+// Moves start at the end of the path that a search has found. Each move copies a key to a free slot
+// by a compare-and-swap, which fails if the slot is taken. Then it clears the key's old slot. What
+// was read without locks is read again under the lock of the key that moves. If a move fails, the
+// moves before it stay in effect, and the table is as good as before.
 //
 // A structure defines its Rules, for slots S of a Table:
 //
-//	PathTile                        how tiles read its paths (path.cuh), of type Path
-//	lock_bucket(path)               the bucket with the key's lock: also that of
-//	first(path)                     except for a key that has its own slot, kAll
-//	roots(t)                        the number of buckets in which slots are freed, and
-//	root(t, path, level, i, slots)  number i of them, by its first slot, with its number of
-//	                                slots; or kAll. They are nodes of the search
-//	path_in(t, word, number)        the path of the key in a slot
-//	others(t)                       how many other buckets a key may go to from its own, and
-//	other(t, path, number, i, urgent) number i of them, by its first slot, for a key in a slot; or
-//	                                kAll; if urgent, for more keys
-//	other_slots(t)                  their number of slots
-//	give_way(moves, path, number, pair) moves a key from its slot, to wherever it may go, and reuses
-//	                                the slot for a pair, under the lock of the key: kRevived
-//	may_leave(t, path, number)      whether a key may be moved from its slot alone, under its lock
+//	PathTile                        how tiles read paths (path.cuh); paths are of type Path
+//	lock_bucket(path)               the bucket that determines the key's lock
+//	first(path)                     the same, but kAll for a key with its own slot
+//	roots(t)                        the number of buckets in which slots may be freed
+//	root(t, path, level, i, slots)  the first slot of bucket i of these, or kAll. It sets `slots`
+//	                                to the number of slots. These slots are the roots of a search
+//	path_in(t, word, number)        the path of the key in slot `number`
+//	others(t)                       the number of other buckets that a key may move to
+//	other(t, path, number, i, urgent)
+//	                                the first slot of bucket i of these, for the key in slot
+//	                                `number`, or kAll. With urgent, more keys may move
+//	other_slots(t)                  the number of slots of such a bucket
+//	give_way(moves, path, number, pair)
+//	                                moves the key from slot `number` to any possible place, and
+//	                                reuses the slot for a pair, under the lock of the key. It
+//	                                returns kRevived on success
+//	may_leave(t, path, number)      whether the key in slot `number` may move without other keys,
+//	                                under its lock
 //	shares(path, other)             whether two keys move together
-//	moved(t, path, number)          records that a key has moved to a slot, under its lock
-//	kEmpties                        whether the slot that it leaves becomes empty, not dead
-//	alone(mover, path, op, level)   what a lane can do by itself for an operation, under its
-//	                                lock, after tiles have found no slot: kFull if nothing,
-//	                                kAgain if a lock was taken
-//	kLevels                         how many further searches may fail
-//	kUrgent, bears_more(t)          after how many a search is urgent, and whether that is worth
-//	                                its time
+//	moved(t, path, number)          records that a key has moved to slot `number`, under its lock
+//	kClearsSlots                        whether the slot that a key leaves becomes empty, not dead
+//	alone(mover, path, op, level, still)
+//	                                what one lane can do for an operation, under its lock, after
+//	                                tiles have found no slot. It returns kFull if it can do
+//	                                nothing, and kAgain if a lock was taken
+//	kLevels                         the number of further searches that may fail
+//	kMovesPrimaryLevel                         the number of failed searches after which a search is
+// urgent
+//	has_capacity(t)                   whether an urgent search is worth its time
 #pragma once
 
 #include "hash.cuh"
@@ -59,9 +68,9 @@
 
 namespace weft {
 
-// run_locked runs the operations of the lanes with `run`, which hold their locks if they need them.
-// Lanes of a tile work for each other: the warp's syncs order their accesses with the locks of the
-// operations' owners.
+// run_locked runs the operations of the lanes with `run`. These lanes hold the locks of their
+// operations, if locks are needed. Lanes of a tile work for each other, so the warp's syncs order
+// their accesses with the locks that other lanes hold.
 template <class PathTile, class V>
 __device__ __forceinline__ void run_locked(const typename PathTile::Table& t, uint32_t flags,
                                            Operation<typename PathTile::S>& op, bool run) {
@@ -73,31 +82,31 @@ __device__ __forceinline__ void run_locked(const typename PathTile::Table& t, ui
   if (run) op.outcome = now.outcome, op.value = now.value;
 }
 
-// kNodes is the maximum number of keys that a search tries. kTries is the maximum number of
+// kNodes is the maximum number of keys that a search tries. kMaxAttempts is the maximum number of
 // searches for one operation if others take the slots that it frees.
-constexpr uint32_t kNodes = 512, kLeastNodes = 64, kTries = 64, kNoNode = 0xffff;
+constexpr uint32_t kNodes = 512, kMinNodes = 64, kMaxAttempts = 64, kNoNode = 0xffff;
 
-// kMostRounds is the maximum number of rounds that a lane which has met a lock waits before it
-// tries again.
-constexpr uint32_t kMostRounds = 8;
+// kMaxRounds limits the wait of a lane that has found a lock taken. The lane waits for fewer
+// rounds than that before it tries again.
+constexpr uint32_t kMaxRounds = 8;
 
 // Room is the result of a search.
 enum Room : uint32_t {
-  kNoRoom,
+  kNoSlot,
   kBusy,   // another thread has a lock
-  kMoved,  // a slot is free, unless others were faster
+  kMoved,  // a slot was freed; another thread may have taken it
 };
 
-// SlotQueue holds the keys that a warp tries: the numbers of their slots, and the nodes with the
-// keys that would take those slots.
+// SlotQueue holds the nodes of a search: the keys that a warp tries to move. It stores the slot of
+// each key, and the node with the key that would take this slot.
 struct SlotQueue {
   uint32_t slots[kNodes];
   uint16_t parents[kNodes];
 };
 
-// each_of iterates over neighbouring slots in one thread, 16 bytes at a time. f(number, word)
-// returns whether to stop. It goes from the first to the last: a path may end at an empty slot, so
-// slots fill in that order.
+// each_of calls f(number, word) for n neighboring slots, in one thread, and reads 16 bytes at a
+// time. It stops when f returns true, and then returns true. It visits the slots from the first to
+// the last. A path may end at an empty slot, so slots fill in that order.
 template <class S, class F>
 __device__ __forceinline__ bool each_of(typename S::Word* slots, uint32_t lo, uint32_t n, F f) {
   constexpr uint32_t per = 16 / sizeof(typename S::Word);
@@ -116,7 +125,7 @@ __device__ __forceinline__ bool is_free(typename S::Word w) {
   return S::key(w) == S::kEmpty || S::key(w) == S::kDead;
 }
 
-// first_free returns the first free slot of neighbouring ones, or kAll. It reads 64 bytes at a
+// first_free returns the first free slot of n neighboring slots, or kAll. It reads 64 bytes at a
 // time.
 template <class S>
 __device__ __forceinline__ uint32_t first_free(typename S::Word* slots, uint32_t lo, uint32_t n) {
@@ -138,7 +147,7 @@ __device__ __forceinline__ uint32_t first_free(typename S::Word* slots, uint32_t
   return found;
 }
 
-// Moves moves keys by one lane.
+// Moves moves keys in one lane.
 template <class Rules>
 struct Moves {
   using S = typename Rules::S;
@@ -153,13 +162,14 @@ struct Moves {
   __device__ __forceinline__ explicit Moves(const Table& t) : t(t) {}
   __device__ __forceinline__ Word* slot(uint32_t number) const { return reinterpret_cast<Word*>(t.lines) + number; }
 
-  // count adds the slots in use to the counters. All lanes of a warp must call it.
+  // count adds the number of newly used slots to the counters. All lanes of a warp must call it.
   __device__ __forceinline__ void count() const { count_all(&t.counters->used, fresh); }
-  // free_slot returns the first free slot from `first` on, or kAll.
+  // free_slot returns the first free slot among `slots` slots from `first` on, or kAll.
   __device__ __forceinline__ uint32_t free_slot(uint32_t first, uint32_t slots) const {
     return first_free<S>(slot(0), first, slots);
   }
-  // enter puts a pair into a free one of those slots. It returns the slot, or kAll.
+  // enter puts a pair into a free slot among `slots` slots from `first` on. It returns the slot, or
+  // kAll.
   __device__ __forceinline__ uint32_t enter(uint32_t first, uint32_t slots, Word pair) {
 #pragma unroll 1
     for (uint32_t tries = 0; tries <= slots; tries++) {
@@ -172,18 +182,18 @@ struct Moves {
     }
     return kAll;
   }
-  // replace reuses the slot of a key that has been copied elsewhere for `next`. A thread that sees
-  // that sees the lock taken, and may see the new slot.
+  // replace stores `next` in the slot of a key that has been copied elsewhere. A thread that reads
+  // `next` there also finds the key's lock taken, and can find the key in its new slot.
   __device__ __forceinline__ void replace(uint32_t number, Word next) {
     fence();
     store_relaxed(slot(number), next);
   }
-  // vacate does so without a next key.
+  // vacate frees the slot of a key that has been copied elsewhere.
   __device__ __forceinline__ void vacate(uint32_t number) {
-    if (Rules::kEmpties) fresh--;
-    replace(number, Rules::kEmpties ? S::pair(S::kEmpty, S::kEmpty) : S::dead(S::kNone));
+    if (Rules::kClearsSlots) fresh--;
+    replace(number, Rules::kClearsSlots ? S::pair(S::kEmpty, S::kEmpty) : S::dead(S::kNone));
   }
-  // under runs f under the lock of a key. It returns kAgain if the lock is taken.
+  // under runs f under the lock of a bucket. It returns kAgain if the lock is taken.
   template <class F>
   __device__ __forceinline__ Outcome under(uint32_t bucket, F f) const {
     uint32_t* lock = lock_of(t, bucket);
@@ -192,9 +202,9 @@ struct Moves {
     if (lock != own) unlock(lock);
     return done;
   }
-  // make_way moves a key away from one of the slots from `first` on, and reuses its slot for a
-  // pair. kAgain: a lock was taken.
-  __device__ __forceinline__ Outcome make_way(uint32_t first, uint32_t slots, Word pair) {
+  // displace moves a key out of one of `slots` slots from `first` on, and reuses its slot for a
+  // pair. It returns kAgain if a lock was taken.
+  __device__ __forceinline__ Outcome displace(uint32_t first, uint32_t slots, Word pair) {
     Outcome done = kFull;
     each_of<S>(slot(0), first, slots, [&](uint32_t number, Word w) __attribute__((always_inline)) {
       if (S::key(w) >= S::kNone) return false;
@@ -216,7 +226,7 @@ struct Moves {
   }
 };
 
-// Mover adds what the lanes of a warp do together.
+// Mover adds to Moves the searches that the lanes of a warp run together.
 template <class R>
 struct Mover : Moves<R> {
   using Rules = R;
@@ -232,16 +242,17 @@ struct Mover : Moves<R> {
 
   SlotQueue& queue;
   uint32_t most;
-  bool urgent = false;  // of the current search
+  bool urgent = false;  // whether the current search is urgent
 
   __device__ __forceinline__ Mover(const Table& t, SlotQueue& queue) : Base(t), queue(queue), most(limit()) {}
 
-  // room frees a slot for the key of a path, with its lock held by the warp, on a level. If several
-  // ways exist, it takes another one the next time.
+  // room frees a slot for the key of a path. The warp holds the key's lock. level is the number of
+  // failed searches. If several moves are possible, `next` selects one, so that the next attempt
+  // takes another.
   __device__ __forceinline__ Room room(Path path, uint32_t level, uint32_t next) {
     const uint32_t lane = lane_index();
-    urgent = level == Rules::kUrgent;
-    if (Rules::first(path) == kAll || (urgent && !Rules::bears_more(t))) return kNoRoom;
+    urgent = level == Rules::kMovesPrimaryLevel;
+    if (Rules::first(path) == kAll || (urgent && !Rules::has_capacity(t))) return kNoSlot;
     own = lock_of(t, Rules::first(path));
     sync_warp();  // orders the lock holder's accesses before the reads of all lanes
     uint32_t n = 0;
@@ -253,7 +264,7 @@ struct Mover : Moves<R> {
       if (lane < slots) put(n + lane, first + lane, kNoNode);
       n += slots;
     }
-    // However many searches have failed, each goes a step beyond the roots.
+    // Each search goes one step beyond the roots, no matter how many searches have failed.
     const uint32_t bound = urgent ? kNodes : most > 2 * n ? most : 2 * n;
 #pragma unroll 1
     for (uint32_t first = 0, end; first < n; first = end) {
@@ -275,8 +286,8 @@ struct Mover : Moves<R> {
       n = spread(goes, of, at, n, bound);
     }
     sync_warp();  // before the queue is used again
-    if (most > kLeastNodes) most /= 2;
-    return kNoRoom;
+    if (most > kMinNodes) most /= 2;
+    return kNoSlot;
   }
 
  private:
@@ -284,13 +295,15 @@ struct Mover : Moves<R> {
     queue.slots[at] = number, queue.parents[at] = uint16_t(parent);
   }
 
-  // limit returns how many keys are tried at most: in a small table each twice.
+  // limit returns the maximum number of keys to try. In a small table, this is twice the number of
+  // slots.
   __device__ __forceinline__ uint32_t limit() const {
     const uint64_t slots = uint64_t(t.buckets) << t.shift;
     return 2 * slots < kNodes ? uint32_t(2 * slots) : kNodes;
   }
-  // look examines a node: `to` becomes a free slot in another bucket of its key, or its own slot if
-  // that is free. It returns the path of the key; goes reports whether the key may go anywhere.
+  // look examines a node. It sets `to` to a free slot in another bucket of the node's key, or to
+  // the slot of the node if that is free. It returns the path of the key. It sets `goes` if the key
+  // may move to another bucket.
   __device__ __forceinline__ Path look(bool there, uint32_t at, Path root, uint32_t& to, bool& goes) const {
     if (!there) return root;
     const uint32_t from = queue.slots[at];
@@ -301,7 +314,7 @@ struct Mover : Moves<R> {
     }
     if (S::key(word) >= S::kNone) return root;  // being written
     const Path path = Rules::path_in(t, word, from);
-    if (Rules::shares(path, root)) return path;  // the new key would have to follow
+    if (Rules::shares(path, root)) return path;  // the new key would have to move along
 #pragma unroll 1
     for (uint32_t i = 0; i < Rules::others(t) && to == kAll; i++) {
       const uint32_t first = Rules::other(t, path, from, i, urgent);
@@ -313,12 +326,12 @@ struct Mover : Moves<R> {
     return path;
   }
 
-  // spread adds the keys of the buckets where the keys of the lanes' nodes may go, as far as the
-  // queue has space, and returns the new number of nodes.
+  // spread adds nodes to the queue: the keys in the other buckets to which the key of each lane's
+  // node may move. It stops at `bound` nodes. It returns the new number of nodes.
   __device__ __forceinline__ uint32_t spread(bool has, Path of, uint32_t at, uint32_t n, uint32_t bound) {
     const uint32_t slots = Rules::other_slots(t), below = (1u << lane_index()) - 1;
     const uint32_t from = has ? queue.slots[at] : 0, parent = has ? queue.parents[at] : kNoNode;
-    // The slots of this bucket are already nodes.
+    // The slots of the parent's bucket are already nodes.
     const uint32_t before = parent != kNoNode ? queue.slots[parent] / slots * slots : kAll;
 #pragma unroll 1
     for (uint32_t i = 0; i < Rules::others(t); i++) {
@@ -334,8 +347,8 @@ struct Mover : Moves<R> {
     return n;
   }
 
-  // shift_along moves the key of a node to a free slot, that of its parent to the slot of the node,
-  // and so on, until a lock is taken or a slot has changed.
+  // shift_along moves the key of a node to a free slot, then the key of the node's parent to the
+  // node's slot, and so on. It stops when a lock is taken or a slot has changed.
   __device__ __forceinline__ Room shift_along(uint32_t at, uint32_t to) {
     if (queue.slots[at] == to) at = queue.parents[at];
     bool moved = true, busy = false;
@@ -346,8 +359,8 @@ struct Mover : Moves<R> {
     return busy ? kBusy : kMoved;
   }
 
-  // move moves the key of a slot to another slot, which is in a bucket of the key if the key is
-  // unchanged.
+  // move moves the key of a slot to another slot. That slot is in a bucket of the key, unless the
+  // key has changed since the search.
   __device__ __forceinline__ bool move(uint32_t from, uint32_t to, bool& busy) {
     const Word seen = load_relaxed(slot(from));
     if (S::key(seen) >= S::kNone) return is_free<S>(seen);
@@ -357,7 +370,7 @@ struct Mover : Moves<R> {
     busy = done == kAgain;
     return done == kRevived;
   }
-  // copy does so under the lock of the key.
+  // copy moves the key under its lock.
   __device__ __forceinline__ bool copy(Path path, uint32_t from, uint32_t to, typename S::Key key) {
     const Word word = load_relaxed(slot(from)), free = load_relaxed(slot(to));
     if (S::key(word) != key || !is_free<S>(free)) return false;
@@ -368,23 +381,23 @@ struct Mover : Moves<R> {
     this->vacate(from);
     return true;
   }
-  // leads reports whether a key may go from a slot to another: the slot may hold another key than
-  // the search saw. If paths end at empty slots, none of its earlier buckets may have one, so none
-  // may have a free slot.
+  // leads reports whether a key may move from slot `from` to slot `to`. The slot may hold another
+  // key than the search has read. If paths end at empty slots, no earlier bucket of the key may
+  // have an empty slot. So leads requires that the earlier buckets have no free slot.
   __device__ __forceinline__ bool leads(Path path, uint32_t from, uint32_t to) const {
     const uint32_t slots = Rules::other_slots(t);
 #pragma unroll 1
     for (uint32_t i = 0; i < Rules::others(t); i++) {
       const uint32_t first = Rules::other(t, path, from, i, urgent);
       if (first == to / slots * slots) return true;
-      if (!Rules::kEmpties && first != kAll && this->free_slot(first, slots) != kAll) return false;
+      if (!Rules::kClearsSlots && first != kAll && this->free_slot(first, slots) != kAll) return false;
     }
     return false;
   }
 };
 
-// insert_locked runs one operation per lane, whatever must move for it. All lanes of the warp must
-// call it. With `still`, no key moves.
+// insert_locked runs one operation per lane, and moves other keys if necessary. All lanes of the
+// warp must call it. With `still`, no key moves.
 template <class Rules, class V = void>
 __device__ __forceinline__ void insert_locked(uint32_t flags, Operation<typename Rules::S>& op, bool still,
                                               Mover<Rules>& mover) {
@@ -410,23 +423,24 @@ __device__ __forceinline__ void insert_locked(uint32_t flags, Operation<typename
     if (left != 0) {
       const uint32_t by = lowest(left);
       const Room room = mover.room(path.of(by), shuffle(kAll, level, by), shuffle(kAll, ways, by));
-      if (chosen && room == kNoRoom) level++;
-      if (chosen && room == kMoved && ++tries == kTries) level = Rules::kLevels;
+      if (chosen && room == kNoSlot) level++;
+      if (chosen && room == kMoved && ++tries == kMaxAttempts) level = Rules::kLevels;
       busy |= chosen && room == kBusy;
       if (has && busy) unlock(lock), has = false;
     }
-    // Two lanes that need each other's locks do not come back at the same time.
-    if (busy) rounds = hash(uint32_t(thread_index()), uint64_t(ways)) % kMostRounds;
+    // Lanes wait for different numbers of rounds. So two lanes that need each other's locks do not
+    // try again at the same time.
+    if (busy) rounds = hash(uint32_t(thread_index()), uint64_t(ways)) % kMaxRounds;
     ways++;
   }
 }
 
-// kSettled is the item of an operation that an intermediate launch has taken from a list.
+// kSettled replaces the list item of an operation that an intermediate launch has completed.
 constexpr uint32_t kSettled = kAll;
 
-// each_spilled calls f(i) for the operations of a list, one per lane, all lanes of a warp together:
-// n if a lane has none. The items of the list become zero. Each warp has a part of the list, and
-// advances in it until all its lanes have an operation.
+// each_spilled calls f(i) for the operations of a list, one per lane. All lanes of a warp call f
+// together, with i = n in a lane that has none. The items of the list become zero. Each warp has a
+// part of the list. It advances in that part until all its lanes have an operation.
 template <class F>
 __device__ __forceinline__ void each_spilled(const List& list, uint32_t n, F f) {
   const uint32_t count = load_relaxed(list.count), below = (1u << lane_index()) - 1;

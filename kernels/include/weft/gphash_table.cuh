@@ -1,15 +1,15 @@
-// The table of package gphash: levels of buckets in a pool, host memory that outlives the process,
-// and optionally a mirror of its slots in device memory. layout.go explains the words of a slot,
-// table.go the order in which they are read.
+// The table of package gphash: levels of buckets in a pool, which is host memory that outlives the
+// process. Optionally, device memory has a mirror of the slots. layout.go explains the words of a
+// slot. table.go explains the order in which the words are read.
 //
-// A warp works on one key at a time and reads all slots that may hold it at once (GPHash, section
-// 3.1).
+// A warp works on one key at a time. It reads all slots that may hold the key at once (GPHash,
+// section 3.1).
 #pragma once
 
 #include "batch.cuh"
 #include "siphash.cuh"
 
-// For lambdas: clang would copy what they refer to.
+// WEFT_INLINE makes lambdas inline. Otherwise clang would copy what a lambda refers to.
 #define WEFT_INLINE __attribute__((always_inline))
 
 namespace weft::gphash {
@@ -17,7 +17,8 @@ namespace weft::gphash {
 // State of a slot (twin: layout.go).
 enum State : uint32_t { kEmpty, kWriting, kFull, kTomb };
 
-// Control is the word of a slot that changes: state, version, and where the value begins.
+// Control is the word of a slot that changes: state, version, and the word at which the value
+// begins.
 struct Control {
   uint64_t bits;
 
@@ -34,12 +35,12 @@ struct Control {
 
 // Level is 2^bits buckets.
 struct Level {
-  uint64_t base;     // word of the pool
-  uint64_t* mirror;  // of control words and tags, contiguous buckets; or null
-  uint32_t* cached;  // the cached bucket of each bucket, or kNotCached; or null
-  uint32_t* heat;    // how often, or when, a bucket was read; used with `cached`
+  uint64_t base;     // index of the level's first word in the pool
+  uint64_t* mirror;  // contiguous buckets of control words and tags, or null
+  uint32_t* cached;  // per bucket: its index in the cache, or kNotCached; or null
+  uint32_t* heat;    // per bucket: how often, or when, it was read; used with `cached`
   uint32_t bits;
-  uint32_t regions;  // as a power of two
+  uint32_t regions;  // log2 of the number of regions
 };
 
 constexpr uint32_t kNotCached = ~0u;
@@ -49,45 +50,47 @@ enum Policy : uint32_t { kLFU, kLRU, kRandom };
 
 // Clocks report concurrent activity to lookups.
 struct Clocks {
-  uint32_t begun, ended;              // number of the last change that has begun, and ended
-  uint32_t moves_begun, moves_ended;  // number of moves of keys that make way for others
+  uint32_t begun, ended;              // number of the last begun change, and of the last ended one
+  uint32_t moves_begun, moves_ended;  // numbers of begun and ended moves that make room for keys
 };
 
-// Table is an index (twin: tableRef in gpu.go).
+// Table describes an index (Go: tableRef).
 struct Table {
-  uint64_t* pool;  // word 0
+  uint64_t* pool;  // word 0 of the pool
   Counters* counters;
   Clocks* clocks;
   uint64_t seed0, seed1;
-  uint64_t first;  // word where unit 0 of the values begins
-  // Words from there on where a value may begin without reaching beyond the pool.
+  uint64_t first;  // index of the word where unit 0 of the values begins
+  // Number of words from `first` on where a value may begin and still end inside the pool.
   uint64_t span;
-  uint32_t fast;   // the hash for trusted keys
+  uint32_t fast;   // not 0: use the fast hash, for trusted keys
   uint32_t key_size, value_size;    // bytes
-  uint32_t key_words, value_words;  // of a key in its slot; 0 if the tag is the key
+  // Words of a key in its slot, or 0 if the tag is the key; words of a value.
+  uint32_t key_words, value_words;
   uint32_t slots, hashes, bucket_words;
-  uint32_t unit, per, at;  // words of a unit, values in it, words before them
-  uint32_t live, closed;   // levels, from the top down; the last ones are drained
-  uint32_t unfenced;       // nothing is durable in any order: to measure the cost of that
+  uint32_t unit, per, at;  // words per unit, values per unit, words of a unit before its values
+  uint32_t live, closed;   // number of levels; number of drained levels, which are the last ones
+  uint32_t unfenced;       // not 0: without durability fences, to measure their cost
   const Level* levels;
-  uint64_t* cache;       // words of buckets, or of values
-  // Buckets or values that lookups have read, and how many of them in the cache; null: no cache.
+  uint64_t* cache;       // words of the cached buckets, or of the cached values
+  // Number of buckets or values that lookups have read, and how many of these were in the cache.
+  // null: no cache.
   uint64_t* cache_read;
-  uint32_t policy, now;  // of the cache; and how often it has been loaded
-  // The cached value of each value of the pool, or kNotCached; null: the cache has no values.
+  uint32_t policy, now;  // policy of the cache; number of its next load
+  // Per value of the pool: its index in the cache, or kNotCached. null: the cache holds no values.
   uint32_t* cached;
-  uint32_t* heat;        // how often, or when, a value was read; used with `cached`
+  uint32_t* heat;        // per value: how often, or when, it was read; used with `cached`
 };
 
-// fence_durable orders durability: a crash keeps what a thread writes after it only if it also
-// keeps all that the thread has written, or seen, before.
+// fence_durable orders durability. If a crash keeps what a thread writes after the fence, it also
+// keeps all that the thread has written or read before.
 __device__ __forceinline__ void fence_durable(const Table& t) {
   if (t.unfenced == 0) fence_system();
 }
 
 // ---- rows of columns ---------------------------------------------------------
 
-// row_word returns the i-th word of a row of `size` bytes, padded with zeros.
+// row_word returns word i of a row of `size` bytes, padded with zeros.
 __device__ __forceinline__ uint64_t row_word(const uint8_t* row, uint32_t size, uint32_t i) {
   const uint8_t* at = row + 8ul * i;
   const uint64_t shape = uint64_t(row) | size;
@@ -103,7 +106,7 @@ __device__ __forceinline__ uint64_t row_word(const uint8_t* row, uint32_t size, 
   return w;
 }
 
-// put_word writes the i-th word of a row, up to the end of the row.
+// put_word writes word i of a row, up to the end of the row.
 __device__ __forceinline__ void put_word(uint8_t* row, uint32_t size, uint32_t i, uint64_t w) {
   uint8_t* at = row + 8ul * i;
   const uint64_t shape = uint64_t(row) | size;
@@ -129,13 +132,13 @@ __device__ __forceinline__ bool same_row(const uint8_t* a, const uint8_t* b, uin
 
 // ---- keys ----------------------------------------------------------------------
 
-// Item is a key as slots hold it.
+// Item is a key, its hash, and the tag that slots store for the key.
 struct Item {
   const uint8_t* key;
   uint64_t hash, tag;
 };
 
-// hash_key hashes a key with words that word(i) reads.
+// hash_key hashes a key. word(i) reads word i of the key.
 template <class Word>
 __device__ __forceinline__ uint64_t hash_key(const Table& t, Word word) {
   return t.fast ? fast_hash(t.seed0, t.seed1, t.key_size, word) : sip13(t.seed0, t.seed1, t.key_size, word);
@@ -173,21 +176,22 @@ __device__ __forceinline__ uint64_t bucket_of(const Level& l, uint64_t h, uint32
 
 // Seen is a slot as its lane has read it.
 struct Seen {
-  bool there;       // the lane has one
-  uint32_t slot;    // in its bucket
-  uint64_t bucket;  // word of the pool
-  uint64_t* words;  // control words of the bucket, then its tags: where they are read
+  bool there;       // whether the lane has a slot
+  uint32_t slot;    // index of the slot in its bucket
+  uint64_t bucket;  // index of the bucket's first word in the pool
+  uint64_t* words;  // where the control words of the bucket are read, followed by its tags
   Control control;
   uint64_t tag;
 };
 
 // Reading is the order in which a lane reads the words of a slot.
 enum Reading {
-  kAtOnce,    // all at the same time: correct while nothing changes
+  kAtOnce,    // all at once: correct while nothing changes
   kInOrder,   // the control word first
 };
 
-// words_of returns where the control words and tags of a bucket are read.
+// words_of returns where the control words and tags of a bucket are read: in the mirror, the cache
+// or the pool.
 __device__ __forceinline__ uint64_t* words_of(const Table& t, const Level& l, uint64_t b) {
   if (l.mirror) return l.mirror + b * 2 * t.slots;
   if (l.cached) {
@@ -197,13 +201,13 @@ __device__ __forceinline__ uint64_t* words_of(const Table& t, const Level& l, ui
   return t.pool + l.base + b * t.bucket_words;
 }
 
-// touch records a read of something that may be in the cache.
+// touch records a read of a bucket or value that may be in the cache.
 __device__ __forceinline__ void touch(const Table& t, uint32_t* heat) {
   if (t.policy == kLFU) add_relaxed(heat, 1u);
   if (t.policy == kLRU && load_relaxed(heat) != t.now) store_relaxed(heat, t.now);
 }
 
-// warm records reads of buckets, one per lane.
+// warm records reads of buckets, at most one per lane.
 __device__ __forceinline__ void warm(const Table& t, const Level& l, const Seen& s, uint64_t b) {
   const bool reads = s.there && s.slot == 0;
   if (reads) touch(t, l.heat + b);
@@ -212,8 +216,8 @@ __device__ __forceinline__ void warm(const Table& t, const Level& l, const Seen&
   if (lane_index() == 0 && cached != 0) add_relaxed(t.cache_read + 1, uint64_t(popcount(cached)));
 }
 
-// see makes the lanes of a warp read all slots of levels [lo,hi) that may hold a key. Those must
-// not be more than lanes.
+// see reads all slots of levels [lo,hi) that may hold a key, one slot per lane of a warp. The
+// number of these slots must not exceed the number of lanes.
 template <Reading R>
 __device__ __forceinline__ Seen see(const Table& t, uint64_t hash, uint32_t lo, uint32_t hi) {
   const uint32_t lane = lane_index(), per = t.slots * t.hashes;
@@ -221,7 +225,7 @@ __device__ __forceinline__ Seen see(const Table& t, uint64_t hash, uint32_t lo, 
   Seen s{lo + k < hi, lane % per % t.slots, 0, nullptr, {0}, 0};
   const Level& l = t.levels[s.there ? lo + k : lo];
   uint64_t b = bucket_of(l, hash, j);
-  for (uint32_t i = 0; i + 1 < t.hashes; i++) {  // a bucket that two functions name is read once
+  for (uint32_t i = 0; i + 1 < t.hashes; i++) {  // read a bucket once if two functions select it
     uint64_t other = shuffle(kAll, b, s.there ? k * per + i * t.slots : 0);
     if (i < j && other == b) s.there = false;
   }
@@ -230,20 +234,20 @@ __device__ __forceinline__ Seen see(const Table& t, uint64_t hash, uint32_t lo, 
   if (!s.there) return s;
   if (R == kInOrder) s.control.bits = load_acquire_system(s.words + s.slot);
   else s.control.bits = load_relaxed_system(s.words + s.slot);
-  // A lane that waits for the control word skips tags that do not count, so those of empty buckets
-  // stay off the bus.
+  // A lane that waits for the control word does not read the tag of a slot without a key. So the
+  // tags of empty buckets stay off the bus.
   if (R == kAtOnce || s.control.state() == kFull) s.tag = load_relaxed_system(s.words + t.slots + s.slot);
   return s;
 }
 
-// Place is a slot, the same for all lanes of a warp.
+// Place is a slot, the same in all lanes of a warp.
 struct Place {
   uint64_t bucket;
   uint64_t* words;
   uint32_t slot;
   Control was;
 
-  // These return where the words of a slot lie in the pool.
+  // The following functions return the index in the pool of the words of a slot.
   __device__ __forceinline__ uint64_t control() const { return bucket + slot; }
   __device__ __forceinline__ uint64_t tag(const Table& t) const { return bucket + t.slots + slot; }
   __device__ __forceinline__ uint64_t key(const Table& t) const { return bucket + 2 * t.slots + uint64_t(slot) * t.key_words; }
@@ -263,15 +267,15 @@ __device__ __forceinline__ bool same_key(const Table& t, const Place& at, const 
   return ballot(kAll, differs) == 0;
 }
 
-// sound reports whether a value may begin where a control word points. Operations only write such
-// words; other writers of the pool since it was opened may not. A slot that is not sound has no
-// key, for all operations.
+// sound reports whether a value may begin where a control word points. Operations write only such
+// control words. Other writers may have stored other words since the pool was opened. All
+// operations treat a slot that is not sound as a slot without a key.
 __device__ __forceinline__ bool sound(const Table& t, Control c) { return c.block() - t.first < t.span; }
 
-// pick finds the slot among those seen that has the key of an item.
+// pick finds the slot with the key of an item, among the slots that the lanes have read.
 __device__ __forceinline__ bool pick(const Table& t, const Seen& s, const Item& it, Place& at) {
   uint32_t votes = ballot(kAll, s.there && s.tag == it.tag && s.control.state() == kFull);
-  sync_warp();  // orders reads of the slot after its control word: shuffles order nothing
+  sync_warp();  // orders reads of the slot after its control word; shuffles do not
   for (; votes != 0; votes &= votes - 1) {
     at = place_of(s, lowest(votes));
     if (sound(t, at.was) && (t.key_words == 0 || same_key(t, at, it))) return true;
@@ -279,24 +283,26 @@ __device__ __forceinline__ bool pick(const Table& t, const Seen& s, const Item& 
   return false;
 }
 
-// see_open is see for the levels that take new keys.
+// read_open_slots is see for the levels that take new keys.
 template <Reading R>
-__device__ __forceinline__ Seen see_open(const Table& t, uint64_t hash) {
+__device__ __forceinline__ Seen read_open_slots(const Table& t, uint64_t hash) {
   return see<R>(t, hash, 0, t.live - t.closed);
 }
 
-// search finds the slot of a key. If it finds none, open is what it has seen last. A key that moves
-// up meanwhile is seen on one side at least: the levels that are drained come first.
+// search finds the slot of a key. If it finds none, `open` holds the slots of the levels that take
+// new keys. search reads the drained levels first. So if a key moves up meanwhile, search finds the
+// key in its old or in its new slot.
 template <Reading R>
 __device__ __forceinline__ bool search(const Table& t, const Item& it, Place& at, Seen& open) {
   const uint32_t at_once = kWarp / (t.slots * t.hashes);
   for (uint32_t lo = t.live - t.closed; lo < t.live; lo += at_once)
     if (pick(t, see<R>(t, it.hash, lo, lo + at_once < t.live ? lo + at_once : t.live), it, at)) return true;
-  open = see_open<R>(t, it.hash);
+  open = read_open_slots<R>(t, it.hash);
   return pick(t, open, it, at);
 }
 
-// vacant finds a free slot in the emptiest bucket among those seen (section 3.1).
+// vacant finds a free slot in the bucket with the most free slots, among the slots that the lanes
+// have read (section 3.1).
 __device__ __forceinline__ bool vacant(const Table& t, const Seen& s, Place& at) {
   const uint32_t buckets = (t.live - t.closed) * t.hashes;
   uint32_t votes = ballot(kAll, s.there && s.control.state() == kEmpty), most = 0, best = 0;
@@ -311,26 +317,26 @@ __device__ __forceinline__ bool vacant(const Table& t, const Seen& s, Place& at)
 
 // ---- values ------------------------------------------------------------------------
 
-// Located is a value by its unit, and its number there.
+// Located is the place of a value: its unit, and its number in the unit.
 struct Located {
   uint64_t unit;
   uint32_t i;
 };
-// locate is correct for blocks where a value begins. For other sound blocks it returns some value
-// of the pool.
+// locate returns the place of the value that begins at word `block`. For other sound blocks, it
+// returns the place of some value in the pool.
 __device__ __forceinline__ Located locate(const Table& t, uint64_t block) {
   uint64_t unit = (block - t.first) / t.unit;
   uint32_t at = uint32_t((block - t.first) - unit * t.unit), i = (at - t.at) / t.value_words;
   return {unit, i < t.per ? i : t.per - 1};
 }
 
-// number_of returns the number of a value among all that fit.
+// number_of returns the number of a value among all values that fit into the pool.
 __device__ __forceinline__ uint64_t number_of(const Table& t, uint64_t block) {
   const Located v = locate(t, block);
   return v.unit * t.per + v.i;
 }
 
-// copy_value copies the words of a value to a row of a column, unless that is null.
+// copy_value copies the words of a value to a row of a column, unless row is null.
 __device__ __forceinline__ void copy_value(const Table& t, const uint64_t* words, uint8_t* row) {
   if (row == nullptr) return;
   for (uint32_t i = lane_index(); i < t.value_words; i += kWarp) put_word(row, t.value_size, i, load_relaxed_system(words + i));
@@ -353,7 +359,7 @@ __device__ __forceinline__ void warm_buckets(const Table& t, uint64_t hash) {
 }
 
 // read_value is copy_value for a value that does not change meanwhile. It reads the value from the
-// cache if possible, and reports whether it did.
+// cache if possible, and reports whether it did so.
 __device__ __forceinline__ bool read_value(const Table& t, uint64_t block, uint8_t* row) {
   uint32_t y = kNotCached;
   if (t.cached && row) y = load_acquire(t.cached + number_of(t, block));  // pairs with cache_fill
@@ -369,8 +375,9 @@ __device__ __forceinline__ void clear_value(const Table& t, uint8_t* row) {
 
 // ---- lookups -------------------------------------------------------------------------
 
-// get looks a key up and copies its value to a row. It reads all words of its slots at once, and
-// none again. If something changed meanwhile, it retries in order and in the pool.
+// get looks up a key and copies its value to a row. The first attempt reads all words of the key's
+// slots at once, and none twice. If something changed meanwhile, get retries. A retry reads the
+// words of a slot in order, and the value in the pool.
 __device__ __forceinline__ bool get(const Table& t, const Item& it, uint8_t* row, bool& cached) {
   Place at;
   Seen open;

@@ -1,16 +1,16 @@
-// A graph that changes, or a snapshot of one, in users' kernels. Package graph documents how to get
-// a Ref in Go; docs/refs.md is a guide.
+// A Ref to a graph that changes, or to a snapshot of one, for users' kernels. Package graph
+// documents how to get a Ref in Go. docs/refs.md is a guide.
 //
 //	__global__ void friends(graph::Ref<> of, …) {
 //	  of.for_each(u, [&](uint32_t v) { if (of.edge_exists(v, w)) … });
 //
-// The graph of a Ref does not change while a launch reads it, so nothing here is atomic. An absent
-// vertex, whatever its number, has no neighbors. Functions receive the neighbor, and its weight if
-// the graph has weights: f(v) or f(v, weight).
+// The graph of a Ref does not change while a launch reads it, so no access is atomic. A call may
+// pass any vertex number, because an absent vertex has no neighbors. A function f receives a
+// neighbor, and its weight if the graph has weights: f(v) or f(v, weight).
 //
-// A call without a suffix is for one lane, and may be made anywhere: lanes may diverge, loop, and
-// have returned. A call with _tile is for kTile neighboring lanes with the same vertex, which share
-// its neighbors. for_each_arc is for all threads of a launch.
+// A call without a suffix works for one lane, at any place in a kernel. Lanes may diverge or loop,
+// and other lanes may have returned. kTile neighboring lanes make a call with the suffix _tile
+// together, for one vertex, and share its neighbors. All threads of a launch call for_each_arc.
 #pragma once
 
 #include "graph_table.cuh"
@@ -25,7 +25,8 @@ struct Ref {
   static constexpr int kBits = 8 * As<W>::kBytes;
   using Weight = typename As<W>::Given;
 
-  // As in Graph (graph_table.cuh). vertices is larger than the number of any present vertex.
+  // The fields are those of Graph (graph_table.cuh). vertices is larger than the number of any
+  // present vertex.
   uint32_t* records;
   uint8_t* pool;
   uint32_t* alive;
@@ -41,8 +42,8 @@ struct Ref {
     check();
     return graph::edge_exists<kBits>(graph(), u, v);
   }
-  // find is edge_exists, and stores the weight of the edge in *weight; of parallel ones, that of
-  // the newest.
+  // find reports whether the graph has an edge from u to v, and stores the weight of the edge in
+  // *weight. For parallel edges, it stores the weight of the newest.
   __device__ __forceinline__ bool find(uint32_t u, uint32_t v, Weight* weight) const {
     check();
     const Row<kBits> r = row<kBits>(graph(), u);
@@ -57,15 +58,16 @@ struct Ref {
   __device__ __forceinline__ void for_each(uint32_t u, F f) const {
     some(u, 0, 1, f);
   }
-  // for_each_tile calls f in one lane for each neighbor.
+  // for_each_tile calls f for all neighbors of a vertex. One lane of the tile calls f for each
+  // neighbor.
   template <class F>
   __device__ __forceinline__ void for_each_tile(uint32_t u, F f) const {
     some(u, lane_index() % kTile, kTile, f);
   }
 
-  // for_each_arc calls f(u, v), or f(u, v, weight), for all entries of rows, in one thread of the
-  // launch for each. All lanes of all warps call it. A warp processes each row of several thousand
-  // neighbors.
+  // for_each_arc calls f(u, v), or f(u, v, weight), for all entries of rows. One thread of the
+  // launch calls f for each entry. All lanes of all warps call for_each_arc. One warp processes a
+  // whole row, even a row with several thousand neighbors.
   template <class F>
   __device__ __forceinline__ void for_each_arc(F f) const {
     check();
@@ -83,12 +85,12 @@ struct Ref {
   }
 
  private:
-  // The number of vertices for which a warp reads the records together.
+  // Number of vertices. A warp reads their records together.
   static constexpr uint32_t kTogether = 16;
-  // Rows with more entries are shared by a warp, others by a tile: its lanes read 128 bytes at a
-  // time.
+  // A warp shares each row with more entries than this. A tile shares each smaller row, and reads
+  // 128 bytes of it at a time.
   static constexpr uint32_t kLarge = 256;
-  // Neighbors that a lane reads together.
+  // Number of neighbors that a lane reads together.
   static constexpr uint32_t kQuad = 4;
 
   __device__ __forceinline__ Graph graph() const { return {records, pool, alive, vertices, unit}; }
@@ -106,7 +108,7 @@ struct Ref {
     }
   }
 
-  // entries calls f for every step-th entry of a row, beginning with `from`.
+  // entries calls f for every step-th entry of a row, from entry `from` on.
   template <class F>
   __device__ __forceinline__ static void entries(const Row<kBits>& r, uint32_t from, uint32_t to, uint32_t step, F f) {
     for (uint32_t i = from; i < to; i += step) call(r, i, r.ids[i], f);
@@ -119,14 +121,14 @@ struct Ref {
     entries(r, from, r.degree, step, f);
   }
 
-  // shared calls f for those rows of the lanes that are in blocks: groups of Lanes lanes take one
-  // each at a time. Blocks are aligned to 32 bytes, so four neighbors of a row can be read
-  // together.
+  // shared calls f for the entries of rows that lie in blocks of memory. rows is the set of lanes
+  // that have these rows. Each group of Lanes lanes processes one row at a time. Blocks are aligned
+  // to 32 bytes, so a lane can read four neighbors of a row together.
   template <uint32_t Lanes, class F>
   __device__ __forceinline__ static void shared(uint32_t rows, uint32_t first, const Row<kBits>& own, F& f) {
     const uint32_t rank = lane_index() % Lanes;
     while (rows != 0) {
-      uint32_t mine = kWarp;  // the lane with the row that this one shares
+      uint32_t mine = kWarp;  // the lane with the row that this lane shares
       for (uint32_t group = 0; group < kWarp / Lanes && rows != 0; group++, rows &= rows - 1) {
         if (group == lane_index() / Lanes) mine = lowest(rows);
       }

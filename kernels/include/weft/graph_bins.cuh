@@ -1,6 +1,7 @@
 // Writing the rows of a batch in bins (package graph, gpu_small.go), after graph_few.cuh has
-// planned them: a block writes the rows of a bin to other blocks of memory, and then their records.
-// The device checks whether memory suffices for all, so that it need not wait for the host.
+// planned the rows. A block of threads writes the rows of a bin to other blocks of memory, and then
+// their records. The device checks whether memory suffices for all rows, so it need not wait for
+// the host.
 #pragma once
 
 #include "graph_few.cuh"
@@ -9,25 +10,25 @@ namespace weft::graph {
 
 // ---- memory ----------------------------------------------------------------
 
-// Pile holds the free blocks of a class.
+// Pile is a stack of the free blocks of a class.
 struct Pile {
   uint32_t* at;
   uint32_t top;
   uint32_t size;  // capacity
 };
 
-// Grant describes where new blocks of a class come from, and where freed ones go. Needed block r is
-// number list+r of those that were free if r is less than taken; otherwise it lies after base.
+// Grant describes the source of new blocks of a class, and the place for freed blocks. If r is less
+// than taken, needed block number r is entry list + r of the list of free blocks. Otherwise the
+// block lies in new memory, which begins at unit base.
 struct Grant {
   uint32_t* freed;
   uint32_t list;
   uint32_t taken;
   uint32_t base;
-  uint32_t top;  // of the pile after the batch
+  uint32_t top;  // top of the pile after the batch
 };
 
-// Granted reports whether all memory is granted, and the number of vertices with records after
-// that.
+// Granted records whether all memory is granted, and the number of vertices that then have records.
 struct Granted {
   uint32_t all;
   uint32_t vertices;
@@ -41,19 +42,19 @@ struct PlaceFewParams {
   const Pile* piles;
   Grant* grants;
   Granted* granted;
-  uint32_t* list;     // of free blocks that are taken
-  uint64_t covered;   // vertices in the bins
-  uint64_t units;     // units allocated
+  uint32_t* list;     // free blocks that are taken
+  uint64_t covered;   // number of vertices in the bins
+  uint64_t units;     // number of allocated units
   uint64_t room;      // capacity in units
-  uint32_t vertices;  // that have records
-  uint32_t records;   // capacity
-  uint32_t ghosts;    // capacity
+  uint32_t vertices;  // number of vertices that have records
+  uint32_t records;   // capacity for records
+  uint32_t ghosts;    // capacity for blocks that go to snapshots
   uint32_t bins;
 };
 
-// grant checks whether memory suffices for all. For the class of each thread it computes how much
-// of its pile is taken, and from which place of the list on. Each block does so, and the first one
-// stores the result.
+// grant checks whether memory suffices for all rows. Each thread computes, for its class, how many
+// blocks of the pile are taken and where these begin in the list. All blocks of threads compute the
+// same, and the first one stores the result.
 __device__ __forceinline__ bool grant(const PlaceFewParams& p, uint32_t& taken, uint32_t& list, Shared<uint64_t> sums, Shared<uint32_t> others) {
   const uint32_t c = thread_in_block(), *groups = p.binned.groups;
   const bool is = c != 0 && c < kClasses;
@@ -63,7 +64,7 @@ __device__ __forceinline__ bool grant(const PlaceFewParams& p, uint32_t& taken, 
   const uint64_t fresh = uint64_t(need - taken) * (is ? units_of(c) : 0), base = p.units + block_running(fresh, sums);
   list = block_running(taken, others);
   const uint32_t top = pile.top - taken + released, end = p.control->end, records = end > p.vertices ? end : p.vertices;
-  const bool other = p.control->bad != 0 || p.control->crowded != 0 || p.control->all > p.covered || groups[kLimbo] > p.ghosts || records > p.records || p.control->chunks > p.binned.room;
+  const bool other = p.control->bad != 0 || p.control->crowded != 0 || p.control->all > p.covered || groups[kRetired] > p.ghosts || records > p.records || p.control->chunks > p.binned.room;
   const bool all = count_block(other || top > pile.size || base + fresh > p.room) == 0;
   if (block_index() != 0) return all;
   if (is) p.grants[c] = {pile.at + (pile.top - taken), list, taken, uint32_t(base), top};
@@ -71,8 +72,9 @@ __device__ __forceinline__ bool grant(const PlaceFewParams& p, uint32_t& taken, 
   return all;
 }
 
-// place_few finds the blocks that the rows of each bin get, and lists those that were free: other
-// blocks may take their places when rows are written.
+// place_few numbers the blocks of memory for the rows of each bin. It copies the free blocks that
+// are taken to a list. The list is necessary because freed blocks may overwrite these places of the
+// piles while rows are written.
 __device__ __forceinline__ void place_few(const PlaceFewParams& p) {
   __shared__ uint64_t shared_units[kBlockWarps];
   __shared__ uint32_t shared_sums[kBlockWarps];
@@ -101,7 +103,7 @@ __device__ __forceinline__ void place_few(const PlaceFewParams& p) {
   sync_block();
   const uint32_t all = load_weak(shared(shared_sums));
   for (uint32_t i = uint32_t(thread_index()); i < all; i += uint32_t(threads_in_grid())) {
-    uint32_t c = 0;  // the last that begins here or before
+    uint32_t c = 0;  // the last class that begins at i or before
 #pragma unroll
     for (uint32_t step = kGroups / 2; step != 0; step /= 2) c += load_weak(lists + c + step) <= i ? step : 0;
     const Pile pile = p.piles[c];
@@ -112,7 +114,7 @@ __device__ __forceinline__ void place_few(const PlaceFewParams& p) {
 // ---- a bin -----------------------------------------------------------------
 
 struct WriteFewParams {
-  Graph graph;       // with the capacity as number of vertices
+  Graph graph;       // vertices is the capacity
   Arcs arcs;
   Bins bins;
   Binned binned;
@@ -121,27 +123,27 @@ struct WriteFewParams {
   Pile* piles;
   const uint32_t* list;
   Ghost* ghosts;
-  const void* weights;   // of operations
-  uint64_t* present;     // present vertices
-  uint32_t* zero;        // words to be zeroed
+  const void* weights;   // weights of operations
+  uint64_t* present;     // number of present vertices
+  uint32_t* zero;        // words to set to zero
   uint32_t zeros;
   uint32_t epoch;
   uint32_t directed;
-  // Of bins of vertices that are swept out, as are the following fields (graph_sweep.cuh).
+  // Only a sweep, which deletes vertices, uses this field and the following ones (graph_sweep.cuh).
   uint32_t width;
   const uint32_t* doomed;
   uint32_t vertices;
   uint32_t unused;
 };
 
-constexpr uint32_t kRows = kBlock;     // that a block writes together
-// In words. Records of neighboring threads begin in different banks, and weights of 64 bits are
-// aligned.
+constexpr uint32_t kRows = kBlock;     // number of rows that a block writes together
+// kRecordStride is the number of words between two records. With this stride, records of
+// neighboring threads begin in different banks, and weights of 64 bits are aligned.
 constexpr uint32_t kRecordStride = 10;
 
-// Writing is the memory of a block that writes rows.
+// Writing is the shared memory of a block that writes rows.
 struct Writing {
-  uint64_t from[kRows], to[kRows];  // ids; 0 of to: in a record
+  uint64_t from[kRows], to[kRows];  // addresses of ids; `to` is 0 for a row in its record
   alignas(16) uint32_t records[kRows * kRecordStride];
   uint32_t targets[kBinArcs], shifts[kBinArcs + 1], nets[kBinArcs / 4];
   uint32_t arcs[kRows], classes[kRows], olds[kRows + 1];
@@ -151,31 +153,31 @@ struct Writing {
   uint32_t sums[kBlockWarps];
 };
 
-// ArcsHere holds arcs of a bin in shared memory: their targets, their fates, and by how much the
-// rows of all earlier ones are longer.
+// ArcsHere holds arcs of a bin in shared memory: their targets, their fates, and the total growth
+// of rows by all earlier arcs.
 struct ArcsHere {
   Shared<uint32_t> targets, shifts, nets;
   __device__ __forceinline__ uint32_t net(uint32_t i) const { return load_weak(nets + i / 4) >> i % 4 * 8 & 0xff; }
 };
 
-// bring_arcs loads n arcs of a bin, beginning with `from`.
-__device__ __forceinline__ ArcsHere bring_arcs(const Arcs& a, const Bins& b, uint64_t from, uint32_t n, Writing* w) {
+// load_arcs loads n arcs of a bin into shared memory, from arc `from` on.
+__device__ __forceinline__ ArcsHere load_arcs(const Arcs& a, const Bins& b, uint64_t from, uint32_t n, Writing* w) {
   const ArcsHere here = {shared(w->targets), shared(w->shifts), shared(w->nets)};
   const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp, rows = (n + kBlock - 1) / kBlock, first = warp * rows * kWarp + lane;
   const uint64_t mask = (uint64_t(1) << b.bits) - 1;
   const bool ones = !a.multi && !a.empties;
   uint32_t sum = 0;
-  for (uint32_t row = 0; row < rows; row += kAhead) {
-    uint32_t net[kAhead], delta[kAhead];
-    uint64_t word[kAhead];
+  for (uint32_t row = 0; row < rows; row += kInFlight) {
+    uint32_t net[kInFlight], delta[kInFlight];
+    uint64_t word[kInFlight];
 #pragma unroll
-    for (uint32_t k = 0; k < kAhead; k++) {
+    for (uint32_t k = 0; k < kInFlight; k++) {
       const uint32_t i = first + (row + k) * kWarp;
       const bool is = row + k < rows && i < n;
       net[k] = is ? a.nets[from + i] : 0, word[k] = is ? b.words[from + i] : 0, delta[k] = is ? a.places[from + i] : 0;
     }
 #pragma unroll
-    for (uint32_t k = 0; k < kAhead; k++) {
+    for (uint32_t k = 0; k < kInFlight; k++) {
       if (row + k >= rows) break;
       const uint32_t i = first + (row + k) * kWarp;
       delta[k] = net[k] == kAdded ? 1 : net[k] == kRemoved ? delta[k] : 0;
@@ -204,7 +206,7 @@ __device__ __forceinline__ ArcsHere bring_arcs(const Arcs& a, const Bins& b, uin
   return here;
 }
 
-// peers returns the lanes with the same number below 256.
+// peers returns the lanes with the same number, which must be less than 256.
 __device__ __forceinline__ uint32_t peers(uint32_t number) {
   uint32_t lanes = kAll;
 #pragma unroll
@@ -215,7 +217,7 @@ __device__ __forceinline__ uint32_t peers(uint32_t number) {
   return lanes;
 }
 
-// number numbers segments within their groups. A warp processes them in order.
+// number computes the rank of each segment in its group. One warp processes the segments in order.
 __device__ __forceinline__ void number(Shared<uint32_t> groups, Shared<uint32_t> ranks, Shared<uint32_t> counts, uint32_t n) {
   const uint32_t lane = lane_index();
   for (uint32_t i = lane; i - lane < n; i += kWarp) {
@@ -228,15 +230,15 @@ __device__ __forceinline__ void number(Shared<uint32_t> groups, Shared<uint32_t>
   }
 }
 
-// Stays reports whether an entry of an old row stays, how far it moves, and whether its weight
+// Stays describes whether an entry of an old row stays, how far it moves, and whether its weight
 // changes.
 struct Stays {
   bool is, updated;
   uint32_t by;
 };
 
-// stays computes that for an entry before which arc `at` would be, given the row's arcs
-// [first,end).
+// stays returns the Stays of entry `id` of a row with arcs [first,end). `at` is the first of these
+// arcs with a target that is not less than id.
 __device__ __forceinline__ Stays stays(const ArcsHere& a, bool multi, uint32_t id, uint32_t at, uint32_t first, uint32_t end) {
   uint32_t net = kStays;
   if (at < end && load_weak(a.targets + at) == id) {
@@ -249,8 +251,9 @@ __device__ __forceinline__ Stays stays(const ArcsHere& a, bool multi, uint32_t i
 
 // ---- rows of a bin ---------------------------------------------------------
 
-// put_entry writes an entry of a new row, or only its weight, unless that is null: to its block, or
-// to where its record is built.
+// put_entry writes an entry of a new row, and its weight unless that is null. If `whole` is false,
+// it writes only the weight. The entry goes to the block of the row, or to the place where the
+// record of the row is built.
 template <int Bits, class Memory>
 __device__ __forceinline__ void put_entry(Memory* w, uint32_t row, uint32_t at, uint32_t id, bool whole, const typename Shape<Bits>::W* weight) {
   using W = typename Shape<Bits>::W;
@@ -270,30 +273,30 @@ __device__ __forceinline__ void put_entry(Memory* w, uint32_t row, uint32_t at, 
   }
 }
 
-// row_of returns the row of an entry: the lanes of a warp search the same entry together.
+// row_of returns the row of an entry. The lanes of a warp search for the same entry together.
 __device__ __forceinline__ uint32_t row_of(Shared<uint32_t> olds, uint32_t entry) {
   constexpr uint32_t kEach = kRows / kWarp;
   const uint32_t lane = lane_index(), some = (popcount(ballot(kAll, load_weak(olds + lane * kEach) <= entry)) - 1) * kEach;
   return some + popcount(ballot(kAll, lane < kEach && load_weak(olds + (some + lane % kEach)) <= entry)) - 1;
 }
 
-// keep_here copies the entries of the old rows that stay, beginning with entry `begin`.
+// keep_here copies the entries of old rows that stay, from entry `begin` on.
 template <int Bits>
 __device__ __forceinline__ void keep_here(const WriteFewParams& p, const ArcsHere& arcs, uint32_t begin, Writing* w) {
   using W = typename Shape<Bits>::W;
   const Shared<uint32_t> olds = shared(w->olds);
   const uint32_t all = load_weak(olds + kRows), lane = lane_index();
-  for (uint32_t base = begin + thread_in_block() / kWarp * kAhead * kWarp; base < all; base += kAhead * kBlock) {
-    const uint32_t from = base + lane, behind = base + kAhead * kWarp, first = row_of(olds, base), rows = row_of(olds, (behind < all ? behind : all) - 1) - first + 1;
-    uint32_t row[kAhead], at[kAhead], end[kAhead], id[kAhead];
+  for (uint32_t base = begin + thread_in_block() / kWarp * kInFlight * kWarp; base < all; base += kInFlight * kBlock) {
+    const uint32_t from = base + lane, behind = base + kInFlight * kWarp, first = row_of(olds, base), rows = row_of(olds, (behind < all ? behind : all) - 1) - first + 1;
+    uint32_t row[kInFlight], at[kInFlight], end[kInFlight], id[kInFlight];
 #pragma unroll
-    for (uint32_t k = 0; k < kAhead; k++) row[k] = first;
+    for (uint32_t k = 0; k < kInFlight; k++) row[k] = first;
     for (uint32_t left = rows; left > 1; left -= left / 2) {
 #pragma unroll
-      for (uint32_t k = 0; k < kAhead; k++) row[k] += load_weak(olds + (row[k] + left / 2)) <= from + k * kWarp ? left / 2 : 0;
+      for (uint32_t k = 0; k < kInFlight; k++) row[k] += load_weak(olds + (row[k] + left / 2)) <= from + k * kWarp ? left / 2 : 0;
     }
 #pragma unroll
-    for (uint32_t k = 0; k < kAhead; k++) {
+    for (uint32_t k = 0; k < kInFlight; k++) {
       at[k] = end[k] = id[k] = 0;
       if (from + k * kWarp >= all) continue;
       const uint32_t both = load_weak(shared(w->arcs) + row[k]);
@@ -302,7 +305,7 @@ __device__ __forceinline__ void keep_here(const WriteFewParams& p, const ArcsHer
     }
     find_arcs([&](uint32_t i) { return load_weak(arcs.targets + i); }, id, at, end);
 #pragma unroll
-    for (uint32_t k = 0; k < kAhead; k++) {
+    for (uint32_t k = 0; k < kInFlight; k++) {
       if (end[k] == 0) continue;
       const Stays s = stays(arcs, p.arcs.multi, id[k], at[k], load_weak(shared(w->arcs) + row[k]) & 0xffff, end[k]);
       const uint32_t was = from + k * kWarp - load_weak(olds + row[k]);
@@ -317,7 +320,7 @@ __device__ __forceinline__ void keep_here(const WriteFewParams& p, const ArcsHer
   }
 }
 
-// enter_one writes the new neighbor or weight of an arc to a new row, and returns the number of
+// enter_one writes the new neighbor or weight of an arc to a new row. It returns the number of
 // vertices that this adds. place is the place in the old row.
 template <int Bits>
 __device__ __forceinline__ uint32_t enter_one(const WriteFewParams& p, const ArcsHere& arcs, uint32_t i, uint32_t row, uint32_t first, uint32_t place, uint64_t word, Writing* w) {
@@ -327,25 +330,27 @@ __device__ __forceinline__ uint32_t enter_one(const WriteFewParams& p, const Arc
   const W* weight = nullptr;
   if constexpr (Shape<Bits>::weighted) weight = static_cast<const W*>(p.weights) + (uint32_t(word & ((uint64_t(1) << p.bins.low) - 1)) >> p.arcs.two);
   put_entry<Bits>(w, row, place + load_weak(arcs.shifts + i) - load_weak(arcs.shifts + first), id, net == kAdded, weight);
-  // An undirected graph has a row for the target that has become longer, too.
-  return p.directed && net == kAdded ? enliven(p.graph, id) : 0;
+  // In an undirected graph, the target's own row also becomes longer. That row marks the target as
+  // present.
+  return p.directed && net == kAdded ? mark_present(p.graph, id) : 0;
 }
 
-// enter_here enters the arcs of new rows, beginning with `first`, and counts as enter_one does.
+// enter_here calls enter_one for the arcs of new rows, from arc `first` on, and adds up the
+// results.
 template <int Bits>
 __device__ __forceinline__ uint32_t enter_here(const WriteFewParams& p, const ArcsHere& arcs, uint64_t base, uint32_t first, uint32_t last, Writing* w) {
   uint32_t fresh = 0;
-  for (uint32_t from = first + thread_in_block(); from < last; from += kAhead * kBlock) {
-    uint32_t place[kAhead];
-    uint64_t word[kAhead] = {};
+  for (uint32_t from = first + thread_in_block(); from < last; from += kInFlight * kBlock) {
+    uint32_t place[kInFlight];
+    uint64_t word[kInFlight] = {};
 #pragma unroll
-    for (uint32_t k = 0; k < kAhead; k++) {
+    for (uint32_t k = 0; k < kInFlight; k++) {
       const uint32_t i = from + k * kBlock;
       place[k] = i < last ? p.arcs.places[base + i] : 0;
       if constexpr (Shape<Bits>::weighted) word[k] = i < last ? p.bins.words[base + i] : 0;
     }
 #pragma unroll
-    for (uint32_t k = 0; k < kAhead; k++) {
+    for (uint32_t k = 0; k < kInFlight; k++) {
       const uint32_t i = from + k * kBlock;
       if (i >= last) break;
       uint32_t row = 0;
@@ -359,11 +364,11 @@ __device__ __forceinline__ uint32_t enter_here(const WriteFewParams& p, const Ar
 
 // Mine is the row that a thread plans and commits.
 struct Mine {
-  uint32_t vertex, then, now, old;  // groups
+  uint32_t vertex, then, now, old;  // then is the new degree; now and old are groups
   Word128 head;                     // the old record
 };
 
-// block_of returns the block of request number r among those for a class.
+// block_of returns the block for request number r of class c.
 template <class Memory>
 __device__ __forceinline__ uint32_t block_of(const WriteFewParams& p, uint32_t c, uint32_t r, Memory* w) {
   const uint32_t taken = load_weak(shared(w->taken) + c);
@@ -373,15 +378,15 @@ __device__ __forceinline__ uint32_t block_of(const WriteFewParams& p, uint32_t c
 // release_here frees the old block of a row, or leaves it to snapshots.
 __device__ __forceinline__ void release_here(const WriteFewParams& p, const Mine& m, uint32_t r) {
   const uint32_t block = uint32_t(m.head.y);
-  if (m.old == kLimbo) {
+  if (m.old == kRetired) {
     p.ghosts[r] = {block, uint32_t(m.head.x >> 32), uint32_t(m.head.y >> 32), p.epoch};
   } else if (m.old != kNoBlock) {
     p.grants[m.old - kOld].freed[r] = block;
   }
 }
 
-// begin_record records where the row of a thread was, and its old and new class, and begins its
-// record.
+// begin_record stores the old address, the old class and the new class of a thread's row. It also
+// begins the record of the row.
 template <class Memory>
 __device__ __forceinline__ void begin_record(const Mine& m, uint64_t from, Memory* w) {
   const uint32_t t = thread_in_block();
@@ -392,7 +397,8 @@ __device__ __forceinline__ void begin_record(const Mine& m, uint64_t from, Memor
   for (uint32_t i = kInline; i < kRecordWords; i++) store_weak(shared(w->records) + (t * kRecordStride + i), 0u);
 }
 
-// place_rows finds the block for each thread's row, and returns it, after begin_record of all.
+// place_rows finds the new block of each thread's row, and returns it. All threads must have called
+// begin_record.
 template <class Memory>
 __device__ __forceinline__ uint32_t place_rows(const WriteFewParams& p, const Mine& m, uint32_t rows, Memory* w) {
   const uint32_t t = thread_in_block();
@@ -413,9 +419,9 @@ __device__ __forceinline__ uint32_t place_rows(const WriteFewParams& p, const Mi
   return block;
 }
 
-// bring_grants loads what a bin was granted.
+// load_grants loads the grants of a bin into shared memory.
 template <class Memory>
-__device__ __forceinline__ void bring_grants(const WriteFewParams& p, uint32_t bin, Memory* w) {
+__device__ __forceinline__ void load_grants(const WriteFewParams& p, uint32_t bin, Memory* w) {
   const uint32_t t = thread_in_block(), count = p.binned.counts[bin * kGroups + t];
   store_weak(shared(w->counts) + t, count);
   store_weak(shared(w->counts) + kGroups + t, count);
@@ -425,7 +431,8 @@ __device__ __forceinline__ void bring_grants(const WriteFewParams& p, uint32_t b
   }
 }
 
-// begin_row finds where the row of a segment is and goes. Each thread does so for its own.
+// begin_row finds the old row of a segment and the group of its new block. Each thread does so for
+// its own segment.
 template <int Bits>
 __device__ __forceinline__ Mine begin_row(const WriteFewParams& p, uint32_t segment, bool is, uint32_t none, Writing* w) {
   const uint32_t t = thread_in_block();
@@ -467,15 +474,15 @@ __device__ __forceinline__ void write_record(const WriteFewParams& p, const Mine
   release_here(p, m, load_weak(shared(w->ranks) + (kRows + t)));
 }
 
-// commit_row does so for the row of a thread. A vertex with neighbors is present; it returns
-// whether it was absent.
+// commit_row writes the record of a thread's row. If the row has neighbors, commit_row marks the
+// vertex as present, and returns whether the vertex was absent.
 __device__ __forceinline__ uint32_t commit_row(const WriteFewParams& p, const Mine& m, uint32_t block, Writing* w) {
   if (m.vertex >= p.granted->vertices) return 0;  // nothing was deleted from an absent vertex
   write_record(p, m, block, w);
-  return m.then != 0 ? enliven(p.graph, m.vertex) : 0;
+  return m.then != 0 ? mark_present(p.graph, m.vertex) : 0;
 }
 
-// write_rows writes rows of a bin: those of its segments from `first` on.
+// write_rows writes up to kRows rows of a bin, for the segments from `first` on.
 template <int Bits>
 __device__ __forceinline__ uint32_t write_rows(const WriteFewParams& p, const ArcsHere& arcs, uint32_t bin, uint32_t first, uint32_t segments, uint32_t n, Writing* w) {
   const uint32_t t = thread_in_block(), rows = segments - first < kRows ? segments - first : kRows;
@@ -490,8 +497,8 @@ __device__ __forceinline__ uint32_t write_rows(const WriteFewParams& p, const Ar
   return fresh;
 }
 
-// leave_zero zeroes what the next batch adds to.
-__device__ __forceinline__ void leave_zero(const WriteFewParams& p, uint32_t bin, uint32_t n) {
+// clear_counters zeroes the words that the next batch adds to.
+__device__ __forceinline__ void clear_counters(const WriteFewParams& p, uint32_t bin, uint32_t n) {
   const uint32_t t = thread_in_block();
   if (n != 0 && t == 0) p.bins.counts[bin * kCountStride] = 0;
   if (bin % kTogether == 0) p.binned.sums[bin / kTogether * kGroups + t] = 0;
@@ -500,8 +507,8 @@ __device__ __forceinline__ void leave_zero(const WriteFewParams& p, uint32_t bin
   for (uint32_t i = t; i < p.zeros; i += kBlock) p.zero[i] = 0;
 }
 
-// write_few writes the rows of a bin. Rows that are cut get their new entries and records here;
-// write_chunks copies the entries that stay.
+// write_few writes the rows of a bin. If a row is cut into chunks, write_few writes only its new
+// entries and its record. write_chunks then copies the entries that stay.
 template <int Bits>
 __device__ __forceinline__ void write_few(const WriteFewParams& p) {
   __shared__ Writing writing;
@@ -511,19 +518,19 @@ __device__ __forceinline__ void write_few(const WriteFewParams& p) {
   uint32_t fresh = 0;
   if (n != 0) {
     const uint32_t segments = p.binned.numbers[bin];
-    bring_grants(p, bin, w);
-    const ArcsHere arcs = bring_arcs(p.arcs, p.bins, uint64_t(bin) * p.bins.size, n, w);
+    load_grants(p, bin, w);
+    const ArcsHere arcs = load_arcs(p.arcs, p.bins, uint64_t(bin) * p.bins.size, n, w);
     for (uint32_t first = 0; first < segments; first += kRows) {
       fresh += write_rows<Bits>(p, arcs, bin, first, segments, n, w);
       sync_block();
     }
   }
-  add_up(p.present, fresh);
-  leave_zero(p, bin, n);
+  add_warp_sum(p.present, fresh);
+  clear_counters(p, bin, n);
 }
 
-// write_chunks copies the entries that stay of large rows, after their records are written: a block
-// takes a chunk.
+// write_chunks copies the entries that stay in large rows, after their records are written. A block
+// copies one chunk at a time.
 template <int Bits>
 __device__ __forceinline__ void write_chunks(const WriteFewParams& p) {
   __shared__ Writing writing;
@@ -543,7 +550,7 @@ __device__ __forceinline__ void write_chunks(const WriteFewParams& p) {
     store_weak(shared(w->to) + t, uint64_t(p.graph.pool + uint64_t(block) * p.graph.unit));
     store_weak(shared(w->arcs) + t, n << 16);
     store_weak(shared(w->classes) + t, c.before | now << 8);
-    const ArcsHere arcs = bring_arcs(p.arcs, p.bins, base, n, w);
+    const ArcsHere arcs = load_arcs(p.arcs, p.bins, base, n, w);
     keep_here<Bits>(p, arcs, c.first, w);
   }
 }

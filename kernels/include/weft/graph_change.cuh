@@ -1,7 +1,7 @@
-// Batches of edges for a graph (package graph, gpu_change.go). The arcs of a batch, sorted by both
-// ends, form segments of one vertex each; the arcs of one edge are in batch order. Each launch
-// below does one step for all of them. Rows are rewritten to other blocks, so that every old and
-// every new entry finds its place independently.
+// Batches of edges for a graph (package graph, gpu_change.go). The arcs of a batch are sorted by
+// source and target. The arcs of one source form a segment, and the arcs of one edge are in batch
+// order. Each launch below does one step for all arcs. Rows are written to other blocks, so each
+// old and each new entry finds its place independently.
 #pragma once
 
 #include "graph_table.cuh"
@@ -14,47 +14,47 @@ namespace weft::graph {
 constexpr uint32_t kNone = 0xffffffff;  // the vertex of arcs without a place in rows
 constexpr uint8_t kPut = 1;             // op.Put
 
-// Control is what kernels report to the host and to each other. It is zero at first.
+// Control holds what kernels report to the host and to each other. It is zero at first.
 struct Control {
-  uint64_t changed;    // operations that had an effect
-  uint32_t bad;        // the first insertion with a vertex beyond the limit, inverted; or 0
+  uint64_t changed;    // number of operations that had an effect
+  uint32_t bad;        // index of the first insertion beyond the vertex limit, inverted; or 0
   uint32_t end;        // end of the vertices that get records
   uint32_t all;        // end of all vertices of the batch
   uint32_t segments;
   uint32_t arcs;       // growth of the number of arcs
   uint32_t loops;
-  uint32_t limbo;      // units of blocks that go to snapshots
-  uint32_t crowded;    // not 0: arcs are not sorted yet, since a few vertices have too many
+  uint32_t limbo;      // number of units in blocks that go to snapshots
+  uint32_t crowded;    // not 0: arcs are not sorted yet, because a few vertices have too many
   uint32_t granted;    // 1: memory suffices for all rows, and they are written
-  uint32_t chunks;     // of large rows
+  uint32_t chunks;     // number of chunks of large rows
 };
 
-// The fates of an edge.
+// The fates of an edge: the net effects of a batch.
 constexpr uint8_t kStays = 0;
 constexpr uint8_t kAdded = 1;
 constexpr uint8_t kUpdated = 2;
 constexpr uint8_t kRemoved = 3;
 
-// Arcs holds the n arcs of a batch, sorted, and their results. In a multigraph, an insertion adds
-// to existing edges, and a deletion removes all parallel edges. What a batch removes from a row is
-// recorded at the first arc of an edge there, and at the last one elsewhere.
+// Arcs holds the n arcs of a batch, sorted, and their results. In a multigraph, an insertion adds a
+// parallel edge, and a deletion removes all parallel edges. If a batch removes an edge, this is
+// recorded at the first arc of the edge in a multigraph, and at the last arc otherwise.
 struct Arcs {
   const uint64_t* keys;   // source and target, `bits` bits each
-  // Operations. If they have two arcs each, twice the operation, plus one for the second; null if
-  // unused.
+  // Operation of each arc. If operations have two arcs each, it is twice the operation, plus 1 for
+  // the second arc. null if unused.
   const uint32_t* rows;
-  const uint8_t* kinds;   // of operations; may be null
-  uint32_t* places;       // in the old row; for an added edge, after its parallels
+  const uint8_t* kinds;   // kinds of operations; may be null
+  uint32_t* places;       // places in the old row; for an added edge, after its parallel edges
   uint32_t* segments;
   uint8_t* nets;
   Control* control;
   uint32_t n;
   uint32_t bits;
-  uint32_t kind;          // of all operations, if they have no kinds
+  uint32_t kind;          // kind of all operations, if kinds is null
   uint32_t two;           // 1: an operation has two arcs
   uint32_t multi;         // 1: a multigraph
-  // 1: an arc to the largest number of `bits` bits, which no vertex has, removes all neighbors of
-  // its vertex.
+  // 1: an arc to the largest number of `bits` bits removes all neighbors of its source. No vertex
+  // has that number.
   uint32_t empties;
 };
 
@@ -65,35 +65,36 @@ __device__ __forceinline__ bool puts(const Arcs& a, uint64_t i) {
   return (a.kinds ? a.kinds[a.rows[i] >> a.two] : uint8_t(a.kind)) == kPut;
 }
 
-// dropped returns the key of arcs without a place in rows, after all others. No other arc has it.
-// From the largest number of `bits` bits to itself, it would be a loop, and with loops no vertex
-// has this number.
+// dropped returns the key of arcs without a place in rows. This key comes after all others, and no
+// other arc has it. It would be a loop at the vertex with the largest number of `bits` bits. In
+// graphs with loops no vertex has that number.
 __device__ __forceinline__ uint64_t dropped(uint32_t bits) { return bits == 32 ? ~uint64_t(0) : (uint64_t(1) << 2 * bits) - 1; }
 
 // ---- arcs ------------------------------------------------------------------
 
-// Bins receive arcs directly, if those are not too many. Bin b has those of the vertices from b *
-// width on, and a block orders them (graph_few.cuh). Each arc is one word: its source less the
-// first of the bin, its target, and its number in `low` bits, which orders those of one edge.
+// Bins receive arcs directly, unless a batch has too many. Bin b has the arcs of the vertices from
+// b * width on, and a block sorts these arcs (graph_few.cuh). An arc is one word: its source minus
+// the first vertex of the bin, its target, and its number in `low` bits. The numbers order the arcs
+// of one edge.
 struct Bins {
-  uint64_t* words;    // of each bin, up to its capacity
-  uint32_t* counts;   // of arcs, kCountStride apart, zero at first; null: no bins
-  uint32_t* crowded;  // not 0: too many for one of the bins
+  uint64_t* words;    // arcs of each bin, up to its capacity
+  uint32_t* counts;   // arcs per bin, kCountStride apart, zero at first; null: no bins
+  uint32_t* crowded;  // not 0: one of the bins has too many arcs
   uint32_t number;
   uint32_t size;
   uint32_t width;
-  uint32_t bits;      // of a vertex
-  uint32_t low;       // bits of a number; 0: unused
+  uint32_t bits;      // bits of a vertex
+  uint32_t low;       // bits of an arc's number; 0: arcs have no numbers
   uint32_t unused;
 };
 
-constexpr uint32_t kCountStride = 8;  // so that adding to one does not wait for others
+constexpr uint32_t kCountStride = 8;  // in words; adding to one count does not wait for others
 
-// gone returns the source, less the first, of arcs without a place in rows, after all others of the
-// last bin: it has more bits than present sources need.
+// gone returns the source of arcs without a place in rows, minus the first vertex of the last bin.
+// It comes after all other sources of that bin, because it has more bits than these need.
 __device__ __forceinline__ uint64_t gone(const Bins& b) { return (uint64_t(2) << highest(b.width)) - 1; }
 
-// put_arc writes the key of an arc to its place, or to a bin.
+// put_arc writes the key of an arc to place i, or adds the arc to a bin.
 __device__ __forceinline__ void put_arc(uint64_t* keys, const Bins& b, uint64_t i, uint64_t key) {
   if (!b.counts) {
     keys[i] = key;
@@ -106,7 +107,7 @@ __device__ __forceinline__ void put_arc(uint64_t* keys, const Bins& b, uint64_t 
     bin = b.number - 1;
     word = gone(b) << b.bits;
   }
-  if (bin >= b.number) return;  // of a larger vertex: the host starts over
+  if (bin >= b.number) return;  // the vertex is beyond the bins: the host starts over
   const uint32_t at = add_relaxed(b.counts + bin * kCountStride, 1u);
   if (at == b.size) add_relaxed(b.crowded, 1u);
   if (at < b.size) b.words[bin * b.size + at] = word << b.low | (b.low != 0 ? i : 0);
@@ -125,7 +126,7 @@ struct ArcsParams {
   uint32_t kind;
   uint32_t two;
   uint32_t loops;
-  uint32_t known;  // vertices that have records; those are not reported
+  uint32_t known;  // number of vertices that have records; those are not reported
   uint32_t unused;
 };
 
@@ -159,41 +160,42 @@ struct TallyParams {
   uint32_t* deletions;
 };
 
-// tally records which arcs are deletions. Their running sum shows whether an arc of a multigraph is
-// deleted again later.
+// tally records which arcs are deletions. In a multigraph, their running sum shows whether a later
+// deletion removes an added edge again.
 __device__ __forceinline__ void tally(const TallyParams& p) {
   for (uint64_t i = thread_index(); i < p.arcs.n; i += threads_in_grid()) p.deletions[i] = !puts(p.arcs, i);
 }
 
-// Scan is the memory for the blocks of a launch to add up their results. A tile is the work of one
-// block.
+// Scan is the memory in which the blocks of a launch add up their results. A tile is the work of
+// one block.
 struct Scan {
-  uint64_t* sums;   // a word for each tile, zero before
-  uint64_t* heads;  // the same, if two things are added up
-  uint32_t* next;   // zero before
+  uint64_t* sums;   // one word per tile, zero at first
+  uint64_t* heads;  // the same for a second sum, if any
+  uint32_t* next;   // zero at first
 };
 
-constexpr uint32_t kItems = kAhead, kScanTile = kBlock * kItems, kBlockWarps = kBlock / kWarp;
-constexpr uint32_t kMostTiles = 4;  // that a block takes together
+constexpr uint32_t kItems = kInFlight, kScanTile = kBlock * kItems, kBlockWarps = kBlock / kWarp;
+constexpr uint32_t kMaxTiles = 4;  // maximum number of tiles that a block takes together
 
 struct SettleParams {
   Graph graph;
   Arcs arcs;
   Scan scan;
-  uint32_t* firsts;           // of segments, as are the following fields (Rows)
+  uint32_t* firsts;           // as in Rows, like the two following fields
   uint32_t* vertices;
   uint32_t* shifts;
-  // Number before each arc; null for a batch of one kind, or not of a multigraph.
+  // Number of deletions before each arc. null for a batch of one kind, or if the graph is not a
+  // multigraph.
   const uint32_t* deletions;
   uint8_t* ok;                // may be null
-  uint32_t tiles;             // that a block takes
+  uint32_t tiles;             // number of tiles that a block takes
   uint32_t unused;
 };
 
 // InOrder presents the sorted arcs of a batch to settle: their edges, the numbers of their
 // operations, and their places among the arcs.
 struct InOrder {
-  static constexpr bool kDeltas = false;  // a removal, too, stores a place
+  static constexpr bool kDeltas = false;  // a removal also stores a place
   using Index = uint64_t;
   const Arcs& arcs;
   __device__ __forceinline__ uint64_t edge(Index i) const { return arcs.keys[i]; }
@@ -210,8 +212,8 @@ __device__ __forceinline__ bool puts(const Arcs& a, const In& in, typename In::I
   return (a.kinds ? a.kinds[in.row(i) >> a.two] : uint8_t(a.kind)) == kPut;
 }
 
-// Fate is the fate of an edge, and whether the operation had an effect.
-struct Fate {
+// NetEffect is the fate of an edge, and whether the operation had an effect.
+struct NetEffect {
   bool done;
   uint8_t net;
   uint32_t at;
@@ -225,16 +227,16 @@ struct Arc {
   uint32_t u, v;
   Row<Bits> old;
   bool drops, head, tail;  // has no place in rows; is the first or the last of its edge
-  bool begins;             // a segment
-  bool was;                // present; set for heads and tails except in a multigraph
-  uint32_t at;             // the place, or the place for insertion
+  bool begins;             // the arc begins a segment
+  bool was;                // the edge was present; set for heads and tails, except in a multigraph
+  uint32_t at;             // the place of the edge, or the place for insertion
 };
 
-// fate returns the fate of an arc: an operation sees the state that the one before left, the first
-// the old row.
+// fate returns the fate of an arc. An operation starts from the state that the previous operation
+// on the edge left. The first one starts from the old row.
 template <int Bits, class In>
-__device__ __forceinline__ Fate fate(const Arcs& a, const In& in, const Arc<Bits>& x, typename In::Index i) {
-  Fate f = {false, kStays, x.at, 0};
+__device__ __forceinline__ NetEffect resolve_op(const Arcs& a, const In& in, const Arc<Bits>& x, typename In::Index i) {
+  NetEffect f = {false, kStays, x.at, 0};
   const bool is = puts(a, in, i);
   f.done = is != (x.head ? x.was : puts(a, in, i - 1));
   if (x.tail && is != x.was) {
@@ -246,9 +248,9 @@ __device__ __forceinline__ Fate fate(const Arcs& a, const In& in, const Arc<Bits
   return f;
 }
 
-// behind_edge returns the first arc in [i,last) of another edge.
+// edge_end returns the first arc in [i,last) of another edge.
 template <class In>
-__device__ __forceinline__ typename In::Index behind_edge(const In& in, typename In::Index i, typename In::Index last, uint64_t edge) {
+__device__ __forceinline__ typename In::Index edge_end(const In& in, typename In::Index i, typename In::Index last, uint64_t edge) {
   while (i < last) {
     const typename In::Index mid = i + (last - i) / 2;
     if (in.edge(mid) <= edge)
@@ -259,16 +261,16 @@ __device__ __forceinline__ typename In::Index behind_edge(const In& in, typename
   return i;
 }
 
-// fate_among is fate in a multigraph. deletions holds the number of deletions before each arc; null
-// for a batch of one kind.
+// fate_among is fate in a multigraph. deletions holds the number of deletions before each arc. It
+// is null for a batch of one kind.
 template <int Bits, class In>
-__device__ __forceinline__ Fate fate_among(const Arcs& a, const In& in, const uint32_t* deletions, const Arc<Bits>& x, typename In::Index i, typename In::Index last) {
+__device__ __forceinline__ NetEffect fate_among(const Arcs& a, const In& in, const uint32_t* deletions, const Arc<Bits>& x, typename In::Index i, typename In::Index last) {
   const Row<Bits>& old = x.old;
-  const uint64_t end = behind_edge(in, i, last, x.edge);
+  const uint64_t end = edge_end(in, i, last, x.edge);
   const uint32_t v = x.v, behind = upper_bound(old.ids, old.degree, v), parallels = behind - lower_bound(old.ids, behind, v);
   const bool is = puts(a, in, i);
   const auto deleted = [&](uint64_t from) { return deletions ? deletions[end] != deletions[from] : !is; };
-  Fate f = {is || (x.head ? parallels != 0 : puts(a, in, i - 1)), kStays, behind, 0};
+  NetEffect f = {is || (x.head ? parallels != 0 : puts(a, in, i - 1)), kStays, behind, 0};
   if (x.head && parallels != 0 && deleted(i)) {
     f.net = kRemoved;
     f.delta = 0 - parallels;
@@ -281,7 +283,7 @@ __device__ __forceinline__ Fate fate_among(const Arcs& a, const In& in, const ui
 
 // emptied returns the fate of an arc that removes a whole row.
 template <int Bits>
-__device__ __forceinline__ Fate emptied(const Arcs& a, const Row<Bits>& old, uint32_t u) {
+__device__ __forceinline__ NetEffect emptied(const Arcs& a, const Row<Bits>& old, uint32_t u) {
   const uint32_t behind = upper_bound(old.ids, old.degree, u), loops = behind - lower_bound(old.ids, behind, u);
   if (loops != 0) add_relaxed(&a.control->loops, 0 - loops);
   return {false, kRemoved, 0, 0 - old.degree};
@@ -290,8 +292,8 @@ __device__ __forceinline__ Fate emptied(const Arcs& a, const Row<Bits>& old, uin
 template <int Bits>
 __device__ __forceinline__ bool empties(const Arcs& a, const Arc<Bits>& x) { return a.empties && x.v == uint32_t((uint64_t(1) << a.bits) - 1); }
 
-// get_arcs reads up to kItems arcs per lane, a warp apart, and searches them in their rows
-// together.
+// get_arcs reads up to kItems arcs per lane, a warp apart. It searches for all of these in their
+// rows at the same time.
 template <int Bits, class In>
 __device__ __forceinline__ void get_arcs(const Graph& g, const Arcs& a, const In& in, typename In::Index n, typename In::Index i, uint32_t rows, Arc<Bits> (&x)[kItems]) {
   uint32_t left[kItems], most = 0;
@@ -327,19 +329,19 @@ __device__ __forceinline__ void get_arcs(const Graph& g, const Arcs& a, const In
 // Settled is the result of settle_one for an arc.
 struct Settled {
   uint32_t delta;
-  bool done;  // and this arc reports for its operation
+  bool done;  // the operation had an effect, and this arc reports it
 };
 
-// settle_one decides the fate of an arc, and reports it to its operation. deletions are as for
-// fate_among, and ok may be null.
+// settle_one determines the fate of an arc, and reports the result of the operation. deletions is
+// as in fate_among. ok may be null.
 template <int Bits, class In>
 __device__ __forceinline__ Settled settle_one(const Arcs& a, const In& in, const uint32_t* deletions, uint8_t* ok, const Arc<Bits>& x, typename In::Index i, typename In::Index last) {
   const uint32_t u = x.u, v = x.v;
-  Fate f = {false, kStays, 0, 0};
+  NetEffect f = {false, kStays, 0, 0};
   if (!x.drops && empties(a, x)) {
     f = emptied(a, x.old, u);
   } else if (!x.drops) {
-    f = a.multi ? fate_among(a, in, deletions, x, i, last) : fate(a, in, x, i);
+    f = a.multi ? fate_among(a, in, deletions, x, i, last) : resolve_op(a, in, x, i);
     if (u == v && f.delta != 0) add_relaxed(&a.control->loops, f.delta);
   }
   const bool own = in.numbered() ? !(in.row(i) & a.two) : !a.two || u <= v;
@@ -349,19 +351,20 @@ __device__ __forceinline__ Settled settle_one(const Arcs& a, const In& in, const
   return {f.delta, own && f.done};
 }
 
-// Sums holds the sums of the warps of a block, and of the blocks before, for two things.
+// Sums holds two sums of each warp of a block, and both sums of the blocks before it.
 struct Sums {
   prim::Tiles tile;
-  uint64_t before;  // of the others
+  uint64_t before;  // sum of `others` in the blocks before
   uint64_t ones[kBlockWarps], others[kBlockWarps];
 };
 
-// Both holds two counts: before a warp, and up to the end of its block.
+// Both holds the values of two sums: before a warp, and up to the end of its block.
 struct Both {
   uint32_t before[2], up_to[2];
 };
 
-// add_up_both adds up the results of warps; each of two warps adds up one of both.
+// add_up_both adds up two results of each warp over all blocks. One warp adds up the first result,
+// another warp the second.
 __device__ __forceinline__ Both add_up_both(Sums* s, const Scan& scan, uint32_t tile, uint32_t one, uint32_t other) {
   const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp;
   if (lane == 0) store_weak(shared(s->ones) + warp, uint64_t(one)), store_weak(shared(s->others) + warp, uint64_t(other));
@@ -385,7 +388,7 @@ __device__ __forceinline__ Both add_up_both(Sums* s, const Scan& scan, uint32_t 
   return {{first + below[0], second + below[1]}, {first + all[0], second + all[1]}};
 }
 
-constexpr uint32_t kSettled = kMostTiles * kScanTile;  // the most arcs that a block settles
+constexpr uint32_t kSettled = kMaxTiles * kScanTile;  // maximum number of arcs per block
 
 // all_settled stores the totals, in a thread of the last block.
 __device__ __forceinline__ void all_settled(const SettleParams& p, const Both& found) {
@@ -395,9 +398,9 @@ __device__ __forceinline__ void all_settled(const SettleParams& p, const Both& f
   p.arcs.control->arcs = found.up_to[1];
 }
 
-// settle decides the fate of each edge of a block's arcs, and the results of its operations. It
-// also finds where segments begin, and adds up by how much rows become longer. A warp takes
-// consecutive groups of 32 arcs.
+// settle determines the fate of each edge of a block's arcs, and the results of the operations. It
+// also finds where segments begin, and adds up the growth of rows. A warp takes consecutive groups
+// of 32 arcs.
 template <int Bits>
 __device__ __forceinline__ void settle(const SettleParams& p) {
   __shared__ Sums sums;
@@ -424,7 +427,7 @@ __device__ __forceinline__ void settle(const SettleParams& p) {
       changed += s.done;
     }
   }
-  add_up(&a.control->changed, changed);
+  add_warp_sum(&a.control->changed, changed);
   const Both found = add_up_both(&sums, p.scan, tile, heads, shift);
   for (uint32_t row = 0; row < rows; row++) {
     const uint64_t i = first + row * kWarp;
@@ -441,66 +444,67 @@ __device__ __forceinline__ void settle(const SettleParams& p) {
 
 // ---- plan ------------------------------------------------------------------
 
-// Move describes where entries of a row go, so that each of them finds what it needs in one place.
+// Move describes where the entries of a row go. All that an entry needs is in one place.
 struct alignas(16) Move {
-  uint32_t* from;  // ids
+  uint32_t* from;  // ids of the old row
   uint32_t* to;
-  uint32_t first;  // arcs: from, and up to
+  uint32_t first;  // arcs [first,last)
   uint32_t last;
-  uint32_t shift;  // of the first
-  uint32_t how;    // the old and the new class, in bytes, and kNothingStays
+  uint32_t shift;  // shift of the first arc
+  uint32_t how;    // old class, new class (one byte each), and kNothingStays
 };
 
 constexpr uint32_t kNothingStays = 1u << 31;
 
-// Rows describes the rows of a batch's vertices, one segment of its arcs each.
+// Rows describes the rows of a batch's vertices. Each row has one segment of arcs.
 struct Rows {
-  const uint32_t* firsts;   // arcs; after the last, their number
+  const uint32_t* firsts;   // first arc of each segment; after the last, the number of arcs
   const uint32_t* vertices;
-  const uint32_t* shifts;   // of each arc: sum of the deltas before
-  uint32_t* degrees;        // after the batch
+  const uint32_t* shifts;   // per arc: sum of the deltas before it
+  uint32_t* degrees;        // degrees after the batch
   Move* moves;
-  uint64_t* olds;           // where the old rows would begin, side by side, and where the last ends
-  // Of as many segments as possible: of their new blocks, and then of the old blocks.
+  uint64_t* olds;           // offsets of the old rows if these were contiguous, and their end
+  // Groups of the new blocks, for the maximum number of segments, and then groups of the old
+  // blocks.
   uint32_t* groups;
-  uint32_t* blocks;         // new ones
-  uint32_t* slots;          // of the old blocks, within their groups
-  uint32_t* records;        // new ones
+  uint32_t* blocks;         // new blocks
+  uint32_t* slots;          // indexes of the old blocks within their groups
+  uint32_t* records;        // new records
 };
 
-// Groups of blocks: the new ones of a class, the old ones of a class, the old ones that go to
-// snapshots, and no block.
+// Groups of blocks: the new blocks of each class, the old blocks of each class, the old blocks that
+// go to snapshots, and no block.
 constexpr uint32_t kOld = kClasses - 1;  // added to the class
-constexpr uint32_t kLimbo = kOld + kClasses;
+constexpr uint32_t kRetired = kOld + kClasses;
 constexpr uint32_t kNoBlock = 255;
-static_assert(kLimbo < kNoBlock);
+static_assert(kRetired < kNoBlock);
 
 struct PlanParams {
   Graph graph;
   Arcs arcs;
   Rows rows;
   Scan scan;
-  uint32_t most;    // the most segments
+  uint32_t most;    // maximum number of segments
   uint32_t held;    // snapshots are held
   uint32_t newest;  // the newest snapshot
   uint32_t unused;
 };
 
-// Part is the arcs of a segment, the sum of the deltas before, and by how much its row becomes
-// longer.
+// Part describes a segment: its arcs [first,last), the sum of the deltas before it, and the growth
+// of its row.
 struct Part {
   uint32_t first, last, shift, longer;
 };
 
-// Planned describes an old and a new row: degrees and classes, the group of the old block, and
-// where its ids are.
+// Planned describes an old and a new row: degrees and classes, the group of the old block, and the
+// address of the old ids.
 struct Planned {
   uint32_t degree, then, before, now, old;
   uint32_t* from;
 };
 
-// plan_row finds the class of the new row of a vertex, which grows by `longer`, and the group of
-// the old block. newest is the last snapshot, if one is held.
+// plan_row finds the class of the new row of a vertex, which grows by `longer` entries, and the
+// group of the old block. newest is the newest snapshot, if snapshots are held.
 template <int Bits>
 __device__ __forceinline__ Planned plan_row(const Graph& g, uint32_t u, uint32_t longer, bool held, uint32_t newest, uint32_t& limbo) {
   Planned x = {0, 0, 0, 0, kNoBlock, nullptr};
@@ -511,7 +515,7 @@ __device__ __forceinline__ Planned plan_row(const Graph& g, uint32_t u, uint32_t
     x.degree = uint32_t(head.x), x.before = uint32_t(head.x >> 32);
     x.from = x.before != 0 ? block<Bits>(g, uint32_t(head.y), x.before).ids : record + kInline;
     if (x.before != 0 && held && uint32_t(head.y >> 32) <= newest) {
-      x.old = kLimbo;
+      x.old = kRetired;
       limbo += units_of(x.before);
     } else if (x.before != 0) {
       x.old = kOld + x.before;
@@ -522,11 +526,11 @@ __device__ __forceinline__ Planned plan_row(const Graph& g, uint32_t u, uint32_t
   return x;
 }
 
-// plan_one does so for a segment, and returns the degree of its old row.
+// plan_one plans the row of a segment, and returns the degree of the old row.
 template <int Bits>
 __device__ __forceinline__ uint32_t plan_one(const PlanParams& p, uint32_t i, uint32_t u, const Part& part, uint32_t& limbo) {
   const Planned x = plan_row<Bits>(p.graph, u, part.longer, p.held, p.newest, limbo);
-  // Its place without a block.
+  // The place of the row if it has no block.
   const uint32_t* inlined = p.rows.records + uint64_t(i) * kRecordWords + kInline;
   Word128* move = reinterpret_cast<Word128*>(p.rows.moves + i);
   move[0] = {uint64_t(x.from), uint64_t(inlined)};
@@ -548,8 +552,8 @@ __device__ __forceinline__ uint32_t plan_any(const PlanParams& p, uint32_t i, ui
   return plan_one<Bits>(p, i, p.rows.vertices[i], {first, last, shift, p.rows.shifts[last] - shift}, limbo);
 }
 
-// plan does so for all, and adds up degrees. If more segments exist than allowed, keys had too few
-// bits, and the host plans again.
+// plan plans the rows of all segments, and adds up the old degrees. If more segments exist than the
+// maximum, keys had too few bits, and the host plans again.
 template <int Bits>
 __device__ __forceinline__ void plan(const PlanParams& p) {
   __shared__ prim::Tiles shared_tile;

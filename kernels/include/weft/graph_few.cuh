@@ -1,47 +1,54 @@
-// Batches of edges for a graph with arcs that go to bins (package graph, gpu_small.go): a block for
-// each bin of vertices orders its arcs, settles the fates of edges, and plans rows. Blocks wait for
-// nothing; graph_bins.cuh writes the planned rows.
+// Plans batches of edges for a graph if the arcs are in bins (package graph, gpu_small.go). One
+// thread block per bin sorts the arcs of the bin, decides the net effect of the operations on each
+// edge, and plans the rows. No thread block waits for another. graph_bins.cuh writes the planned
+// rows.
 #pragma once
 
 #include "graph_write.cuh"
 
 namespace weft::graph {
 
-constexpr uint32_t kBinArcs = 2048;  // the largest capacity of a bin
-constexpr uint32_t kGroups = 256;    // of blocks, as many as a block has threads
-constexpr uint32_t kTogether = 64;   // bins with counts that are added up together
+constexpr uint32_t kBinArcs = 2048;  // maximum capacity of a bin in arcs
+constexpr uint32_t kGroups = 256;    // number of groups of blocks; equals threads per block
+constexpr uint32_t kTogether = 64;   // number of bins for each sum of counts
 
-// Segment is the arcs of a vertex in a bin.
+// Segment describes the arcs of one vertex in a bin. In a sweep (graph_sweep.cuh), arcs is instead
+// the mask of the entries that stay in a short row.
 struct alignas(16) Segment {
   uint32_t vertex;
-  uint32_t arcs;    // the first, and above it the end
-  uint32_t then;    // degree
-  uint32_t groups;  // of the new block, and above it of the old one
+  uint32_t arcs;    // [first,end) in the bin: first in the lower half, end in the upper half
+  uint32_t then;    // degree after the batch
+  uint32_t groups;  // group of the new block in the lower half, of the old block in the upper half
 };
 
-// Chunk is a part of a row that is too large for one block.
+// Chunk is a part of an old row. Rows that are too large for one thread block are cut into chunks.
 struct Chunk {
-  uint32_t* from;    // ids
-  uint32_t segment;  // among those of all bins
-  uint32_t before;   // class
-  uint32_t first;    // entries: from, and up to
+  uint32_t* from;    // ids of the old row
+  uint32_t segment;  // index of the segment, among the segments of all bins
+  uint32_t before;   // class of the old row
+  // entries [first,last) of the old row
+  uint32_t first;
   uint32_t last;
 };
 
-constexpr uint32_t kChunk = 2048;     // entries
-constexpr uint32_t kLargeClass = 29;  // from which on rows are cut: more than kChunk entries
+constexpr uint32_t kChunk = 2048;     // maximum number of entries of a chunk
+// smallest class of rows that are cut, which have more than kChunk entries
+constexpr uint32_t kLargeClass = 29;
 
-// Binned holds what is known of the bins when their rows are written.
+// Binned holds the plan for all bins.
 struct Binned {
-  uint32_t* numbers;   // of segments of each bin
-  Segment* segments;   // of each bin, up to its capacity
-  // Number of segments of each bin in each group; later, of those in the bins before.
+  uint32_t* numbers;   // number of segments of each bin
+  Segment* segments;   // segments of each bin; each bin has room for `most`
+  // Number of blocks of each bin in each group. place_few replaces it by the number in earlier
+  // bins.
   uint32_t* counts;
-  uint32_t* sums;      // the same of kTogether bins; zero at first
-  uint32_t* groups;    // of all; zero at first
+  // number of blocks in each group, for each kTogether bins; zero at first
+  uint32_t* sums;
+  // number of blocks in each group, for all bins; zero at first
+  uint32_t* groups;
   Chunk* chunks;
-  uint32_t most;       // segments of a bin
-  uint32_t room;       // for chunks
+  uint32_t most;       // capacity of a bin in segments
+  uint32_t room;       // capacity of chunks
 };
 
 struct FewParams {
@@ -50,18 +57,18 @@ struct FewParams {
   Bins bins;
   Binned binned;
   uint8_t* ok;       // may be null
-  uint64_t covered;  // vertices of the bins
-  uint32_t held;     // snapshots are held
-  uint32_t newest;   // of them
+  uint64_t covered;  // number of vertices that the bins cover
+  uint32_t held;     // 1: a snapshot is held
+  uint32_t newest;   // epoch of the newest snapshot
 };
 
-// InBin presents the arcs of a bin to settle.
+// InBin reads the arcs of a bin for get_arcs and settle_one.
 struct InBin {
-  static constexpr bool kDeltas = true;  // a removal stores by how much the row becomes longer
+  static constexpr bool kDeltas = true;  // for a removal, places holds the growth of the row
   using Index = uint32_t;
   Shared<uint64_t> words;
-  uint64_t base;   // of the bin's arcs among those of all
-  uint32_t vertex; // the first
+  uint64_t base;   // index of the bin's first arc, among the arcs of all bins
+  uint32_t vertex; // first vertex of the bin
   uint32_t gone, low, bits;
   __device__ __forceinline__ uint64_t edge(Index i) const { return load_weak(words + i) >> low; }
   __device__ __forceinline__ uint32_t source(uint64_t edge) const { return vertex + uint32_t(edge >> bits); }
@@ -71,40 +78,41 @@ struct InBin {
   __device__ __forceinline__ uint64_t place(Index i) const { return base + i; }
 };
 
-// in_bin returns a bin with words that are loaded.
+// in_bin describes a bin after its words have been loaded into shared memory.
 __device__ __forceinline__ InBin in_bin(const Bins& b, uint32_t bin, Shared<uint64_t> words) {
   return {words, uint64_t(bin) * b.size, bin * b.width, uint32_t(gone(b)), b.low, b.bits};
 }
 
-// ---- in order --------------------------------------------------------------
+// ---- sorting ---------------------------------------------------------------
 
-// A word's leading bits select one of kCells cells. Within a cell its place is found by comparing
-// it with all others, unless they are more than kMostInCell.
-constexpr uint32_t kCells = 2048, kMostInCell = 32;
+// The leading bits of a word select one of kCells cells. Within a cell, a word finds its place by a
+// comparison with all other words of the cell. If a cell has more than kMaxInCell words, the block
+// sorts the bin by sort_bin instead.
+constexpr uint32_t kCells = 2048, kMaxInCell = 32;
 
-// Ordering is the memory of a block that orders a bin.
+// Ordering is the shared memory of a block that sorts a bin.
 struct Ordering {
   alignas(16) uint64_t words[2 * kBinArcs];
   alignas(16) uint32_t cells[kCells + 1];
   uint32_t sums[kBlockWarps];
 };
 
-// for_words calls f(i, word) for n words; the loads of a thread are issued together.
+// for_words calls f(i, word) for n words. A thread issues kInFlight loads together.
 template <class F>
 __device__ __forceinline__ void for_words(const uint64_t* words, uint32_t n, F f) {
-  for (uint32_t from = thread_in_block(); from < n; from += kAhead * kBlock) {
-    uint64_t word[kAhead];
+  for (uint32_t from = thread_in_block(); from < n; from += kInFlight * kBlock) {
+    uint64_t word[kInFlight];
 #pragma unroll
-    for (uint32_t k = 0; k < kAhead; k++) word[k] = from + k * kBlock < n ? words[from + k * kBlock] : 0;
+    for (uint32_t k = 0; k < kInFlight; k++) word[k] = from + k * kBlock < n ? words[from + k * kBlock] : 0;
 #pragma unroll
-    for (uint32_t k = 0; k < kAhead; k++) {
+    for (uint32_t k = 0; k < kInFlight; k++) {
       if (from + k * kBlock < n) f(from + k * kBlock, word[k]);
     }
   }
 }
 
-// sort_bin is a bitonic sort in which smaller words always go to smaller places, so it needs no
-// padding after the last.
+// sort_bin sorts words by a bitonic sort. Each comparison moves the smaller word to the smaller
+// index, so the words after the last need no padding.
 __device__ __forceinline__ void sort_bin(Shared<uint64_t> words, uint32_t n) {
   for (uint32_t size = 2; size / 2 < n; size *= 2) {
     for (uint32_t step = size / 2; step != 0; step /= 2) {
@@ -120,8 +128,8 @@ __device__ __forceinline__ void sort_bin(Shared<uint64_t> words, uint32_t n) {
   }
 }
 
-// block_running returns the sum of the numbers of a block's threads before this one. sums holds
-// those of warps.
+// block_running returns the sum of n over all earlier threads of the block. It stores the sum of
+// each warp in sums. All threads of the block must call it.
 template <class N>
 __device__ __forceinline__ N block_running(N n, Shared<N> sums) {
   const N up_to = running(n);
@@ -134,8 +142,8 @@ __device__ __forceinline__ N block_running(N n, Shared<N> sums) {
   return before;
 }
 
-// begin_cells turns the number of words in each cell into the begin of the cell, and reports
-// whether a cell has too many.
+// begin_cells replaces the number of words in each cell by the index of the cell's first word. It
+// reports whether a cell has more than kMaxInCell words.
 __device__ __forceinline__ bool begin_cells(Shared<uint32_t> cells, Shared<uint32_t> sums) {
   constexpr uint32_t kFours = kCells / kBlock / 4;
   const Shared<Word128> four = {(cells + thread_in_block() * 4 * kFours).address};
@@ -147,7 +155,7 @@ __device__ __forceinline__ bool begin_cells(Shared<uint32_t> cells, Shared<uint3
     n[4 * k] = uint32_t(x.x), n[4 * k + 1] = uint32_t(x.x >> 32), n[4 * k + 2] = uint32_t(x.y), n[4 * k + 3] = uint32_t(x.y >> 32);
   }
 #pragma unroll
-  for (uint32_t k = 0; k < 4 * kFours; k++) all += n[k], many |= n[k] > kMostInCell;
+  for (uint32_t k = 0; k < 4 * kFours; k++) all += n[k], many |= n[k] > kMaxInCell;
   uint64_t at = block_running(all, sums);
 #pragma unroll
   for (uint32_t k = 0; k < kFours; k++) {
@@ -159,8 +167,8 @@ __device__ __forceinline__ bool begin_cells(Shared<uint32_t> cells, Shared<uint3
   return count_block(many) != 0;
 }
 
-// order_bin puts the words of a bin in order, and returns their place: the other half of the memory
-// is free then.
+// order_bin sorts the words of a bin and returns where they are. The other half of Ordering::words
+// is then free.
 __device__ __forceinline__ Shared<uint64_t> order_bin(const Bins& b, uint32_t bin, uint32_t n, Ordering* o) {
   const uint64_t* from = b.words + uint64_t(bin) * b.size;
   const Shared<uint64_t> scattered = shared(o->words), ordered = scattered + kBinArcs;
@@ -191,7 +199,7 @@ __device__ __forceinline__ Shared<uint64_t> order_bin(const Bins& b, uint32_t bi
   return ordered;
 }
 
-// ---- settle ----------------------------------------------------------------
+// ---- net effects -----------------------------------------------------------
 
 // sum_of_ones is running for numbers that are 1, 0 or -1.
 __device__ __forceinline__ uint32_t sum_of_ones(uint32_t v) {
@@ -199,21 +207,22 @@ __device__ __forceinline__ uint32_t sum_of_ones(uint32_t v) {
   return popcount(ballot(kAll, v == 1) & up_to) - popcount(ballot(kAll, v == ~0u) & up_to);
 }
 
-// Settling holds what a block has settled: by how much rows have become longer before each arc, and
-// the first arc of each segment.
-struct Settling {
+// Resolution holds the results of settle_bin: the growth of all rows before each arc, and the first
+// arc of each segment. In heads, bit 0 is set if the arc begins a segment, and the other bits count
+// the segments that begin up to the arc.
+struct Resolution {
   Shared<uint32_t> shifts, heads, firsts;
   uint32_t segments;
-  uint32_t longer;  // all rows
+  uint32_t longer;  // growth of all rows
 };
 
-// settle_bin decides the fate of each edge of a bin, and finds where segments begin. A warp takes
-// consecutive groups of 32 arcs.
+// settle_bin decides the net effect on each edge of a bin, and finds where segments begin. Each
+// warp processes consecutive groups of 32 arcs.
 template <int Bits>
-__device__ __forceinline__ Settling settle_bin(const FewParams& p, const InBin& in, uint32_t n, Settling s, Shared<uint32_t> sums) {
+__device__ __forceinline__ Resolution settle_bin(const FewParams& p, const InBin& in, uint32_t n, Resolution s, Shared<uint32_t> sums) {
   const Arcs& a = p.arcs;
   const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp, rows = (n + kBlock - 1) / kBlock, first = warp * rows * kWarp + lane;
-  // each arc changes the length of its row by at most one
+  // each arc changes the degree of its row by at most one
   const bool ones = !a.multi && !a.empties;
   uint32_t shift = 0, heads = 0, changed = 0;
   for (uint32_t row = 0; row < rows; row += kItems) {
@@ -234,7 +243,7 @@ __device__ __forceinline__ Settling settle_bin(const FewParams& p, const InBin& 
       changed += done.done;
     }
   }
-  add_up(&a.control->changed, changed);
+  add_warp_sum(&a.control->changed, changed);
   if (lane == 0) store_weak(sums + warp, shift), store_weak(sums + kBlockWarps + warp, heads);
   sync_block();
   uint32_t before[2] = {};
@@ -257,7 +266,8 @@ __device__ __forceinline__ Settling settle_bin(const FewParams& p, const InBin& 
 
 // ---- plan ------------------------------------------------------------------
 
-// cut lists the chunks of a large row.
+// cut lists the chunks of a large row. It counts chunks beyond the capacity, but does not store
+// them.
 __device__ __forceinline__ void cut(const FewParams& p, uint32_t segment, const Planned& x) {
   const uint32_t n = (x.degree - 1) / kChunk + 1, at = add_relaxed(&p.arcs.control->chunks, n);
   for (uint32_t k = 0; k < n && at + k < p.binned.room; k++) {
@@ -266,9 +276,9 @@ __device__ __forceinline__ void cut(const FewParams& p, uint32_t segment, const 
   }
 }
 
-// plan_bin plans the rows of a bin's segments, and counts them by groups.
+// plan_bin plans the rows of a bin's segments, and counts their new and old blocks by group.
 template <int Bits>
-__device__ __forceinline__ void plan_bin(const FewParams& p, const InBin& in, uint32_t bin, uint32_t n, const Settling& s, Shared<uint32_t> counts) {
+__device__ __forceinline__ void plan_bin(const FewParams& p, const InBin& in, uint32_t bin, uint32_t n, const Resolution& s, Shared<uint32_t> counts) {
   uint32_t limbo = 0;
   for (uint32_t i = thread_in_block(); i < s.segments; i += kBlock) {
     const uint32_t first = load_weak(s.firsts + i), last = i + 1 < s.segments ? load_weak(s.firsts + i + 1) : n;
@@ -285,8 +295,9 @@ __device__ __forceinline__ void plan_bin(const FewParams& p, const InBin& in, ui
   if (p.held && limbo != 0) add_relaxed(&p.arcs.control->limbo, limbo);
 }
 
-// few orders the arcs of a bin, settles the fates of edges, and plans rows. If the arcs are not as
-// expected, it leaves everything to the host.
+// few sorts the arcs of a bin, decides the net effects on edges, and plans rows. It does nothing if
+// a vertex is beyond the limit, the bins do not cover a vertex, or a bin has overflowed. The host
+// then plans the batch again or returns an error.
 template <int Bits>
 __device__ __forceinline__ void few(const FewParams& p) {
   __shared__ Ordering ordering;
@@ -302,7 +313,7 @@ __device__ __forceinline__ void few(const FewParams& p) {
     const Shared<uint32_t> free = {words.address == half.address ? (half + kBinArcs).address : half.address};
     const InBin in = in_bin(p.bins, bin, words);
     for (uint32_t i = thread; i < n; i += kBlock) p.bins.words[uint64_t(bin) * p.bins.size + i] = load_weak(words + i);
-    const Settling s = settle_bin<Bits>(p, in, n, {free, free + kBinArcs, shared(ordering.cells), 0, 0}, shared(shared_sums));
+    const Resolution s = settle_bin<Bits>(p, in, n, {free, free + kBinArcs, shared(ordering.cells), 0, 0}, shared(shared_sums));
     plan_bin<Bits>(p, in, bin, n, s, counts);
     if (thread == 0) {
       add_relaxed(&c->segments, s.segments);

@@ -1,7 +1,7 @@
-// Deleting many vertices with all their edges (package graph, gpu_sweep.go): all rows are searched
-// for doomed neighbors, and those that have some are rewritten without them. So no arcs need
-// sorting, and directed and undirected graphs are handled alike. A bin is a range of vertices for
-// one block; its plans are granted as for batches in bins.
+// Deletes many vertices with all their edges (package graph, gpu_sweep.go). Kernels scan all rows
+// for neighbors to delete, and rewrite the rows that have any. So no arcs need sorting, and
+// directed and undirected graphs take the same steps. A thread block processes a bin, which is a
+// range of vertices. The device allocates the planned blocks as for a batch in bins.
 #pragma once
 
 #include "graph_bins.cuh"
@@ -12,32 +12,35 @@ struct SweepParams {
   Graph graph;
   Control* control;
   Binned binned;
-  const uint32_t* doomed;  // a bit for each vertex to be deleted
-  uint32_t width;          // vertices of a bin: a multiple of kRows
-  uint32_t held;           // snapshots are held
-  uint32_t newest;         // of them
-  uint32_t loops;          // the graph may have self loops
+  const uint32_t* doomed;  // bitmap of the vertices to delete
+  uint32_t width;          // number of vertices of a bin: a multiple of kRows
+  uint32_t held;           // 1: a snapshot is held
+  uint32_t newest;         // epoch of the newest snapshot
+  uint32_t loops;          // 1: the graph may have self loops
 };
 
 __device__ __forceinline__ bool goes(const uint32_t* doomed, uint32_t u) { return doomed[u / 32] >> u % 32 & 1; }
 
-// Entries that a lane reads together; lanes that share a row of at most kMasked entries; rounds.
-// For such a row a word records which entries stay.
+// A lane reads kQuad entries of a row at a time. kSharing lanes share a short row, which has at
+// most kMasked entries, and read it in kTimes rounds. A warp has kGroupsOfWarp such groups of
+// lanes. For a short row, a mask of one word records which entries stay.
 constexpr uint32_t kQuad = 4, kSharing = 2, kMasked = 32, kGroupsOfWarp = kWarp / kSharing, kTimes = kMasked / (kQuad * kSharing);
 
-// read_two reads two entries of a row, which are aligned in blocks and in records, or the last one.
+// read_two reads entries `at` and at+1 of a row of n entries, with 0 for an entry that does not
+// exist. `at` is even, and ids are aligned to 8 bytes in blocks and in records.
 __device__ __forceinline__ uint64_t read_two(const uint32_t* ids, uint32_t at, uint32_t n) {
   return at + 1 < n ? *reinterpret_cast<const uint64_t*>(ids + at) : at < n ? ids[at] : 0;
 }
 
-// read_quad reads the entries of a row from `at` on.
+// read_quad reads the four entries of a row from `at` on, with 0 for an entry that does not exist.
 __device__ __forceinline__ void read_quad(const uint32_t* ids, uint32_t at, uint32_t n, uint32_t (&id)[kQuad]) {
   const uint64_t one = read_two(ids, at, n), other = read_two(ids, at + 2, n);
   id[0] = uint32_t(one), id[1] = uint32_t(one >> 32), id[2] = uint32_t(other), id[3] = uint32_t(other >> 32);
 }
 
-// staying returns which of four entries, from `at` on, exist and stay. For one that does not exist
-// it reads vertex 0 instead, so that all loads are issued together.
+// staying returns a mask of the four entries from `at` on: which of them exist and stay. For an
+// entry that does not exist, it reads the bit of vertex 0 and ignores the bit. So all loads are
+// issued together.
 __device__ __forceinline__ uint32_t staying(const uint32_t* doomed, uint32_t at, uint32_t n, const uint32_t (&id)[kQuad]) {
   uint32_t word[kQuad], stay = 0;
 #pragma unroll
@@ -49,22 +52,24 @@ __device__ __forceinline__ uint32_t staying(const uint32_t* doomed, uint32_t at,
 
 // ---- plan ------------------------------------------------------------------
 
-// Sweep is the memory of a block that searches rows.
+// Sweep is the shared memory of a block that scans rows.
 struct Sweep {
-  uint64_t from[kRows];  // ids of rows that are the block's work
+  uint64_t from[kRows];  // ids of the rows that all threads of the block scan together
   uint32_t degrees[kRows], stay[kRows];
   uint32_t counts[kGroups];
   uint32_t sums[kBlockWarps];
   uint32_t hubs, longer;
 };
 
-// Looked is the result for a row: how many entries stay, and for a short one which.
-struct Looked {
+// ScanResult is the result of a scan of a row: the number of entries that stay. For a short row it
+// also has the mask of these entries.
+struct ScanResult {
   uint32_t stay, mask;
 };
 
-// look_together searches the short rows of a warp: lanes share one at a time. rows is the mask of
-// lanes that have one.
+// look_together scans the short rows of a warp. Each group of kSharing lanes scans one row at a
+// time. rows is the mask of lanes that have a short row. The function returns the mask of the
+// lane's own row.
 __device__ __forceinline__ uint32_t look_together(const uint32_t* doomed, uint32_t rows, const uint32_t* ids, uint32_t n) {
   const uint32_t lane = lane_index(), rank = lane % kSharing;
   uint32_t own = 0;
@@ -86,7 +91,8 @@ __device__ __forceinline__ uint32_t look_together(const uint32_t* doomed, uint32
   }
   return own;
 }
-// look_alone counts the entries of a row that stay, among those of this thread.
+// look_alone counts the entries that stay in this thread's part of a row. `threads` threads share
+// the row, and rank is the number of this thread.
 __device__ __forceinline__ uint32_t look_alone(const uint32_t* doomed, const uint32_t* ids, uint32_t n, uint32_t rank, uint32_t threads) {
   uint32_t stay = 0, id[kQuad];
   for (uint32_t at = kQuad * rank; at < n; at += kQuad * threads) {
@@ -96,12 +102,12 @@ __device__ __forceinline__ uint32_t look_alone(const uint32_t* doomed, const uin
   return stay;
 }
 
-// look searches the rows of a block's threads. A warp processes long rows one after the other, and
-// the block the longest.
-__device__ __forceinline__ Looked look(const uint32_t* doomed, const uint32_t* ids, uint32_t n, Sweep* w) {
+// look scans the rows of a block, one for each thread. A warp scans its long rows one after the
+// other. The whole block scans each row of more than kChunk entries.
+__device__ __forceinline__ ScanResult look(const uint32_t* doomed, const uint32_t* ids, uint32_t n, Sweep* w) {
   const uint32_t t = thread_in_block(), lane = lane_index();
   const bool hub = n > kChunk;
-  Looked x = {0, 0};
+  ScanResult x = {0, 0};
   x.mask = look_together(doomed, ballot(kAll, n != 0 && n <= kMasked), ids, n);
   x.stay = popcount(x.mask);
   for (uint32_t left = ballot(kAll, n > kMasked && !hub); left != 0; left &= left - 1) {
@@ -131,21 +137,22 @@ __device__ __forceinline__ Looked look(const uint32_t* doomed, const uint32_t* i
   return x;
 }
 
-// without_loops counts the self loops of a vertex to be deleted.
-__device__ __forceinline__ void without_loops(const SweepParams& p, const Ids& row, uint32_t u) {
+// subtract_loops subtracts the self loops of a vertex to delete from the number of loops.
+__device__ __forceinline__ void subtract_loops(const SweepParams& p, const Ids& row, uint32_t u) {
   const uint32_t behind = upper_bound(row.at, row.n, u), loops = behind - lower_bound(row.at, behind, u);
   if (loops != 0) add_relaxed(&p.control->loops, 0 - loops);
 }
 
-// sweep_some plans those rows of a block's threads that become shorter, for the vertices from
-// `first` on, and returns their number. `segments` is the number of segments before.
+// sweep_rows scans the rows of kRows vertices from `first` on, one for each thread. It plans the
+// rows that become shorter and returns their number. `segments` is the number of rows that the
+// block has planned before.
 template <int Bits>
-__device__ __forceinline__ uint32_t sweep_some(const SweepParams& p, uint32_t first, uint32_t segments, uint32_t& longer, uint32_t& limbo, Sweep* w) {
+__device__ __forceinline__ uint32_t sweep_rows(const SweepParams& p, uint32_t first, uint32_t segments, uint32_t& longer, uint32_t& limbo, Sweep* w) {
   const uint32_t u = first + thread_in_block();
   const Ids row = ids(p.graph, u);
   const bool dies = row.n != 0 && goes(p.doomed, u);
-  if (dies && p.loops) without_loops(p, row, u);
-  const Looked x = look(p.doomed, row.at, dies ? 0 : row.n, w);
+  if (dies && p.loops) subtract_loops(p, row, u);
+  const ScanResult x = look(p.doomed, row.at, dies ? 0 : row.n, w);
   const bool becomes = x.stay != row.n;
   const uint32_t before = block_running(uint32_t(becomes), shared(w->sums));
   if (becomes) {
@@ -159,7 +166,7 @@ __device__ __forceinline__ uint32_t sweep_some(const SweepParams& p, uint32_t fi
   return count_block(becomes);
 }
 
-// sweep searches the rows of a bin.
+// sweep scans the rows of a bin and plans the rows that become shorter.
 template <int Bits>
 __device__ __forceinline__ void sweep(const SweepParams& p) {
   __shared__ Sweep memory;
@@ -170,7 +177,7 @@ __device__ __forceinline__ void sweep(const SweepParams& p) {
   store_weak(shared(w->counts) + t, 0u);
   if (t == 0) store_weak(shared(&w->longer), 0u);
   sync_block();
-  for (uint32_t at = 0; at < p.width && begin + at < p.graph.vertices; at += kRows) segments += sweep_some<Bits>(p, begin + at, segments, longer, limbo, w);
+  for (uint32_t at = 0; at < p.width && begin + at < p.graph.vertices; at += kRows) segments += sweep_rows<Bits>(p, begin + at, segments, longer, limbo, w);
   if (longer != 0) add_relaxed(shared(&w->longer), longer);
   if (limbo != 0) add_relaxed(&p.control->limbo, limbo);
   sync_block();
@@ -188,18 +195,20 @@ __device__ __forceinline__ void sweep(const SweepParams& p) {
 
 // ---- write -----------------------------------------------------------------
 
-// Rewriting is the memory of a block that rewrites rows without deleted entries.
+// Rewriting is the shared memory of a block that rewrites rows without the deleted entries.
 struct Rewriting {
-  uint64_t from[kRows], to[kRows];  // ids; 0 of to: in a record
+  uint64_t from[kRows], to[kRows];  // addresses of ids; to is 0 for a new row in a record
   alignas(16) uint32_t records[kRows * kRecordStride];
-  uint32_t degrees[kRows], masks[kRows], classes[kRows];  // before; the classes of both
+  // degrees and masks of the old rows; classes of the old (bits 0 to 7) and the new rows
+  uint32_t degrees[kRows], masks[kRows], classes[kRows];
   uint32_t groups[2 * kRows], ranks[2 * kRows];
   uint32_t counts[2 * kGroups];
-  uint32_t lists[kClasses], taken[kClasses], bases[kClasses];  // of grants
+  uint32_t lists[kClasses], taken[kClasses], bases[kClasses];  // copies of the grants
   uint32_t sums[kBlockWarps];
 };
 
-// put_quad writes those of four entries that stay, the first of them to a place in the new row.
+// put_quad writes the entries that stay, of four entries of an old row from `at` on. stay is their
+// mask. The first of them goes to index `place` of the new row.
 template <int Bits>
 __device__ __forceinline__ void put_quad(uint32_t row, uint32_t at, uint32_t stay, uint32_t place, const uint32_t (&id)[kQuad], Rewriting* w) {
   using W = typename Shape<Bits>::W;
@@ -215,7 +224,8 @@ __device__ __forceinline__ void put_quad(uint32_t row, uint32_t at, uint32_t sta
   }
 }
 
-// keep_short writes the short rows of a warp, with `base` as the first.
+// keep_short writes the new rows for the short rows of a warp. `base` is the index of the warp's
+// first row in the block.
 template <int Bits>
 __device__ __forceinline__ void keep_short(uint32_t rows, uint32_t base, Rewriting* w) {
   const uint32_t lane = lane_index();
@@ -236,7 +246,7 @@ __device__ __forceinline__ void keep_short(uint32_t rows, uint32_t base, Rewriti
   }
 }
 
-// keep_long writes a row that a warp shares.
+// keep_long writes one new row. All lanes of a warp share the row.
 template <int Bits>
 __device__ __forceinline__ void keep_long(const uint32_t* doomed, uint32_t row, Rewriting* w) {
   const uint32_t lane = lane_index(), n = load_weak(shared(w->degrees) + row);
@@ -250,9 +260,9 @@ __device__ __forceinline__ void keep_long(const uint32_t* doomed, uint32_t row, 
   }
 }
 
-// keep_hub writes a row that all threads share.
+// copy_huge_row writes one new row. All threads of the block share the row.
 template <int Bits>
-__device__ __forceinline__ void keep_hub(const uint32_t* doomed, uint32_t row, Rewriting* w) {
+__device__ __forceinline__ void copy_huge_row(const uint32_t* doomed, uint32_t row, Rewriting* w) {
   const uint32_t t = thread_in_block(), n = load_weak(shared(w->degrees) + row);
   const uint32_t* ids = reinterpret_cast<const uint32_t*>(load_weak(shared(w->from) + row));
   for (uint32_t at = kQuad * t, place = 0; at - kQuad * t < n; at += kQuad * kBlock) {
@@ -266,7 +276,8 @@ __device__ __forceinline__ void keep_hub(const uint32_t* doomed, uint32_t row, R
   }
 }
 
-// begin_rewriting finds where the row of a segment is and goes. Each thread does so for its own.
+// begin_rewriting finds the old row of a segment and begins the new record. Each thread processes
+// one segment, if `is` is true.
 template <int Bits>
 __device__ __forceinline__ Mine begin_rewriting(const WriteFewParams& p, uint32_t segment, bool is, Rewriting* w) {
   const uint32_t t = thread_in_block();
@@ -288,7 +299,7 @@ __device__ __forceinline__ Mine begin_rewriting(const WriteFewParams& p, uint32_
   return m;
 }
 
-// rewrite writes rows of a bin: those of its segments from `segment` on.
+// rewrite writes the new rows of the segments of a bin from `segment` on, at most kRows of them.
 template <int Bits>
 __device__ __forceinline__ void rewrite(const WriteFewParams& p, uint32_t segment, uint32_t rows, Rewriting* w) {
   const uint32_t t = thread_in_block(), base = t - lane_index();
@@ -300,14 +311,14 @@ __device__ __forceinline__ void rewrite(const WriteFewParams& p, uint32_t segmen
   for (uint32_t left = ballot(kAll, n > kMasked && !hub); left != 0; left &= left - 1) keep_long<Bits>(p.doomed, base + lowest(left), w);
   if (count_block(hub) != 0) {
     for (uint32_t row = 0; row < rows; row++) {
-      if (load_weak(shared(w->degrees) + row) > kChunk) keep_hub<Bits>(p.doomed, row, w);
+      if (load_weak(shared(w->degrees) + row) > kChunk) copy_huge_row<Bits>(p.doomed, row, w);
     }
   }
   sync_block();
   if (t < rows) write_record(p, m, block, w);
 }
 
-// bury deletes the doomed vertices of a bin.
+// bury deletes the vertices of a bin that are to be deleted: it clears their bits and counts them.
 __device__ __forceinline__ void bury(const WriteFewParams& p, uint32_t bin) {
   uint64_t gone = 0;
   const uint32_t words = p.width / 32, first = bin * words;
@@ -316,24 +327,25 @@ __device__ __forceinline__ void bury(const WriteFewParams& p, uint32_t bin) {
     gone += popcount(alive & doomed);
     p.graph.alive[i] = alive & ~doomed;
   }
-  add_up(p.present, 0 - gone);
+  add_warp_sum(p.present, 0 - gone);
 }
 
-// sweep_write writes the rows of a bin that become shorter.
+// sweep_write writes the rows of a bin that become shorter. It also deletes the vertices of the bin
+// that are to be deleted.
 template <int Bits>
 __device__ __forceinline__ void sweep_write(const WriteFewParams& p) {
   __shared__ Rewriting memory;
   if (!p.granted->all) return;
   Rewriting* w = &memory;
   const uint32_t bin = block_index(), segments = p.binned.numbers[bin];
-  bring_grants(p, bin, w);
+  load_grants(p, bin, w);
   sync_block();
   for (uint32_t first = 0; first < segments; first += kRows) {
     rewrite<Bits>(p, bin * p.binned.most + first, segments - first < kRows ? segments - first : kRows, w);
     sync_block();
   }
   bury(p, bin);
-  leave_zero(p, bin, 0);
+  clear_counters(p, bin, 0);
 }
 
 }  // namespace weft::graph

@@ -1,6 +1,6 @@
-// The memory of a graph that changes (package graph, layout.go): a record for each vertex, and
-// blocks of neighbors. The neighbors of a vertex ascend. Nothing changes while a launch reads, so
-// all accesses are weak.
+// The memory layout of a graph that changes (package graph, layout.go). A record describes each
+// vertex, and blocks hold neighbors. The neighbors of a vertex are in ascending order. Nothing
+// changes while a launch reads, so all accesses are weak.
 #pragma once
 
 #include "warp.cuh"
@@ -12,35 +12,36 @@ namespace weft::graph {
 struct Graph {
   uint32_t* records;
   uint8_t* pool;
-  uint32_t* alive;  // a bit for each vertex
-  uint32_t vertices;  // that have records
-  uint32_t unit;      // of blocks, in bytes: kUnitEntries entries
+  uint32_t* alive;  // bitmap of the present vertices
+  uint32_t vertices;  // number of vertices that have records
+  uint32_t unit;      // size of a unit of blocks in bytes; a unit has kUnitEntries entries
 };
 
 constexpr uint32_t kRecordWords = 8;
 constexpr uint32_t kDegree = 0;
 constexpr uint32_t kClass = 1;
-constexpr uint32_t kInline = 2;  // neighbors of class 0, then their weights
+// first word of the neighbors in a record of class 0; weights follow the neighbors
+constexpr uint32_t kInline = 2;
 constexpr uint32_t kBlockUnit = 2;
-constexpr uint32_t kBorn = 3;
+constexpr uint32_t kCreated = 3;
 
-constexpr uint32_t kBlock = 256;  // threads of a block (internal/gpu)
+constexpr uint32_t kBlock = 256;  // threads per block (internal/gpu)
 
 constexpr uint32_t kUnitEntries = 8;
 constexpr uint32_t kClasses = 113;
 
-// Shape is the size of entries with weights of Bits bits: 0, 32 or 64.
+// Shape describes the size of entries with weights of Bits bits: 0, 32 or 64.
 template <int Bits>
 struct Shape {
   using W = typename Widths<32, Bits>::V;
   static constexpr bool weighted = Bits != 0;
   static constexpr uint32_t entry = 4 + Bits / 8;
   static constexpr uint32_t inline_entries = 4 * (kRecordWords - kInline) / entry;
-  static constexpr uint32_t inline_weights = kInline + inline_entries;  // word of a record
+  static constexpr uint32_t inline_weights = kInline + inline_entries;  // first word of weights
   static constexpr uint32_t unit = kUnitEntries * entry;
 };
 
-// class_of returns the smallest class of block for `degree` entries.
+// class_of returns the smallest class of blocks with space for `degree` entries.
 template <int Bits>
 __device__ __forceinline__ uint32_t class_of(uint32_t degree) {
   if (degree <= Shape<Bits>::inline_entries) return 0;
@@ -51,7 +52,7 @@ __device__ __forceinline__ uint32_t class_of(uint32_t degree) {
   return 8 + (b - 4) * 4 + quarter - 4;
 }
 
-// units_of returns the number of units of a block of a class.
+// units_of returns the number of units of a block of class c.
 __device__ __forceinline__ uint32_t units_of(uint32_t c) {
   return c <= 8 ? c : (5 + (c - 9) % 4) << ((c - 9) / 4 + 1);
 }
@@ -65,7 +66,8 @@ struct Row {
   uint32_t degree;
 };
 
-// block returns a block as a row without entries.
+// block returns the place of a row in the block at a unit, with degree 0. c is the class of the
+// block.
 template <int Bits>
 __device__ __forceinline__ Row<Bits> block(const Graph& g, uint32_t unit, uint32_t c) {
   using W = typename Shape<Bits>::W;
@@ -73,7 +75,7 @@ __device__ __forceinline__ Row<Bits> block(const Graph& g, uint32_t unit, uint32
   return {reinterpret_cast<uint32_t*>(at), reinterpret_cast<W*>(at + uint64_t(units_of(c)) * kUnitEntries * 4), 0};
 }
 
-// record_row returns the inline entries of a record as a row without entries.
+// record_row returns the place of a row in a record, with degree 0.
 template <int Bits>
 __device__ __forceinline__ Row<Bits> record_row(uint32_t* record) {
   using W = typename Shape<Bits>::W;
@@ -94,7 +96,7 @@ __device__ __forceinline__ Row<Bits> row(const Graph& g, uint32_t u) {
   return r;
 }
 
-// Ids holds the neighbors of a vertex, whatever weights they have.
+// Ids holds the neighbors of a vertex without their weights.
 struct Ids {
   const uint32_t* at;
   uint32_t n;
@@ -117,7 +119,7 @@ __device__ __forceinline__ bool there(const Graph& g, uint32_t u) {
   return u < g.vertices && (g.alive[u / 32] >> u % 32 & 1);
 }
 
-// lower_bound returns the number of elements less than x among n ascending ones.
+// lower_bound returns the number of elements less than x among n ascending elements.
 template <class N, class X>
 __device__ __forceinline__ N lower_bound(const X* at, N n, X x) {
   N first = 0;
@@ -133,7 +135,7 @@ __device__ __forceinline__ N lower_bound(const X* at, N n, X x) {
   return first;
 }
 
-// upper_bound returns the number of elements that are not larger than x.
+// upper_bound returns the number of elements that are at most x among n ascending elements.
 template <class N, class X>
 __device__ __forceinline__ N upper_bound(const X* at, N n, X x) {
   N first = 0;
@@ -149,8 +151,9 @@ __device__ __forceinline__ N upper_bound(const X* at, N n, X x) {
   return first;
 }
 
-// find_edge looks for an edge. at is its place among the neighbors, that of the last of parallel
-// ones, or the place for insertion.
+// find_edge reports whether a row has an edge to v. It sets `at` to the index of the edge among the
+// neighbors, or to the index at which to insert it. If the edge has parallels, `at` is the index of
+// the last of them.
 template <int Bits>
 __device__ __forceinline__ bool find_edge(const Row<Bits>& r, uint32_t v, uint32_t& at) {
   at = upper_bound(r.ids, r.degree, v);
@@ -159,15 +162,15 @@ __device__ __forceinline__ bool find_edge(const Row<Bits>& r, uint32_t v, uint32
   return found;
 }
 
-// edge_exists reports whether the graph has an edge from u to v, in one thread.
+// edge_exists reports whether the graph has an edge from u to v. One thread searches.
 template <int Bits>
 __device__ __forceinline__ bool edge_exists(const Graph& g, uint32_t u, uint32_t v) {
   uint32_t at;
   return find_edge(row<Bits>(g, u), v, at);
 }
 
-// for_each_neighbor calls f(v, weight) for the neighbors of a vertex. A tile of lanes shares them;
-// this lane has a rank in it.
+// for_each_neighbor calls f(v, weight) for the neighbors of a vertex. A tile of lanes shares the
+// neighbors, and rank is the number of this lane in the tile. Without weights, weight is 1.
 template <int Bits, class F>
 __device__ __forceinline__ void for_each_neighbor(const Graph& g, uint32_t u, uint32_t rank, uint32_t lanes, F f) {
   const Row<Bits> r = row<Bits>(g, u);
@@ -180,8 +183,8 @@ __device__ __forceinline__ void for_each_neighbor(const Graph& g, uint32_t u, ui
   }
 }
 
-// last_of_warp returns the index of the last of n ascending numbers that is not above x; the first
-// is not. The lanes of a warp search the same x together.
+// last_of_warp returns the index of the last of n ascending numbers that is at most x. The first
+// number must be at most x. All lanes of the warp search for the same x together.
 template <class X>
 __device__ __forceinline__ uint32_t last_of_warp(const X* at, uint32_t n, X x) {
   const uint32_t lane = lane_index();
@@ -195,36 +198,37 @@ __device__ __forceinline__ uint32_t last_of_warp(const X* at, uint32_t n, X x) {
   return first;
 }
 
-// Elements holds some elements of rows, per lane, so that their loads are issued together. kNoRow
-// is the row of missing ones.
-constexpr uint32_t kAhead = 4, kNoRow = 0xffffffff, kMostChunk = 1024;
+// Elements holds up to kInFlight elements of rows for a lane, so that their loads are issued
+// together. kNoRow is the row of an element that does not exist. kMaxChunk is the maximum number of
+// elements that a warp takes at a time.
+constexpr uint32_t kInFlight = 4, kNoRow = 0xffffffff, kMaxChunk = 1024;
 struct Elements {
-  uint32_t row[kAhead];
-  uint64_t at[kAhead];
+  uint32_t row[kInFlight];
+  uint64_t at[kInFlight];
 };
 
-// for_each_elements calls f with all elements of n rows that begin at ascending offsets; offsets[n]
-// is the end of the last. A warp takes a chunk of them, wherever rows begin and end. A hub is thus
-// shared by many warps.
+// for_each_elements calls f with all elements of n rows, in groups. Row i begins at offsets[i], and
+// offsets[n] is the end of the last row. A warp takes a chunk of elements, which may begin and end
+// within a row. In this way, many warps share a hub, which is a row with many elements.
 template <class O, class F>
 __device__ __forceinline__ void for_each_elements(const O* offsets, uint32_t n, F f) {
   if (n == 0) return;
   const uint64_t total = offsets[n], warps = threads_in_grid() / kWarp;
   uint64_t chunk = (total + warps - 1) / warps;
-  chunk = chunk < kMostChunk ? (chunk + kAhead * kWarp - 1) / (kAhead * kWarp) * (kAhead * kWarp) : kMostChunk;
+  chunk = chunk < kMaxChunk ? (chunk + kInFlight * kWarp - 1) / (kInFlight * kWarp) * (kInFlight * kWarp) : kMaxChunk;
   for (uint64_t base = thread_index() / kWarp * chunk; base < total; base += warps * chunk) {
     const uint64_t end = base + chunk < total ? base + chunk : total;
     const uint32_t first = last_of_warp(offsets, n, O(base)), rows = last_of_warp(offsets + first, n - first, O(end - 1)) + 1;
-    for (uint64_t from = base + lane_index(); from - lane_index() < end; from += kAhead * kWarp) {
+    for (uint64_t from = base + lane_index(); from - lane_index() < end; from += kInFlight * kWarp) {
       Elements e;
 #pragma unroll
-      for (uint32_t k = 0; k < kAhead; k++) e.row[k] = first;
+      for (uint32_t k = 0; k < kInFlight; k++) e.row[k] = first;
       for (uint32_t left = rows; left > 1; left -= left / 2) {
 #pragma unroll
-        for (uint32_t k = 0; k < kAhead; k++) e.row[k] += offsets[e.row[k] + left / 2] <= from + k * kWarp ? left / 2 : 0;
+        for (uint32_t k = 0; k < kInFlight; k++) e.row[k] += offsets[e.row[k] + left / 2] <= from + k * kWarp ? left / 2 : 0;
       }
 #pragma unroll
-      for (uint32_t k = 0; k < kAhead; k++) {
+      for (uint32_t k = 0; k < kInFlight; k++) {
         e.at[k] = from + k * kWarp - offsets[e.row[k]];
         if (from + k * kWarp >= end) e.row[k] = kNoRow;
       }
@@ -238,7 +242,7 @@ template <class O, class F>
 __device__ __forceinline__ void for_each_element(const O* offsets, uint32_t n, F f) {
   for_each_elements(offsets, n, [&](const Elements& e) {
 #pragma unroll
-    for (uint32_t k = 0; k < kAhead; k++)
+    for (uint32_t k = 0; k < kInFlight; k++)
       if (e.row[k] != kNoRow) f(e.row[k], e.at[k]);
   });
 }

@@ -1,12 +1,13 @@
-// The hash of keys. internal/hash has the same functions in Go; a test compares them.
+// Hash functions of keys. internal/hash has the same functions in Go, and a test compares both.
 #pragma once
 
 #include "cuda.cuh"
 
 namespace weft {
 
-// Murmur3's finalizer (the article's hash) with the better-mixing constants
-// found by exhaustive search, keyed by a seed. A bijection for every seed.
+// hash is Murmur3's finalizer, the hash of the article that package linear follows. Its constants
+// mix better than those of Murmur3. An exhaustive search has found them. The seed selects one
+// function of a family. Each function is a bijection.
 __device__ __forceinline__ uint32_t hash(uint32_t x, uint64_t seed) {
   x ^= uint32_t(seed);
   x ^= x >> 16;
@@ -44,9 +45,10 @@ __device__ __forceinline__ uint64_t unmix(uint64_t x, uint64_t seed) {
   return x ^ seed;
 }
 
-// reduce maps a hash to [0,n) by the high half of a product: any n, no modulo. It uses mul.hi
-// explicitly. For an h that grows in a loop and wraps, the assembler of CUDA 13.0 computes a
-// product of 64 bits as if h did not wrap.
+// reduce maps a hash to [0,n): it returns the high half of a product, so n may be any number, and
+// no modulo is needed. It uses mul.hi explicitly because the assembler of CUDA 13.0 miscompiles a
+// 64-bit product. If h grows in a loop and wraps, the assembler computes the product as if h did
+// not wrap.
 __device__ __forceinline__ uint32_t reduce(uint32_t h, uint32_t n) {
   uint32_t hi;
   asm("mul.hi.u32 %0, %1, %2;" : "=r"(hi) : "r"(h), "r"(n));

@@ -1,4 +1,4 @@
-// Lookups in a table of package horton, concurrent with changes that move keys.
+// Lookups in a table of package horton. They may run concurrently with changes that move keys.
 #pragma once
 
 #include "horton_table.cuh"
@@ -7,9 +7,9 @@
 
 namespace weft::horton {
 
-// find_once looks up a key per lane that is there, in its stored form (paper, section 5.2). All
-// lanes of the warp must call it. A tile that is done with a key takes the next at once, so no lane
-// waits for the few keys that need their secondary bucket.
+// find_once looks up one key in stored form for each lane with `there` (paper, section 5.2). All
+// lanes of the warp must call it. After a tile has finished a key, it takes the next at once. So no
+// lane waits for the few keys that need their secondary bucket.
 template <class BucketTile>
 __device__ __forceinline__ bool find_once(const Table& t, bool there, Path own, typename BucketTile::S::Key key,
                                           typename BucketTile::S::Key& value) {
@@ -38,8 +38,8 @@ __device__ __forceinline__ bool find_once(const Table& t, bool there, Path own, 
       other |= S::key(w) == S::kPending;
     });
     const uint32_t matches = tile.vote(match);
-    // A pending slot may be about to hold this key: read again. Its owner needs one more
-    // instruction and waits for no other lane.
+    // A pending slot may be about to hold this key, so read it again. The thread that writes the
+    // slot needs one more instruction, and waits for no other lane.
     const bool wait = S::kTwoStep && tile.vote(other) != 0 && matches == 0;
     if constexpr (S::kHasValue) held = shuffle(kAll, held, tile.base + (matches ? lowest(matches) : 0));
     const uint32_t next = shuffle(kAll, tile.next, tile.base + tile.last_lane(t));
@@ -82,7 +82,7 @@ __device__ __forceinline__ bool find_of_eight(const Table& t, bool there, Path o
 }
 
 // find_keys looks up the keys of a batch by one of the searches above. Tiles repeat the lookups
-// that must retry.
+// that must be retried.
 template <class BucketTile, class K, class V, int Lanes, class Search>
 __device__ __forceinline__ void find_keys(const GetParams<Table>& p, Search search) {
   using S = typename BucketTile::S;

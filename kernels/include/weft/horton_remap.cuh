@@ -1,12 +1,12 @@
-// Insertions into full buckets of package horton, and their reversal (paper, sections 5.3 and 5.4),
-// by one thread that holds the lock of the primary bucket.
+// Insertions into full buckets of package horton, and the reversal of their moves (paper, sections
+// 5.3 and 5.4). One thread runs each of them, and holds the lock of the primary bucket.
 //
-// The lock of a bucket protects its array of remap entries, and all keys with that primary bucket,
-// wherever they are. A free slot is taken by a compare-and-swap. A slot with a key is changed only
-// by the holder of the key's lock. A key that moves is copied to its new bucket, then its entry is
-// written, then its old slot is reused. So a lookup finds the key through the array that it read,
-// old or new, unless it falls in between. Then it finds the lock taken, or its number changed
-// (locks.cuh).
+// The lock of a bucket protects the bucket's array of remap entries. It also protects all keys with
+// that primary bucket, in any bucket. A thread takes a free slot by a compare-and-swap. A slot with
+// a key changes only under the lock of that key. To move a key, a thread copies it to its new
+// bucket, writes its entry, and then reuses its old slot. So a lookup finds the key by the array
+// that it has read, old or new, except if the lookup overlaps the move. Such a lookup finds that
+// the lock is taken or that its number has changed (locks.cuh).
 #pragma once
 
 #include "evict.cuh"
@@ -23,27 +23,28 @@ struct Rules {
   using Word = typename S::Word;
   using Key = typename S::Key;
   using A = Array<S>;
-  // A failed search for a slot allows promoting a bucket that still has secondary keys. After a
-  // second one primary keys are moved, too. A third ends the attempt.
-  static constexpr uint32_t kUrgent = 2, kLevels = 3;
-  static constexpr bool kEmpties = true;
+  // The first failed search for a slot permits the promotion of a bucket that still has secondary
+  // keys. After the second, primary keys may also be moved. The third ends the attempt.
+  static constexpr uint32_t kMovesPrimaryLevel = 2, kLevels = 3;
+  static constexpr bool kClearsSlots = true;
 
   __device__ static __forceinline__ uint32_t first(Path path) { return path.bucket; }
   __device__ static __forceinline__ uint32_t lock_bucket(Path path) { return path.extra() ? path.tag : path.bucket; }
 
-  // ---- what is where -------------------------------------------------------
+  // ---- places --------------------------------------------------------------
 
   __device__ static __forceinline__ Word* slot(const Table& t, uint32_t number) { return slots_of<S>(t) + number; }
   __device__ static __forceinline__ uint32_t last_slot(const Table& t, uint32_t bucket) { return ((bucket + 1) << t.shift) - 1; }
   // begin returns the first slot of a primary bucket.
   __device__ static __forceinline__ uint32_t begin(const Table& t, uint32_t bucket) { return bucket << t.shift; }
-  // second returns the first slot of the secondary bucket that an entry names, or kAll if that or
-  // its twin contains the primary one.
+  // second returns the first slot of the secondary bucket that an entry names. It returns kAll if
+  // that bucket or its twin contains the primary bucket.
   __device__ static __forceinline__ uint32_t second(const Table& t, Path path, uint32_t entry) {
     const uint32_t first = secondary(t, path.bucket, path.tag, A::kEntries, entry), pair = wide(t) + 1;
     return first >> pair == begin(t, path.bucket) >> pair ? kAll : first;
   }
-  // path_in returns the path of a key in a slot. A slot without a key has an extra path.
+  // path_in returns the path of the key in a slot. For a slot without a key it returns an extra
+  // path.
   __device__ static __forceinline__ Path path_in(const Table& t, Word w, uint32_t number) {
     if (S::key(w) >= S::kNone || A::is(w)) return {Path::kExtra, 0};
     return path_at<S>(t, S::key(w), number);
@@ -51,10 +52,11 @@ struct Rules {
 
   // ---- moves ---------------------------------------------------------------
 
-  // Slots are freed in the primary bucket. If that is of type B, they are also freed in the bucket
-  // that the key's entry names, or in all seven. If it is of type A, they are freed in those of one
-  // of its keys, which becomes secondary on promotion, unless a secondary one is to leave the
-  // bucket first.
+  // Slots are freed in the primary bucket, and also in secondary buckets. If the primary bucket is
+  // of type B, these are the bucket that the key's entry names, or all seven if it has no entry. If
+  // it is of type A, a promotion would make one of its keys secondary, and these are the buckets of
+  // that key. While a secondary key may still leave a bucket of type A, slots are freed only in
+  // that bucket.
   __device__ static __forceinline__ uint32_t roots(const Table&) { return 1 + kFunctions; }
   __device__ static __forceinline__ uint32_t root(const Table& t, Path path, uint32_t level, uint32_t i, uint32_t& slots) {
     slots = 1u << t.shift;
@@ -65,7 +67,8 @@ struct Rules {
     const uint32_t entry = A::entry(array, path.tag);
     return entry == 0 || entry == i ? second(t, path, i) : kAll;
   }
-  // own_key returns the path of the last primary key in the bucket of a path, or that path.
+  // own_key returns the path of the last primary key in the bucket of a path. Without a primary key
+  // there, it returns the path itself.
   __device__ static __forceinline__ Path own_key(const Table& t, Path path) {
     each_of<S>(slots_of<S>(t), begin(t, path.bucket), 1u << t.shift, [&](uint32_t number, Word w) __attribute__((always_inline)) {
       const Path of = path_in(t, w, number);
@@ -74,9 +77,10 @@ struct Rules {
     });
     return path;
   }
-  // Secondary keys go to others of their secondary buckets. In an urgent search, keys in their
-  // primary bucket become secondary, if it is of type B. That is against guideline 1, but without
-  // it a few keys in ten thousand would have no place near the load that a table bears.
+  // A secondary key may move to any other of its secondary buckets. In an urgent search, a key in
+  // its primary bucket may also become secondary, if the bucket is of type B. That violates
+  // guideline 1 of the paper. Without it, a few keys in ten thousand would find no place near the
+  // maximum load of a table.
   __device__ static __forceinline__ uint32_t others(const Table&) { return kFunctions; }
   __device__ static __forceinline__ uint32_t other_slots(const Table& t) { return 1u << wide(t); }
   __device__ static __forceinline__ uint32_t other(const Table& t, Path path, uint32_t number, uint32_t i, bool urgent) {
@@ -90,12 +94,13 @@ struct Rules {
     const uint32_t first = second(t, path, i + 1);
     return first == kAll || first >> wide(t) == number >> wide(t) ? kAll : first;
   }
-  // bears_more reports whether a table has fewer keys than such buckets bear. With more, no search
-  // for a place is worth its time.
-  __device__ static __forceinline__ bool bears_more(const Table& t) {
+  // has_capacity reports whether the table has fewer keys than its buckets can take. With more
+  // keys, a search for a place is not worth its time.
+  __device__ static __forceinline__ bool has_capacity(const Table& t) {
     return load_relaxed(&t.counters->live) < t.bears;
   }
-  // A key may leave a secondary bucket if it shares its entry with no other.
+  // may_leave reports whether a key may be moved alone. A primary key always may. A secondary key
+  // may if no other key shares its entry.
   __device__ static __forceinline__ bool may_leave(const Table& t, Path path, uint32_t number) {
     return path.bucket == number >> t.shift || of_entry(t, path, number >> wide(t) << wide(t)) == 1;
   }
@@ -103,18 +108,18 @@ struct Rules {
     const uint32_t last = last_slot(t, path.bucket);
     uint32_t entry = 1;
     while (entry < kFunctions && second(t, path, entry) != number >> wide(t) << wide(t)) entry++;
-    fence();  // whoever sees the entry sees the key there
+    fence();  // a thread that reads the entry also finds the key there
     store_relaxed(slot(t, last), A::with(load_relaxed(slot(t, last)), path.tag, entry));
   }
-  // give_way moves a secondary key, with all that share its entry.
+  // give_way moves a secondary key, together with all keys that share its entry.
   template <class Moves>
   __device__ static __forceinline__ Outcome give_way(Moves& m, Path path, uint32_t number, Word pair) {
     return regroup(m, path, number >> wide(m.t) << wide(m.t), number, pair);
   }
   // regroup moves the keys of a secondary bucket that share an entry to another of their secondary
-  // buckets, and gives the slot of one of them to a pair. If `number` is kAll, the pair moves
-  // along. An entry names one bucket, so copies that find no place together are cleared again; no
-  // lookup has seen them.
+  // buckets. It stores a pair in the slot of one of these keys. If `number` is kAll, the pair moves
+  // to the new bucket instead. An entry names one bucket, so either all keys find a slot there or
+  // the copies are cleared again. No lookup can have found such copies.
   template <class Moves>
   __device__ static __forceinline__ Outcome regroup(Moves& m, Path path, uint32_t from, uint32_t number, Word pair) {
     const Table& t = m.t;
@@ -127,7 +132,8 @@ struct Rules {
       bool all = !each_sharer(t, path, from, [&](uint32_t, Word w) __attribute__((always_inline)) { return m.enter(first, other_slots(t), w) == kAll; });
       if (all && along) all = m.enter(first, other_slots(t), pair) != kAll;
       if (all) moved(t, path, first);
-      const uint32_t left = all ? from : first;  // by all, or by none
+      // if all were copied, clear the originals; otherwise clear the copies
+      const uint32_t left = all ? from : first;
       each_sharer(t, path, left, [&](uint32_t at, Word) __attribute__((always_inline)) {
         if (at == number) m.replace(at, pair);
         else m.vacate(at);
@@ -145,8 +151,8 @@ struct Rules {
     });
     return n;
   }
-  // each_sharer calls f for the keys of a secondary bucket that share the entry of a path, until f
-  // returns true.
+  // each_sharer calls f for the keys of a secondary bucket that share the entry of a path. It stops
+  // when f returns true, and reports whether f did.
   template <class F>
   __device__ static __forceinline__ bool each_sharer(const Table& t, Path path, uint32_t first, F f) {
     return each_of<S>(slots_of<S>(t), first, other_slots(t), [&](uint32_t number, Word w) __attribute__((always_inline)) {
@@ -168,8 +174,9 @@ struct Rules {
 
   // ---- insertions ----------------------------------------------------------
 
-  // alone does what a lane can do by itself: a secondary key in the primary bucket goes elsewhere,
-  // or the bucket is promoted, or the key itself, or another of its bucket, becomes secondary.
+  // alone does what a lane can do by itself. It moves a secondary key of the primary bucket
+  // elsewhere, or promotes the bucket. Or it makes a primary key secondary, which may be the new
+  // key.
   template <class Mover>
   __device__ static __forceinline__ Outcome alone(Mover& m, Path path, const Operation<S>& op, uint32_t level, bool still) {
     if (path.extra()) return kFull;
@@ -177,9 +184,9 @@ struct Rules {
     const Word pair = S::pair(Place<S>(t, op.key).stored, op.value);
     const Word rest = load_relaxed(slot(t, last_slot(t, path.bucket)));
     if (still) return A::is(rest) ? remap(m, path, pair, rest, true) : kFull;
-    const Outcome done = m.make_way(begin(t, path.bucket), 1u << t.shift, pair);
+    const Outcome done = m.displace(begin(t, path.bucket), 1u << t.shift, pair);
     if (done != kFull) return done;
-    // A bucket stays of type A as long as a key can leave it.
+    // A bucket stays of type A as long as a secondary key may leave it.
     if (!A::is(rest) && level == 0 && has_secondary(t, path.bucket)) return kFull;
     const Path of_rest = path_in(t, rest, last_slot(t, path.bucket));
     if (of_rest.extra() && !A::is(rest)) return kAgain;  // another thread has changed the bucket
@@ -187,9 +194,9 @@ struct Rules {
                    [&]() __attribute__((always_inline)) { return remap(m, path, pair, rest, false); });
   }
 
-  // remap puts a pair into a full bucket with `rest` in its last slot. It also holds the lock of
-  // that key, since promotion takes its slot. Then that key, or another primary one, is the first
-  // to become secondary.
+  // remap puts a pair into a full bucket that has `rest` in its last slot. If `rest` is a key, the
+  // thread also holds the lock of that key, because a promotion takes its slot. On promotion, that
+  // key or another primary key is the first that becomes secondary.
   template <class Mover>
   __device__ static __forceinline__ Outcome remap(Mover& m, Path path, Word pair, Word rest, bool still) {
     const Table& t = m.t;
@@ -197,7 +204,7 @@ struct Rules {
     if (!same(load_relaxed(slot(t, last)), rest)) return kAgain;
     Word array = A::is(rest) ? rest : A::none();
     bool is_array = A::is(rest);
-    // Number 0 is the pair itself, the others are slots from the last to the first.
+    // Number 0 is the pair itself. The other numbers are slots, from the last to the first.
 #pragma unroll 1
     for (uint32_t i = is_array ? 0 : 1; i <= (still ? 0 : slots); i++) {
       const uint32_t number = last + 1 - i;
@@ -211,11 +218,11 @@ struct Rules {
         continue;
       }
       if (!is_array && i > 1) m.replace(number, rest);
-      fence();  // whoever sees the array sees the key where it points
+      fence();  // a thread that reads the array also finds the key in its new bucket
       store_relaxed(slot(t, last), array);
       if (is_array && i > 0) m.replace(number, pair);
       if (is_array) return kRevived;
-      m.fresh--;  // one slot less in use
+      m.fresh--;  // one slot fewer in use
       is_array = true, i = kAll;
     }
     return kFull;
@@ -228,8 +235,9 @@ struct Rules {
     });
   }
 
-  // become_secondary puts a key of a bucket into the secondary bucket that its entry names. If it
-  // has no entry, or one that no key needs any more, it takes the first bucket with a free slot.
+  // become_secondary copies a key to the secondary bucket that its entry names, and updates the
+  // array. If the key has no entry, or an entry that no key uses any more, it takes the first
+  // secondary bucket with a free slot.
   template <class Mover>
   __device__ static __forceinline__ bool become_secondary(Mover& m, Path path, Word pair, Word& array) {
     const Table& t = m.t;
@@ -253,9 +261,9 @@ struct Rules {
 
   // ---- reclaiming ------------------------------------------------------------
 
-  // reclaim brings keys back to a primary bucket of type B as far as it has free slots, clears
-  // unused entries, and makes the bucket one of type A if no entry is left (paper, section 5.4).
-  // The thread holds the lock.
+  // reclaim moves keys back to a primary bucket of type B as far as the bucket has free slots. It
+  // clears unused entries. If no entry is left, it turns the bucket into one of type A (paper,
+  // section 5.4). The thread holds the lock of the bucket.
   template <class Mover>
   __device__ static __forceinline__ void reclaim(Mover& m, uint32_t bucket) {
     const Table& t = m.t;

@@ -1,4 +1,4 @@
-// Memory layout of package horton (Go twin: horton/layout.go), and how tiles read it.
+// Memory layout of package horton (also in Go: horton/layout.go), and how tiles read it.
 #pragma once
 
 #include "hash.cuh"
@@ -11,15 +11,15 @@ namespace weft::horton {
 
 // Table is passed by value to every kernel.
 struct Table {
-  Word128* lines;      // nlines + 1 of 128 bytes; the last holds keys that look like sentinels
+  Word128* lines;      // nlines + 1 lines; the last holds keys that look like sentinels
   Counters* counters;
-  uint32_t* locks;     // lock_mask + 1, see locks.cuh
+  uint32_t* locks;     // lock_mask + 1 locks, see locks.cuh
   uint64_t seed;
   uint32_t nlines;
   uint32_t buckets;    // even
   uint32_t shift;      // a bucket has 1 << shift slots
   uint32_t lock_mask;
-  uint64_t bears;      // with fewer keys, moves find a place for each
+  uint64_t bears;      // with fewer keys, moves find a place for each key
 };
 
 // slots_of returns the first slot of a table.
@@ -30,16 +30,17 @@ __device__ __forceinline__ typename S::Word* slots_of(const Table& t) {
 
 // ---- arrays of remap entries -----------------------------------------------
 
-// An entry of three bits names one of seven functions, see layout.go.
+// An entry of three bits selects one of seven functions, see layout.go.
 constexpr uint32_t kEntryBits = 3, kFunctions = 7;
 
-// kHalfEntries fit 8 bytes with the type bit, kKeyEntries 4 bytes.
+// kHalfEntries entries and the type bit fit 8 bytes, and kKeyEntries and the type bit fit 4 bytes.
 constexpr uint32_t kHalfEntries = 21, kKeyEntries = 10;
 
-// The type bit in a slot that is a key or has a key of 64 bits, and in one of 32-bit pairs.
+// kKeyTypeBit is the position of the type bit in a key of a set or of a slot of 16 bytes.
+// kPairTypeBit is its position in a slot of 8 bytes with key and value.
 constexpr uint32_t kKeyTypeBit = 3, kPairTypeBit = 36;
 
-// Array is a slot as remap entries.
+// Array interprets a slot as an array of remap entries.
 template <class S>
 struct Array {
   using Word = typename S::Word;
@@ -49,8 +50,8 @@ struct Array {
   static constexpr Key kKeyBit = Key(1) << (kIsPair8 ? kPairTypeBit - 32 : kKeyTypeBit);
   static constexpr uint32_t kEntries = kTwoHalves ? 2 * kHalfEntries : sizeof(Word) == 4 ? kKeyEntries : kHalfEntries;
 
-  // is reports whether the last slot of a bucket is an array: stored keys and sentinels have the
-  // bit.
+  // is reports whether the last slot of a bucket is an array. In an array the type bit is clear,
+  // and stored keys and sentinels have it set.
   __device__ static __forceinline__ bool is(Word w) { return (S::key(w) & kKeyBit) == 0; }
   __device__ static __forceinline__ Word none() { return S::pair(0, 0); }
 
@@ -71,7 +72,7 @@ struct Array {
     }
     return w;
   }
-  // entries returns the number of entries set.
+  // entries returns the number of entries that are not 0.
   __device__ static __forceinline__ uint32_t entries(Word w) {
     uint32_t n = 0;
 #pragma unroll 1
@@ -80,15 +81,16 @@ struct Array {
   }
 };
 
-// ---- where keys are --------------------------------------------------------
+// ---- places of keys --------------------------------------------------------
 
 // Constants of the hash functions, see layout.go.
 constexpr uint32_t kTagFactor32 = 0x9e3779b1;
 constexpr uint64_t kTagFactor64 = 0x9e3779b97f4a7c15, kSecondarySeed = 0x3c6ef372fe94f82a;
 
-// step_of returns the step of a number, one of eight (layout.go), chosen among constants. An array
-// of them would be one line that all lookups of secondary keys read, and from the L2 cache: what a
-// lookup acquires evicts lines nearer by.
+// step_of returns the step of a number: one of eight (layout.go). It selects among constants
+// instead of reading an array. All lookups of secondary keys would read the one line of such an
+// array. They would read it from the L2 cache, because the acquire loads of lookups evict lines
+// from the L1 cache.
 __device__ __forceinline__ uint32_t step_of(uint64_t number) {
   const bool one = number & 1, two = number & 2, four = number & 4;
   const uint32_t low = two ? (one ? 0x59b44e93u : 0xdf1582b1u) : (one ? 0xc4aaeac1u : 0x1df9fd79u);
@@ -101,22 +103,22 @@ __device__ __forceinline__ uint32_t tag_of(uint64_t mixed, uint32_t entries) {
   return uint32_t(reduce(mixed * kTagFactor64, uint64_t(entries)));
 }
 
-// number_of returns the number of the entry of some twins, and number_hash its hash.
+// number_of returns a number that is unique for two twins and a tag. number_hash returns its hash.
 __device__ __forceinline__ uint64_t number_of(uint32_t twins, uint32_t tag, uint32_t entries) {
   return uint64_t(twins) * entries + tag;
 }
 __device__ __forceinline__ uint64_t number_hash(const Table& t, uint64_t number) { return hash(number, t.seed ^ kSecondarySeed); }
 
-// side returns which of two twins holds the keys with a clear type bit.
+// side returns which bucket of a pair of twins holds the keys with a clear type bit.
 __device__ __forceinline__ uint32_t side(uint64_t hash, uint32_t twins) { return uint32_t(hash >> 32) * (twins + 1) >> 31; }
 
-// wide returns the shift of secondary buckets, which have at least eight slots: several smaller
-// buckets form one.
-constexpr uint32_t kLeastShift = 3;
-__device__ __forceinline__ uint32_t wide(const Table& t) { return t.shift > kLeastShift ? t.shift : kLeastShift; }
+// wide returns the shift of secondary buckets. A secondary bucket has at least eight slots, so
+// several smaller buckets form one secondary bucket.
+constexpr uint32_t kMinShift = 3;
+__device__ __forceinline__ uint32_t wide(const Table& t) { return t.shift > kMinShift ? t.shift : kMinShift; }
 
-// secondary returns the first slot of the secondary bucket that function i, from 1, gives to the
-// keys of a primary bucket and tag.
+// secondary returns the first slot of the secondary bucket that function i selects for the keys of
+// a primary bucket and tag. i begins with 1.
 __device__ __forceinline__ uint32_t secondary(const Table& t, uint32_t bucket, uint32_t tag, uint32_t entries, uint32_t i) {
   const uint64_t number = number_of(bucket / 2, tag, entries), h = number_hash(t, number);
   const uint32_t pairs = uint32_t((uint64_t(t.buckets) << t.shift) >> (wide(t) + 1));
@@ -124,18 +126,18 @@ __device__ __forceinline__ uint32_t secondary(const Table& t, uint32_t bucket, u
   return (to << 1 | ((bucket & 1) ^ side(h, to))) << wide(t);
 }
 
-// Path is where a key may be: its primary bucket, and the tag that gives the secondary one; or the
-// one slot of a key that looks like a sentinel, in the extra line.
+// Path describes where a key may be: its primary bucket, and the tag that determines its secondary
+// bucket. A key that looks like a sentinel has its own slot in the extra line instead.
 struct Path {
   static constexpr uint32_t kExtra = kAll, kOwnShift = 2;
-  uint32_t bucket, tag;  // or kExtra, and the slot
+  uint32_t bucket, tag;  // or kExtra and the index of the slot
 
   __device__ __forceinline__ Path of(uint32_t lane) const { return {shuffle(kAll, bucket, lane), shuffle(kAll, tag, lane)}; }
   __device__ __forceinline__ bool extra() const { return bucket == kExtra; }
 };
 
-// Place holds the path of a user's key and its stored form: mixed, with the type bit, or the number
-// of its own slot.
+// Place holds the path and the stored form of a user's key. The stored form is the mixed key with
+// the type bit set. For a key that looks like a sentinel, it is the index of the key's own slot.
 template <class S>
 struct Place {
   using Key = typename S::Key;
@@ -155,7 +157,7 @@ struct Place {
   }
 };
 
-// path_at returns the path of what is stored in a slot of its primary bucket or a secondary one.
+// path_at returns the path of the stored key in a slot of its primary or secondary bucket.
 template <class S>
 __device__ __forceinline__ Path path_at(const Table& t, typename S::Key stored, uint32_t slot) {
   using Key = typename S::Key;
@@ -165,7 +167,8 @@ __device__ __forceinline__ Path path_at(const Table& t, typename S::Key stored, 
   return {twins << 1 | ((at & 1) ^ side(number_hash(t, number_of(twins, tag, Array<S>::kEntries)), at / 2)), tag};
 }
 
-// key_at returns the user's key of what is stored in a slot, or in one of the extra line.
+// key_at returns the user's key of a stored key. slot is where the key is stored. With extra, the
+// key is in the extra line.
 template <class S>
 __device__ __forceinline__ typename S::Key key_at(const Table& t, typename S::Key stored, uint32_t slot, bool extra) {
   using Key = typename S::Key;
@@ -175,27 +178,28 @@ __device__ __forceinline__ typename S::Key key_at(const Table& t, typename S::Ke
   return unmix(set ? name | bit : name & ~bit, t.seed);
 }
 
-// ---- a tile reads buckets --------------------------------------------------
+// ---- tiles that read buckets -----------------------------------------------
 
 // BucketTile reads a bucket, or as much of it at a time as its lanes hold. Slots outside the bucket
-// read as kNone, a sentinel that is never stored. An array of remap entries is no key, and not
-// free.
+// read as kNone, a sentinel that is never stored. An array of remap entries matches no key, and is
+// not free.
 template <class Slots, int Lanes, int Pieces>
 struct BucketTile : Tile<Slots, Lanes, Pieces> {
   using S = Slots;
   using Word = typename S::Word;
   using Base = Tile<S, Lanes, Pieces>;
-  static constexpr int kWindow = Lanes * Pieces * Base::kSlots;  // slots of a step
+  static constexpr int kWindow = Lanes * Pieces * Base::kSlots;  // number of slots of a step
   static constexpr uint32_t kWindowShift = __builtin_ctz(kWindow);
-  static constexpr uint32_t kLine = kLineBytes / sizeof(Word);  // slots of a line
+  static constexpr uint32_t kLine = kLineBytes / sizeof(Word);  // number of slots of a line
 
-  uint32_t next;  // the first slot of the secondary bucket if this lane has read its entry, or kAll
+  // first slot of the secondary bucket if this lane has read the key's entry, otherwise kAll
+  uint32_t next;
 
-  // parts returns the number of steps that 1 << shift slots take.
+  // parts returns the number of steps that it takes to read 1 << shift slots.
   __device__ static __forceinline__ uint32_t parts(uint32_t shift) {
     return shift > kWindowShift ? 1u << (shift - kWindowShift) : 1;
   }
-  // first returns the first slot of piece v that this lane reads of a part of the slots from `lo`
+  // first returns the first slot of piece v that this lane reads, in a part of the slots from `lo`
   // on.
   __device__ __forceinline__ uint32_t first(uint32_t lo, uint32_t part, int v) const {
     return (lo + part * kWindow) / Base::kSlots * Base::kSlots + (v * Lanes + this->rank) * Base::kSlots;
@@ -205,7 +209,8 @@ struct BucketTile : Tile<Slots, Lanes, Pieces> {
     const uint32_t slots = t.shift > kWindowShift ? kWindow : 1u << t.shift;
     return (slots - 1) / Base::kSlots % Lanes;
   }
-  // read reads a part of a bucket of a path that begins at slot `lo`. home: it is the primary one.
+  // read reads a part of a bucket that begins at slot `lo`. With home, it is the primary bucket of
+  // the path.
   __device__ __forceinline__ void read(const Table& t, Path path, uint32_t lo, uint32_t part, bool home) {
     const uint32_t hi = lo + (1u << (home ? t.shift : wide(t)));
     next = kAll;
@@ -228,7 +233,7 @@ struct BucketTile : Tile<Slots, Lanes, Pieces> {
       }
     }
   }
-  // read_extra reads the slot in the extra line of a path.
+  // read_extra reads the slot of a path that is in the extra line.
   __device__ __forceinline__ void read_extra(const Table& t, Path path) {
     const uint64_t at = extra(t, path);
     next = kAll;
@@ -243,8 +248,8 @@ struct BucketTile : Tile<Slots, Lanes, Pieces> {
   }
 };
 
-// PathTile reads the primary bucket of a path, and the secondary one if the bucket has a remap
-// entry for it. It is used for changes.
+// PathTile reads the primary bucket of a path for changes. If the bucket has a remap entry for the
+// path, it also reads the secondary bucket.
 template <class Slots, int Lanes, int Pieces>
 struct PathTile : BucketTile<Slots, Lanes, Pieces> {
   using S = Slots;
@@ -255,7 +260,7 @@ struct PathTile : BucketTile<Slots, Lanes, Pieces> {
   static constexpr int kPieces = Pieces;
   static constexpr bool kRevives = false, kCounts = false;
 
-  uint32_t second = kAll;  // where the secondary bucket begins, after the primary one is read
+  uint32_t second = kAll;  // first slot of the secondary bucket, after the primary is read
 
   __device__ static __forceinline__ Path path(const Table& t, typename S::Key key) { return Place<S>(t, key).path; }
   __device__ static __forceinline__ typename S::Key stored(const Table& t, typename S::Key key) { return Place<S>(t, key).stored; }
@@ -269,9 +274,9 @@ struct PathTile : BucketTile<Slots, Lanes, Pieces> {
     if (step < parts) this->read(t, path, path.bucket << t.shift, step, true);
     else this->read(t, path, second, step - parts, false);
   }
-  // behind_load shares the secondary bucket that one lane has found in the last slot of the primary
-  // one with the tile.
-  __device__ __forceinline__ void behind_load(const Table& t, uint32_t step) {
+  // exchange_load sends the secondary bucket to all lanes of the tile. The lane that reads the last
+  // slot of the primary bucket has found it.
+  __device__ __forceinline__ void exchange_load(const Table& t, uint32_t step) {
     const uint32_t next = shuffle(kAll, this->next, this->base + this->last_lane(t));
     if (step + 1 == this->parts(t.shift)) second = next;
   }
@@ -283,8 +288,9 @@ struct PathTile : BucketTile<Slots, Lanes, Pieces> {
   }
 };
 
-// Lanes and width of reads: 64 bytes, or the 128 of eight slots of 16 bytes and of sixteen. The
-// host chooses by the size of buckets.
+// A tile reads 64 bytes at a time with kNarrowPieces, and 128 bytes with kWidePieces. A bucket of
+// eight slots of 16 bytes, or of sixteen slots of 8 bytes, has 128 bytes. The host chooses by the
+// size of buckets.
 constexpr int kLanes = 4, kNarrowPieces = 1, kWidePieces = 2;
 
 }  // namespace weft::horton

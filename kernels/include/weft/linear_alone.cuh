@@ -1,4 +1,5 @@
-// Operations of one lane by itself on a table of package linear, whatever its neighbors do.
+// Operations that one lane runs by itself on a table of package linear. The other lanes of the warp
+// may run other code.
 #pragma once
 
 #include "account.cuh"
@@ -6,10 +7,10 @@
 
 namespace weft::linear {
 
-// find_alone looks up a key in at most `most` sectors of its path; see find. It sets over unless
-// the key may lie in a later sector.
+// find_by_lane looks up a key as find does, but only in the first `most` sectors of its path. It
+// sets over to false if the key may be in a later sector, and otherwise to true.
 template <class S>
-__device__ __forceinline__ bool find_alone(const Table& t, typename S::Key wanted, typename S::Key& value, bool& over,
+__device__ __forceinline__ bool find_by_lane(const Table& t, typename S::Key wanted, typename S::Key& value, bool& over,
                                            uint32_t most = kAll) {
   const typename S::Key key = stored<S>(wanted);
   const Path path{locate<S>(t, wanted)};
@@ -35,7 +36,7 @@ __device__ __forceinline__ bool find_alone(const Table& t, typename S::Key wante
   return false;
 }
 
-// for_each_alone calls f(key, value) for the pairs of one of `parts` parts of the table.
+// for_each_alone calls f(key, value) for the pairs in one of `parts` parts of the table.
 template <class S, class F>
 __device__ __forceinline__ void for_each_alone(const Table& t, uint64_t part, uint64_t parts, F f) {
   using Word = typename S::Word;
@@ -50,10 +51,10 @@ __device__ __forceinline__ void for_each_alone(const Table& t, uint64_t part, ui
   }
 }
 
-// change_alone runs an operation; see change. It does not reuse dead slots of other keys, so the
-// first empty slot of a path is the only free one.
+// change_by_lane runs an operation as change does. It does not reuse the dead slots of other keys,
+// so the first empty slot of a path is the only free slot.
 template <class S, class V, class Counts>
-__device__ __forceinline__ void change_alone(const Table& t, uint32_t flags, Operation<S>& op, const Counts& counts) {
+__device__ __forceinline__ void change_by_lane(const Table& t, uint32_t flags, Operation<S>& op, const Counts& counts) {
   using Word = typename S::Word;
   const typename S::Key key = stored<S>(op.key);
   const Path path{locate<S>(t, op.key)};
@@ -84,7 +85,7 @@ __device__ __forceinline__ void change_alone(const Table& t, uint32_t flags, Ope
       else if (adds) done = S::swap(slot, word, S::pair(key, op.value)) ? kInserted : kAgain;
       counts.record(enters, done);
     } else if (done == kFull && !S::swap(slot, word, word)) {
-      done = kAgain;  // changed by the last admitted operation, perhaps with this key
+      done = kAgain;  // the last admitted operation changed the slot, perhaps with this key
     }
     if (done == kAgain) continue;
     op.outcome = done, op.value = S::value(word);

@@ -1,4 +1,4 @@
-// Memory layout of package linear (Go twin: linear/layout.go), and how tiles read it.
+// Memory layout of package linear (also in Go: linear/layout.go), and how tiles read it.
 #pragma once
 
 #include "hash.cuh"
@@ -13,11 +13,11 @@ constexpr uint32_t kSectorBytes = 32;
 
 // Table is passed by value to every kernel.
 struct Table {
-  Word128* lines;  // nlines + 1 of 128 bytes; the last holds the reserved keys
+  Word128* lines;  // nlines + 1 lines; the last holds keys that look like sentinels
   Counters* counters;
   uint64_t seed;
   uint32_t nlines;
-  uint32_t max_lines;  // longest path, in lines
+  uint32_t max_lines;  // maximum length of a path, in lines
 };
 
 // slots_of returns the first slot of a table.
@@ -27,7 +27,7 @@ __device__ __forceinline__ typename S::Word* slots_of(const Table& t) {
 }
 
 // locate returns the home sector of a key, as an index in the table. Keys that look like sentinels
-// live in the extra line, in another form.
+// are in the extra line. There, stored returns their complements.
 template <class S>
 __device__ __forceinline__ uint32_t locate(const Table& t, typename S::Key key) {
   using Key = typename S::Key;
@@ -39,10 +39,10 @@ __device__ __forceinline__ typename S::Key stored(typename S::Key key) {
   return key >= S::kPending ? ~key : key;
 }
 
-// Path is the order in which sectors are searched for a key: its home sector, the other sectors of
-// that line (index xor 1, 2, 3), then the next line in the same order, and so on around the table.
-// Any aligned group of 1, 2 or 4 sectors is read as a whole without leaving the order, so kernels
-// with different read widths agree on it.
+// Path is the order in which a search for a key reads sectors. It begins with the home sector, and
+// then the other sectors of that line (index xor 1, 2, 3). The next line follows in the same order,
+// and so on around the table. A read of an aligned group of 1, 2 or 4 sectors keeps this order. So
+// kernels with different read widths agree on the order.
 struct Path {
   uint32_t home;
 
@@ -51,20 +51,20 @@ struct Path {
   __device__ __forceinline__ uint32_t line() const { return home / 4; }
   __device__ __forceinline__ uint32_t sector() const { return home % 4; }
 
-  // piece returns the index, in 16-byte pieces, of half a sector of the path.
+  // piece returns the index of half a sector of the path, in pieces of 16 bytes.
   __device__ __forceinline__ uint64_t piece(const Table& t, uint32_t ordinal, uint32_t half) const {
     uint32_t at = line() + ordinal / 4;
     if (at >= t.nlines && line() != t.nlines) at -= t.nlines;
     return uint64_t(at) * 8 + (sector() ^ ordinal % 4) * 2 + half;
   }
   // steps returns the length of the path in groups of `sectors` sectors. The extra line is a path
-  // of its own.
+  // by itself.
   __device__ __forceinline__ uint32_t steps(const Table& t, uint32_t sectors) const {
     return (line() == t.nlines ? 1 : t.max_lines) * 4 / sectors;
   }
 };
 
-// ---- a tile reads a path ---------------------------------------------------
+// ---- tiles that read a path ------------------------------------------------
 
 // PathTile reads groups of Lanes * Pieces * 16 bytes along a path.
 template <class Slots, int Lanes, int Pieces>
@@ -94,10 +94,10 @@ struct PathTile : Tile<Slots, Lanes, Pieces> {
 #pragma unroll
     for (int v = 0; v < Pieces; v++) this->piece[v].whole = load_relaxed(&at(t, path, step, v)->whole);
   }
-  __device__ static __forceinline__ void behind_load(const Table&, uint32_t) {}
+  __device__ static __forceinline__ void exchange_load(const Table&, uint32_t) {}
 };
 
-// Sector is what a lane reads of a path by itself.
+// Sector is a sector of a path that one lane reads by itself.
 template <class S>
 struct Sector {
   using Word = typename S::Word;
@@ -110,14 +110,15 @@ struct Sector {
     piece[0].whole = load_relaxed(place), piece[1].whole = load_relaxed(place + 1);
   }
 
-  // ByTwoLanes reads a sector for each lane of a warp. Two lanes read half of it each at once, so
-  // memory sees one access to a sector, not two. All lanes take part, each with any sector.
+  // ByTwoLanes makes a warp read one sector for each of its lanes. For each sector, two lanes read
+  // one half each at the same time, so the memory receives one access per sector instead of two.
+  // All lanes take part, each with any sector.
   struct ByTwoLanes {};
   __device__ __forceinline__ Sector(ByTwoLanes, const Table& t, Path path, uint32_t ordinal)
       : place(t.lines + path.piece(t, ordinal, 0)) {
     const uint32_t odd = lane_index() % 2;
     auto others = reinterpret_cast<Word128*>(shuffle_xor(kAll, uint64_t(place), 1));
-    // This lane's half of the even lane's sector.
+    // this lane's half of the even lane's sector
     Word128 of_even = load_relaxed((odd ? others : place) + odd);
     Word128 of_odd = load_relaxed((odd ? place : others) + odd);
     Word128 got{shuffle_xor(kAll, odd ? of_even.x : of_odd.x, 1), shuffle_xor(kAll, odd ? of_even.y : of_odd.y, 1)};
@@ -134,21 +135,29 @@ struct Sector {
   }
 };
 
-// Lanes and width of reads, with the measurement for each choice: one H200, 10^8 keys, G operations
-// per second (lab/NOTES.md has the tables). The host chooses by load.
+// Number of lanes in a tile, and of 16-byte pieces that a lane reads at a time. The host chooses by
+// load. The table has 10^9 operations per second on one H200, for 10^8 keys of 32 bits with 32-bit
+// values (lab/NOTES.md has all tables):
 //
-// Narrow: one 32-byte sector by two lanes. At load 0.5 with 32-bit pairs: hits 38.1 (four lanes on
-// 64 bytes 37.4, on 128 bytes 30.4; the bare gather 38.7), inserts 14.8 (14.7, 13.1).
+//	operations   load  2 lanes, 1 piece  4 lanes, 1 piece  4 lanes, 2 pieces
+//	hits         0.5               38.1              37.4               30.4
+//	insertions   0.5               14.8              14.7               13.1
+//	misses       0.8               11.6              13.9               18.6
+//	hits         0.8               30.1              30.7               29.0
+//	misses       0.9                3.3               4.5                6.8
+//
+// A bare gather reaches 38.7. Eight lanes of one piece were never better.
+//
+// Narrow: two lanes read one sector of 32 bytes.
 constexpr int kNarrowLanes = 2, kNarrowPieces = 1;
 
-// Wide: the whole 128-byte line by four lanes. At load 0.8: misses 18.6 (narrow 11.6, 64 bytes
-// 13.9), hits 29.0 (30.1, 30.7); at 0.9 misses 6.8 (3.3, 4.5). Eight lanes of one piece were never
-// better.
+// Wide: four lanes read a whole line of 128 bytes.
 constexpr int kWideLanes = 4, kWidePieces = 2;
 
-// Sectors that a lane reads by itself in a Ref's find_warp before tiles go on, where a table lies
-// in the L2 cache. Measured in batches: with four, lookups of 2^20 keys at load 0.8 were a fifth
-// slower; with one, those of 2^16 keys at load 0.5.
+// kFindAlone is the number of sectors that a lane reads by itself in find_warp of a Ref, before
+// tiles continue. It applies to tables in the L2 cache. It was measured in batches. With four
+// sectors, lookups of 2^20 keys at load 0.8 were a fifth slower. With one sector, lookups of 2^16
+// keys at load 0.5 were a fifth slower.
 constexpr uint32_t kFindAlone = 2;
 
 }  // namespace weft::linear

@@ -1,4 +1,4 @@
-// Passes over all slots of a table of lines.
+// Passes over all slots of a table that consists of lines.
 #pragma once
 
 #include "batch.cuh"
@@ -8,9 +8,9 @@ namespace weft {
 
 constexpr uint32_t kLineBytes = 128;
 
-// each_slot calls f(live, word, line, slot) for every slot of lines [lo,hi), one slot per lane, all
-// lanes of a warp together. It stops when f returns false, for all lanes alike. Keys from `end` on
-// are sentinels.
+// each_slot calls f(live, word, line, slot) for every slot of lines [lo,hi), one slot per lane. It
+// calls f for all lanes of a warp together. When f returns false, which it must do for all lanes
+// alike, the warp stops. Keys from `end` on are sentinels.
 template <class S, class F>
 __device__ __forceinline__ void each_slot(typename S::Word* slots, typename S::Key end, uint32_t lo, uint32_t hi, F f) {
   using Word = typename S::Word;
@@ -26,8 +26,9 @@ __device__ __forceinline__ void each_slot(typename S::Word* slots, typename S::K
   }
 }
 
-// export_live writes the live pairs of a range of lines of a table to two columns, a slot per lane.
-// live(line, slot, word, key) reports whether a slot has a key, and returns it.
+// export_live writes the live pairs in a range of lines to two columns. Each lane processes one
+// slot at a time. live(line, slot, word, key) reports whether a slot has a key, and stores the
+// user's key in key.
 template <class S, class K, class V, class F>
 __device__ __forceinline__ void export_live(const Export& to, typename S::Word* slots, uint32_t nlines, F live) {
   using Word = typename S::Word;
@@ -46,8 +47,8 @@ __device__ __forceinline__ void export_live(const Export& to, typename S::Word* 
   }
 }
 
-// Named is for tables that store users' keys unchanged, except those in the extra line, which are
-// complements. Keys from kEnd on are sentinels.
+// Named reads the user's keys of a table that stores them unchanged. In the extra line, the table
+// stores complements of keys. Keys from kEnd on are sentinels.
 template <class S, typename S::Key kEnd>
 struct Named {
   uint32_t nlines;

@@ -1,7 +1,7 @@
-// Mixed batches: every operation has its own kind, and the order within a batch is not promised. So
-// if lanes of a warp have one key, one of them does the combined operation, and all outcomes follow
-// from the previous state of the slot. Where many lanes compete for one slot, most attempts fail,
-// so their number must be small.
+// Mixed batches. Every operation has its own kind, and the order within a batch is not promised. If
+// many lanes compete for one slot, most attempts fail. So if lanes of a warp have the same key, one
+// of them runs a combined operation. The outcomes of all these lanes follow from the previous state
+// of the slot.
 #pragma once
 
 #include "batch.cuh"
@@ -13,17 +13,17 @@ template <class S>
 struct State {
   using Key = typename S::Key;
 
-  bool present, full;  // full: the key is absent and the table has no slot for it
+  bool present, full;  // full: the key is absent, and no slot is free for it
   Key value;
 
-  // after applies an operation that one thread does for many.
+  // after applies an operation that one thread runs for many lanes.
   __device__ __forceinline__ void after(uint32_t kind, Key with) {
     if (kind == kPut || (kind == kPutNew && !present)) present = true, value = with;
     if (kind == kDelete) present = false;
   }
 };
 
-// then combines an operation for many with the ones that follow it.
+// then combines an operation for many lanes with the operation that follows it.
 template <class Key>
 __device__ __forceinline__ void then(uint32_t& kind, Key& value, uint32_t next, Key with) {
   if (next == kGet || (next == kPutNew && (kind == kPut || kind == kPutNew))) return;
@@ -31,26 +31,26 @@ __device__ __forceinline__ void then(uint32_t& kind, Key& value, uint32_t next, 
   value = with;
 }
 
-// Crowd holds the operations of a warp on the key of a lane, in the order of the lanes.
+// Crowd describes the operations of a warp on the key of a lane, in the order of the lanes.
 template <class S>
-struct Crowd {
+struct SameKeyGroup {
   using Key = typename S::Key;
 
-  uint32_t lanes, puts, news, deletes;  // that have an operation, by kind
+  uint32_t lanes, puts, news, deletes;  // masks of the lanes with the key: all, and by kind
 
-  // Every lane of the warp makes one, and calls the methods.
-  __device__ __forceinline__ explicit Crowd(const Operation<S>& op) : lanes(peers(op)) {
+  // All lanes of the warp must construct a Crowd and call its methods together.
+  __device__ __forceinline__ explicit SameKeyGroup(const Operation<S>& op) : lanes(peers(op)) {
     puts = lanes & ballot(kAll, op.kind == kPut), news = lanes & ballot(kAll, op.kind == kPutNew);
     deletes = lanes & ballot(kAll, op.kind == kDelete);
   }
 
   __device__ __forceinline__ uint32_t leader() const { return lowest(lanes); }
 
-  // lead turns the leader's operation into the one that leaves the slot as all of them do: the
-  // effect of the last change.
+  // lead replaces the leader's operation by one that leaves the slot as all operations of the crowd
+  // would. That is the effect of the last change. The other lanes lose their operations.
   __device__ __forceinline__ void lead(Operation<S>& op) const {
     const uint32_t all = puts | news | deletes, last = all ? highest(all) : kWarp;
-    // After a Put or a Delete it is certain which PutNews insert.
+    // after a Put or a Delete, it is certain which PutNews insert
     const uint32_t sets = puts | (lanes & ballot(kAll, bit(news) && follows(deletes)));
     const uint32_t writer = sets ? highest(sets) : news ? lowest(news) : lane_index();
     const Key value = shuffle(kAll, op.value, writer);
@@ -61,8 +61,9 @@ struct Crowd {
     op.there = op.there && lane_index() == leader();
   }
 
-  // part sets the outcome of each lane's operation, given the previous state of the key. A pair
-  // that is inserted counts as revived: the lane that did the operation for all counts the slot.
+  // part sets the outcome of each lane's operation, from the previous state of the key. It reports
+  // an inserted pair as revived, because the lane that ran the operation for all has counted the
+  // slot.
   __device__ __forceinline__ void part(Operation<S>& op, const State<S>& was) const {
     const bool present = (puts | news | deletes) & below() ? !follows(deletes) : was.present;
     const bool adds = !present && (bit(puts) || bit(news));
@@ -81,13 +82,13 @@ struct Crowd {
   __device__ static __forceinline__ uint32_t below() { return (1u << lane_index()) - 1; }
   __device__ static __forceinline__ bool bit(uint32_t of) { return of >> lane_index() & 1; }
 
-  // follows reports whether the last change before this lane's is one of those.
+  // follows reports whether the last change before this lane's operation is in the mask `of`.
   __device__ __forceinline__ bool follows(uint32_t of) const {
     const uint32_t before = (puts | news | deletes) & below();
     return before && (of >> highest(before) & 1);
   }
 
-  // peers returns the lanes that have this one's key.
+  // peers returns the mask of the lanes that have the key of this lane.
   __device__ static __forceinline__ uint32_t peers(const Operation<S>& op) {
     uint32_t same = match_any(kAll, uint32_t(op.key)) & ballot(kAll, op.there);
     if constexpr (sizeof(Key) == 8) same &= match_any(kAll, uint32_t(op.key >> 32));
@@ -95,8 +96,8 @@ struct Crowd {
   }
 };
 
-// crowds reports whether lanes of the warp probably have one key: whether one has the key of a lane
-// with a number that differs in one bit. Missing a few does no harm.
+// crowds reports whether lanes of the warp probably have the same key. It compares the keys of each
+// two lanes with numbers that differ in one bit. A missed crowd does no harm.
 template <class Key>
 __device__ __forceinline__ bool crowds(Key key) {
   const uint32_t folded = uint32_t(key ^ uint64_t(key) >> 32);
@@ -106,9 +107,9 @@ __device__ __forceinline__ bool crowds(Key key) {
   return ballot(kAll, same) != 0;
 }
 
-// Board is where the crowds of a block's warps meet, one of each.
+// Board is the shared memory in which the warps of a block combine their crowds, one of each warp.
 template <class S>
-struct Board {
+struct BlockGroups {
   using Key = typename S::Key;
 
   Key keys[kWarp], values[kWarp], olds[kWarp];
@@ -116,13 +117,14 @@ struct Board {
 
   __device__ static __forceinline__ uint32_t own() { return thread_in_block() / kWarp; }
 
-  // post publishes what a lane does for its warp's crowd. One lane of each warp calls it.
+  // post publishes the operation that a lane runs for its warp's crowd. One lane of each warp calls
+  // it.
   __device__ __forceinline__ void post(const Operation<S>& op, bool crowd) {
     kinds[own()] = crowd ? op.kind : uint32_t(kNone);
     keys[own()] = op.key, values[own()] = op.value;
   }
-  // join makes the operation of the first warp with a key the one for all of them. The others do
-  // nothing.
+  // join combines the operations of all warps that have posted the same key. The first of these
+  // warps runs the combined operation, and the other warps run none.
   __device__ __forceinline__ void join(Operation<S>& op) const {
     for (uint32_t w = 0; w < warps(); w++) {
       if (w == own() || kinds[w] == kNone || keys[w] != op.key) continue;
@@ -130,8 +132,8 @@ struct Board {
       else then(op.kind, op.value, kinds[w], values[w]);
     }
   }
-  // before advances a state past the warps before this one. The first of them has found the
-  // previous state of the key.
+  // before advances a state past the operations of all earlier warps with the key. The first of
+  // these warps has found the previous state of the key.
   __device__ __forceinline__ void before(Key key, State<S>& state) const {
     uint32_t first = own();
     for (uint32_t w = own(); w-- > 0;)
@@ -141,7 +143,7 @@ struct Board {
     for (uint32_t w = first; w < own(); w++)
       if (kinds[w] != kNone && keys[w] == key) state.after(kinds[w], values[w]);
   }
-  // of returns the state that an operation with an outcome has found.
+  // of returns the state that an operation found, from its outcome and the old value.
   __device__ static __forceinline__ State<S> of(Outcome done, Key old) {
     return {done == kPresent || done == kReplaced || done == kDeleted, done == kFull, old};
   }
@@ -150,15 +152,15 @@ struct Board {
   __device__ static __forceinline__ uint32_t warps() { return (threads_per_block() + kWarp - 1) / kWarp; }
 };
 
-// part_crowds sets the outcomes of all operations that were done as one.
+// part_crowds sets the outcomes of all operations that were combined.
 template <class S, class K, class V>
 __device__ __forceinline__ void part_crowds(const Changes& c, uint32_t i, Operation<S>& op, bool there, bool many,
-                                            Board<S>& board, Counters* counters) {
+                                            BlockGroups<S>& board, Counters* counters) {
   const Outcome done = op.outcome;
-  State<S> was = Board<S>::of(done, op.value);
-  // A lane alone has its own operation still.
+  State<S> was = BlockGroups<S>::of(done, op.value);
+  // without a crowd in its warp, a lane still has its own operation
   if (many) op = operation<S, K, V>(c, i), op.there = there;
-  Crowd<S> crowd(op);
+  SameKeyGroup<S> crowd(op);
   const uint32_t leaders = ballot(kAll, many && there && lane_index() == crowd.leader());
   const bool stands = leaders && lane_index() == lowest(leaders);
   if (stands) board.outcomes[board.own()] = done, board.olds[board.own()] = was.value;
@@ -171,15 +173,15 @@ __device__ __forceinline__ void part_crowds(const Changes& c, uint32_t i, Operat
   crowd.part(op, was);
 }
 
-// change_crowds changes the table by one thread for each key, as far as threads meet. All threads
-// of the block must call it.
+// change_crowds runs the operations of a block. Where operations of its threads on one key meet,
+// one thread changes the table for all. All threads of the block must call it.
 template <class S, class K, class V, class Change>
 __device__ __forceinline__ void change_crowds(const Changes& c, uint32_t i, Operation<S>& op, Counters* counters, Change change) {
-  __shared__ Board<S> board;
+  __shared__ BlockGroups<S> board;
   const bool there = op.there, many = crowds(op.key);
   const bool meet = count_block(many) != 0;
   if (meet) {
-    if (many) Crowd<S>(op).lead(op);
+    if (many) SameKeyGroup<S>(op).lead(op);
     uint32_t leaders = ballot(kAll, many && op.there);
     if (lane_index() == (leaders ? lowest(leaders) : 0)) board.post(op, leaders != 0);
     sync_block();
@@ -190,16 +192,16 @@ __device__ __forceinline__ void change_crowds(const Changes& c, uint32_t i, Oper
   op.there = there;
 }
 
-// change_mixed runs a mixed batch, except its reductions, an operation per thread. change changes
-// the table for the lanes of a warp.
+// change_mixed runs a mixed batch except its reductions, one operation per thread. change(op)
+// changes the table for the lanes of a warp.
 template <class S, class K, class V, class Change>
 __device__ __forceinline__ void change_mixed(const Changes& c, Counters* counters, Change change) {
   uint32_t i = uint32_t(thread_index());
   Operation<S> op = operation<S, K, V>(c, i);
-  leave_reductions(c, op);
+  defer_reductions(c, op);
   change_crowds<S, K, V>(c, i, op, counters, change);
   outcome<S, V>(c, i, op);
-  list(c, i, op, false);  // nothing contends in mixed batches
+  list(c, i, op, false);  // mixed batches have no order to resolve
   tally_block(counters, op.outcome);
 }
 

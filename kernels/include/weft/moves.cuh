@@ -1,5 +1,5 @@
-// Batches of structures with keys that move (evict.cuh): the common part of their kernels, in
-// blocks of `Block` threads.
+// The common part of the kernels of structures in which keys move (evict.cuh). Thread blocks have
+// `Block` threads.
 #pragma once
 
 #include "evict.cuh"
@@ -7,27 +7,27 @@
 
 namespace weft {
 
-// EvictParams are the parameters of a change, and the operations that found no slot in it.
+// EvictParams holds the parameters of a change, and the operations that found no slot in it.
 template <class Table>
 struct EvictParams {
   Table table;
   Changes changes;
-  List spilled;    // the items become zero
-  uint32_t still;  // no key moves
+  List spilled;    // those operations; the items become zero
+  uint32_t still;  // 1: no key may move
   uint32_t unused;
 };
 
 template <class Table>
 struct RehashParams {
   Table from, to;
-  uint32_t* lost;   // added to: keys that found no slot
-  uint32_t lo, hi;  // lines of `from`; nlines is the extra line
+  uint32_t* lost;   // incremented for each key that finds no slot
+  uint32_t lo, hi;  // lines [lo,hi) of `from`; line nlines is the extra line
 };
 
-// change_unmoved runs a batch, by change(op), in the launch that moves no key. Operations that find
-// no slot contend when they have run again.
+// change_in_place runs a batch by change(op), in the launch that moves no keys. An operation that
+// finds no slot runs again in a later launch, and only then contends.
 template <class S, class K, class V, class Table, class F>
-__device__ __forceinline__ void change_unmoved(const ChangeParams<Table>& p, F change) {
+__device__ __forceinline__ void change_in_place(const ChangeParams<Table>& p, F change) {
   uint32_t i = uint32_t(thread_index());
   Operation<S> op = operation<S, K, V>(p.changes, i);
   change(op);
@@ -36,8 +36,8 @@ __device__ __forceinline__ void change_unmoved(const ChangeParams<Table>& p, F c
   tally_block(p.table.counters, op.outcome);
 }
 
-// evict_batch runs the operations that change_unmoved has left. Reduces is the type of values that
-// may be combined, or void.
+// evict_batch runs the operations that change_in_place has left over. Reduces is the type of values
+// that may be combined, or void.
 template <class Rules, class K, class V, class Reduces, int Block, class Table>
 __device__ __forceinline__ void evict_batch(const EvictParams<Table>& p) {
   using S = typename Rules::S;
@@ -47,7 +47,7 @@ __device__ __forceinline__ void evict_batch(const EvictParams<Table>& p) {
   Mover<Rules> mover{p.table, queues[thread_in_block() / kWarp]};
   each_spilled(p.spilled, p.changes.n, [&](uint32_t i) __attribute__((always_inline)) {
     Operation<S> op = operation<S, K, V>(p.changes, i);
-    insert_locked<Rules, Reduces>(p.changes.flags & ~kSteady, op, p.still, mover);
+    insert_locked<Rules, Reduces>(p.changes.flags & ~kKeysFixed, op, p.still, mover);
     outcome<S, V>(p.changes, i, op);
     list(p.changes, i, op, contends(op));
     tally(p.table.counters, op.outcome);
@@ -56,16 +56,17 @@ __device__ __forceinline__ void evict_batch(const EvictParams<Table>& p) {
   end_moving(p.table);
 }
 
-// kStepTries is how often the step launch tries an operation that meets a lock. Moving a key takes
-// others about as long as a try, and what is left over costs ten times as much.
+// kStepTries is the maximum number of tries for an operation that finds locks taken, in the launch
+// of single steps. Another thread moves a key in about the time of one try. An operation that is
+// left over costs ten times as much.
 constexpr uint32_t kStepTries = 8;
 
-// step_batch runs what the first launch has left, as far as it needs one step. Each lane works by
-// itself, under its lock, that of bucket(key). All lanes of a warp call step(has, op), which
-// inserts for the lanes that hold theirs. It returns kRevived, kFull if the operation is left over,
-// or kAgain if it met a lock. A lane with an operation that is completed or left over takes the
-// next. Completed operations leave the list. fresh is the number of slots now in use that were
-// never used before.
+// step_batch runs the operations that the first launch has left over and that need only one step.
+// Each lane works by itself, under the lock of bucket(key). All lanes of a warp call step(has, op),
+// which inserts for the lanes that hold their lock. It returns kRevived if it has inserted, kFull
+// if the operation is left over, and kAgain if it found a lock taken. A lane takes the next
+// operation after its operation is completed or left over. Completed operations leave the list.
+// fresh is the growth of the number of used slots by the steps.
 template <class S, class K, class V, class Table, class Bucket, class Step>
 __device__ __forceinline__ void step_batch(const EvictParams<Table>& p, const int32_t& fresh, Bucket bucket, Step step) {
   const Table& t = p.table;
@@ -106,8 +107,9 @@ __device__ __forceinline__ void step_batch(const EvictParams<Table>& p, const in
 }
 
 // rehash_lines inserts the keys of lines into another table. stored(line, slot, word, key) reports
-// whether a slot has a key, and returns it. It ends when a key finds no slot: where keys crowd,
-// each later one would move many others. The keys are distinct, but moves need locks, too.
+// whether a slot has a key, and stores the user's key in key. The kernel ends early after a key
+// finds no slot: the table is too full, and each later key would move many keys. The keys are
+// distinct, but moves need locks, too.
 template <class Rules, int Block, class Table, class F>
 __device__ __forceinline__ void rehash_lines(const RehashParams<Table>& p, F stored) {
   using S = typename Rules::S;

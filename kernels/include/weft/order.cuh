@@ -1,8 +1,8 @@
-// The order of a batch: threads have none. An operation that found its key present, or a delete
-// that found it absent, may have met another operation of its own batch. A launch with kContend
-// does not decide those operations and lists them. The listed operations contend for their keys,
-// and change.cuh applies the winners. Batches without such duplicates list nothing, and the kernels
-// that resolve them find nothing to do.
+// Resolves the order of a batch, because threads run in no order. If an operation finds its key
+// present, or a delete finds its key absent, another operation of the batch may be the cause. A
+// launch with kContend does not decide such operations, and lists them instead. Then the listed
+// operations contend for their keys, and change.cuh applies the winners. In a batch without such
+// duplicates the list is empty, and the kernels that resolve it end at once.
 #pragma once
 
 #include "column.cuh"
@@ -11,17 +11,18 @@
 
 namespace weft {
 
-// Kind is weft.OpKind. kNone is a kind that a table does not have.
+// Kind equals weft.OpKind. kNone is a kind that a table does not support.
 enum Kind : uint32_t { kGet, kPut, kPutNew, kDelete, kDeleteAll, kSum, kMin, kMax, kAnd, kOr, kNone };
 
 enum Flags : uint32_t {
-  kReuse = 1,    // inserts may take dead slots: no deletes in this launch
-  kContend = 2,  // leave operations that duplicates could decide, and list them
+  kReuse = 1,    // inserts may take dead slots; the launch has no deletes
+  kContend = 2,  // do not decide operations that duplicates may affect; list them
   kMulti = 4,    // a multimap
-  kSigned = 8,   // type of values; unsigned integers without kSigned and kFloat
+  kSigned = 8,   // values are signed integers; without kSigned and kFloat they are unsigned
   kFloat = 16,
   kCached = 256,       // the table lies in the L2 cache
-  kSteady = 1u << 31,  // live slots keep their keys in this launch: all Puts, or all reductions
+  // live slots keep their keys in this launch, which has only Puts or only reductions
+  kKeysFixed = 1u << 31,
 };
 
 // List is an array that a launch appends to.
@@ -30,7 +31,7 @@ struct List {
   uint32_t* count;
 };
 
-// record appends the indices of lanes with p to a list, or only counts them if items is null.
+// record appends the indices of lanes with p to a list. If items is null, it only counts them.
 __device__ __forceinline__ void record(List list, uint32_t index, bool p) {
   uint32_t votes = ballot(kAll, p);
   if (votes == 0) return;
@@ -54,10 +55,10 @@ __device__ __forceinline__ void count_all(uint64_t* to, int32_t each) {
   if (each != 0 && lane_index() == 0) add_relaxed(to, uint64_t(int64_t(each)));
 }
 
-// Contest holds the parameters for resolving the duplicates of a batch.
+// Contest holds the parameters of the kernels that resolve duplicates of a batch.
 struct Contest {
   const void* keys;
-  uint32_t* winners;  // mask + 1 entries, zero
+  uint32_t* winners;  // mask + 1 entries, zero at first
   List contended;
   uint32_t mask;
   uint32_t n;
@@ -65,8 +66,8 @@ struct Contest {
   uint32_t narrow;  // NarrowColumns
 };
 
-// WinnerTable maps a key to the index of the operation that counts: the last Put, or the first
-// PutNew or Delete. An entry is an index + 1. Its key is the key of that operation, so no pattern
+// WinnerTable maps a key to its winner. The winner is the last Put, or the first PutNew or Delete.
+// An entry is the index of the winner plus one, and its key is the key of that operation. So no key
 // is reserved.
 template <class K>
 struct WinnerTable {
@@ -82,7 +83,7 @@ struct WinnerTable {
 
   __device__ __forceinline__ uint32_t home(Key key) const { return uint32_t(hash(key, 0x5eed)) & mask; }
 
-  // offer enters operation i, or lets it contend with the others of its key.
+  // offer enters operation i as the winner of its key, if it wins over the present entry.
   template <bool Last>
   __device__ __forceinline__ void offer(uint32_t i) {
     Key mine = key(i);
@@ -96,7 +97,7 @@ struct WinnerTable {
     }
   }
 
-  // find returns the slot of a key, or nullptr. The table is at most half full.
+  // find returns the slot of a key, or nullptr. The table is at most half full, so a search ends.
   __device__ __forceinline__ uint32_t* find(Key wanted) const {
     for (uint32_t s = home(wanted);; s = (s + 1) & mask) {
       uint32_t held = load_relaxed(slots + s);
@@ -111,7 +112,7 @@ __device__ __forceinline__ WinnerTable<K> winners_of(const Contest& c) {
   return {c.keys, c.winners, c.mask, bool(c.narrow & kNarrowKeys)};
 }
 
-// contend enters the listed operations.
+// contend enters the listed operations in the table.
 template <class K>
 __device__ __forceinline__ void contend(const Contest& c) {
   auto winners = winners_of<K>(c);
@@ -122,8 +123,8 @@ __device__ __forceinline__ void contend(const Contest& c) {
   }
 }
 
-// claim lets operations that were not listed contend for their key, if another operation on it was
-// listed: the Put that inserted it may be the last.
+// claim lets all Puts contend that have the key of a listed operation. The Put that inserted such a
+// key was not listed, but may be the last.
 template <class K>
 __device__ __forceinline__ void claim(const Contest& c) {
   if (load_relaxed(c.contended.count) == 0) return;
@@ -132,7 +133,7 @@ __device__ __forceinline__ void claim(const Contest& c) {
     if (uint32_t* w = winners.find(winners.key(i))) max_relaxed(w, uint32_t(i) + 1);
 }
 
-// reset empties the table for the next batch, if this one used it.
+// reset empties the table of winners for the next batch, if this batch used it.
 __device__ __forceinline__ void reset(const Contest& c) {
   if (load_relaxed(c.contended.count) == 0) return;
   for (uint64_t s = thread_index(); s <= c.mask; s += threads_in_grid()) c.winners[s] = 0;

@@ -4,13 +4,13 @@
 //	__global__ void next(ordered::Ref<int64_t, double> prices, …) {
 //	  if (prices.predecessor(time, &at, &price)) …
 //
-// The map of a Ref never changes: it is the map at one moment. So nothing here is atomic, and no
-// two calls can contradict each other, whatever changes the map meanwhile.
+// A Ref shows the map at one moment, and this state never changes. So nothing here is atomic. Any
+// two calls are consistent with each other, even if the map changes at the same time.
 //
-// A call without a suffix is for one lane, and may be made anywhere: lanes may diverge, loop, and
-// have returned. A call with _warp is for all 32 lanes of a warp together; each brings one key or
-// none. A call with _tile is for kTile neighboring lanes with the same arguments, which share the
-// work.
+// A call without a suffix serves one lane and is valid anywhere: lanes may diverge, loop, and have
+// returned. A call with _warp serves all 32 lanes of a warp together, and each lane brings one key
+// or none. A call with _tile serves kTile neighboring lanes with the same arguments, which share
+// the work.
 #pragma once
 
 #include "ordered_find.cuh"
@@ -34,7 +34,7 @@ struct Ref {
     return index.content->live;
   }
 
-  // find reports whether a key is present, and stores its value in *value unless that is null.
+  // find reports whether a key is present. It stores the value in *value, if value is not null.
   __device__ __forceinline__ bool find(K key, V* value = nullptr) const {
     const At at = seek(in(key));
     if (at.same) give(at.place, nullptr, value);
@@ -49,8 +49,8 @@ struct Ref {
     return true;
   }
 
-  // successor stores the first pair after a key in *next and *value, unless they are null, and
-  // reports whether it exists.
+  // successor reports whether a pair exists after a key. It stores the first such pair in *next and
+  // *value, except where these are null.
   __device__ __forceinline__ bool successor(K key, K* next, V* value = nullptr) const {
     At at = seek(in(key));
     at.place.at += at.same;
@@ -59,7 +59,8 @@ struct Ref {
     give(at.place, next, value);
     return true;
   }
-  // predecessor does so for the last pair before a key.
+  // predecessor reports whether a pair exists before a key. It stores the last such pair in *before
+  // and *value, except where these are null.
   __device__ __forceinline__ bool predecessor(K key, K* before, V* value = nullptr) const {
     Place at = seek(in(key)).place;
     if (at.at == 0) {
@@ -72,27 +73,28 @@ struct Ref {
 
   // rank returns the number of pairs with smaller keys.
   __device__ __forceinline__ uint64_t rank(K key) const { return rank_of(seek(in(key))); }
-  // select stores the pair with a rank in *key and *value, unless they are null, and reports
-  // whether it exists.
+  // select reports whether a pair with the given rank exists. It stores the pair in *key and
+  // *value, except where these are null.
   __device__ __forceinline__ bool select(uint64_t rank, K* key, V* value = nullptr) const {
     if (rank >= size()) return false;
     give(place_of(index, *index.content, rank), key, value);
     return true;
   }
-  // count returns the number of pairs with keys from lo to hi.
+  // count returns the number of pairs with keys in [lo,hi].
   __device__ __forceinline__ uint64_t count(K lo, K hi) const {
     if (in(lo) > in(hi)) return 0;
     const At to = seek(in(hi));
     return rank_of(to) + to.same - rank(lo);
   }
 
-  // range calls f(i, key, value) for at most `most` pairs with keys from lo to hi in their order,
-  // and returns their number. i is the number of the pair.
+  // range calls f(i, key, value) for pair i of the range [lo,hi] in key order, for at most `most`
+  // pairs. It returns the number of these pairs.
   template <class F>
   __device__ __forceinline__ uint32_t range(K lo, K hi, uint32_t most, F f) const {
     return walk(lo, hi, most, 0, 1, f);
   }
-  // range_tile calls f in one lane for each pair, those of a leaf in no order.
+  // range_tile calls f for each pair in one lane of the tile. It visits the pairs of a leaf in no
+  // order.
   template <class F>
   __device__ __forceinline__ uint32_t range_tile(K lo, K hi, uint32_t most, F f) const {
     return walk(lo, hi, most, lane_index() % kTile, kTile, f);
@@ -106,10 +108,11 @@ struct Ref {
   __device__ __forceinline__ Key in(K key) const { return As<K>::bits(key) ^ Key(index.flip); }
   __device__ __forceinline__ const Leaf<Key, Val>* leaf_of(uint32_t leaf) const { return leaf_at<Key, Val>(index, index.ids[leaf]); }
 
-  // At is the place of a key, or its place for insertion, at most the end of a leaf.
+  // At is the place of a key, or the place at which to insert it. That place may be the end of a
+  // leaf.
   struct At {
     Place place;
-    uint32_t size;  // of that leaf
+    uint32_t size;  // number of pairs of that leaf
     bool same;
   };
   __device__ __forceinline__ At seek(Key key) const {
@@ -130,7 +133,8 @@ struct Ref {
     if (value) *value = As<V>::from(leaf->vals[at.at]);
   }
 
-  // walk iterates over a range, leaf by leaf; this lane has every `each`-th pair of a leaf.
+  // walk iterates over a range, leaf by leaf. This lane visits every `each`-th pair of a leaf, from
+  // `first` on.
   template <class F>
   __device__ __forceinline__ uint32_t walk(K lo, K hi, uint32_t most, uint32_t first, uint32_t each, F f) const {
     const Key last = in(hi);

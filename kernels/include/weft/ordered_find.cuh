@@ -1,24 +1,25 @@
-// Searches in an ordered map, a key for each lane of a warp. Nothing that is read changes, so all
-// accesses are weak.
+// Searches in an ordered map, one key for each lane of a warp. Nothing that they read changes, so
+// all accesses are weak.
 #pragma once
 
 #include "ordered_index.cuh"
 
 namespace weft::ordered {
 
-// Hit is a pair: a slot of a leaf, which is null if the key is absent.
+// Hit is the place of a pair: a leaf and a slot in it. leaf is null if the key is absent.
 template <class K, class V>
 struct Hit {
   const Leaf<K, V>* leaf = nullptr;
   uint32_t slot = 0;
 };
 
-// hit finds the pair of a key for each lane, beginning with a node of the highest level of `below`.
-// A tile descends with the keys of its lanes, kTogether at a time. All lanes of a warp take part.
+// hit finds the pair of a key for each lane. The search begins at node `from` of the highest level
+// of `below`. A tile descends with the keys of its lanes, kTogether keys at a time. All lanes of a
+// warp must call it.
 template <class K, class V>
 __device__ __forceinline__ Hit<K, V> hit(const Index& x, const Tile<K>& tile, uint32_t leaves, K mine, Levels<K> below, uint32_t from) {
   Hit<K, V> found;
-  const CachePolicy passing = evict_first();  // or leaves displace the index
+  const CachePolicy passing = evict_first();  // so that leaves do not displace the index
   for (uint32_t r = 0; leaves != 0 && r < Tile<K>::kLanes; r += kTogether) {
     K key[kTogether];
     uint32_t at[kTogether];
@@ -45,18 +46,18 @@ __device__ __forceinline__ Hit<K, V> hit(const Index& x, const Tile<K>& tile, ui
   return found;
 }
 
-// Spot is the place of a key, or its place for insertion.
+// Spot is the place of a key, or the place at which to insert it.
 struct Spot {
-  Place place;  // of the first pair with a key that is not smaller
-  uint32_t size;  // of that leaf
-  bool same;    // it has the key
+  Place place;  // place of the first pair with a key that is not smaller
+  uint32_t size;  // number of pairs of that leaf
+  bool same;    // that pair has the key
 };
 
-// spot finds the place of a key for each lane likewise. The map must have leaves.
+// spot finds the place of a key for each lane, by a search as in hit. The map must have leaves.
 template <class K, class V>
 __device__ __forceinline__ Spot spot(const Index& x, const Tile<K>& tile, uint32_t leaves, K mine, Levels<K> below, uint32_t from) {
   Spot s{};
-  const CachePolicy passing = evict_first();  // or leaves displace the index
+  const CachePolicy passing = evict_first();  // so that leaves do not displace the index
   for (uint32_t r = 0; r < Tile<K>::kLanes; r += kTogether) {
     K key[kTogether];
     uint32_t at[kTogether];
@@ -73,7 +74,7 @@ __device__ __forceinline__ Spot spot(const Index& x, const Tile<K>& tile, uint32
       word[q][0] = load_weak(static_cast<const Word128*>(tile.part(leaf->keys)), passing);
       word[q][1] = load_weak(static_cast<const Word128*>(tile.part(leaf->keys + kFanout)), passing);
     }
-    // After all leaves, with more loads of those in flight.
+    // Read the sizes after all leaves, so that more loads of leaves are in flight.
     if (tile.rank - r < kTogether) s.size = x.sizes[s.place.leaf];
 #pragma unroll
     for (uint32_t q = 0; q < kTogether; q++) {

@@ -1,5 +1,5 @@
-// The memory of an ordered map, and searches in its index (twin: layout.go, index.go and
-// gpu_pool.go of package ordered, which explains them).
+// Memory layout of an ordered map, and searches in its index. layout.go, index.go and gpu_pool.go
+// of package ordered explain the layout.
 #pragma once
 
 #include "inorder.cuh"
@@ -8,15 +8,15 @@ namespace weft::ordered {
 
 using namespace inorder;
 
-constexpr uint32_t kPairs = 32;           // of a leaf
+constexpr uint32_t kPairs = 32;           // maximum number of pairs of a leaf
 constexpr uint32_t kFanBits = 4;          // a node has 16 separators
 constexpr uint32_t kFanout = 1 << kFanBits;
 constexpr uint32_t kFirstBlockBits = 6;   // the first block has 64 leaves
 
-// fetch prefetches a line into the L2.
+// fetch prefetches a line into the L2 cache.
 __device__ __forceinline__ void fetch(const void* line) { asm volatile("prefetch.global.L2 [%0];" ::"l"(line)); }
 
-// Leaf: the last key is repeated after the last pair.
+// Leaf holds up to kPairs pairs. The keys after the last pair repeat its key.
 template <class K, class V>
 struct alignas(128) Leaf {
   K keys[kPairs];
@@ -25,20 +25,20 @@ struct alignas(128) Leaf {
 
 struct Content {
   uint64_t live, leaves;
-  uint64_t taken;  // of the free leaves, by it and those before
+  uint64_t taken;  // number of free leaves that this version and earlier ones took
 };
 
-// Index is a version. Neither it nor its leaves change once lookups see it.
+// Index is a version of a map. Neither the index nor its leaves change after lookups can read it.
 struct Index {
-  void* seps;  // separators of all levels, the highest one first
+  void* seps;  // separators of all levels, the highest level first
   uint32_t* ids;
   uint8_t* sizes;
   uint64_t* ranks;
   Content* content;
-  const uint64_t* blocks;  // where leaf 0 of each block would be
-  uint64_t flip;           // turns keys into unsigned numbers in order
+  const uint64_t* blocks;  // for each block: address that leaf 0 would have in it
+  uint64_t flip;           // mask that turns keys into unsigned numbers in key order
   uint32_t levels;
-  uint32_t nodes;  // of the lowest level, allocated
+  uint32_t nodes;  // number of allocated nodes of the lowest level
 };
 
 // nodes_of returns the number of allocated nodes of a level. The lowest level is 0.
@@ -46,7 +46,7 @@ __device__ __forceinline__ uint32_t nodes_of(const Index& x, uint32_t level) {
   return ((x.nodes - 1) >> (kFanBits * level)) + 1;
 }
 
-// lowest_level returns the separators of all leaves.
+// lowest_level returns the separators of the lowest level, which has one for each leaf.
 template <class K>
 __device__ __forceinline__ K* lowest_level(const Index& x) {
   uint64_t nodes = 0;
@@ -60,7 +60,7 @@ __device__ __forceinline__ Leaf<K, V>* leaf_at(const Index& x, uint32_t id) {
   return reinterpret_cast<Leaf<K, V>*>(x.blocks[block] + uint64_t(id) * sizeof(Leaf<K, V>));
 }
 
-// Keys are the keys that are read at once.
+// Keys holds keys that a thread reads by one load of 16 bytes.
 template <class K>
 struct Keys {
   static constexpr uint32_t kNumber = 16 / sizeof(K);
@@ -81,7 +81,7 @@ struct Keys {
     for (uint32_t j = 0; j < kNumber; j++) n += key[j] <= than;
     return n;
   }
-  // same returns the index of an equal key, or kNumber.
+  // same returns the index of the key that is equal, or kNumber.
   __device__ __forceinline__ uint32_t same(K as) const {
     uint32_t n = kNumber;
 #pragma unroll
@@ -90,20 +90,20 @@ struct Keys {
   }
 };
 
-// Levels are the levels of an index from one on.
+// Levels describes the lowest `number` levels of an index.
 template <class K>
 struct Levels {
   const K* seps;
   uint32_t number;
   __device__ __forceinline__ Levels(const Index& x) : seps(static_cast<const K*>(x.seps)), number(x.levels) {}
-  // pass leaves out the highest level.
+  // pass removes the highest level.
   __device__ __forceinline__ void pass(const Index& x) { seps += uint64_t(nodes_of(x, --number)) * kFanout; }
 };
 
-// ---- a thread descends -------------------------------------------------------
+// ---- searches by a thread ----------------------------------------------------
 
-// leaf_of returns the leaf that a key belongs to; `last` is the last leaf. It is for neighboring
-// threads with keys that lie close together.
+// leaf_of returns the leaf to which a key belongs; `last` is the last leaf. Use it if neighboring
+// threads search for keys that are close together.
 template <class K>
 __device__ __forceinline__ uint32_t leaf_of(const Index& x, uint32_t last, K key) {
   uint32_t at = 0;
@@ -130,9 +130,10 @@ __device__ __forceinline__ uint32_t lower(const Leaf<K, V>* leaf, uint32_t n, K 
   return at < n ? at : n;
 }
 
-// ---- a tile descends ---------------------------------------------------------
+// ---- searches by a tile ------------------------------------------------------
 
-// Tile is the lanes that read a node at once, 16 bytes each, and a leaf's keys in two reads.
+// Tile is the group of lanes that read a node at once, 16 bytes each. A tile reads the keys of a
+// leaf by two reads.
 template <class K>
 struct Tile {
   static constexpr uint32_t kLanes = kFanout / Keys<K>::kNumber;
@@ -143,8 +144,8 @@ struct Tile {
 
   __device__ __forceinline__ uint32_t vote(bool p) const { return ballot(kAll, p) >> base & kMask; }
 
-  // sum adds up the numbers of a tile, if all lanes before one with less than kNumber have kNumber,
-  // and those after it 0.
+  // sum returns the sum of `own` over the lanes of a tile. If a lane has less than kNumber, all
+  // earlier lanes must have kNumber, and all later lanes 0.
   __device__ __forceinline__ uint32_t sum(uint32_t own) const {
     const uint32_t full = popcount(vote(own == Keys<K>::kNumber));
     const uint32_t part = shuffle(kAll, own, base + (full < kLanes ? full : kLanes - 1));
@@ -155,10 +156,10 @@ struct Tile {
   __device__ __forceinline__ const void* part(const K* keys) const { return keys + rank * Keys<K>::kNumber; }
 };
 
-constexpr uint32_t kTogether = 4;  // keys that a tile searches at the same time
+constexpr uint32_t kTogether = 4;  // number of keys for which a tile searches at a time
 
-// down finds the leaves that keys of a tile belong to, beginning with nodes of the highest level of
-// `below`; `last` is the last leaf. All lanes of a warp take part.
+// down finds the leaves to which keys of a tile belong. On entry at[q] is the node of key[q] in the
+// highest level of `below`. `last` is the last leaf. All lanes of a warp must call it.
 template <class K>
 __device__ __forceinline__ void down(const Index& x, Levels<K> below, const Tile<K>& tile, uint32_t last, const K (&key)[kTogether],
                                      uint32_t (&at)[kTogether]) {
@@ -178,12 +179,13 @@ __device__ __forceinline__ void down(const Index& x, Levels<K> below, const Tile
 
 // ---- places ------------------------------------------------------------------
 
-// Place is a leaf, by its number in the index, and the number of its pairs before the place.
+// Place is a place in a leaf: the number of the leaf in the index, and the number of pairs before
+// the place.
 struct Place {
   uint32_t leaf, at;
 };
 
-// sum_of adds up the first n of the 16 sizes of a node.
+// sum_of returns the sum of the first n of the 16 sizes of a node.
 __device__ __forceinline__ uint32_t sum_of(const uint8_t* sizes, uint32_t n) {
   constexpr uint64_t kEven = 0x00ff00ff00ff00ffull;
   const Word128 w = load_weak(reinterpret_cast<const Word128*>(sizes));
@@ -193,14 +195,14 @@ __device__ __forceinline__ uint32_t sum_of(const uint8_t* sizes, uint32_t n) {
   return uint32_t(a * 0x0001000100010001ull >> 48);
 }
 
-// before returns the number of pairs in the leaves before one.
+// before returns the number of pairs in all leaves before a leaf.
 __device__ __forceinline__ uint64_t before(const Index& x, uint32_t leaf) {
   const uint32_t in = leaf % kFanout;
   return x.ranks[leaf / kFanout] + (in == 0 ? 0 : sum_of(x.sizes + (leaf - in), in));
 }
 
-// place_of returns the place of the pair with a rank, which must exist. Leaves have about as many
-// pairs each, so the search begins close to it.
+// place_of returns the place of the pair with a rank. The pair must exist. Leaves have similar
+// numbers of pairs, so the search begins near the result.
 __device__ __forceinline__ Place place_of(const Index& x, const Content& c, uint64_t rank) {
   const uint32_t nodes = uint32_t((c.leaves - 1) / kFanout) + 1;
   uint32_t lo = uint32_t(float(rank) / float(c.live) * float(nodes)), hi, step = 1;

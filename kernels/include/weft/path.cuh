@@ -1,18 +1,17 @@
-// Searches along paths by tiles, and changes at their end, for structures with keys that lie in one
-// of a sequence of slots.
+// Searches along paths by tiles, and changes at the ends of paths. The path of a key is a sequence
+// of slots, and the key is in one of them.
 //
-// A PathTile is a Tile that reads such paths. It defines the types S of slots, Table and Path (of
-// returns that of another lane), and
+// A PathTile is a Tile that reads paths. It defines the type S of slots, the types Table and Path,
+// and the members below. Path::of(lane) returns the path of another lane.
 //
-//	path(t, key), stored(t, key) where a key may lie, and its stored form
-//	steps(t, path)               the length of a path
+//	path(t, key), stored(t, key) the path of a key, and its stored form
+//	steps(t, path)               the length of a path in steps
 //	load(t, path, step)          reads the slots of a step
-//	behind_load(t, step)         called by all lanes after load, to exchange what they have read
+//	exchange_load(t, step)         exchanges what lanes have read; all lanes call it after load
 //	slot(t, path, step, number)  the address of slot `number` of this lane in a step
 //	ends(t)                      whether a path ends at its first empty slot
-//	kRevives                     whether a dead slot is taken again by its key, while
-//	                             others may not have it
-//	kCounts, Choice              the slot for a new key
+//	kRevives                     whether a key takes its dead slot again if others may not take it
+//	kCounts, Choice              how to choose the slot of a new key
 #pragma once
 
 #include "account.cuh"
@@ -20,7 +19,7 @@
 
 namespace weft {
 
-// kUnseen is no step of a path. kClaim marks a completed search.
+// kUnseen is not a step of a path. kClaim marks a completed search.
 constexpr uint32_t kUnseen = kAll >> 1, kClaim = kAll ^ kUnseen;
 
 // FirstFree chooses the first step of a path with a free slot.
@@ -33,12 +32,11 @@ struct FirstFree {
   }
 };
 
-// find_along looks up a key per lane that is there, in its stored form. All lanes of the warp must
+// find_along looks up one key in stored form for each lane with `there`. All lanes of the warp must
 // call it.
 //
-// It is one scan of atomic loads per key. A word shows the state of its key at the time of the
-// load. Where empty slots end a path, the path only fills: a slot once taken never becomes empty
-// again.
+// A lookup is one scan by atomic loads. A word shows the state of its key at the time of the load.
+// If empty slots end a path, slots of the path only fill: a slot in use never becomes empty again.
 template <class PathTile>
 __device__ __forceinline__ bool find_along(const typename PathTile::Table& t, bool there, typename PathTile::Path own,
                                            typename PathTile::S::Key key, typename PathTile::S::Key& value) {
@@ -65,8 +63,8 @@ __device__ __forceinline__ bool find_along(const typename PathTile::Table& t, bo
       other |= S::key(w) == S::kPending;
     });
     uint32_t matches = tile.vote(match), empties = tile.vote(empty);
-    // A pending slot may be about to hold this key: read again. Its owner needs one more
-    // instruction and waits for no other lane.
+    // A pending slot may be about to hold this key, so read it again. The thread that writes the
+    // slot needs one more instruction, and waits for no other lane.
     bool wait = S::kTwoStep && tile.vote(other) != 0 && matches == 0;
     if constexpr (S::kHasValue) held = shuffle(kAll, held, tile.base + (matches ? lowest(matches) : 0));
     if (busy && !wait) {
@@ -83,16 +81,16 @@ __device__ __forceinline__ bool find_along(const typename PathTile::Table& t, bo
 
 // change_along runs one operation per lane. All lanes of the warp must call it.
 //
-// The tiles of a warp run its operations: each runs those of its own lanes. A tile that is done
-// with one takes the next at once, while its neighbours continue. Each lane keeps the result of its
-// own operation.
+// The tiles of a warp run its operations, and each tile runs those of its own lanes. After a tile
+// has finished an operation, it takes the next at once, while other tiles continue. Each lane keeps
+// the result of its own operation.
 //
-// The argument for exactly one live slot per key, with FirstFree: a key enters at the first slot of
-// its path that is free in this launch (empty, or with reuse also dead). It enters by a CAS that
-// fails if the slot changed meanwhile, and after a scan that reached the end of the path. Within a
-// launch free slots only disappear (reuse is never set in a launch that deletes). So two inserters
-// of one key come to the same slot: one wins, the other reads again and finds it. If a dead slot
-// remembers its key, the key returns to it unless reuse is set.
+// With FirstFree, exactly one live slot exists per key, for this reason. A key enters at the first
+// free slot of its path: an empty slot, or with kReuse also a dead one. It enters after a scan to
+// the end of the path, by a CAS that fails if the slot has changed. Within a launch free slots only
+// disappear, because a launch that deletes never sets kReuse. So two lanes that insert one key meet
+// at the same slot. One of them succeeds, and the other reads the slot again and finds the key. If
+// a dead slot remembers its key, the key returns to that slot, except with kReuse.
 template <class PathTile, class V = void, class Counts = Uncounted>
 __device__ __forceinline__ void change_along(const typename PathTile::Table& t, uint32_t flags,
                                              Operation<typename PathTile::S>& op, const Counts& counts = {}) {
@@ -106,8 +104,8 @@ __device__ __forceinline__ void change_along(const typename PathTile::Table& t, 
   const Key name = PathTile::stored(t, op.key);
   uint32_t pending = ballot(kAll, op.there) >> tile.base & tile.kMask;
   uint32_t step = 0;
-  // The step of this path with the free slot to be taken, once seen. With the top bit the scan is
-  // complete, and the key is absent.
+  // Step with the free slot to take, after one was found. With the top bit set, the scan is
+  // complete and the key is absent.
   typename PathTile::Choice choice;
 
   while (ballot(kAll, pending != 0) != 0) {
@@ -118,10 +116,10 @@ __device__ __forceinline__ void change_along(const typename PathTile::Table& t, 
     Path path = own.of(from);
     bool adds = inserts<S, V>(kind);
     if (busy) tile.load(t, path, step);
-    tile.behind_load(t, step);
+    tile.exchange_load(t, step);
 
-    // The first slot of the key, live or remembering it, and the first free one. Every lane finds
-    // its own; votes select the first.
+    // Find the first slot that has the key or remembers it, and the first free slot. Each lane
+    // finds its own first slots, and votes select the first of the tile.
     int match = -1, free = -1;
     bool empty = false, other = false, live = false;
     tile.each([&](int v, int j, Word w) {
@@ -142,15 +140,15 @@ __device__ __forceinline__ void change_along(const typename PathTile::Table& t, 
       frees = f ? f : frees;
     }
     bool end = tile.vote(empty) != 0 && tile.ends(t);
-    // A pending slot may be about to hold this key, even next to a dead slot that remembers it from
-    // before the key moved elsewhere.
+    // A pending slot may be about to hold this key. This is also possible next to a dead slot that
+    // remembers the key from before it moved elsewhere.
     bool wait = false;
     if constexpr (S::kTwoStep) {
-      uint32_t others = tile.vote(other), lives = tile.vote(live);  // by all lanes of the warp
+      uint32_t others = tile.vote(other), lives = tile.vote(live);  // all lanes of the warp vote
       wait = others != 0 && lives == 0;
     }
 
-    // All lanes of the tile decide alike; the one with the slot acts.
+    // All lanes of the tile decide alike, and the lane that has the slot acts.
     const uint32_t steps = tile.steps(t, path);
     bool last = end || step + 1 == steps;
     bool claim = choice.spare & kClaim;
@@ -182,7 +180,7 @@ __device__ __forceinline__ void change_along(const typename PathTile::Table& t, 
         }
         counts.record(enters, done);
       } else if (done == kFull && !S::swap(slot, word, word)) {
-        done = kAgain;  // changed by the last admitted operation, perhaps with this key
+        done = kAgain;  // the last admitted operation changed the slot, perhaps with this key
       }
     }
     done = Outcome(shuffle(kAll, uint32_t(done), actor));

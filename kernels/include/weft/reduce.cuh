@@ -1,4 +1,5 @@
-// Reductions: operations that combine values. Lanes of a warp with one key combine theirs first.
+// Reductions: operations that combine values. For values without an atomic reduction, lanes of a
+// warp with one key combine their values first (unite.cuh).
 #pragma once
 
 #include "order.cuh"
@@ -8,7 +9,8 @@ namespace weft {
 // reduces reports whether operations of a kind combine values.
 __device__ __forceinline__ bool reduces(uint32_t kind) { return kind - kSum <= uint32_t(kOr) - kSum; }
 
-// kReduces reports whether a launch may combine values: V is the type of a batch's values, or void.
+// kReduces reports whether a launch may combine values. V is the type of the batch's values, or
+// void if the launch may not.
 template <class S, class V>
 constexpr bool kReduces = S::kHasValue;
 template <class S>
@@ -20,8 +22,8 @@ __device__ __forceinline__ bool inserts(uint32_t kind) {
   return kind == kPut || kind == kPutNew || (kReduces<S, V> && reduces(kind));
 }
 
-// known returns the kind of an operation, or kNone, which does nothing, if a table does not have
-// that kind.
+// known returns the kind of an operation if the table supports it. Otherwise it returns kNone, and
+// the operation does nothing.
 template <class S>
 __device__ __forceinline__ uint32_t known(uint32_t kind, uint32_t flags) {
   if (kind < kSum) return kind;
@@ -29,9 +31,9 @@ __device__ __forceinline__ uint32_t known(uint32_t kind, uint32_t flags) {
   return has ? kind : uint32_t(kNone);
 }
 
-// ---- two values --------------------------------------------------------------
+// ---- values ------------------------------------------------------------------
 
-// Real is the floating-point type with the bits of an unsigned integer.
+// Real is the floating-point type of the same width as an unsigned integer type.
 template <class U>
 struct Real;
 template <>
@@ -52,7 +54,7 @@ __device__ __forceinline__ To bits_as(From from) {
   return to;
 }
 
-// rank returns an unsigned number with the same order as the values; -0 comes before 0.
+// rank returns an unsigned number that is ordered as the value is. -0 comes before 0.
 template <class U>
 __device__ __forceinline__ U rank(uint32_t flags, U bits) {
   constexpr U sign = ~(~U(0) >> 1);
@@ -65,8 +67,8 @@ __device__ __forceinline__ bool is_nan(U bits) {
   return (bits & ~U(0) >> 1) > Real<U>::kInfinity;
 }
 
-// combine returns the reduction of two values. Of two NaNs it returns the one with the larger bits,
-// so that the result does not depend on the order.
+// combine returns the reduction of two values. If both are NaNs, it returns the one with the larger
+// bits, so the result does not depend on the order.
 template <class U>
 __device__ __forceinline__ U combine(uint32_t kind, uint32_t flags, U a, U b) {
   using F = typename Real<U>::Type;
@@ -83,10 +85,11 @@ __device__ __forceinline__ U combine(uint32_t kind, uint32_t flags, U a, U b) {
   return (kind == kMin ? y < x : y > x) ? b : a;
 }
 
-// folds reports whether the device has an atomic for reductions of such values.
+// folds reports whether the device has an atomic operation that reduces such values.
 __device__ __forceinline__ bool folds(uint32_t flags) { return !(flags & kFloat); }
 
-// fold combines a value with the one at a place (a pointer, or Shared), if folds is true.
+// fold combines a value with the value at a place, if folds is true. Place is a pointer or a
+// Shared.
 template <class Place, class V>
 __device__ __forceinline__ void fold(Place place, uint32_t kind, uint32_t flags, V value) {
   const bool is_signed = flags & kSigned;
@@ -99,8 +102,8 @@ __device__ __forceinline__ void fold(Place place, uint32_t kind, uint32_t flags,
   }
 }
 
-// neutral returns the value that changes no other when combined with it. For sums of floats it is
-// -0.
+// neutral returns the value that changes no other value when both are combined. For sums of floats
+// it is -0.
 template <class U>
 __device__ __forceinline__ U neutral(uint32_t kind, uint32_t flags) {
   constexpr U sign = ~(~U(0) >> 1), infinity = Real<U>::kInfinity;

@@ -1,5 +1,5 @@
-// The common part of the Refs of all structures: tables in users' kernels. linear.cuh and slab.cuh
-// define one each.
+// The common part of Refs, by which users' kernels access structures. linear.cuh, slab.cuh,
+// btree.cuh, ordered.cuh, graph.cuh and slab_graph.cuh define Refs.
 #pragma once
 
 #include "account.cuh"
@@ -7,47 +7,49 @@
 
 namespace weft {
 
-// Mode is what a Ref permits, and the widths of its keys and values.
+// Mode holds what a Ref permits, how tiles access its table, and the widths of keys and values.
 enum Mode : uint32_t {
   kMayInsert = 1,   // kernels may insert keys and combine values
-  kMayReplace = 2,  // and put and erase
-  kWideFind = 4,    // tiles read whole lines
+  kMayReplace = 2,  // kernels may also put and erase
+  kWideFind = 4,    // tiles read whole lines in lookups
   kWideChange = 8,
   kIsMulti = 16,    // a multimap
   kInCache = 32,    // the table lies in the L2 cache
 };
 
-// shape returns the part of a mode that depends on types.
+// shape returns the part of a mode that depends on the types of keys and values.
 __device__ constexpr uint32_t shape(uint32_t key_bytes, uint32_t value_bytes, bool multi) {
   return key_bytes << 8 | value_bytes << 16 | (multi ? uint32_t(kIsMulti) : 0);
 }
 
-// Terms are what a Ref has in addition to its table.
+// Terms is the part of a Ref that is not its table.
 struct Terms {
   Account* account;
-  uint32_t limit;  // insertions
+  uint32_t limit;  // maximum number of insertions
   uint32_t mode;
 
-  // check traps if a kernel takes a table for one of other widths, which would corrupt it.
+  // check traps if a kernel expects other widths than its table has, because it would corrupt the
+  // table.
   __device__ __forceinline__ void check(uint32_t expected) const {
     if ((mode & shape(0xff, 0xff, true)) != expected) asm volatile("trap;" ::: "memory");
   }
-  // check_warp also traps if lanes that a call needs have returned: searches would miss them.
+  // check_warp also traps if lanes have returned, because searches need all lanes.
   __device__ __forceinline__ void check_warp(uint32_t expected) const {
     check(expected);
     if (ballot(kAll, true) != kAll) asm volatile("trap;" ::: "memory");
   }
-  // permits reports whether operations of a kind are allowed. append marks a Put of a multimap,
-  // which replaces nothing.
+  // permits reports whether operations of a kind are allowed. append is true for a Put of a
+  // multimap, which replaces nothing.
   __device__ __forceinline__ bool permits(uint32_t kind, bool append) const {
     bool replaces = (kind == kPut && !append) || kind == kDelete || kind == kDeleteAll;
     return mode & (replaces ? kMayReplace : kMayInsert);
   }
-  // flags returns the flags of changes.
-  __device__ __forceinline__ uint32_t flags() const { return mode & kMayReplace ? 0u : uint32_t(kSteady); }
+  // flags returns the Flags of changes.
+  __device__ __forceinline__ uint32_t flags() const { return mode & kMayReplace ? 0u : uint32_t(kKeysFixed); }
   __device__ __forceinline__ Quota quota() const { return {account, limit}; }
 
-  // settle counts the outcome of a change of this lane. A deletion removed `removed` pairs.
+  // settle counts the outcome of a change of this lane and returns it. `removed` is the number of
+  // pairs that a deletion removed.
   __device__ __forceinline__ Outcome settle(Outcome outcome, uint32_t removed) const {
     if (outcome == kFull) add_relaxed(&account->lost, 1u);
     if (outcome == kDeleted && removed == 1) add_together(&account->deleted, 1);
@@ -61,8 +63,7 @@ struct Terms {
 // NoValue is the value of a set.
 struct NoValue {};
 
-// As<T> converts a user's value to the form that a table holds: an unsigned integer with the same
-// bits.
+// As<T> converts a user's value to an unsigned integer with the same bits. Tables store this form.
 template <class T>
 struct As {
   using Given = T;
@@ -82,7 +83,7 @@ struct As<void> {
   __device__ static uint32_t bits(NoValue) { return 0; }
 };
 
-// kMeaning<T> is the flag for reductions of values of a type.
+// kMeaning<T> is the flag that reductions need for values of type T.
 template <class T>
 constexpr uint32_t kMeaning = 0;
 template <>
@@ -96,7 +97,8 @@ constexpr uint32_t kMeaning<float> = kFloat;
 template <>
 constexpr uint32_t kMeaning<double> = kFloat;
 
-// Types are the types of a Ref: K and V are integers or floats of 32 or 64 bits, V is void in sets.
+// Types defines the types of a Ref. K and V are integers or floats of 32 or 64 bits, and V is void
+// for a set.
 template <class K, class V, bool Multi>
 struct Types {
   using Value = typename As<V>::Given;
@@ -108,7 +110,7 @@ struct Types {
   __device__ static Operation<S> operation(bool there, uint32_t kind, K k, Value v) {
     return {there, kind, key(k), typename S::Key(As<V>::bits(v))};
   }
-  // give calls a user's f(key, value), or f(key) of a set, for a pair as a table holds it.
+  // give calls a user's f(key, value), or f(key) for a set, with a pair of a table.
   template <class F>
   __device__ static __forceinline__ void give(F& f, typename S::Key k, typename S::Key v) {
     if constexpr (As<V>::kBytes == 0) f(As<K>::from(k));

@@ -1,23 +1,25 @@
-// Lookups in buckets of eight slots, the default size, round by round, for structures with keys in
-// one of two buckets.
+// Lookups in buckets of eight slots, the default size, for structures in which a key is in one of
+// two buckets. A warp reads the buckets in rounds.
 //
-// Random reads of buckets are so fast that a warp has some 400 instructions for its 32 keys before
-// they take longer than its reads. So the warp does as little as possible, and each lane works for
-// its own key. In a round each tile reads a whole bucket at once, for one of its lanes. The reads
-// of all rounds are issued before the first bucket is examined. What lanes find for each other is
-// dealt out once after the last round, in fewer steps than rounds. A second bucket, which few keys
-// need, is computed by their lanes at the same time, and read in rounds again, without those that
-// no lane needs.
+// Random reads of buckets are fast: a warp can execute some 400 instructions for its 32 keys during
+// its reads. With more, the instructions take longer than the reads. So the warp does as little as
+// possible, and each lane works for its own key.
+//
+// In a round, each tile reads a whole bucket at once for one of its lanes. The reads of all rounds
+// are issued before the first bucket is examined. After the last round, lanes exchange what they
+// have found for each other, in fewer steps than rounds. Few keys need a second bucket. Their lanes
+// compute it at the same time, and rounds read it, except rounds that no lane needs.
 #pragma once
 
 #include "tile.cuh"
 
 namespace weft {
 
-// BucketRounds reads buckets of eight slots S: 64 bytes, a tile of four lanes, unless they are
-// smaller, or larger. In a round each tile has the key of one of its lanes. So all keys of a warp
-// take as many rounds as tiles have lanes. With Few, rounds that no lane needs are skipped. All
-// lanes of the warp must call each method.
+// BucketRounds reads buckets of eight slots S. A bucket of 64 bytes is read by a tile of four
+// lanes. For a smaller bucket the tile has two lanes, and for a larger bucket each lane reads two
+// pieces. In a round each tile reads the bucket of one of its lanes, so a read takes as many rounds
+// as a tile has lanes. With Few, rounds that no lane needs are skipped. All lanes of the warp must
+// call each method.
 template <class Slots, bool Few = false>
 struct BucketRounds {
   using S = Slots;
@@ -27,7 +29,8 @@ struct BucketRounds {
   static constexpr uint32_t kLanes = kBytes < 64 ? kBytes / 16 : 4, kPieces = kBytes / 16 / kLanes;
   static constexpr uint32_t kMask = (1u << kLanes) - 1;
 
-  // read loads the bucket of each lane's key, by its number; kAll: the lane has none.
+  // read loads the bucket of each lane's key. bucket is the number of the bucket, or kAll if the
+  // lane has none.
   __device__ __forceinline__ void read(const Word* slots, uint32_t bucket, Key key) {
     if constexpr (Few) asking = ballot(kAll, bucket != kAll);
 #pragma unroll
@@ -44,7 +47,8 @@ struct BucketRounds {
       }
     }
   }
-  // find reports whether a lane's key is in its bucket, which it has read, and returns the value.
+  // find reports whether the key of a lane is in the bucket that read has loaded, and stores the
+  // value.
   __device__ __forceinline__ bool find(const Word* slots, uint32_t bucket, Key key, Key& value) const {
     Key held[kLanes];
     uint32_t votes[kLanes];
@@ -76,8 +80,9 @@ struct BucketRounds {
     }
     return mine(votes) != 0;
   }
-  // slots returns bits(word) for the slots of a lane's bucket, a few bits eight apart: those of
-  // slot n are shifted by n.
+  // slots returns the bits of all slots of a lane's bucket. bits(word, key) returns bits for one
+  // slot at positions that are multiples of eight. For slot n, the result has these bits shifted
+  // left by n.
   template <class F>
   __device__ __forceinline__ uint32_t slots(F bits) const {
     uint32_t seen[kLanes];
@@ -109,10 +114,10 @@ struct BucketRounds {
     __device__ Piece() {}
   };
   uint32_t rank = lane_index() % kLanes, asking = kAll;
-  Piece buckets[kLanes][kPieces];  // this lane's part of a bucket, per round
+  Piece buckets[kLanes][kPieces];  // this lane's parts of the buckets, by round
   Key keys[kLanes];
 
-  // has reports whether a lane needs a round.
+  // has reports whether any lane needs round r.
   __device__ __forceinline__ bool has(uint32_t r) const { return !Few || (asking & uint32_t(0xffffffffull / kMask) << r) != 0; }
 
   template <class F>
@@ -122,9 +127,9 @@ struct BucketRounds {
 #pragma unroll
       for (uint32_t j = 0; j < kPer; j++) f(buckets[r][v].slots[j]);
   }
-  // find_again searches a bucket slot by slot. Lanes read one after the other: during deletes and
-  // insertions they may see a key in two slots, with two values. If it is in none now, it has been
-  // absent meanwhile, or moves.
+  // find_again searches a bucket slot by slot. Lanes read their parts of a bucket at different
+  // times. So during deletes and insertions, they may find a key in two slots, with two values. If
+  // the key is in no slot now, it was absent during the search, or it is moving.
   __device__ __forceinline__ bool find_again(const Word* slots, uint32_t bucket, Key key, Key& value) const {
     bool found = false;
 #pragma unroll 1
@@ -134,7 +139,7 @@ struct BucketRounds {
     }
     return found;
   }
-  // own returns the element of a lane's own round.
+  // own returns the element for the lane's own round.
   template <class T>
   __device__ __forceinline__ T own(const T (&of)[kLanes]) const {
     T x = of[0];
@@ -143,18 +148,18 @@ struct BucketRounds {
       if (rank == r) x = of[r];
     return x;
   }
-  // mine returns the votes of a lane's tile in its own round.
+  // mine returns the votes of the lane's tile in the lane's own round.
   __device__ __forceinline__ uint32_t mine(const uint32_t (&votes)[kLanes]) const {
     return own(votes) >> (lane_index() - rank) & kMask;
   }
-  // dealt returns to each lane what the lanes of its tile have for its round; at most one of those
-  // is not 0. Half of the rounds change sides, then half of those that are left.
+  // dealt returns the OR of of[r] over all lanes of the tile, where r is the round of the calling
+  // lane. In each step, lanes exchange half of the remaining rounds.
   template <class T, uint32_t Half = kLanes / 2>
   __device__ __forceinline__ T dealt(T (&of)[kLanes]) const {
 #pragma unroll
     for (uint32_t r = 0; r < Half; r++) {
       const bool upper = rank & Half;
-      const T low = of[r], high = of[r + Half];  // a choice among registers
+      const T low = of[r], high = of[r + Half];  // selects among registers
       of[r] = (upper ? high : low) | shuffle_xor(kAll, upper ? low : high, Half);
     }
     if constexpr (Half > 1) return dealt<T, Half / 2>(of);

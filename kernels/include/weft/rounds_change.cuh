@@ -1,10 +1,11 @@
-// Changes in two buckets of eight slots, in the launch that moves no keys. Keys are searched as in
-// rounds.cuh, and each lane changes the slot for its own operation.
+// Changes in two buckets of eight slots, in the launch that moves no keys. A warp searches for keys
+// as in rounds.cuh, and each lane changes the slot for its own operation.
 //
-// The argument of path.cuh for one slot per key holds here, too: within the launch free slots only
-// disappear, and a key enters at the first free slot of its buckets, or of the bucket chosen for
-// it. A lane that finds a slot taken goes on to the next that was free when it read the bucket. No
-// slot before that can have received its key since, except those that it lost and checked.
+// No key enters two slots, for the same reason as in path.cuh. Within the launch free slots only
+// disappear. A key enters at the first free slot of its buckets, or of the bucket that is chosen
+// for it. A lane that finds a slot taken goes to the next slot that was free when the lane read the
+// bucket. An earlier slot can have received the same key only if the lane found it taken, and the
+// lane has checked such a slot.
 #pragma once
 
 #include "moves.cuh"
@@ -12,7 +13,7 @@
 
 namespace weft {
 
-// Seen is what a lane has read of the slots of a bucket, a bit for each.
+// Seen describes what a lane has read in the slots of a bucket, by one bit per slot.
 struct Seen {
   static constexpr uint32_t kFree = 8, kEmpty = 16, kByte = 0xff;
   uint32_t bits = 0;
@@ -27,7 +28,7 @@ struct Seen {
   __device__ __forceinline__ uint32_t empties() const { return bits >> kEmpty & kByte; }
 };
 
-// change_found runs an operation of a lane on the slot that has its key.
+// change_found runs the operation of a lane on the slot that has its key.
 template <class S, class V>
 __device__ __forceinline__ Outcome change_found(typename S::Word* slot, typename S::Key stored, typename S::Key held,
                                                 uint32_t flags, Operation<S>& op) {
@@ -40,22 +41,23 @@ __device__ __forceinline__ Outcome change_found(typename S::Word* slot, typename
       return done;
     }
     word = load_relaxed(slot);
-    // Another operation has deleted the key, in a launch of deletes.
+    // another operation has deleted the key, in a launch of deletes
     if (S::key(word) != stored) return kNothing;
   }
 }
 
-// enter_first puts an operation's pair into the first of those slots of a bucket that is still
-// free. If its key has come to one meanwhile, the operation is done there.
+// insert_first_free puts the pair of an operation into a slot of a bucket. It tries the slots that
+// were free in `seen`, in order. If the key has entered one of them in the meantime, the operation
+// runs on that slot.
 template <class S>
-__device__ __forceinline__ Outcome enter_first(typename S::Word* bucket, Seen seen, typename S::Key stored, uint32_t flags,
+__device__ __forceinline__ Outcome insert_first_free(typename S::Word* bucket, Seen seen, typename S::Key stored, uint32_t flags,
                                                Operation<S>& op) {
 #pragma unroll 1
   for (uint32_t frees = seen.frees(); frees != 0; frees &= frees - 1) {
     typename S::Word* const slot = bucket + lowest(frees);
     typename S::Word word = S::pair(S::kEmpty, S::kEmpty);
     const bool empty = seen.empties() & frees & -frees;
-    if (!empty) word = load_relaxed(slot);  // dead, and remembers a key
+    if (!empty) word = load_relaxed(slot);  // a dead slot, which remembers a key
     if ((empty || S::key(word) == S::kDead) && S::swap(slot, word, S::pair(stored, op.value))) return empty ? kInserted : kRevived;
     word = load_relaxed(slot);
     if (S::key(word) == stored) return change_found<S, void>(slot, stored, S::value(word), flags, op);
@@ -63,10 +65,10 @@ __device__ __forceinline__ Outcome enter_first(typename S::Word* bucket, Seen se
   return kFull;
 }
 
-// change_in_two runs an operation per lane that is there, given the stored key and its first
-// bucket. second(rounds, hit, seen), called by all lanes, returns the other bucket, where the key
-// may be if the first does not have it, or kAll. With balances, a new key goes to the bucket with
-// more free slots. All lanes of the warp must call it.
+// change_in_two runs one operation for each lane with op.there. stored is the key in stored form,
+// and first is its first bucket. second(rounds, hit, seen) returns the other bucket in which the
+// key may be if it is not in the first, or kAll. All lanes call it. With balances, a new key goes
+// to the bucket with more free slots. All lanes of the warp must call change_in_two.
 template <class S, class Second>
 __device__ __forceinline__ void change_in_two(typename S::Word* slots, uint32_t flags, bool balances, Operation<S>& op,
                                               typename S::Key stored, uint32_t first, Second second) {
@@ -98,14 +100,14 @@ __device__ __forceinline__ void change_in_two(typename S::Word* slots, uint32_t 
       const bool over = balances && popcount(there.frees()) > popcount(here.frees());
       typename S::Word* const near = slots + uint64_t(first) * one.kSlots;
       typename S::Word* const far = slots + uint64_t(next) * one.kSlots;
-      op.outcome = enter_first<S>(over ? far : near, over ? there : here, stored, flags, op);
-      if (op.outcome == kFull && next != kAll) op.outcome = enter_first<S>(over ? near : far, over ? here : there, stored, flags, op);
+      op.outcome = insert_first_free<S>(over ? far : near, over ? there : here, stored, flags, op);
+      if (op.outcome == kFull && next != kAll) op.outcome = insert_first_free<S>(over ? near : far, over ? here : there, stored, flags, op);
     }
   }
   sync_warp();
 }
 
-// change_part runs the operations with `part` by change(op), and leaves the others.
+// change_part runs the operations of lanes with `part` by change(op), and no others.
 template <class S, class F>
 __device__ __forceinline__ void change_part(Operation<S>& op, bool part, F change) {
   Operation<S> now = op;
@@ -114,10 +116,10 @@ __device__ __forceinline__ void change_part(Operation<S>& op, bool part, F chang
   if (now.there) op.outcome = now.outcome, op.value = now.value;
 }
 
-// change_strides runs a batch in the launch that moves no key: its threads stride over it.
-// change(op) reports whether an operation is done. If not, its outcome is kAgain, and the lane runs
-// it again, along with the next ones of others. Operations that find no slot contend when they have
-// run again.
+// change_strides runs a batch in the launch that moves no keys. Its threads stride over the batch.
+// change(op) reports whether an operation is done. If it is not done, its outcome is kAgain, and
+// the lane runs it again while other lanes run their next operations. An operation that finds no
+// slot runs again in a later launch, and only then contends.
 template <class S, class K, class V, class Table, class F>
 __device__ __forceinline__ void change_strides(const ChangeParams<Table>& p, F change) {
   const uint64_t stride = threads_in_grid(), n = p.changes.n;
@@ -134,7 +136,7 @@ __device__ __forceinline__ void change_strides(const ChangeParams<Table>& p, F c
     live += inserted(op.outcome), live -= op.outcome == kDeleted;
     if (done) {
       op = next, at += stride;
-      next = read(at + stride);  // prefetched while the other one is done
+      next = read(at + stride);  // prefetched while the current one runs
     }
     sync_warp();
   }

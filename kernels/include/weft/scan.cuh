@@ -1,4 +1,4 @@
-// Prefix sums: from counts to offsets, in three launches of a kernel each.
+// Prefix sums that convert counts to offsets, in three launches.
 #pragma once
 
 #include "sums.cuh"
@@ -7,16 +7,17 @@ namespace weft {
 
 struct ScanParams {
   const uint32_t* counts;
-  uint64_t* offsets;  // n + 1; written
+  uint64_t* offsets;  // output: n + 1 offsets
   uint64_t n;
 };
 
-// A warp processes a strip of kStrip counts. Between the launches the sum of a strip, or the sum
-// before it, is stored in the place of its first offset.
+// A warp processes a strip of kStrip counts. After the first launch, the place of a strip's first
+// offset holds the sum of the strip. After the second launch, it holds the sum of all earlier
+// strips.
 constexpr uint32_t kStrip = 1024;
 
-// strip calls item(i) for n items and sum(i, s) with the sum of those before each. It starts with
-// the sum `before` and returns the total.
+// strip calls item(i) for n items, and sum(i, s) with the sum s of all items before item i. The
+// sums start with `before`. strip returns the total.
 template <class Item, class Sum>
 __device__ __forceinline__ uint64_t strip(uint64_t n, uint64_t before, Item item, Sum sum) {
   uint32_t lane = lane_index();
@@ -28,7 +29,7 @@ __device__ __forceinline__ uint64_t strip(uint64_t n, uint64_t before, Item item
   return before;
 }
 
-// The first launch adds up each strip.
+// scan_sums, in the first launch, adds up each strip.
 __device__ __forceinline__ void scan_sums(const ScanParams& p) {
   uint64_t lo = thread_index() / kWarp * kStrip;
   if (lo >= p.n) return;
@@ -36,19 +37,20 @@ __device__ __forceinline__ void scan_sums(const ScanParams& p) {
   uint64_t sum = strip(n, 0, [&](uint64_t i) { return uint64_t(p.counts[lo + i]); }, [](uint64_t, uint64_t) {});
   if (lane_index() == 0) p.offsets[lo] = sum;
 }
-// The second adds up the strips, in one warp.
+// scan_strips, in the second launch, adds up the sums of the strips, in one warp.
 __device__ __forceinline__ void scan_strips(const ScanParams& p) {
   if (thread_index() >= kWarp) return;
   uint64_t total = strip((p.n + kStrip - 1) / kStrip, 0, [&](uint64_t i) { return p.offsets[i * kStrip]; },
                          [&](uint64_t i, uint64_t sum) { p.offsets[i * kStrip] = sum; });
   if (lane_index() == 0) p.offsets[p.n] = total;
 }
-// The third writes the offsets.
+// scan_offsets, in the third launch, writes the offsets.
 __device__ __forceinline__ void scan_offsets(const ScanParams& p) {
   uint64_t lo = thread_index() / kWarp * kStrip;
   if (lo >= p.n) return;
   uint64_t n = p.n - lo < kStrip ? p.n - lo : kStrip;
-  // The lane that will write there reads it: nothing orders the accesses of different lanes.
+  // The lane that later writes this word also reads it, because nothing orders accesses of
+  // different lanes.
   uint64_t before = shuffle(kAll, lane_index() == 0 ? p.offsets[lo] : 0, 0);
   strip(n, before, [&](uint64_t i) { return uint64_t(p.counts[lo + i]); },
         [&](uint64_t i, uint64_t sum) { p.offsets[lo + i] = sum; });

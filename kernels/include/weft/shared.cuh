@@ -1,6 +1,6 @@
-// Shared memory of a block, by its own addresses: 32 bits wide, so that an access needs no test for
-// the kind of memory. Only the block can see it, so atomics are at block scope (.cta); sync_block
-// orders weak accesses.
+// Access to the shared memory of a block by its own addresses of 32 bits. Such an access needs no
+// test for the kind of memory. Only the block can access this memory, so atomics have block scope
+// (.cta). sync_block orders weak accesses.
 #pragma once
 
 #include "access.cuh"
@@ -8,14 +8,15 @@
 
 namespace weft {
 
-// Shared<T> is a T in shared memory, or the first of several.
+// Shared<T> is the address of a T in shared memory, or of the first element of an array.
 template <typename T>
 struct Shared {
   uint32_t address;
   __device__ __forceinline__ Shared operator+(uint32_t i) const { return {address + i * uint32_t(sizeof(T))}; }
 };
 
-// shared returns the place of *p, which must be a __shared__ variable or part of one.
+// shared returns the address of *p in shared memory. *p must be a __shared__ variable or a part of
+// one.
 template <typename T>
 __device__ __forceinline__ Shared<T> shared(T* p) {
   uint32_t address;

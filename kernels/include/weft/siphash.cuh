@@ -1,6 +1,6 @@
-// Hashes of byte strings: the twins of those in gphash/hash.go. A string has `bytes` bytes; word(i)
-// is its little-endian word of 8 bytes number i. The last one is padded with zeros, and each is
-// read once.
+// Hashes of byte strings, the same as in gphash/hash.go. A string has `bytes` bytes, and word(i)
+// returns its word number i: 8 bytes in little-endian order. The last word is padded with zeros.
+// Each word is read once.
 #pragma once
 
 #include "hash.cuh"
@@ -16,8 +16,8 @@ __device__ __forceinline__ void sip_round(uint64_t& v0, uint64_t& v1, uint64_t& 
   v2 += v1, v1 = rotate(v1, 17) ^ v2, v2 = rotate(v2, 32);
 }
 
-// SipHash-1-3 (Aumasson and Bernstein, 2012) with the key k0, k1. Making strings that collide
-// requires the key.
+// sip13 is SipHash-1-3 (Aumasson and Bernstein, 2012) with the key k0, k1. Finding strings that
+// collide requires the key.
 template <class Word>
 __device__ __forceinline__ uint64_t sip13(uint64_t k0, uint64_t k1, uint32_t bytes, Word word) {
   uint64_t v0 = k0 ^ 0x736f6d6570736575, v1 = k1 ^ 0x646f72616e646f6d;
@@ -35,7 +35,7 @@ __device__ __forceinline__ uint64_t sip13(uint64_t k0, uint64_t k1, uint32_t byt
   return v0 ^ v1 ^ v2 ^ v3;
 }
 
-// fast_hash is one multiplicative hash per word, for strings that are not chosen by an attacker.
+// fast_hash computes one multiplicative hash per word. Use it if no attacker chooses the strings.
 template <class Word>
 __device__ __forceinline__ uint64_t fast_hash(uint64_t seed0, uint64_t seed1, uint32_t bytes, Word word) {
   uint64_t h = seed0 ^ bytes;

@@ -1,16 +1,16 @@
 // A slab.Map, slab.Set or slab.MultiMap in users' kernels. Package slab documents how to get a Ref
 // in Go; docs/refs.md is a guide.
 //
-// A call without a suffix is for one lane, and may be made anywhere: lanes may diverge, loop, and
-// have returned. A call with _warp is for all 32 lanes of a warp together. Each lane brings one key
-// or none, and memory is read as in weft's own batches. No lane may have returned or be in another
-// branch: the launch traps if lanes are missing, and waits for those that are elsewhere. Both kinds
-// of calls may be mixed.
+// A call without a suffix serves one lane and is valid anywhere: lanes may diverge, loop, and have
+// returned. A call with _warp serves all 32 lanes of a warp together. Each lane brings one key or
+// none, and the warp reads memory as weft's own batches do. No lane may have returned or be in
+// another branch. If lanes have returned, the launch traps. If lanes are in another branch, the
+// call waits for them. A kernel may mix both kinds of calls.
 //
-// Changes return their outcome: kInserted, or kRevived into the slot that the key had before;
-// kPresent, kReplaced, kDeleted, kNothing; and kFull. kFull means that the table was full, that the
-// Update permits no more insertions, or that the Ref is one of View. Then nothing has changed, and
-// Sync returns ErrFull.
+// A change returns its outcome: kInserted, kRevived (inserted into the slot that the key had
+// before), kPresent, kReplaced, kDeleted, kNothing or kFull. kFull means that the table was full,
+// that the Update permits no more insertions, or that the Ref comes from View. Then nothing has
+// changed, and Sync returns ErrFull.
 #pragma once
 
 #include "ref.cuh"
@@ -20,7 +20,7 @@
 
 namespace weft::slab {
 
-// Access is how Refs access their tables.
+// Access implements the calls of Refs.
 template <class K, class V, bool Multi>
 struct Access {
   using T = Types<K, V, Multi>;
@@ -32,7 +32,7 @@ struct Access {
   __device__ __forceinline__ bool find(K key, Value* value) const {
     terms.check(T::kShape);
     typename S::Key held;
-    bool hit = find_alone<S>(table, T::key(key), held);
+    bool hit = find_by_lane<S>(table, T::key(key), held);
     if (hit && value) *value = As<V>::from(held);
     return hit;
   }
@@ -43,15 +43,15 @@ struct Access {
     if (hit && value) *value = As<V>::from(held);
     return hit;
   }
-  // change runs an operation of this lane. The number of pairs that a deletion has removed is
-  // stored in *removed.
+  // change runs an operation of this lane. It stores the number of pairs that a deletion has
+  // removed in *removed, if removed is not null.
   __device__ __forceinline__ Outcome change(uint32_t kind, K key, Value value, Value* held, uint32_t* removed = nullptr) const {
     terms.check(T::kShape);
     Operation<S> op = T::operation(true, kind, key, value);
     op.outcome = kFull;
     uint32_t n = 0;
     if (terms.permits(kind, Multi))
-      n = change_alone<S, Multi, typename T::Bits>(table, terms.flags() | kMeaning<V>, op, terms.quota());
+      n = change_by_lane<S, Multi, typename T::Bits>(table, terms.flags() | kMeaning<V>, op, terms.quota());
     if (held && op.outcome == kPresent) *held = As<V>::from(op.value);
     if (removed) *removed = n;
     return terms.settle(op.outcome, n);
@@ -71,8 +71,8 @@ struct Access {
   }
 };
 
-// Ref is a map or, if V is void, a set. It is passed to kernels by value. K and V match the table's
-// Go types: 32 or 64 bits, integers or floats.
+// Ref refers to a map or, if V is void, to a set. It is passed to kernels by value. K and V match
+// the table's Go types: integers or floats of 32 or 64 bits.
 template <class K, class V = void>
 struct Ref {
   using Value = typename As<V>::Given;
@@ -82,32 +82,33 @@ struct Ref {
 
   // ---- lookups ----
 
-  // find reports whether a key is present, and stores its value in *value unless that is null.
+  // find reports whether a key is present. It stores the value in *value, if value is not null.
   __device__ __forceinline__ bool find(K key, Value* value = nullptr) const { return access().find(key, value); }
   __device__ __forceinline__ bool find_warp(bool there, K key, Value* value = nullptr) const {
     return access().find_warp(there, key, value);
   }
 
-  // for_each calls f(key, value), or f(key) of a set, for all pairs of one of `parts` parts of the
-  // table. With thread_index() and threads_in_grid() a launch visits all of it. Pairs that come or
-  // go meanwhile are seen or not, and a key that is erased and inserted again may be seen twice.
-  // Lanes diverge within f.
+  // for_each calls f(key, value), or f(key) for a set, for all pairs in one of `parts` parts of the
+  // table. With thread_index() and threads_in_grid() as arguments, a launch visits the whole table.
+  // A pair that is inserted or erased at the same time may be visited or missed. A key that is
+  // erased and inserted again may be visited twice. Lanes diverge within f.
   template <class F>
   __device__ __forceinline__ void for_each(uint64_t part, uint64_t parts, F f) const {
     terms.check(T::kShape);
     for_each_alone<S>(table, part, parts, [&](typename S::Key key, typename S::Key value) { T::give(f, key, value); });
   }
 
-  // ---- changes, of Update ----
+  // ---- changes, only in Update ----
 
-  // insert inserts an absent key. If the key is present, its value is stored in *held, unless that
-  // is null.
+  // insert inserts an absent key. If the key is present, it stores the key's value in *held, if
+  // held is not null.
   __device__ __forceinline__ Outcome insert(K key, Value value = {}, Value* held = nullptr) const {
     return access().change(kPutNew, key, value, held);
   }
   // put inserts a key or replaces its value.
   __device__ __forceinline__ Outcome put(K key, Value value) const { return access().change(kPut, key, value, nullptr); }
-  // reduce inserts a key, or combines its value with another: kSum, kMin, kMax, kAnd or kOr.
+  // reduce inserts a key or combines its value with another value, by kSum, kMin, kMax, kAnd or
+  // kOr.
   __device__ __forceinline__ Outcome reduce(Kind kind, K key, Value value) const {
     return access().change(kind, key, value, nullptr);
   }
@@ -132,7 +133,7 @@ struct Ref {
   __device__ __forceinline__ Access<K, V, false> access() const { return {table, terms}; }
 };
 
-// MultiRef is a multimap.
+// MultiRef refers to a multimap.
 template <class K, class V>
 struct MultiRef {
   Table table;
@@ -140,13 +141,14 @@ struct MultiRef {
 
   // ---- lookups ----
 
-  // find stores the value of the least recent pair of a key in *value.
+  // find reports whether a key is present. It stores the value of the key's oldest pair in *value,
+  // if value is not null.
   __device__ __forceinline__ bool find(K key, V* value = nullptr) const { return access().find(key, value); }
   __device__ __forceinline__ bool find_warp(bool there, K key, V* value = nullptr) const {
     return access().find_warp(there, key, value);
   }
 
-  // for_each calls f(value) for all pairs of a key, in their order.
+  // for_each calls f(value) for all pairs of a key, in the order of the pairs.
   template <class F>
   __device__ __forceinline__ void for_each(K key, F f) const {
     terms.check(T::kShape);
@@ -155,8 +157,8 @@ struct MultiRef {
       return true;
     });
   }
-  // for_each_warp calls f(from, value) for all pairs of the keys that the lanes bring, in any lane:
-  // `from` is the lane with the key. Lanes diverge within f.
+  // for_each_warp calls f(from, value) for all pairs of the keys that the lanes bring. `from` is
+  // the lane with the key, and any lane may make the call. Lanes diverge within f.
   template <class F>
   __device__ __forceinline__ void for_each_warp(bool there, K key, F f) const {
     terms.check_warp(T::kShape);
@@ -174,28 +176,29 @@ struct MultiRef {
         [](uint32_t) {});
   }
 
-  // for_each calls f(key, value), or f(key) of a set, for all pairs of one of `parts` parts of the
-  // table. With thread_index() and threads_in_grid() a launch visits all of it. Pairs that come or
-  // go meanwhile are seen or not, and a key that is erased and inserted again may be seen twice.
-  // Lanes diverge within f.
+  // for_each calls f(key, value) for all pairs in one of `parts` parts of the table. With
+  // thread_index() and threads_in_grid() as arguments, a launch visits the whole table. A pair that
+  // is inserted or erased at the same time may be visited or missed. A key that is erased and
+  // inserted again may be visited twice. Lanes diverge within f.
   template <class F>
   __device__ __forceinline__ void for_each(uint64_t part, uint64_t parts, F f) const {
     terms.check(T::kShape);
     for_each_alone<S>(table, part, parts, [&](typename S::Key key, typename S::Key value) { T::give(f, key, value); });
   }
 
-  // ---- changes, of Update ----
+  // ---- changes, only in Update ----
 
   // add adds a pair.
   __device__ __forceinline__ Outcome add(K key, V value) const { return access().change(kPut, key, value, nullptr); }
-  // insert adds a pair for a key that has none. If it has one, the value of the least recent is
-  // stored in *held, unless that is null.
+  // insert adds a pair if its key has no pair. Otherwise it stores the value of the key's oldest
+  // pair in *held, if held is not null.
   __device__ __forceinline__ Outcome insert(K key, V value, V* held = nullptr) const {
     return access().change(kPutNew, key, value, held);
   }
-  // erase removes the least recent pair of a key.
+  // erase removes the oldest pair of a key.
   __device__ __forceinline__ Outcome erase(K key) const { return access().change(kDelete, key, {}, nullptr); }
-  // erase_all removes all pairs of a key, and stores their number in *removed unless that is null.
+  // erase_all removes all pairs of a key. It stores their number in *removed, if removed is not
+  // null.
   __device__ __forceinline__ Outcome erase_all(K key, uint32_t* removed = nullptr) const {
     return access().change(kDeleteAll, key, {}, nullptr, removed);
   }

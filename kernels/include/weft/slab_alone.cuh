@@ -1,4 +1,5 @@
-// Operations of one lane by itself on a table of package slab, whatever its neighbors do.
+// Operations that one lane runs by itself on a table of package slab. The other lanes of the warp
+// may run other code.
 #pragma once
 
 #include "account.cuh"
@@ -6,7 +7,7 @@
 
 namespace weft::slab {
 
-// Part is what a lane reads of a slab at a time: a quarter.
+// Part is a quarter of a slab, which a lane reads at a time.
 template <class S>
 struct Part : Tile<S, 1, 2> {
   using Word = typename S::Word;
@@ -14,7 +15,7 @@ struct Part : Tile<S, 1, 2> {
 
   Word128* slab;
   uint32_t number;
-  Link link;  // of the last part
+  Link link;  // link of the slab, after the last part was loaded
 
   __device__ __forceinline__ void load(Word128* of, uint32_t part) {
     slab = of, number = part;
@@ -28,11 +29,11 @@ struct Part : Tile<S, 1, 2> {
   __device__ __forceinline__ Word* slot(int i) const { return reinterpret_cast<Word*>(slab + 2 * number) + i; }
 };
 
-// for_each_alone calls f(value) for the pairs of a key in their order, until f returns false; see
-// find.
+// for_each_alone calls f(value) for the pairs of a key in their order, until f returns false. It
+// searches as find does.
 template <class S, class T, class F>
 __device__ __forceinline__ void for_each_alone(const T& in, typename S::Key wanted, F f) {
-  const Table& t = in;  // the table with the buckets that `in` locates
+  const Table& t = in;  // the table; `in` locates the buckets
   const uint32_t bucket = locate<S>(in, wanted);
   const typename S::Key key = stored<S>(wanted);
   Part<S> part;
@@ -61,8 +62,8 @@ __device__ __forceinline__ void for_each_alone(const T& in, typename S::Key want
   }
 }
 
-// for_each_alone calls f(key, value) for the pairs of one of `parts` parts of the table, those of a
-// key in their order.
+// for_each_alone calls f(key, value) for the pairs in one of `parts` parts of the table. It visits
+// the pairs of a key in their order.
 template <class S, class F>
 __device__ __forceinline__ void for_each_alone(const Table& t, uint64_t part, uint64_t parts, F f) {
   Part<S> read;
@@ -96,9 +97,9 @@ __device__ __forceinline__ void for_each_alone(const Table& t, uint64_t part, ui
   }
 }
 
-// find_alone looks up a key; of several pairs, the least recent counts.
+// find_by_lane looks up a key. If the key has several pairs, it returns the oldest.
 template <class S, class T>
-__device__ __forceinline__ bool find_alone(const T& in, typename S::Key wanted, typename S::Key& value) {
+__device__ __forceinline__ bool find_by_lane(const T& in, typename S::Key wanted, typename S::Key& value) {
   bool hit = false;
   value = 0;
   for_each_alone<S>(in, wanted, [&](typename S::Key held) {
@@ -108,9 +109,9 @@ __device__ __forceinline__ bool find_alone(const T& in, typename S::Key wanted, 
   return hit;
 }
 
-// attach_alone is attach for one lane.
+// attach_alone does for one lane what attach does for a warp.
 __device__ __forceinline__ uint32_t attach_alone(const Table& t, Link* link) {
-  const uint32_t fresh = allocate_alone(t.alloc);
+  const uint32_t fresh = allocate_lane(t.alloc);
   if (fresh == kNoUnit) return kNoUnit;
   t.alloc.publish(fresh);
   const uint32_t there = cas_relaxed(&link->next, kNoUnit, fresh);
@@ -119,10 +120,11 @@ __device__ __forceinline__ uint32_t attach_alone(const Table& t, Link* link) {
   return there;
 }
 
-// change_alone runs an operation; see change. It returns how many pairs a DELETEALL has removed. It
-// does not reuse dead slots of other keys, so the first empty slot of a chain is the only free one.
+// change_by_lane runs an operation as change does. It returns the number of pairs that a DELETEALL
+// has removed. It does not reuse the dead slots of other keys, so the first empty slot of a chain
+// is the only free slot.
 template <class S, bool Multi, class V, class Counts>
-__device__ __forceinline__ uint32_t change_alone(const Table& t, uint32_t flags, Operation<S>& op, const Counts& counts) {
+__device__ __forceinline__ uint32_t change_by_lane(const Table& t, uint32_t flags, Operation<S>& op, const Counts& counts) {
   using Word = typename S::Word;
   const uint32_t bucket = locate<S>(t, op.key);
   const typename S::Key key = stored<S>(op.key);
@@ -155,7 +157,7 @@ __device__ __forceinline__ uint32_t change_alone(const Table& t, uint32_t flags,
         else done = S::swap(slot, word, S::pair(key, op.value)) ? kInserted : kAgain;
         counts.record(enters, done);
       } else if (done == kFull && !S::swap(slot, word, word)) {
-        done = kAgain;  // changed by the last admitted operation, perhaps with this key
+        done = kAgain;  // the last admitted operation changed the slot, perhaps with this key
       }
       if (all && done == kDeleted) removed++;
       if (all || done == kAgain) continue;

@@ -1,5 +1,5 @@
-// Changes of a table of package slab by tiles: INSERT, REPLACE, DELETE, DELETEALL, and SEARCH in
-// mixed batches.
+// Tiles change a table of package slab: INSERT, REPLACE, DELETE, DELETEALL, and SEARCH in mixed
+// batches.
 #pragma once
 
 #include "account.cuh"
@@ -7,29 +7,33 @@
 
 namespace weft::slab {
 
-// Pairs for one bucket of a multimap: threads that append one each contend for the same slots. A
-// million pairs of one key took 3.4 s that way, those of 100 keys 11 ms, of 10^4 keys 0.3 ms. If a
-// quarter of a warp's pairs or more are for one bucket, and after kTries attempts, they are left to
-// a few warps that append as many at once as a slab takes: 0.17 s. With more keys these few warps
-// are slower than contention: 33 ms for 100 keys after 64 attempts.
-constexpr int kCrowd = 8, kTries = 512;
+// Threads that append one pair each to one bucket of a multimap contend for the same slots. A
+// million pairs took 3.4 s that way for one key, 11 ms for 100 keys, and 0.3 ms for 10^4 keys. So
+// some pairs are deferred to a few warps, which append as many pairs at once as a slab takes. A
+// million pairs of one key then take 0.17 s. A pair is deferred if at least kMinContending lanes of
+// its warp, a quarter, append to its bucket. It is also deferred after kMaxAttempts attempts. With
+// more keys the few warps are slower than contention: with a limit of 64 attempts, 100 keys took 33
+// ms.
+constexpr int kMinContending = 8, kMaxAttempts = 512;
 
-// attach links a slab after full slabs. For each lane with a link it returns the address of the
-// slab linked there, or kNoUnit if none can be allocated. All lanes of the warp must call it.
+// attach links new slabs to full slabs. For each lane with a link, it returns the address of the
+// slab that is linked there afterwards. It returns kNoUnit if no slab could be allocated. All lanes
+// of the warp must call it.
 __device__ __forceinline__ uint32_t attach(const Table& t, Resident& resident, Link* link) {
   uint32_t fresh = allocate(t.alloc, resident, link != nullptr), there = kNoUnit;
   if (fresh != kNoUnit) {
-    t.alloc.publish(fresh);  // to lookups of earlier launches: see SlabTile::meet
+    // for lookups of earlier launches: see SlabTile::meet
+    t.alloc.publish(fresh);
     there = cas_relaxed(&link->next, kNoUnit, fresh);
   }
-  // If another warp was faster, no thread has seen this one.
-  take_back(t.alloc, resident, there == kNoUnit ? kNoUnit : fresh);
+  // if another warp was faster, no thread has read the address of this slab
+  release_unused(t.alloc, resident, there == kNoUnit ? kNoUnit : fresh);
   return there == kNoUnit ? fresh : there;
 }
 
-// too_long reports whether a chain of `slabs` slabs gets no more (slab_arcs.cuh).
+// at_max_chain reports whether a chain of `slabs` slabs may not be extended (slab_arcs.cuh).
 template <class S, class T>
-__device__ __forceinline__ bool too_long(const T& t, uint32_t slabs) {
+__device__ __forceinline__ bool at_max_chain(const T& t, uint32_t slabs) {
   if constexpr (kArcs<S>) return slabs >= t.longest;
   return false;
 }
@@ -37,34 +41,37 @@ __device__ __forceinline__ bool too_long(const T& t, uint32_t slabs) {
 // change runs one operation per lane (INSERT, REPLACE, DELETE, DELETEALL, SEARCH). All lanes of the
 // warp must call it.
 //
-// The argument for exactly one live slot per key in a map: a key enters at the first slot of its
-// chain that is free in this launch (empty, or with reuse also dead). It enters by a CAS that fails
-// if the slot changed meanwhile, and after a scan that reached the end of the chain. Within a
-// launch free slots only disappear (reuse is never set in a launch that deletes), and new slabs
-// appear only at the end of a chain without empty slots. So two inserters of one key come to the
-// same slot: one wins, the other reads again and finds it. A dead slot remembers its key; without
-// reuse the key returns to it. (Marking deleted slots empty instead, as the paper's published code
-// does, breaks this: an inserter stops at the hole while its key lives farther on.)
+// In a map, exactly one live slot exists per key, for this reason. A key enters at the first free
+// slot of its chain: an empty slot, or with kReuse also a dead one. It enters after a scan to the
+// end of the chain, by a CAS that fails if the slot has changed. Within a launch free slots only
+// disappear, because a launch that deletes never sets kReuse. New slabs appear only at the end of a
+// chain without empty slots. So two lanes that insert one key meet at the same slot. One of them
+// succeeds, and the other reads the slot again and finds the key.
 //
-// A multimap never revives nor reuses a slot: the order of a chain is the order of insertion.
+// A dead slot remembers its key, and without kReuse the key returns to it. The paper's published
+// code marks deleted slots empty instead. That breaks the argument: an insertion stops at the empty
+// slot while its key is further down the chain.
 //
-// A long-lived warp brings its resident. One that runs an operation per lane rarely needs a unit,
-// and benefits more from three free registers.
+// A multimap never revives or reuses a slot, because the order of a chain is the order of
+// insertion.
+//
+// A warp that runs many operations passes its Resident. A warp that runs one operation per lane
+// rarely needs a unit, and benefits more from three free registers.
 template <class S, bool Multi, class V = void, class Counts = Uncounted, class T = Table>
 __device__ __forceinline__ void change(const T& in, uint32_t flags, Operation<S>& op, Resident* resident = nullptr,
                                        uint32_t* removed = nullptr, const Counts& counts = {}) {
   using Key = typename S::Key;
   using Word = typename S::Word;
-  const Table& t = in;  // the table with the buckets that `in` locates
+  const Table& t = in;  // the table; `in` locates the buckets
   SlabTile<S> tile;
   const bool reuse = !Multi && (flags & kReuse);
   const bool contend = flags & kContend;
   const uint32_t home = locate<S>(in, op.key);
   const Key name = stored<S>(op.key);
   uint32_t pending = ballot(kAll, op.there) >> tile.base & tile.kMask;
-  uint32_t depth = 1;  // slabs of the chain up to the current one, for arcs
-  // The current slab, and the first with a free slot once seen. With claim the scan is complete,
-  // the key is absent, and the first free slot is to be taken.
+  uint32_t depth = 1;  // number of slabs up to the current slab; used for arcs only
+  // `at` is the current slab, and spare is the first slab in which a free slot was found. With
+  // claim, the scan is complete, the key is absent, and the free slot is to be taken.
   constexpr uint32_t kUnseen = kNoUnit - 1;
   uint32_t at = kNoUnit, spare = kUnseen, killed = 0;
   bool claim = false;
@@ -76,11 +83,11 @@ __device__ __forceinline__ void change(const T& in, uint32_t flags, Operation<S>
     uint32_t kind = shuffle(kAll, op.kind, from);
     uint32_t bucket = shuffle(kAll, home, from);
     bool adds = inserts<S, V>(kind);
-    bool appends = Multi && kind == kPut;  // searches no key
+    bool appends = Multi && kind == kPut;  // no search for the key
     tile.load(t, bucket, at, busy);
 
-    // The first slot of the key, live or remembering it, and the first free one. Every lane finds
-    // its own; votes select the first.
+    // Find the first slot that has the key or remembers it, and the first free slot. Each lane
+    // finds its own first slots, and votes select the first of the tile.
     int match = -1, free = -1;
     bool empty = false, other = false, live = false;
     tile.each([&](int v, int j, Word w) {
@@ -94,15 +101,15 @@ __device__ __forceinline__ void change(const T& in, uint32_t flags, Operation<S>
     });
     uint32_t matches = tile.first(match), frees = tile.first(free);
     bool end = tile.vote(empty) != 0, behind = tile.link.next != kNoUnit;
-    // A pending slot may be about to hold this key, even next to a dead slot that remembers it from
-    // before the key moved elsewhere.
+    // A pending slot may be about to hold this key. This is also possible next to a dead slot that
+    // remembers the key from before it moved elsewhere.
     bool wait = false;
     if constexpr (S::kTwoStep) {
-      uint32_t others = tile.vote(other), lives = tile.vote(live);  // by all lanes of the warp
+      uint32_t others = tile.vote(other), lives = tile.vote(live);  // all lanes of the warp vote
       wait = others != 0 && lives == 0;
     }
 
-    // All lanes of the tile decide alike; the one with the slot acts.
+    // All lanes of the tile decide alike, and the lane that has the slot acts.
     bool last = end || !behind;
     if (frees != 0 && spare == kUnseen) spare = at;
     bool take = matches == 0 && adds && frees != 0 && (claim || (last && spare == at));
@@ -120,21 +127,22 @@ __device__ __forceinline__ void change(const T& in, uint32_t flags, Operation<S>
         if (take) {
           done = !S::swap(slot, word, S::pair(key, value)) ? kAgain : S::key(word) == S::kDead ? kRevived : kInserted;
         } else {
-          done = act<S, V>(slot, word, all ? uint32_t(kDelete) : kind, key, value, Multi ? flags & ~kSteady : flags);
+          done = act<S, V>(slot, word, all ? uint32_t(kDelete) : kind, key, value, Multi ? flags & ~kKeysFixed : flags);
           value = S::value(word);
         }
         counts.record(enters, done);
       } else if (done == kFull && !S::swap(slot, word, word)) {
-        done = kAgain;  // changed by the last admitted operation, perhaps with this key
+        done = kAgain;  // the last admitted operation changed the slot, perhaps with this key
       }
     }
-    // DELETEALL kills the key's slots in a slab and stays until it has none.
+    // DELETEALL deletes the key's pairs in a slab, and reads the slab again until it has none.
     if constexpr (Multi) killed += popcount(tile.vote(all && done == kDeleted));
     done = Outcome(shuffle(kAll, uint32_t(done), actor));
     if constexpr (S::kHasValue) value = shuffle(kAll, value, actor);
 
-    // If many threads append, most would retry forever: see append.
-    if (appends && contend && acts && done == kAgain && ++killed == uint32_t(kTries)) done = kLater;
+    // If many threads append, most of them would retry again and again. So defer the pair to append
+    // in slab/change.cuh.
+    if (appends && contend && acts && done == kAgain && ++killed == uint32_t(kMaxAttempts)) done = kLater;
 
     bool over = acts && done != kAgain && !all;
     bool grow = false;
@@ -146,12 +154,12 @@ __device__ __forceinline__ void change(const T& in, uint32_t flags, Operation<S>
         depth++;
       } else if (adds) {
         grow = true;
-        if (too_long<S>(in, depth)) grow = false, over = true, done = kFull;
+        if (at_max_chain<S>(in, depth)) grow = false, over = true, done = kFull;
       } else {
         over = true, done = killed != 0 ? kDeleted : kNothing;
       }
     }
-    // The full chains get a slab, all of the warp's at once.
+    // Link a slab to each full chain, for all chains of the warp at once.
     if (ballot(kAll, grow) != 0) {
       Resident passing;
       uint32_t fresh = attach(t, resident ? *resident : passing, grow && tile.rank == 0 ? link_of(tile.slab) : nullptr);

@@ -1,30 +1,32 @@
-// Lookups in a table of package slab by tiles: SEARCH and SEARCHALL.
+// Tiles look up keys in a table of package slab: SEARCH and SEARCHALL.
 #pragma once
 
 #include "slab_table.cuh"
 
 namespace weft::slab {
 
-// find looks up a key per lane that is there. All lanes of the warp must call it.
+// find looks up one key for each lane with `there`. All lanes of the warp must call it.
 //
-// It follows the chain of each key (SEARCH). A slot once taken never becomes empty again and slots
-// fill in order, so the first empty one ends the chain. A word shows the state of its key at the
-// time of the load. Slabs that a link leads to need no acquire: before a launch links a slab, it is
-// all ones, set by an earlier launch or the host. Slabs of memory that was added to the pool after
-// this launch began are the exception (meet). A key with a chain that leads to one waits until the
-// others are done, and the warp calls meet then. In the loop itself that would cost a fifth of the
-// speed.
+// It follows the chain of each key (SEARCH). A slot in use never becomes empty again, and slots
+// fill in order. So the first empty slot ends the chain. A word shows the state of its key at the
+// time of the load.
+//
+// A lookup needs no acquire for slabs to which a link leads. Before a launch links a slab, the slab
+// is all ones, which an earlier launch or the host has set. Slabs in memory that the pool added
+// after this launch began are the exception, because they need meet. If a chain leads to such a
+// slab, its key waits until the other searches are done. Then the warp calls meet. A call in the
+// loop itself would cost a fifth of the speed.
 template <class S, bool Multi, class T>
 __device__ __forceinline__ bool find(const T& in, bool there, typename S::Key wanted, typename S::Key& value) {
   using Key = typename S::Key;
-  const Table& t = in;  // the table with the buckets that `in` locates
+  const Table& t = in;  // the table; `in` locates the buckets
   SlabTile<S> tile;
   uint32_t home = locate<S>(in, wanted);
   Key key = stored<S>(wanted);
   uint32_t pending = ballot(kAll, there) >> tile.base & tile.kMask;
 
   value = 0;
-  bool hit = false, later = false, again = false;  // again: home is where to go on
+  bool hit = false, later = false, again = false;  // again: home is the slab at which to continue
   uint32_t at = kNoUnit;
   while (ballot(kAll, pending != 0) != 0) {
     bool busy = pending != 0;
@@ -41,11 +43,11 @@ __device__ __forceinline__ bool find(const T& in, bool there, typename S::Key wa
       empty |= S::key(w) == S::kEmpty;
       other |= S::key(w) == S::kPending;
     });
-    // Of several pairs of the key, the least recent counts.
+    // If the key has several pairs, the oldest counts.
     uint32_t matches = Multi ? tile.first(match) : tile.vote(match >= 0);
     bool end = tile.vote(empty) != 0 || tile.link.next == kNoUnit;
-    // A pending slot may be about to hold this key: read again. Its owner needs one more
-    // instruction and waits for no other lane.
+    // A pending slot may be about to hold this key, so read it again. The thread that writes the
+    // slot needs one more instruction, and waits for no other lane.
     bool wait = S::kTwoStep && tile.vote(other) != 0 && matches == 0;
     if constexpr (S::kHasValue) held = shuffle(kAll, held, tile.base + (matches ? lowest(matches) : 0));
     if (busy && !wait) {
@@ -70,10 +72,10 @@ __device__ __forceinline__ bool find(const T& in, bool there, typename S::Key wa
   return hit;
 }
 
-// search_all follows the chain of each key to its end (SEARCHALL). It calls slab(tile, key, from,
-// before, busy) for each slab, which returns how many pairs of the key of lane `from` the slab has,
-// given the number before. Then it calls done(total) in that lane. All lanes of the warp must call
-// it.
+// search_all follows the chain of each key to its end (SEARCHALL). For each slab it calls
+// slab(tile, key, from, before, busy). That function returns the number of pairs in the slab that
+// have the key of lane `from`. before is their number in earlier slabs. At the end of a chain,
+// search_all calls done(total) in lane `from`. All lanes of the warp must call it.
 template <class S, class F, class G>
 __device__ __forceinline__ void search_all(const Table& t, bool there, typename S::Key wanted, F slab, G done) {
   using Key = typename S::Key;

@@ -4,15 +4,16 @@
 //	__global__ void friends(slab::GraphRef<> of, …) {
 //	  of.for_each(u, [&](uint32_t v) { if (of.edge_exists(v, w)) … });
 //
-// Changes may run concurrently with kernels that read: an edge that comes or goes meanwhile is seen
-// or not. A vertex without edges, whatever its number, has no neighbors. Functions receive the
-// neighbor, and its weight if the graph has weights: f(v) or f(v, weight).
+// Changes may run concurrently with kernels that read. A kernel may find or miss an edge that is
+// inserted or deleted at the same time. A vertex without edges has no neighbors, and any number may
+// be passed as a vertex. Functions receive the neighbor, and the weight if the graph has weights:
+// f(v) or f(v, weight).
 //
-// A call without a suffix is for one lane, and may be made anywhere: lanes may diverge, loop, and
-// have returned. A call with _tile is for kTile neighboring lanes with the same vertex, which share
-// its slabs. A call with _warp is for all 32 lanes of a warp together. Each lane brings one edge or
-// none, and memory is read as in weft's own batches; no lane may have returned or be in another
-// branch. for_each_arc is for all threads of a launch.
+// A call without a suffix serves one lane and is valid anywhere: lanes may diverge, loop, and have
+// returned. A call with _tile serves kTile neighboring lanes with the same vertex, which share its
+// slabs. A call with _warp serves all 32 lanes of a warp together. Each lane brings one edge or
+// none, and the warp reads memory as weft's own batches do. No lane may have returned or be in
+// another branch. All threads of a launch call for_each_arc.
 #pragma once
 
 #include "ref.cuh"
@@ -22,7 +23,7 @@
 
 namespace weft::slab {
 
-// ArcSlot is the slot of arcs with weights of Bytes bytes.
+// ArcSlot defines the slot of arcs with weights of Bytes bytes.
 template <uint32_t Bytes>
 struct ArcSlot;
 template <>
@@ -34,7 +35,8 @@ struct ArcSlot<4> {
   using S = ArcPair;
 };
 
-// GraphRef is passed to kernels by value. W is the Go type of the weights, or void without weights.
+// GraphRef is passed to kernels by value. W is the Go type of the weights, or void if edges have
+// none.
 template <class W = void>
 struct GraphRef {
   static constexpr uint32_t kTile = 4;
@@ -42,18 +44,19 @@ struct GraphRef {
   using Weight = typename As<W>::Given;
 
   Graph graph;
-  uint64_t weight;  // bytes of a weight
+  uint64_t weight;  // bytes per weight
 
   // degree returns the number of neighbors of a vertex.
   __device__ __forceinline__ uint32_t degree(uint32_t u) const { return u < graph.n ? load_relaxed(&graph.vertices[u].degree) : 0; }
 
   // edge_exists reports whether the graph has an edge from u to v.
   __device__ __forceinline__ bool edge_exists(uint32_t u, uint32_t v) const { return find(u, v, nullptr); }
-  // find is edge_exists, and stores the weight of the edge in *weight, unless that is null.
+  // find reports whether the graph has an edge from u to v. It stores the weight of the edge in
+  // *weight, if weight is not null.
   __device__ __forceinline__ bool find(uint32_t u, uint32_t v, Weight* weight) const {
     check();
     uint64_t held;
-    return give(find_alone<S>(graph, arc_of(u, v), held), held, weight);
+    return give(find_by_lane<S>(graph, arc_of(u, v), held), held, weight);
   }
   __device__ __forceinline__ bool edge_exists_warp(bool there, uint32_t u, uint32_t v) const { return find_warp(there, u, v, nullptr); }
   __device__ __forceinline__ bool find_warp(bool there, uint32_t u, uint32_t v, Weight* weight) const {
@@ -68,14 +71,14 @@ struct GraphRef {
   __device__ __forceinline__ void for_each(uint32_t u, F f) const {
     some<1>(u, f);
   }
-  // for_each_tile calls f in one lane for each neighbor.
+  // for_each_tile calls f for each neighbor in one lane of the tile.
   template <class F>
   __device__ __forceinline__ void for_each_tile(uint32_t u, F f) const {
     some<kTile>(u, f);
   }
-  // for_each_arc calls f(u, v), or f(u, v, weight), for all arcs, in one thread of the launch for
-  // each: an edge of an undirected graph is two arcs. All threads of the launch call it. It
-  // iterates over base slabs, which spreads a vertex with many neighbors over many threads.
+  // for_each_arc calls f(u, v), or f(u, v, weight), for each arc in one thread of the launch. An
+  // edge of an undirected graph is two arcs. All threads of the launch must call it. It iterates
+  // over base slabs, which spreads a vertex with many neighbors over many threads.
   template <class F>
   __device__ __forceinline__ void for_each_arc(F f) const {
     check();
@@ -97,7 +100,7 @@ struct GraphRef {
     return found;
   }
 
-  // call calls f with the edge of a slot.
+  // call calls f with the neighbor, and the weight if any, in a slot.
   template <class F>
   __device__ __forceinline__ static void call(typename S::Word w, F f) {
     if constexpr (kBits != 0) {
@@ -118,8 +121,8 @@ struct GraphRef {
       chain<Lanes>(b, [&](typename S::Word w) { call(w, f); });
   }
 
-  // chain calls f for the slots of a bucket that have edges. Lanes lanes share its slabs, a quarter
-  // each at a time. Each lane reads the link by itself, independently of the others.
+  // chain calls f for the slots of a bucket that have edges. `Lanes` lanes share its slabs, a
+  // quarter of a slab at a time. Each lane reads the links by itself.
   template <uint32_t Lanes, class F>
   __device__ __forceinline__ void chain(uint32_t bucket, F f) const {
     Part<S> part;

@@ -1,4 +1,4 @@
-// Memory layout of package slab (Go twin: slab/layout.go), and how tiles read it.
+// Memory layout of package slab (also in Go: slab/layout.go), and how tiles read it.
 #pragma once
 
 #include "alloc.cuh"
@@ -9,13 +9,13 @@ namespace weft::slab {
 
 constexpr uint32_t kSlabBytes = 128;
 
-// Link is the end of a slab. In a slab of all ones it means nothing.
+// Link is the last 8 bytes of a slab. In a slab of all ones it refers to no slab.
 struct Link {
   uint32_t tail;  // in a base slab of a multimap: a slab near the end of the chain
   uint32_t next;
 };
 
-// kSlots is the number of slots of a slab: the paper's M.
+// kSlots is the number of slots of a slab, M in the paper.
 template <class S>
 constexpr uint32_t kSlots = (kSlabBytes - sizeof(Link)) / sizeof(typename S::Word);
 
@@ -37,19 +37,20 @@ struct Table {
 
 __device__ __forceinline__ Link* link_of(Word128* slab) { return reinterpret_cast<Link*>(slab + 8) - 1; }
 
-// kNoSlots replaces a link in searches for keys: slots without keys.
+// kNoSlots replaces the link of a slab in searches for keys. It reads as slots without keys.
 template <class S>
 constexpr uint64_t kNoSlots = uint64_t(S::kNone) >> 32 == 0 ? S::kNone * 0x1'0000'0001ul : uint64_t(S::kNone);
 
-// locate returns the bucket of a key. Keys that look like sentinels live in the extra bucket, in
-// another form.
+// locate returns the bucket of a key. Keys that look like sentinels are in the extra bucket. There,
+// stored returns their complements.
 template <class S>
 __device__ __forceinline__ uint32_t locate(const Table& t, typename S::Key key) {
   using Key = typename S::Key;
   if (key >= S::kNone) return t.buckets;
   return uint32_t(reduce(hash(key, t.seed), Key(t.buckets)));
 }
-// kArcs: a slot has the lower half of a key; the upper half determines its place (slab_arcs.cuh).
+// kArcs is true if a slot stores only the lower half of a key. Then the upper half determines the
+// bucket (slab_arcs.cuh).
 template <class S>
 constexpr bool kArcs = false;
 template <class S>
@@ -57,17 +58,18 @@ __device__ __forceinline__ typename S::Key stored(typename S::Key key) {
   if constexpr (kArcs<S>) return uint32_t(key) >= S::kNone ? uint32_t(~key) : uint32_t(key);
   return key >= S::kNone ? ~key : key;
 }
-// original returns the user's key.
+// original returns the user's key of a stored key.
 template <class S>
 __device__ __forceinline__ typename S::Key original(const Table& t, typename S::Key key, uint32_t bucket) {
   return bucket == t.buckets ? ~key : key;
 }
 
-// ---- a tile reads a slab ---------------------------------------------------
+// ---- tiles that read slabs -------------------------------------------------
 
-// A tile of four lanes reads a slab in two pieces of 16 bytes each: 128 bytes at once, and a warp
-// works on eight operations. With the paper's warp of 32 lanes of four bytes the same memory yields
-// 15 G lookups a second, here 30: one GPU, 2^25 keys (lab/NOTES.md has the tables).
+// A tile of four lanes reads a slab at once, in two pieces of 16 bytes per lane. So a warp works on
+// eight operations at a time. On one GPU with 2^25 keys, this yields 30 * 10^9 lookups a second.
+// With the paper's 32 lanes per slab, which read four bytes each, the same memory yields 15 * 10^9
+// (lab/NOTES.md has the tables).
 constexpr int kLanes = 4, kPieces = 2;
 
 template <class S>
@@ -76,16 +78,17 @@ struct SlabTile : Tile<S, kLanes, kPieces> {
   using typename Base::Piece;
   using Word = typename S::Word;
 
-  Word128* slab = nullptr;  // what was loaded
-  Link link;                // its link
+  Word128* slab = nullptr;  // the loaded slab
+  Link link;                // link of the loaded slab
 
   __device__ __forceinline__ Word* at(int v, int j) const {
     return reinterpret_cast<Word*>(slab + v * kLanes + this->rank) + j;
   }
-  // meet comes before a lookup reads a slab that a link has led to: the pool may have grown, and
-  // the slab have been linked, since the launch. One lane has read the link. Changes need none of
-  // this: a launch can only reach older slabs and those that it allocates itself. Before the first
-  // slab of a chain it would cost lookups a sixth of their speed.
+  // meet must be called before a lookup reads a slab to which a link has led. Since the launch
+  // began, the pool may have grown, and a later launch may have linked the slab. One lane has read
+  // the link. Changes need no meet, because a launch that changes can reach only older slabs and
+  // slabs that it allocates itself. A meet before the first slab of a chain would cost lookups a
+  // sixth of their speed.
   __device__ __forceinline__ void meet(const Table& t, uint32_t at) const { t.alloc.meet(at, Base::kMask << this->base); }
   // load reads the slab at an address, or the base slab of a bucket.
   __device__ __forceinline__ void load(const Table& t, uint32_t bucket, uint32_t at, bool busy) {
@@ -101,8 +104,9 @@ struct SlabTile : Tile<S, kLanes, kPieces> {
     end = shuffle(kAll, end, this->base + kLanes - 1);
     link = {uint32_t(end), uint32_t(end >> 32)};
   }
-  // first returns the lanes with a slot `number` (-1: none) in the first piece that has any: the
-  // lowest of them has the first slot of the slab.
+  // first returns the mask of lanes that have a slot in the first piece in which any lane has one.
+  // `number` is the slot of this lane, or -1. The lowest of these lanes has the first such slot of
+  // the slab.
   __device__ __forceinline__ uint32_t first(int number) const {
     uint32_t lanes = 0;
 #pragma unroll

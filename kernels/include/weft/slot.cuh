@@ -1,24 +1,25 @@
-// Slots: the words of a table of keys, and the lanes that read them, for structures with slots that
-// change by one compare-and-swap.
+// Slots: the words of a table that hold keys, each changed by one compare-and-swap.
 #pragma once
 
 #include "warp.cuh"
 
 namespace weft {
 
-// A slot is one word that changes by one compare-and-swap. The key lies above the value. A few
-// keys, the sentinels, are never stored: they mark slots without a key.
+// A slot is one word that changes by one compare-and-swap. If slots have values, the key is in the
+// upper half of the word. Some keys, the sentinels, are never stored. They mark slots without a
+// key.
 
 template <class K>
 struct Sentinels {
   static constexpr K kEmpty = ~K(0);        // never used
   static constexpr K kDead = ~K(0) - 1;     // deleted; the value field holds the key
-  static constexpr K kPending = ~K(0) - 2;  // being written, below sm_90
-  static constexpr K kNone = ~K(0) - 3;     // not a slot
+  static constexpr K kPending = ~K(0) - 2;  // being written, only below sm_90
+  static constexpr K kNone = ~K(0) - 3;     // not a slot of the table
 };
 
-// 32-bit key and value: a 64-bit compare-and-swap publishes both at once. So relaxed order is
-// enough everywhere: no access reads one word to infer another.
+// Pair8 is a slot with a 32-bit key and a 32-bit value. A 64-bit compare-and-swap publishes both at
+// once. So relaxed order suffices everywhere: no access reads one word to draw conclusions about
+// another.
 struct Pair8 : Sentinels<uint32_t> {
   using Key = uint32_t;
   using Word = uint64_t;
@@ -29,17 +30,17 @@ struct Pair8 : Sentinels<uint32_t> {
   __device__ static Word dead(Key k) { return pair(kDead, k); }
   __device__ static bool is_dead(Word w, Key k) { return w == dead(k); }
   __device__ static bool swap(Word* slot, Word from, Word to) { return cas_relaxed(slot, from, to) == from; }
-  // enter puts a pair into an empty slot. It returns the previous key: if that is not kEmpty, the
-  // slot belongs to another.
+  // enter puts a pair into an empty slot, and returns the previous key. If that is not kEmpty,
+  // another thread has taken the slot.
   __device__ static Key enter(Word* slot, Word to) { return key(cas_relaxed(slot, pair(kEmpty, kEmpty), to)); }
-  // update sets the value of a live slot to f(held), if the slot is unchanged.
+  // update sets the value of a live slot to f(old value), if the slot has not changed.
   template <class F>
   __device__ static bool update(Word* slot, Word from, F f) {
     return swap(slot, from, pair(key(from), f(value(from))));
   }
 };
 
-// A 64-bit key or value: the word has 128 bits.
+// Pair16 is a slot of 128 bits, with a key or a value of 64 bits.
 struct Pair16 : Sentinels<uint64_t> {
   using Key = uint64_t;
   using Word = Word128;
@@ -71,15 +72,15 @@ struct Pair16 : Sentinels<uint64_t> {
     return swap(slot, from, pair(key(from), f(value(from))));
   }
 #else
-  // Without a 128-bit compare-and-swap: (1) take the slot by exchanging its key for kPending, (2)
-  // publish key and value by one 128-bit store. Every reader loads all 128 bits at once, so it sees
-  // the old pair, the new pair, or kPending with a value that it ignores, and then reads again. The
-  // owner does not wait between (1) and (2), so readers never wait for long. (1) and (2) are
-  // executed by the same lane without a warp-wide step in between, so no lane of its own warp can
-  // keep it from (2).
+  // Without a 128-bit compare-and-swap, swap has two steps. (1) It takes the slot by exchanging the
+  // key for kPending. (2) It publishes key and value by one 128-bit store. Every reader loads all
+  // 128 bits at once. So it reads the old pair, the new pair, or kPending with a value that it
+  // ignores, and then it reads again. The writer does not wait between (1) and (2), so readers
+  // never wait for long. One lane executes (1) and (2) without a warp-wide step between them. So no
+  // other lane of its warp can delay (2).
   //
-  // (1) compares only the key. Another thread may have changed the value since `from` was read. For
-  // a key that stays the same this is as if that change had come just before the read.
+  // (1) compares only the key. After `from` was read, another thread may have changed the value.
+  // For a key that stays the same, the result is as if that change had come just before the read.
   static constexpr bool kTwoStep = true;
   __device__ static bool swap(Word* slot, Word from, Word to) {
     if (cas_relaxed(&slot->y, from.y, kPending) != from.y) return false;
@@ -91,9 +92,9 @@ struct Pair16 : Sentinels<uint64_t> {
     if (held == kEmpty) store_relaxed(slot, to);
     return held;
   }
-  // An update that depends on the value must not miss a change, so it reads the slot again after
-  // taking it. No other thread writes it then, and the load, of all 128 bits, shows the mark and
-  // with it the last pair.
+  // An update that depends on the value must not miss a change, so it reads the slot again after it
+  // has taken the slot. No other thread writes the slot then. The load of all 128 bits returns
+  // kPending and the last value.
   template <class F>
   __device__ static bool update(Word* slot, Word from, F f) {
     if (cas_relaxed(&slot->y, from.y, kPending) != from.y) return false;
@@ -103,8 +104,8 @@ struct Pair16 : Sentinels<uint64_t> {
 #endif
 };
 
-// Sets: the word is the key. A dead slot cannot remember its key. It need not, because batches of a
-// set with one kind either insert or delete, and mixed ones reuse nothing.
+// KeyOnly is a slot of a set: the word is the key. A dead slot cannot remember its key, and need
+// not. A batch of one kind either inserts or deletes, and a mixed batch reuses no slots.
 template <class K>
 struct KeyOnly : Sentinels<K> {
   using Key = K;

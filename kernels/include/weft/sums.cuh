@@ -1,19 +1,18 @@
-// Sums over the lanes of a warp, and the largest of their numbers. All lanes must call these
-// functions.
+// Sums and maxima over the lanes of a warp. All lanes must call these functions.
 #pragma once
 
 #include "warp.cuh"
 
 namespace weft {
 
-// add_up adds the numbers of all lanes to a place.
+// add_warp_sum adds the sum of n over all lanes to a counter.
 template <class N>
-__device__ __forceinline__ void add_up(uint64_t* to, N n) {
+__device__ __forceinline__ void add_warp_sum(uint64_t* to, N n) {
   for (uint32_t x = kWarp / 2; x != 0; x /= 2) n += shuffle_xor(kAll, n, x);
   if (lane_index() == 0 && n != 0) add_relaxed(to, uint64_t(n));
 }
 
-// running returns the sum of the numbers of the lanes up to this one.
+// running returns the sum of n over all lanes up to and including this one.
 template <class N>
 __device__ __forceinline__ N running(N n) {
   const uint32_t lane = lane_index();
@@ -25,7 +24,7 @@ __device__ __forceinline__ N running(N n) {
   return n;
 }
 
-// warp_max returns the largest of the numbers of a warp.
+// warp_max returns the maximum of v over all lanes.
 __device__ __forceinline__ uint32_t warp_max(uint32_t v) {
   for (uint32_t x = kWarp / 2; x != 0; x /= 2) {
     const uint32_t other = shuffle_xor(kAll, v, x);

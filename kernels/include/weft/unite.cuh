@@ -1,31 +1,32 @@
-// Reductions of one key by many threads of a block in a mixed batch: one thread does them for all.
-// Where many threads compete for one slot, most attempts fail. So their number must be small, first
-// in a warp, then in a block.
+// Combines reductions of one key by many threads of a block in a mixed batch: one thread runs them
+// for all. If many threads compete for one slot, most attempts fail. So threads are combined first
+// in a warp, and then in a block.
 #pragma once
 
 #include "change.cuh"
 
 namespace weft {
 
-// kCrowded is the number of lanes of a warp from which on its reductions of a key meet those of
-// other warps.
-constexpr uint32_t kCrowded = 8;
+// If one lane runs at least kMaxCombined operations of other lanes in its warp, the block combines
+// them with operations of other warps. These operations are the crowd of the warp.
+constexpr uint32_t kMaxCombined = 8;
 
-// served completes an operation that another thread has done.
+// served completes an operation that another thread has run.
 template <class S>
 __device__ __forceinline__ void served(Operation<S>& op, uint32_t outcome) {
   op.there = true;
   op.outcome = outcome == kFull ? kFull : kReplaced;
 }
 
-// Together unites the reductions of a warp. All its lanes call unite before they change the table,
-// and disband after that.
+// Together combines the reductions of a warp. All its lanes call unite before they change the
+// table, and disband afterwards.
 template <class S, class V>
-struct Together {
-  uint32_t first;  // the lane that does this one's operation
+struct WarpReduction {
+  uint32_t first;  // the lane that runs this lane's operation
 
-  // unite combines the operations of the lanes with one kind and key. It returns how many other
-  // operations this lane does: none, if another lane does its own.
+  // unite combines the operations of lanes with the same kind and key. It returns the number of
+  // operations of other lanes that this lane runs. If another lane runs the operation of this lane,
+  // unite returns 0.
   __device__ __forceinline__ uint32_t unite(uint32_t flags, Operation<S>& op) {
     using Key = typename S::Key;
     uint32_t lane = lane_index();
@@ -42,51 +43,52 @@ struct Together {
     return size;
   }
 
-  // disband returns the outcomes of the lanes' operations.
-  __device__ __forceinline__ void disband(Operation<S>& op) const {
+  // disband sets the outcomes of operations that other lanes have run.
+  __device__ __forceinline__ void distribute(Operation<S>& op) const {
     uint32_t outcome = shuffle(kAll, uint32_t(op.outcome), first);
     if (first != lane_index()) served(op, outcome);
   }
 };
 
-// Union is the same for a block. All its threads call it.
+// Union combines the reductions of a block. All its threads must call each method.
 template <class S, class V>
-struct Union {
+struct BlockReduction {
   using Key = typename S::Key;
 
-  Together<S, V> lanes;
-  uint32_t warp;   // the warp that does the operation of this warp's crowd
-  bool meets;      // crowds have met
-  bool leads;      // this lane acts for its warp's crowd
+  WarpReduction<S, V> lanes;
+  uint32_t warp;   // the warp that runs the operation of this warp's crowd
+  bool meets;      // at least two warps of the block have crowds
+  bool leads;      // this lane runs the operation of its warp's crowd
 
-  struct Crowds {  // of each warp
+  struct Crowds {  // one crowd of each warp
     Key keys[kWarp], values[kWarp];
     uint32_t kinds[kWarp], outcomes[kWarp];
   };
   Crowds& crowds;
 
-  __device__ __forceinline__ explicit Union(Crowds& c) : crowds(c) {}
+  __device__ __forceinline__ explicit BlockReduction(Crowds& c) : crowds(c) {}
 
   __device__ __forceinline__ void unite(uint32_t flags, Operation<S>& op) {
-    uint32_t hot = ballot(kAll, lanes.unite(flags, op) >= kCrowded);
+    uint32_t hot = ballot(kAll, lanes.unite(flags, op) >= kMaxCombined);
     leads = hot != 0 && lane_index() == lowest(hot);
     meets = count_block(leads) > 1;
     warp = thread_in_block() / kWarp;
     if (meets) within_block(flags, op);
   }
 
-  __device__ __forceinline__ void disband(Operation<S>& op) {
+  __device__ __forceinline__ void distribute(Operation<S>& op) {
     if (meets) {
       uint32_t own = thread_in_block() / kWarp;
       if (leads && warp == own) crowds.outcomes[own] = op.outcome;
       sync_block();
       if (leads && warp != own) served(op, crowds.outcomes[warp]);
     }
-    lanes.disband(op);
+    lanes.distribute(op);
   }
 
  private:
-  // within_block combines the operations of a block's crowds on one key, in the first of them.
+  // within_block combines operations of crowds with the same kind and key, in the first of these
+  // warps.
   __device__ __forceinline__ void within_block(uint32_t flags, Operation<S>& op) {
     uint32_t own = thread_in_block() / kWarp, warps = threads_per_block() / kWarp;
     uint32_t led = ballot(kAll, leads);

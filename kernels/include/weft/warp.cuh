@@ -1,5 +1,5 @@
-// Threads, warps, blocks and, through the headers it includes, memory accesses: the vocabulary of
-// every weft kernel.
+// Basic functions of every weft kernel for threads, warps and blocks. The headers that this file
+// includes define memory accesses.
 #pragma once
 
 #include "access.cuh"
@@ -51,8 +51,8 @@ __device__ __forceinline__ uint64_t shuffle(uint32_t mask, uint64_t v, uint32_t 
   uint32_t hi = shuffle(mask, uint32_t(v >> 32), lane);
   return uint64_t(hi) << 32 | lo;
 }
-// shuffle_in is shuffle within groups of Lanes neighbouring lanes, a power of two. rank is a lane's
-// rank in its group.
+// shuffle_in is shuffle within groups of `Lanes` neighboring lanes; `Lanes` is a power of two. rank
+// is the number of a lane in its group.
 template <uint32_t Lanes>
 __device__ __forceinline__ uint32_t shuffle_in(uint32_t mask, uint32_t v, uint32_t rank) {
   uint32_t r;
@@ -77,18 +77,19 @@ __device__ __forceinline__ uint64_t shuffle_xor(uint32_t mask, uint64_t v, uint3
   return uint64_t(hi) << 32 | lo;
 }
 
-// match_any returns the lanes with the same v.
+// match_any returns the mask of lanes that have the same v.
 __device__ __forceinline__ uint32_t match_any(uint32_t mask, uint32_t v) {
   uint32_t r;
   asm volatile("match.any.sync.b32 %0, %1, %2;" : "=r"(r) : "r"(v), "r"(mask) : "memory");
   return r;
 }
 
-// sync_warp waits for all lanes, and orders what each did before with what the others do after. The
-// functions above wait, too, but order no memory.
+// sync_warp waits for all lanes of the warp. It orders each lane's earlier accesses before the
+// later accesses of all other lanes. The functions above also wait, but order no accesses.
 __device__ __forceinline__ void sync_warp() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 
-// pause lets others run for some nanoseconds, after finding a lock taken.
+// pause waits for some nanoseconds, so that other threads run. Threads call it after they have
+// found a lock taken.
 __device__ __forceinline__ void pause(uint32_t ns) { asm volatile("nanosleep.u32 %0;" ::"r"(ns) : "memory"); }
 
 __device__ __forceinline__ uint32_t popcount(uint32_t v) {
@@ -110,7 +111,7 @@ __device__ __forceinline__ uint32_t highest(uint32_t v) {
   return 31 - r;
 }
 
-// select returns the index of set bit number n of v, or 32 if v has no more than n.
+// select returns the index of set bit number n of v. It returns 32 if v has at most n set bits.
 __device__ __forceinline__ uint32_t select(uint32_t v, uint32_t n) {
   uint32_t at = 0;
 #pragma unroll
@@ -123,11 +124,12 @@ __device__ __forceinline__ uint32_t select(uint32_t v, uint32_t n) {
 
 // ---- blocks ----------------------------------------------------------------
 
-// sync_block waits for all threads of the block, each of which must call it, and orders what they
-// did before with what they do next.
+// sync_block waits for all threads of the block, which must all call it. It orders each thread's
+// earlier accesses before the later accesses of all other threads.
 __device__ __forceinline__ void sync_block() { asm volatile("bar.sync 0;" ::: "memory"); }
 
-// count_block returns the number of threads of the block with p; it synchronises like sync_block.
+// count_block returns the number of threads of the block that have p. It synchronizes as sync_block
+// does.
 __device__ __forceinline__ uint32_t count_block(bool p) {
   uint32_t n;
   asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; bar.red.popc.u32 %0, 0, p; }"

@@ -1,4 +1,4 @@
-// The words that hold keys and values of some widths.
+// The types of words that hold keys and values of given widths.
 #pragma once
 
 #include "slot.cuh"
@@ -16,8 +16,8 @@ struct Integer<64> {
   using Type = uint64_t;
 };
 
-// Widths defines the types of keys and values, and the slots that hold them. For a set, V exists
-// only as a name.
+// Widths defines the types of keys and values, and the slots that hold them. A set has no values,
+// and V is defined only because kernels name it.
 template <int KeyBits, int ValueBits>
 struct Widths {
   using K = typename Integer<KeyBits>::Type;

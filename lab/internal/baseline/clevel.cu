@@ -1,20 +1,21 @@
-// Clevel hashing on a GPU: each thread runs one operation, independently of others. clevel.go
-// explains the structure. It has two levels, sized for the capacity: none is added or drained.
+// Clevel hashing on a GPU. Each thread runs one operation, independently of other threads.
+// clevel.go explains the structure. Here it has two levels, which are sized for the capacity. No
+// level is added or drained.
 #include "baseline.cuh"
 
 namespace weft::baseline {
 
 constexpr uint32_t kSlots = 8, kLevels = 2;
 
-// Blocks that must fit on a multiprocessor, which bounds registers: a thread holds two buckets in
-// registers.
+// The number of blocks that must fit on a multiprocessor, which limits the registers of a thread. A
+// thread holds two buckets in registers.
 constexpr int kBlocks = 3;
 
 struct ClevelParams {
   Index index;
   Batch batch;
   uint64_t levels[kLevels];  // first words of levels, the lower one first
-  uint32_t bits;             // of the lower level
+  uint32_t bits;             // bits of a bucket number in the lower level
   uint32_t unused;
 };
 
@@ -23,12 +24,13 @@ struct ClevelParams {
 constexpr uint32_t kAddressBits = 48;
 constexpr uint64_t kTagMask = (1 << 14) - 1;
 
-// named returns a slot that names a record (twin: name in clevel.go).
+// named returns a slot word with the address of a record, like newSlotWord in clevel.go.
 __device__ __forceinline__ uint64_t named(uint64_t record, uint64_t hash) { return record | (hash & kTagMask) << kAddressBits; }
 __device__ __forceinline__ uint64_t record_of(uint64_t is) { return is & ((1ul << kAddressBits) - 1); }
 __device__ __forceinline__ bool may(uint64_t is, uint64_t hash) { return is != 0 && is >> kAddressBits == (hash & kTagMask); }
 
-// same_key compares the key of a record. A record does not change while a slot may name it.
+// same_key reports whether a record has the given key. A record does not change while a slot may
+// have its address.
 __device__ __forceinline__ bool same_key(const Index& x, uint64_t is, const uint8_t* key) {
   const uint64_t* record = x.pool + record_of(is);
   for (uint32_t i = 0; i < x.key_words; i++)
@@ -58,7 +60,7 @@ struct Bucket {
 #pragma unroll
     for (uint32_t i = 0; i < kSlots / 2; i++) f(2 * i, pairs[i].x), f(2 * i + 1, pairs[i].y);
   }
-  // word returns the word of a slot: a selection among registers.
+  // word returns the word of a slot, by a selection among registers.
   __device__ __forceinline__ uint64_t word(uint32_t slot) const {
     uint64_t w = 0;
     each([&](uint32_t s, uint64_t is) WEFT_INLINE { w = s == slot ? is : w; });
@@ -75,15 +77,15 @@ struct Bucket {
 
 // ---- searches -----------------------------------------------------------------------
 
-// Seen is the position of a key, and where it could be inserted.
+// Seen is the result of a search: the position of a key, and a slot where it could be inserted.
 struct Seen {
-  uint64_t slot, is;  // 0: absent
-  uint64_t vacant;    // an empty slot in the lowest level with one, or 0
+  uint64_t slot, is;  // slot with the key, and its word; 0: absent
+  uint64_t vacant;    // an empty slot in the lowest level that has one, or 0
 };
 
-// meet must precede reading records that slots name.
+// meet must run after slots are read, and before the records with their addresses are read.
 __device__ __forceinline__ void meet(const ClevelParams& p) {
-  if (!p.batch.alone) fence();  // pairs with the fences before slots are swapped
+  if (!p.batch.alone) fence();  // pairs with the fences that precede swaps of slots
 }
 
 // find_in looks for a key in a bucket.
@@ -114,8 +116,9 @@ __device__ __forceinline__ Seen find(const ClevelParams& p, const Operation& op)
   return s;
 }
 
-// swap changes a slot, durably, unless another thread has. An insertion then reads what others may
-// have inserted, in a single order with all of them.
+// swap changes a slot and makes the change durable, unless another thread has changed the slot.
+// After an insertion, the fence puts the swap and later reads in a single order with those of other
+// insertions. unite depends on this order.
 __device__ __forceinline__ bool swap(const ClevelParams& p, uint64_t slot, uint64_t from, uint64_t to, bool inserts = false) {
   if (cas_relaxed(p.index.pool + slot, from, to) != from) return false;
   if (inserts) fence_sc_system();
@@ -125,11 +128,12 @@ __device__ __forceinline__ bool swap(const ClevelParams& p, uint64_t slot, uint6
 
 // ---- changes ------------------------------------------------------------------------
 
-// unite follows an insertion, because another thread may have inserted the key concurrently. Each
-// looks for the other after its own swap, and the fences of both are in one order, so at least one
-// finds the other. The first in search order stays. A thread that finds an earlier one withdraws
-// its own record and repeats the put. A thread that finds a later one removes it, as if that had
-// come later. It returns the number of records removed, or -1 if it has withdrawn its own.
+// unite removes duplicates after an insertion, because another thread may have inserted the same
+// key concurrently. Each thread searches for the other record after its own swap. The fences of
+// both threads are in a single order, so at least one thread finds the other record. The first
+// record in search order stays. A thread that finds an earlier record withdraws its own record and
+// repeats the put. A thread that finds a later record removes it, as if the own put came last.
+// unite returns the number of records removed, or -1 if it has withdrawn its own record.
 __device__ __forceinline__ int unite(const ClevelParams& p, const Operation& op, uint64_t mine, uint64_t is) {
   bool behind = false;
   int gone = 0;
@@ -145,7 +149,7 @@ __device__ __forceinline__ int unite(const ClevelParams& p, const Operation& op,
       }
       meet(p);
       if (!same_key(p.index, other, op.key)) continue;
-      behind |= here && mine < slot;  // another thread has emptied it
+      behind |= here && mine < slot;  // another thread has emptied slot mine
       if (!behind) return swap(p, mine, is, 0) ? -1 : gone;
       if (swap(p, slot, other, 0)) give(p.index, record_of(other)), gone++;
     }
@@ -154,14 +158,14 @@ __device__ __forceinline__ int unite(const ClevelParams& p, const Operation& op,
   return gone;
 }
 
-// write writes a record, durably.
+// write writes a record and makes it durable.
 __device__ __forceinline__ void write(const Index& x, uint64_t record, const Operation& op) {
   for (uint32_t i = 0; i < x.key_words; i++) store(x, record + i, row_word(op.key, x.key_size, i));
   for (uint32_t i = 0; i < x.value_words; i++) store(x, record + x.key_words + i, row_word(op.val, x.value_size, i));
   fence_system();
 }
 
-// put returns the increase in the number of keys.
+// put inserts a key or replaces its record. It returns the increase in the number of keys.
 __device__ __forceinline__ int put(const ClevelParams& p, const Operation& op) {
   const Index& x = p.index;
   const uint64_t record = take(x), is = named(record, op.hash);

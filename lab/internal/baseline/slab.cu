@@ -1,43 +1,44 @@
-// A slab hash with an undo log on a GPU: each warp runs one operation, and reads a slab at once.
-// slab.go explains the structure, and undo.go the log, one per warp. The locks of buckets lie in
-// device memory, where they cost little, and not in the pool, because they are useless after a
-// crash. They are sequence locks, so lookups write nothing.
+// A slab hash with an undo log on a GPU. Each warp runs one operation at a time, and its lanes read
+// a slab together. slab.go explains the structure, and undo.go explains the log. Each warp has a
+// log. The locks of buckets are in device memory, where they cost little. They are not in the pool,
+// because they are useless after a crash. They are sequence locks, so lookups write nothing.
 #include "baseline.cuh"
 
 namespace weft::baseline {
 
-// Blocks that must fit on a multiprocessor, which bounds registers (twin: slabBlocks in gpu.go):
-// operations wait for host memory most of the time.
+// The number of blocks that must fit on a multiprocessor, which limits the registers of a thread.
+// The number is large because operations wait for host memory most of the time. slabBlocks in
+// gpu.go is the same number.
 constexpr int kBlocks = 6;
 
-// Words of a slab (twin: the constants in slab.go).
+// Words of a slab, as in slab.go.
 constexpr uint32_t kSlots = 7, kLink = 1, kValues = 2, kKeys = kValues + kSlots;
 
 struct SlabParams {
   Index index;
   Batch batch;
-  uint32_t* locks;  // of buckets, odd during a change
+  uint32_t* locks;  // locks of buckets, odd during a change
   uint64_t first, buckets;
-  uint64_t slabs;  // after those of buckets
+  uint64_t slabs;  // first word of the slabs that chains take after the first slab
   uint64_t logs;
   uint32_t slab_words, log_words;
   uint32_t slab_limit;  // number of slabs
   uint32_t no_log;
 };
 
-// ---- what a warp reads ---------------------------------------------------------------
+// ---- searches -----------------------------------------------------------------------
 
 // Chain is the result of searching the slabs of a bucket.
 struct Chain {
   uint64_t slab;    // slab with the key, or the last one
-  uint64_t value;   // of the key: its word
+  uint64_t value;   // first word of the key's value
   uint64_t free;    // slab with the first free slot, or 0
   uint32_t slot, free_slot;
   bool hit;
 };
 
-// differing returns a bit for each slot of a slab with another key. The lanes have read its first
-// words.
+// differing returns a bit for each slot of a slab that has a different key. first is the word of
+// the slab that this lane has read.
 __device__ __forceinline__ uint32_t differing(const Index& x, uint64_t slab, uint64_t first, const uint8_t* key) {
   const uint32_t lane = lane_index(), end = kKeys + kSlots * x.key_words;
   if (x.key_words == 1) return ballot(kAll, lane >= kKeys && lane < end && first != row_word(key, x.key_size, 0)) >> kKeys;
@@ -80,7 +81,7 @@ __device__ __forceinline__ void answer(const Index& x, const Chain& c, uint8_t* 
 // get looks up a key. It repeats the search if the bucket has changed meanwhile.
 __device__ __forceinline__ bool get(const SlabParams& p, uint64_t bucket, const uint32_t* lock, const Operation& op) {
   for (;;) {
-    // Pairs with commit, and unlock_bucket.
+    // Pairs with the fences in commit, and with unlock_bucket.
     const uint32_t number = p.batch.alone ? 0 : load_acquire(lock);
     if (ballot(kAll, number % 2 != 0) != 0) {
       pause(100);
@@ -102,8 +103,8 @@ struct Undo {
   uint64_t at;
   bool off;
 
-  // save logs n words that are about to change, at the places word(i), and makes the log valid.
-  // Previous writes are durable then, too.
+  // save logs n words that are about to change, at addresses word(i), and makes the log valid.
+  // Previous writes are then durable, too.
   template <class Word>
   __device__ __forceinline__ void save(uint32_t n, Word word) const {
     if (off) return;
@@ -129,7 +130,7 @@ struct Undo {
 
 // ---- changes ------------------------------------------------------------------------
 
-// lock_bucket makes this warp the only one that changes a bucket.
+// lock_bucket takes the lock of a bucket. Only this warp then changes the bucket.
 __device__ __forceinline__ void lock_bucket(const SlabParams& p, uint32_t* lock) {
   while (lane_index() == 0) {
     const uint32_t number = load_relaxed(lock);
@@ -137,7 +138,7 @@ __device__ __forceinline__ void lock_bucket(const SlabParams& p, uint32_t* lock)
     pause(100);
   }
   sync_warp();
-  // Lookups that see the next stores see the lock taken: pairs with get.
+  // A lookup that reads any of the next stores also reads that the lock is taken. Pairs with get.
   if (p.batch.kinds) fence();
 }
 
@@ -151,7 +152,7 @@ __device__ __forceinline__ void write_value(const Index& x, uint64_t to, const u
   for (uint32_t i = lane_index(); i < x.value_words; i += kWarp) store(x, to + i, row_word(val, x.value_size, i));
 }
 
-// write_pair writes a key and the place of its value to a slot.
+// write_pair writes a key and the address of its value to a slot.
 __device__ __forceinline__ void write_pair(const Index& x, uint64_t slab, uint32_t slot, const uint8_t* key, uint64_t value) {
   for (uint32_t i = lane_index(); i < x.key_words; i += kWarp) store(x, slab + kKeys + slot * x.key_words + i, row_word(key, x.key_size, i));
   if (lane_index() == 0) store(x, slab + kValues + slot, value);
@@ -181,8 +182,8 @@ __device__ __forceinline__ bool append(const SlabParams& p, const Undo& log, con
   return true;
 }
 
-// insert takes a free slot, or one of a new slab at the end of the chain. The memory of the value
-// was free, and needs no log.
+// insert writes a pair to a free slot, or to a new slab at the end of the chain. The memory of the
+// value was free, so it needs no log.
 __device__ __forceinline__ bool insert(const SlabParams& p, const Undo& log, const Chain& c, const Operation& op) {
   const Index& x = p.index;
   uint64_t value = 0;

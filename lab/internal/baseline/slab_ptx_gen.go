@@ -12,21 +12,21 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
-//kernelgen:input 648e269a8089335c8208a8589a8ba6afdca4542301d49215265aec6e4d906887 6781 kernels/include/weft/batch.cuh
-//kernelgen:input 94c635e65cdb5f707791c8325b9d7fe49d9fe3232cd1b2d41ae3e4124a2bcb82 6449 kernels/include/weft/change.cuh
-//kernelgen:input b810bda5d22db50360dfc4c556ec9e34b5a17e1139ced0b8e772312619f195e7 2082 kernels/include/weft/column.cuh
-//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
-//kernelgen:input 65f10116cc9fcacd776daacfdb6a0190c8eb0e1d2a0f1d4fb7806806f14e2391 17243 kernels/include/weft/gphash_table.cuh
-//kernelgen:input 7c30bb155ee63ab95b32c978ec2f174ee52633b9ebc9d644e9e528e659bc81d7 1717 kernels/include/weft/hash.cuh
-//kernelgen:input a0ec73c4c6a586969b9804a8d1ae62febd090a040792b058a3451931a72b43f6 5463 kernels/include/weft/order.cuh
-//kernelgen:input 48c398af55e5fad960b35f8bd88dec4cf62ab0b5aeaecc1d514958298f940f26 4251 kernels/include/weft/reduce.cuh
-//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
-//kernelgen:input 058643a156babc45765436f9fef8e587b7ab1b4afc6306453f81ddcb1e1adb2e 1728 kernels/include/weft/siphash.cuh
-//kernelgen:input 97aa70899195e842d5304d00a0f77e7be27b6715f45f56e506f3b927646ab810 5513 kernels/include/weft/slot.cuh
-//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
-//kernelgen:input a2d322df3d2dcb0bfe2b90ed05b60752b468480532e3a2971ec43975661247e5 3453 lab/internal/baseline/baseline.cuh
-//kernelgen:input fd36fef877486156a268be196013a06397ee51409c4ef0e59daa24ae24d710ba 10348 lab/internal/baseline/slab.cu
+//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input e67c908595514ae6a72654a3c91e0474497be874dfc565d7d8183782fda8ed53 7067 kernels/include/weft/batch.cuh
+//kernelgen:input 7303334ebdeee85f2659bcafbab9bf86083fa565c38492a5386c3c0760f2281b 6733 kernels/include/weft/change.cuh
+//kernelgen:input b00cfdb7dce3efd26c2bb19e91102f01964a7f2590240552210f5e98b6209a49 2138 kernels/include/weft/column.cuh
+//kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
+//kernelgen:input c199cc42d0441f611f18d481990d3b5c94c9d618eb3ffb3b4ddaffe74c031775 18051 kernels/include/weft/gphash_table.cuh
+//kernelgen:input 726cbf4cf50d616b11985e13c4defa926cf234924f4cd75e6a1b809e78b8d84c 1899 kernels/include/weft/hash.cuh
+//kernelgen:input c37a0f2890336e95423a928e58cc139efb0e0114f3e343cfe7fa8b66ce1119e9 5607 kernels/include/weft/order.cuh
+//kernelgen:input 00e836b215012d94e0c38252f8e26bdbd7d69440d839e27f9195367e7f80131a 4392 kernels/include/weft/reduce.cuh
+//kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh
+//kernelgen:input 29152893e5c271f28e911e03aabca197f02d31e4e8ebd2d8d4d82f9c48ad5f38 1750 kernels/include/weft/siphash.cuh
+//kernelgen:input 4b8d46396fb17ce3494733f917640a7197d6eb1ded9c8265028d71a0c1683f88 5645 kernels/include/weft/slot.cuh
+//kernelgen:input 242128084f766f1d477adf98b57c9aed3b253f092bcfb34fe9008e2020ed275b 5613 kernels/include/weft/warp.cuh
+//kernelgen:input 6ca99186e8cb137b360fa5e968aa7cc90b7078185140c8d663c2b7a72d0d93fd 3678 lab/internal/baseline/baseline.cuh
+//kernelgen:input 75bd932688e861a30d617f23bc1d20bc4389dcd6e366335a75b850a2bc3556f2 10593 lab/internal/baseline/slab.cu
 //kernelgen:output 49e8c56cf940783c39af264ca1d7a75fd5ed9c8119c6d5367801ed1c1f52b3d7 48010 lab/internal/baseline/slab_sm80.ptx
 //kernelgen:output 365ea6f3cc98a6d247bec7ece0742c35f9a5fd6642de3f9cfe9785c86f9bf4f6 3475 lab/internal/baseline/slab_params_gen.go
 

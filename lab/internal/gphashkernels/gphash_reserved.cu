@@ -1,14 +1,16 @@
-// Lookups and changes of an index with slot states in the words of keys, for measurements: the form
-// of sections 3.1 and 3.2.3 of the GPHash paper, for 8-byte keys. Three reserved keys mark a slot
-// as free, being written, or deleted. The other word of a slot holds only the place of the value. A
-// warp therefore reads the key words of all its buckets, half of their words, and then one word of
-// the slot with its key. Everything else is as in the kernels of gphash.cu, with the same
-// parameters: levels, places of keys, memory of values, the order of operations, fences. Keys are
-// never moved.
+// Lookups and changes of an index that stores slot states in the words of keys, for measurements.
+// This is the form of sections 3.1 and 3.2.3 of the GPHash paper, for 8-byte keys. Three reserved
+// keys mark a slot as free, being written, or deleted. The other word of a slot holds only the
+// address of the value. A warp therefore first reads the key words of all its buckets, which are
+// half of their words. Then it reads one word of the slot that has its key.
+//
+// Everything else is as in the kernels of gphash.cu, with the same parameters. This includes
+// levels, positions of keys, memory of values, the order of operations, and fences. Keys are never
+// moved.
 //
 // The word of the value keeps the form of a control word, with the number of the launch as its
-// version. The pool can therefore be converted back to the form of gphash.cu. A crash leaves a pool
-// of neither form.
+// version. The pool can therefore be converted back to the form of gphash.cu. After a crash, the
+// pool has neither form.
 #include "buckets.cuh"
 #include "lookup.cuh"
 #include "tuning.cuh"
@@ -22,10 +24,10 @@ constexpr uint64_t kEmptyKey = 0, kInsertKey = 1, kTombKey = 2;
 
 __device__ __forceinline__ bool reserved(uint64_t key) { return key <= kTombKey; }
 
-// see_keys makes a warp read the keys of all candidate slots. Control words get the states that
-// vacant tests.
+// read_keys makes a warp read the keys of all candidate slots. vacant tests the state in control.
+// So read_keys sets this state, by whether the key word marks the slot as free.
 template <Reading R>
-__device__ __forceinline__ Seen see_keys(const Table& t, uint64_t hash) {
+__device__ __forceinline__ Seen read_keys(const Table& t, uint64_t hash) {
   const uint32_t lane = lane_index(), per = t.slots * t.hashes, k = lane / per, j = lane % per / t.slots;
   Seen s{k < t.live, lane % per % t.slots, 0, nullptr, {0}, kInsertKey};
   const Level& l = t.levels[s.there ? k : 0];
@@ -42,13 +44,13 @@ __device__ __forceinline__ Seen see_keys(const Table& t, uint64_t hash) {
   return s;
 }
 
-// find_key finds the slot of a key and then the place of its value; open is what it has seen.
-// Alongside changes the key is read again after the word of the value, because an insertion of
-// another key may have written that meanwhile.
+// find_key finds the slot of a key and then the address of its value. open receives the slots that
+// the warp has read. With kInOrder, changes may run concurrently. find_key then reads the key again
+// after the word of the value, because an insertion of another key may have written that word.
 template <Reading R>
 __device__ __forceinline__ bool find_key(const Table& t, const Item& it, Place& at, Seen& open) {
   for (;;) {
-    open = see_keys<R>(t, it.hash);
+    open = read_keys<R>(t, it.hash);
     const uint32_t votes = ballot(kAll, open.there && open.tag == it.tag);
     sync_warp();
     if (votes == 0) return false;
@@ -67,7 +69,7 @@ __device__ __forceinline__ bool find_key(const Table& t, const Item& it, Place& 
 
 // ---- lookups ----------------------------------------------------------------------
 
-// get_reserved is get for keys with states.
+// get_reserved is get for an index with states in the words of keys.
 __device__ __forceinline__ bool get_reserved(const Table& t, const Item& it, uint8_t* row) {
   if (reserved(it.tag)) return false;
   Place at;
@@ -100,15 +102,15 @@ __device__ __forceinline__ void get_batch(const GetParams& p) {
 
 // ---- changes ----------------------------------------------------------------------
 
-// bits of ChangeParams.lacked (twin: variant.GPHash)
+// bits of ChangeParams.lacked, as in variant.GPHash
 constexpr uint32_t kLacksMemory = 1, kHasReserved = 2;
 
 // Turn is a word of the pool that one lane of a round publishes.
 struct Turn {
   uint64_t at, bits;  // the word, and its new content
-  uint64_t block;     // of the key's new value; 0: none
-  uint64_t check;     // the word of the value's checksum
-  uint64_t stale;     // the previous value; 0: none
+  uint64_t block;     // memory of the key's new value; 0: none
+  uint64_t check;     // word with the checksum of the new value
+  uint64_t stale;     // memory of the previous value; 0: none
 };
 
 struct Turns {
@@ -121,7 +123,7 @@ __device__ __forceinline__ void turn(Turns& r, const Turn& to) {
   r.n++;
 }
 
-// finish ends a round, as for Round.
+// finish publishes the words of a round, like finish for Round.
 __device__ __forceinline__ void finish(const ChangeParams& p, Turns& r) {
   if (r.n == 0) return;
   const Table& t = p.table;
@@ -131,7 +133,7 @@ __device__ __forceinline__ void finish(const ChangeParams& p, Turns& r) {
     store_relaxed_system(t.pool + check_of(t, r.mine.block), r.mine.check);
     mark(t, p.space, r.mine.block, true);
   }
-  sync_warp();  // lanes publish what others have written
+  sync_warp();  // lanes publish data that other lanes have written
   if (mine) {
     fence_durable(t);
     store_relaxed_system(t.pool + r.mine.at, r.mine.bits);
@@ -144,9 +146,10 @@ __device__ __forceinline__ void finish(const ChangeParams& p, Turns& r) {
   r.n = 0;
 }
 
-// claim_key takes a free slot among those seen, or among those free by now, by the word of its key.
+// claim_key claims a free slot by the word of its key. It tries the slots in open, and then slots
+// that have become free meanwhile.
 __device__ __forceinline__ bool claim_key(const Table& t, uint64_t hash, Seen& open, Place& at) {
-  for (;; open = see_keys<kAtOnce>(t, hash)) {
+  for (;; open = read_keys<kAtOnce>(t, hash)) {
     if (!vacant(t, open, at)) return false;
     bool lost = false;
     if (lane_index() == 0) lost = cas_relaxed(at.words + t.slots + at.slot, kEmptyKey, kInsertKey) != kEmptyKey;
@@ -154,8 +157,8 @@ __device__ __forceinline__ bool claim_key(const Table& t, uint64_t hash, Seen& o
   }
 }
 
-// put_reserved writes a value, and records the word that publishes it: that of the key, if it is
-// new.
+// put_reserved writes a value, and records the word that publishes the value. For a new key, this
+// is the word of the key.
 __device__ __forceinline__ void put_reserved(const Ops& ops, bool there, const Place& at, const Held& v, uint64_t block, Turns& r) {
   const Table& t = ops.p.table;
   const uint64_t version = load_relaxed(&t.clocks->begun) & ((1u << Control::kVersionBits) - 1);
@@ -166,9 +169,9 @@ __device__ __forceinline__ void put_reserved(const Ops& ops, bool there, const P
   turn(r, {at.tag(t), ops.item.tag, block, check, 0});
 }
 
-// change_reserved is change_key for keys with states. It refuses the three reserved keys. Changes
-// read without ordering: no other warp changes the slot of their key, and a free slot is taken by a
-// swap.
+// change_reserved is change_key for an index with states in the words of keys. It refuses the three
+// reserved keys. Changes read without ordering, because no other warp changes the slot of their
+// key, and a compare-and-swap claims a free slot.
 __device__ __forceinline__ void change_reserved(const Ops& ops, Turns& r) {
   const ChangeParams& p = ops.p;
   const Table& t = p.table;
@@ -201,7 +204,7 @@ __device__ __forceinline__ void change_batch(const ChangeParams& p) {
   each_key<Turns>(p, [](const Ops& ops, Turns& r) WEFT_INLINE { change_reserved(ops, r); });
 }
 
-// recycle_reserved frees the contents of the lists: values, and slots by the words of their keys.
+// recycle_reserved frees the values and slots in the lists. It frees a slot by the word of its key.
 __device__ __forceinline__ void recycle_reserved(const RecycleParams& p) {
   const Table& t = p.table;
   const Lists& l = p.space.lists;
@@ -211,7 +214,7 @@ __device__ __forceinline__ void recycle_reserved(const RecycleParams& p) {
   if (thread_index() == 0 && tombs != 0) add_relaxed(&t.counters->used, -uint64_t(tombs));
 }
 
-// ---- both forms -------------------------------------------------------------------
+// ---- conversion -------------------------------------------------------------------
 
 // to_keys writes the key for free slots to slots without a key. It sets crowded if a slot has a
 // reserved key.
@@ -225,7 +228,7 @@ __device__ __forceinline__ void to_keys(const BucketsParams& p) {
   });
 }
 
-// to_words frees the slots with the key for free slots, by their control words as well.
+// to_words frees the slots that have a reserved key, by their control words.
 __device__ __forceinline__ void to_words(const BucketsParams& p) {
   const Table& t = p.table;
   each_bucket(p, [&](const Place& lane) WEFT_INLINE {

@@ -13,27 +13,27 @@ import (
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:more -I gphash
-//kernelgen:input 396116385fa869f09f3740b120b95acdaca37f663c807c32c40a3f79e645ceff 2690 gphash/buckets.cuh
-//kernelgen:input 756df96cf00d66e62799dc16b3d478436c2b504cccf162ce26409d2791c39465 28796 gphash/change.cuh
-//kernelgen:input cdd18b2d2cb98b90d68bd2eccabf427975e999f29fe04d8b47b9dd186048486e 2188 gphash/lookup.cuh
-//kernelgen:input ceadb685b335b4c37bba0eb2fbac06f2055e38a4b99133e68888413a6a784de4 7080 gphash/redo.cuh
-//kernelgen:input 1fd2c9a3f8491de13294fef19cca533fd556f111682eb78e124c860f0d2b2610 8524 gphash/space.cuh
-//kernelgen:input 880a51a44305c46aa956c65c7d680abe1d37508984a4df00f68e1a10be561b15 409 gphash/tuning.cuh
-//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
-//kernelgen:input 648e269a8089335c8208a8589a8ba6afdca4542301d49215265aec6e4d906887 6781 kernels/include/weft/batch.cuh
-//kernelgen:input 94c635e65cdb5f707791c8325b9d7fe49d9fe3232cd1b2d41ae3e4124a2bcb82 6449 kernels/include/weft/change.cuh
-//kernelgen:input b810bda5d22db50360dfc4c556ec9e34b5a17e1139ced0b8e772312619f195e7 2082 kernels/include/weft/column.cuh
-//kernelgen:input 943d2d2b28dc890a87f88ac4c4d4afdee8f5b9563e43e67c2b9f5d9ae2e957e0 3506 kernels/include/weft/crc32c.cuh
-//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
-//kernelgen:input 65f10116cc9fcacd776daacfdb6a0190c8eb0e1d2a0f1d4fb7806806f14e2391 17243 kernels/include/weft/gphash_table.cuh
-//kernelgen:input 7c30bb155ee63ab95b32c978ec2f174ee52633b9ebc9d644e9e528e659bc81d7 1717 kernels/include/weft/hash.cuh
-//kernelgen:input a0ec73c4c6a586969b9804a8d1ae62febd090a040792b058a3451931a72b43f6 5463 kernels/include/weft/order.cuh
-//kernelgen:input 48c398af55e5fad960b35f8bd88dec4cf62ab0b5aeaecc1d514958298f940f26 4251 kernels/include/weft/reduce.cuh
-//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
-//kernelgen:input 058643a156babc45765436f9fef8e587b7ab1b4afc6306453f81ddcb1e1adb2e 1728 kernels/include/weft/siphash.cuh
-//kernelgen:input 97aa70899195e842d5304d00a0f77e7be27b6715f45f56e506f3b927646ab810 5513 kernels/include/weft/slot.cuh
-//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
-//kernelgen:input a4876952bcb9fdaa2339a3d081c90662b8d3b02f7db0e89d98bef02c9e4e9a3f 11277 lab/internal/gphashkernels/gphash_reserved.cu
+//kernelgen:input 507594d68a8f1dbf985d90bde2a7d721bf6c26ceb9c7b097d0e78d21cbf2b0dd 2763 gphash/buckets.cuh
+//kernelgen:input a5c62f1713b3e6243826fc7869159317f73041dd628c0724b6e2ffb5fe9c6ece 29700 gphash/change.cuh
+//kernelgen:input 666de7ca5b2bc3efc9999deb20eaefa937483d55cb5352ad13ff5f12b3d6d71a 2293 gphash/lookup.cuh
+//kernelgen:input 071ca4178ba68b2ad40efa2e6a4a2b9688e680716b948509bb8c602368d8309d 7310 gphash/redo.cuh
+//kernelgen:input aca1511f7070bb06320ca74d83b829f168b0164255c6d3432c3f31d3813dfdaf 8848 gphash/space.cuh
+//kernelgen:input 188a60470cd492b9a26aab781e9e7e4f38dec01c6c08e20ca5cbd3cef1a2d21a 442 gphash/tuning.cuh
+//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input e67c908595514ae6a72654a3c91e0474497be874dfc565d7d8183782fda8ed53 7067 kernels/include/weft/batch.cuh
+//kernelgen:input 7303334ebdeee85f2659bcafbab9bf86083fa565c38492a5386c3c0760f2281b 6733 kernels/include/weft/change.cuh
+//kernelgen:input b00cfdb7dce3efd26c2bb19e91102f01964a7f2590240552210f5e98b6209a49 2138 kernels/include/weft/column.cuh
+//kernelgen:input e3927f5982bdc6899671b18a82a09c78a70e1d9addf446010cfe64cd176e2ff5 3643 kernels/include/weft/crc32c.cuh
+//kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
+//kernelgen:input c199cc42d0441f611f18d481990d3b5c94c9d618eb3ffb3b4ddaffe74c031775 18051 kernels/include/weft/gphash_table.cuh
+//kernelgen:input 726cbf4cf50d616b11985e13c4defa926cf234924f4cd75e6a1b809e78b8d84c 1899 kernels/include/weft/hash.cuh
+//kernelgen:input c37a0f2890336e95423a928e58cc139efb0e0114f3e343cfe7fa8b66ce1119e9 5607 kernels/include/weft/order.cuh
+//kernelgen:input 00e836b215012d94e0c38252f8e26bdbd7d69440d839e27f9195367e7f80131a 4392 kernels/include/weft/reduce.cuh
+//kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh
+//kernelgen:input 29152893e5c271f28e911e03aabca197f02d31e4e8ebd2d8d4d82f9c48ad5f38 1750 kernels/include/weft/siphash.cuh
+//kernelgen:input 4b8d46396fb17ce3494733f917640a7197d6eb1ded9c8265028d71a0c1683f88 5645 kernels/include/weft/slot.cuh
+//kernelgen:input 242128084f766f1d477adf98b57c9aed3b253f092bcfb34fe9008e2020ed275b 5613 kernels/include/weft/warp.cuh
+//kernelgen:input 4e816b7f10929f3acf7ba8ac62c92bd7b93dfe0912e3416b05f472101822f4b7 11646 lab/internal/gphashkernels/gphash_reserved.cu
 //kernelgen:output a8fc9065ffb00aa3bb5b4da76c2c9a4c86333813971973e3703ea587664670cb 214565 lab/internal/gphashkernels/gphash_reserved_sm80.ptx
 //kernelgen:output 06d5983979de74c00feaa929de58fded15ff6f22831b1457b9979e05afb68721 5414 lab/internal/gphashkernels/gphash_reserved_params_gen.go
 

@@ -1,9 +1,9 @@
-// Lookups and changes of an index by single threads, for measurements: the starting point of
-// section 4.4 of the GPHash paper. A thread works on a key alone, without its warp, and reads one
-// slot after the other. Everything else is as in the kernels of gphash.cu, with the same
-// parameters: the state after a crash, lookups alongside changes, the order of operations on one
-// key. Keys without a slot are left to gphash_change_crowded. Values are replaced, and not
-// combined.
+// Lookups and changes of an index by single threads, for measurements. This is the starting point
+// of section 4.4 of the GPHash paper. A thread works on a key alone, without its warp, and reads
+// one slot after the other. Everything else is as in the kernels of gphash.cu, with the same
+// parameters. This includes the state after a crash, lookups alongside changes, and the order of
+// operations on one key. Keys that find no slot are left to gphash_change_crowded. Values are
+// replaced, and not combined.
 #include "change.cuh"
 #include "lookup.cuh"
 #include "tuning.cuh"
@@ -12,20 +12,20 @@ namespace weft::gphash {
 
 // ---- slots ------------------------------------------------------------------------
 
-// same_words compares the key of a slot with that of an item with an equal tag.
+// same_words reports whether a slot has the key of an item that has the same tag.
 __device__ __forceinline__ bool same_words(const Table& t, const Place& at, const Item& it) {
   for (uint32_t i = 0; i < t.key_words; i++)
     if (load_relaxed_system(t.pool + at.key(t) + i) != row_word(it.key, t.key_size, i)) return false;
   return true;
 }
 
-// Vacancy is the first free slot of the emptiest bucket among those seen.
+// Vacancy is the first free slot of the emptiest bucket among those read.
 struct Vacancy {
-  uint32_t most;  // number of free slots of that bucket
+  uint32_t most;  // number of free slots in that bucket
   Place at;
 };
 
-// find_in looks for a key in a bucket, slot by slot, each control word first.
+// find_in looks for a key in a bucket, slot by slot. It reads the control word of a slot first.
 __device__ __forceinline__ bool find_in(const Table& t, const Level& l, uint64_t b, const Item& it, Place& at, Vacancy& open) {
   Place p{l.base + b * t.bucket_words, words_of(t, l, b), 0, {0}}, first{};
   uint32_t free = 0;
@@ -41,7 +41,8 @@ __device__ __forceinline__ bool find_in(const Table& t, const Level& l, uint64_t
   return false;
 }
 
-// find looks for a key in all candidate buckets, first in levels that are drained, like search.
+// find looks for a key in all candidate buckets. Like search, it begins with the levels that are
+// being drained.
 __device__ __forceinline__ bool find(const Table& t, const Item& it, Place& at, Vacancy& open) {
   const uint32_t taking = t.live - t.closed;
   for (uint32_t i = 0; i < t.live; i++) {
@@ -50,7 +51,7 @@ __device__ __forceinline__ bool find(const Table& t, const Item& it, Place& at, 
     if (k == 0) open.most = 0;
     for (uint32_t j = 0; j < t.hashes; j++) {
       const uint64_t b = bucket_of(l, it.hash, j);
-      bool seen = false;  // by another function
+      bool seen = false;  // whether another function has selected the bucket
       for (uint32_t other = 0; other < j; other++) seen |= bucket_of(l, it.hash, other) == b;
       if (!seen && find_in(t, l, b, it, at, open)) return true;
     }
@@ -83,8 +84,8 @@ __device__ __forceinline__ void get_batch(const GetParams& p) {
 
 // ---- operations on one key ------------------------------------------------------
 
-// Alone is the operations of a launch on one key. A run of operations with one prefix may include
-// some on other keys.
+// Alone holds the operations of a launch on one key. The range from begin to end has all operations
+// with one prefix, which may include operations on other keys.
 struct Alone {
   const ChangeParams& p;
   Item item;
@@ -100,7 +101,7 @@ struct Alone {
       if (all.is(row)) f(row, all.kind(row));
     }
   }
-  // value writes the present value of the key to a row of the results.
+  // value writes value v of the key to a row of the results.
   __device__ __forceinline__ void value(const Held& v, uint32_t row) const {
     const Ops all = ops();
     for (uint32_t i = 0; i < p.table.value_words; i++)
@@ -130,8 +131,8 @@ __device__ __forceinline__ void report_alone(const Alone& a, bool there, uint64_
     if (c.out == nullptr) return;
     const bool returns = was.there && (kind == kGet || kind == kPutNew);
     if (returns) a.value(was, row);
-    // Values and results may be one column: a row is cleared when no other operation still reads
-    // it.
+    // Values and results may be the same column. So a row is cleared only when no other operation
+    // still reads it.
     if (was.there && was.from == kRow && !(v.there && v.from == kRow && v.row == was.row)) a.clear(was.row);
     if (!returns && !stores) a.clear(row);
   });
@@ -161,7 +162,8 @@ __device__ __forceinline__ void leave(uint64_t* list, uint32_t* count, uint64_t 
   store_relaxed(list + add_relaxed(count, 1u), what);
 }
 
-// store_alone publishes a value of a key, in a claimed slot, or by a new word in its present slot.
+// store_alone writes and publishes a value of a key. A new key is written to the claimed slot. The
+// slot of a present key gets a new control word.
 __device__ __forceinline__ void store_alone(const Alone& a, bool there, const Place& at, uint32_t row, uint64_t block) {
   const ChangeParams& p = a.p;
   const Table& t = p.table;
@@ -189,9 +191,9 @@ __device__ __forceinline__ void remove_alone(const Alone& a, const Place& at) {
   add_relaxed(&a.p.table.counters->live, ~0ul);
 }
 
-// change_alone runs all operations on a key. It reports false if that requires a slot or memory
+// change_by_lane runs all operations on a key. It returns false if they require a slot or memory
 // that is not available.
-__device__ __forceinline__ bool change_alone(const Alone& a) {
+__device__ __forceinline__ bool change_by_lane(const Alone& a) {
   const ChangeParams& p = a.p;
   const Table& t = p.table;
   const uint32_t late = uint32_t(a.item.hash >> (64 - kLateBits));
@@ -220,7 +222,7 @@ __device__ __forceinline__ bool change_alone(const Alone& a) {
   return true;
 }
 
-// change_batch runs the operations on a key in the thread of the first of them.
+// change_batch runs all operations on a key in the thread of the first operation.
 __device__ __forceinline__ void change_batch(const ChangeParams& p) {
   const uint64_t i = thread_index();
   if (i >= p.changes.n) return;
@@ -229,10 +231,10 @@ __device__ __forceinline__ void change_batch(const ChangeParams& p) {
   const Ops mine{p, item, at, at + 1, true};
   for (uint32_t before = at; before-- > 0 && p.sorted.prefixes[before] == prefix;)
     if (mine.is(p.sorted.rows[before])) return;
-  fence();  // a lookup that sees any of this also sees that a change has begun
+  fence();  // a lookup that reads any of these changes also reads that a change has begun
   uint32_t end = at + 1;
   while (end < p.changes.n && p.sorted.prefixes[end] == prefix) end++;
-  if (!change_alone({p, item, at, end})) p.spilled.items[add_relaxed(p.spilled.count, 1u)] = at + 1;
+  if (!change_by_lane({p, item, at, end})) p.spilled.items[add_relaxed(p.spilled.count, 1u)] = at + 1;
 }
 
 }  // namespace weft::gphash

@@ -1,10 +1,11 @@
 // A lock-free hash table of sorted linked lists, one operation per thread, by Harris's and
 // Michael's algorithm. misra.go documents its purpose and its memory layout.
 //
-// A node and a bucket's head are one 64-bit word, read and swapped as a whole: a swap fails when
-// either the link or the mark of deletion has changed. A node's key is written once, before the
-// node is linked. Order: cas_release links a node and load_acquire follows the link, so a thread
-// that reaches a node sees its key. Swaps that pass a link on release it again.
+// A node is one 64-bit word, and so is the head of a bucket. Words are read and swapped as a whole,
+// so a swap fails if either the link or the mark of deletion has changed. A node's key is written
+// once, before the node is linked. cas_release links a node, and load_acquire follows the link. So
+// a thread that reaches a node reads its key. A swap that copies a link into another node releases
+// the link again.
 #include "weft/hash.cuh"
 #include "weft/warp.cuh"
 
@@ -16,7 +17,7 @@ struct ApplyParams {
   uint64_t* nodes;  // the heads of the buckets come first
   const uint32_t* keys;
   const uint8_t* kinds;
-  uint8_t* ok;  // or nullptr
+  uint8_t* ok;  // may be null
   uint64_t seed;
   uint32_t buckets;
   uint32_t first;  // the node of operation 0; operation i has node first + i
@@ -27,16 +28,16 @@ struct ApplyParams {
 // Values of weft.OpKind. For a set, OpPut and OpPutNew have the same effect.
 constexpr uint8_t kGet = 0, kDelete = 3;
 
-// A word is a key, the index of the next node (0: none) and the mark.
+// A word is a key, the index of the next node (0: none) and the mark of deletion.
 constexpr uint64_t kMark = 1;
 __device__ __forceinline__ uint32_t key_of(uint64_t w) { return uint32_t(w >> 32); }
 __device__ __forceinline__ uint32_t next_of(uint64_t w) { return uint32_t(w) >> 1; }
 __device__ __forceinline__ uint64_t linked(uint32_t key, uint32_t next) { return uint64_t(key) << 32 | next << 1; }
 
-// Place is the position of a key, or where it belongs: between prev and cur.
+// Place is the position of a key, or the position where the key belongs, between prev and cur.
 struct Place {
   uint32_t prev, cur;        // indices; cur 0: the end of the list
-  uint64_t before, current;  // their words
+  uint64_t before, current;  // words of prev and cur
   bool found;                // cur has the key
 };
 
@@ -81,8 +82,8 @@ __device__ __forceinline__ bool insert(const ApplyParams& p, uint32_t head, uint
   }
 }
 
-// remove deletes by marking. If the node cannot be unlinked at once, the next find that meets it
-// unlinks it.
+// remove deletes a key by marking its node. If remove cannot unlink the node at once, the next find
+// that reads the node unlinks it.
 __device__ __forceinline__ bool remove(const ApplyParams& p, uint32_t head, uint32_t key) {
   for (;;) {
     Place at = find(p, head, key);

@@ -12,12 +12,12 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
-//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
-//kernelgen:input 7c30bb155ee63ab95b32c978ec2f174ee52633b9ebc9d644e9e528e659bc81d7 1717 kernels/include/weft/hash.cuh
-//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
-//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
-//kernelgen:input 92389a4c026b1647a9ad30458b6362f1c4591aa2948f895d3e3874646af28156 4274 lab/internal/misra/misra.cu
+//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
+//kernelgen:input 726cbf4cf50d616b11985e13c4defa926cf234924f4cd75e6a1b809e78b8d84c 1899 kernels/include/weft/hash.cuh
+//kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh
+//kernelgen:input 242128084f766f1d477adf98b57c9aed3b253f092bcfb34fe9008e2020ed275b 5613 kernels/include/weft/warp.cuh
+//kernelgen:input 0dd246be17046ba0662132c7a8f047971b7d0088c0d53419b91491aac95d9dab 4383 lab/internal/misra/misra.cu
 //kernelgen:output 6eb88a42f6ecf62e79ab122a0204b9a8e4c12b3dc55a32f2ea46a484e09a3fcf 6331 lab/internal/misra/misra_sm80.ptx
 //kernelgen:output e9e9f43bef9969ee844e69d107bb90f4dcc4649962cbf67b28971abb08d3f2b0 1053 lab/internal/misra/misra_params_gen.go
 

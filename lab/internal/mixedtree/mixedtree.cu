@@ -1,5 +1,5 @@
-// Launches in which some blocks change a tree and others read it concurrently (thesis, section
-// 4.5.2).
+// Launches in which some blocks change a tree and others read it concurrently, as in section 4.5.2
+// of Awad's thesis.
 #include "weft/btree.cuh"
 
 using namespace weft;
@@ -11,12 +11,12 @@ struct Load {
   const K* updates;
   const V* vals;
   const K* queries;
-  uint32_t* counts;  // of pairs of each query
-  uint64_t* sum;     // of values that were read, so that the reads are not optimized away
+  uint32_t* counts;  // number of pairs of each query
+  uint64_t* sum;     // sum of the values read, so that the reads are not optimized away
   uint32_t n, asked; // numbers of updates and of queries
   uint32_t span;     // length of a range in keys; 0: a lookup
-  uint32_t kind;     // of updates
-  uint32_t changing; // number of blocks that update, the first ones
+  uint32_t kind;     // kind of the updates
+  uint32_t changing; // number of blocks that update; they come first in the grid
   uint32_t unused;
 };
 
@@ -31,7 +31,8 @@ struct VersionedParams {
 
 constexpr uint32_t kTile = btree::Ref<K, V>::kTile;
 
-// Share is the part of a tile: from a number on, by steps.
+// Share is the work of a tile: every step-th operation from number first on. All tiles have the
+// same number of rounds.
 struct Share {
   uint64_t first, step, rounds;
   __device__ __forceinline__ Share(uint32_t block, uint32_t blocks, uint32_t n) {
@@ -65,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) mixedtree_plain(PlainParams
   if (block_index() < l.changing) {
     const Share s(block_index(), l.changing, l.n);
     for (uint64_t r = 0, i = s.first; r < s.rounds; r++, i += s.step) {
-      // Each lane has its own operation. A tile has one, in its first lane.
+      // change_warp runs one operation per lane. Here only the first lane of a tile has one.
       const bool there = i < l.n && thread_in_block() % kTile == 0;
       const K key = i < l.n ? l.updates[i] : 0;
       p.ref.change_warp(there, l.kind, key, i < l.n && l.vals ? l.vals[i] : 0);
@@ -76,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) mixedtree_plain(PlainParams
       ask(l, i, sum, [&](K lo, K hi, auto f) { return p.ref.range_tile(lo, hi, ~0u, f); }, [&](K k, V* v) { return p.ref.find_tile(k, v); });
   }
   sync_warp();
-  add_up(l.sum, sum);
+  add_warp_sum(l.sum, sum);
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2) mixedtree_versioned(VersionedParams p) {
@@ -97,5 +98,5 @@ extern "C" __global__ void __launch_bounds__(256, 2) mixedtree_versioned(Version
     }
   }
   tree.leave();
-  add_up(l.sum, sum);
+  add_warp_sum(l.sum, sum);
 }

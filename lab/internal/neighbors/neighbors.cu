@@ -10,7 +10,7 @@ WEFT_KERNEL(neighbors_sum, 8)(SumParams<Ref> p) { sum(p); }
 WEFT_KERNEL(neighbors_ask, 4)(AskParams<Ref> p) {
   const uint64_t i = thread_index();
   if (i >= p.n) return;
-  // The order of neighbors matters.
+  // The result depends on the order of neighbors.
   ask(p, i, [](uint64_t sum, uint32_t v) { return sum * 3 + v; });
   p.exists[i] |= p.ref.there(p.from[i]) << 1;
 }

@@ -19,8 +19,8 @@ using W = Integer<WEFT_VALUE_BITS>::Type;
 template <class Ref>
 struct SumParams {
   Ref ref;
-  uint64_t* neighbors;  // the numbers of neighbors are added to it
-  uint64_t* weights;    // added to
+  uint64_t* neighbors;  // the kernel adds the vertex numbers of all neighbors
+  uint64_t* weights;    // the kernel adds all weights
 };
 
 // sum adds up the neighbors of all vertices.
@@ -31,8 +31,8 @@ __device__ __forceinline__ void sum(const SumParams<Ref>& p) {
     sum += v;
     weights += (uint64_t(w) + ... + 0);
   });
-  add_up(p.neighbors, sum);
-  if (Ref::kBits != 0) add_up(p.weights, weights);
+  add_warp_sum(p.neighbors, sum);
+  if (Ref::kBits != 0) add_warp_sum(p.weights, weights);
 }
 
 template <class Ref>
@@ -40,16 +40,16 @@ struct AskParams {
   Ref ref;
   const uint32_t* from;
   const uint32_t* to;
-  uint32_t* degrees;   // of from
-  uint8_t* exists;     // whether the edge exists
-  uint64_t* weights;   // of edges that exist; otherwise 0
-  uint64_t* sums;      // of the neighbors of from, by one lane
-  uint64_t* by_tiles;  // by a tile; added to
+  uint32_t* degrees;   // degree of each vertex in from
+  uint8_t* exists;     // whether each edge exists
+  uint64_t* weights;   // weight of each edge that exists; otherwise 0
+  uint64_t* sums;      // sum of the neighbors of each vertex in from, computed by one lane
+  uint64_t* by_tiles;  // sums, to which a tile adds the neighbors of each vertex in from
   uint32_t n;
   uint32_t unused;
 };
 
-// ask runs query i in one lane, when others have returned. add(sum, v) adds a neighbor.
+// ask runs query i in one lane, after other lanes have returned. add(sum, v) adds a neighbor.
 template <class Ref, class Add>
 __device__ __forceinline__ void ask(const AskParams<Ref>& p, uint64_t i, Add add) {
   const uint32_t u = p.from[i], v = p.to[i];

@@ -1,13 +1,13 @@
-// Lookups in a table of package horton with buckets of eight 8-byte slots, in three ways: see
-// passes.go. The table does not change meanwhile, so the kernels do not check whether keys have
-// moved.
+// Lookups in a table of package horton with buckets of eight 8-byte slots, in three ways. passes.go
+// explains the ways. The table does not change meanwhile, so the kernels do not check whether keys
+// have moved.
 #include "weft/entry.cuh"
 #include "weft/horton_find.cuh"
 
 namespace weft::horton {
 
-// The same number of threads, and of blocks that must fit on a multiprocessor, as in package horton
-// for these lookups.
+// The number of threads per block, and the number of blocks that must fit on a multiprocessor. Both
+// are the same as for these lookups in package horton.
 constexpr int kBlock = 256, kBlocks = 4;
 
 using S = Pair8;
@@ -18,14 +18,16 @@ struct LookParams {
   const uint32_t* keys;
   uint32_t* vals;
   uint8_t* found;
-  // keys that continue in a secondary bucket: its number, then the index of the key
+  // lookups that continue in a secondary bucket: number of the bucket in the upper half, and index
+  // of the key in the lower half
   uint64_t* work;
-  uint32_t* listed;  // their number
+  uint32_t* listed;  // number of these lookups
   uint32_t n;
   uint32_t unused;
 };
 
-// each runs f(i, there) for the keys of a batch, one per lane: whole warps together.
+// each calls f(i, there) for the keys of a batch, one per lane. The lanes of a warp call it
+// together.
 template <class F>
 __device__ __forceinline__ void each(uint64_t n, F f) {
   for (uint64_t i = thread_index(); i - lane_index() < n; i += threads_in_grid()) f(uint32_t(i), i < n);
@@ -36,8 +38,8 @@ __device__ __forceinline__ void answer(const LookParams& p, uint32_t i, bool hit
   store_once(p.found + i, uint8_t(hit));
 }
 
-// primary reads the primary buckets of the lanes' keys. second is the bucket where a key's search
-// continues, or kAll: then value is found, or not.
+// primary reads the primary buckets of the lanes' keys. If the lookup of a key continues, second is
+// the secondary bucket. Otherwise second is kAll, and primary reports whether it has found value.
 __device__ __forceinline__ bool primary(const Table& t, bool there, const Place<S>& place, Key& value, uint32_t& second) {
   using A = Array<S>;
   const Path own = place.path;
@@ -56,8 +58,9 @@ __device__ __forceinline__ bool primary(const Table& t, bool there, const Place<
   return hit;
 }
 
-// begin reads the primary buckets of the lanes' keys, and answers those that need no other. second
-// is the bucket where other searches continue, and late the lanes with such a search.
+// begin reads the primary buckets of the lanes' keys, and writes the results of lookups that end
+// there. For other lookups, second is the bucket in which they continue. late is the mask of lanes
+// with such a lookup.
 __device__ __forceinline__ Key begin(const LookParams& p, uint32_t i, bool there, uint32_t& second, uint32_t& late) {
   const Place<S> place(p.table, there ? load_once(p.keys + i) : 0);
   Key value = 0;
@@ -70,28 +73,28 @@ __device__ __forceinline__ Key begin(const LookParams& p, uint32_t i, bool there
 // rank returns the number of lanes in the mask before the calling one.
 __device__ __forceinline__ uint32_t rank(uint32_t lanes) { return popcount(lanes & ((1u << lane_index()) - 1)); }
 
-// beyond reads secondary buckets.
+// beyond looks for a key in a secondary bucket.
 __device__ __forceinline__ bool beyond(const Table& t, uint32_t bucket, Key stored, Key& value) {
   BucketRounds<S> rounds;
   rounds.read(slots_of<S>(t), bucket, stored);
   return rounds.find(slots_of<S>(t), bucket, stored, value) && bucket != kAll;
 }
 
-// A queue of a warp holds keys that continue in secondary buckets.
+// Queue holds the keys of a warp with lookups that continue in secondary buckets.
 struct Queue {
   uint32_t i[2 * kWarp], bucket[2 * kWarp];
   Key stored[2 * kWarp];
 };
 
-// run answers the last n keys of a queue, one per lane.
+// run looks up the last n keys of a queue, one per lane, and writes the results.
 __device__ __forceinline__ void run(const LookParams& p, const Queue& q, uint32_t& waiting, uint32_t n) {
   const uint32_t lane = lane_index();
   waiting -= n;
-  sync_warp();  // makes the other lanes' entries visible, and no entry is overwritten after it
+  sync_warp();  // makes the entries of other lanes visible
   const bool there = lane < n;
   const uint32_t at = waiting + (there ? lane : 0), i = q.i[at], bucket = there ? q.bucket[at] : kAll;
   const Key stored = q.stored[at];
-  sync_warp();
+  sync_warp();  // all lanes have read their entries, which may now be overwritten
   Key value = 0;
   const bool hit = beyond(p.table, bucket, stored, value);
   if (there) answer(p, i, hit, value);
@@ -102,8 +105,7 @@ __device__ __forceinline__ void run(const LookParams& p, const Queue& q, uint32_
 using namespace weft;
 using namespace weft::horton;
 
-// A tile takes the next key at once: secondary buckets are read after the primary ones of the same
-// keys.
+// passes_at_once reads secondary buckets directly after the primary buckets of the same keys.
 extern "C" __global__ void __launch_bounds__(kBlock, kBlocks) passes_at_once(LookParams p) {
   each(p.n, [&](uint32_t i, bool there) {
     const Place<S> place(p.table, there ? load_once(p.keys + i) : 0);
@@ -113,7 +115,8 @@ extern "C" __global__ void __launch_bounds__(kBlock, kBlocks) passes_at_once(Loo
   });
 }
 
-// Each warp collects keys that continue in secondary buckets, and reads those of 32 at a time.
+// passes_buffered makes each warp collect keys with lookups that continue in secondary buckets. The
+// warp reads the secondary buckets of 32 keys at a time.
 extern "C" __global__ void __launch_bounds__(kBlock, kBlocks) passes_buffered(LookParams p) {
   __shared__ Queue queues[kBlock / kWarp];
   Queue& q = queues[thread_in_block() / kWarp];
@@ -131,8 +134,8 @@ extern "C" __global__ void __launch_bounds__(kBlock, kBlocks) passes_buffered(Lo
   if (waiting != 0) run(p, q, waiting, waiting);
 }
 
-// One launch reads primary buckets, and lists the keys that continue. The next one reads secondary
-// buckets.
+// passes_first reads primary buckets, and lists the lookups that continue. The next launch,
+// passes_second, reads secondary buckets.
 extern "C" __global__ void __launch_bounds__(kBlock, kBlocks) passes_first(LookParams p) {
   each(p.n, [&](uint32_t i, bool there) {
     uint32_t second, late, at = 0;

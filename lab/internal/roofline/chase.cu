@@ -1,4 +1,4 @@
-// The time of one memory access: a thread follows pointers and waits for each.
+// Measures the time of one memory access. A thread follows pointers and waits for each access.
 #include "weft/warp.cuh"
 
 namespace {
@@ -6,15 +6,16 @@ namespace {
 struct ChaseParams {
   uint64_t* region;
   uint64_t* at;    // the position of the thread
-  uint64_t lines;  // of 128 bytes, a power of two
+  uint64_t lines;  // number of lines of 128 bytes, a power of two
   uint64_t steps;
 };
 
 constexpr uint32_t kChaseBlock = 256;
 constexpr uint32_t kLineWords = 16;
 
-// next is a permutation of the lines with one cycle: a linear congruence of full period, with a
-// multiplier that is 1 modulo 4 and an odd increment. twin: chase.go
+// next is a permutation of the lines that has only one cycle. It is a linear congruence of full
+// period, with a multiplier that is 1 modulo 4, and an odd increment. chase.go has the same
+// function.
 __device__ __forceinline__ uint64_t next(uint64_t line, uint64_t lines) { return (line * 0x5851f42d4c957f2d + 0x14057b7ef767814f) & (lines - 1); }
 
 }  // namespace

@@ -12,12 +12,12 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80,90+ptx85
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
-//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
-//kernelgen:input 7c30bb155ee63ab95b32c978ec2f174ee52633b9ebc9d644e9e528e659bc81d7 1717 kernels/include/weft/hash.cuh
-//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
-//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
-//kernelgen:input 123b40b05e21656754eae0d3d0dc822d3bff6bb394f3f6ad296148929fdc2e1b 4863 lab/internal/roofline/roofline.cu
+//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
+//kernelgen:input 726cbf4cf50d616b11985e13c4defa926cf234924f4cd75e6a1b809e78b8d84c 1899 kernels/include/weft/hash.cuh
+//kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh
+//kernelgen:input 242128084f766f1d477adf98b57c9aed3b253f092bcfb34fe9008e2020ed275b 5613 kernels/include/weft/warp.cuh
+//kernelgen:input 10d347dcba1053358bb7628059a3bd4c3541d39193f304daeb61ef6e1f6dc0ad 5207 lab/internal/roofline/roofline.cu
 //kernelgen:output 93d2bb372e526881ef0e309b624308628eaa8dd46dd4ee723e75f60745bbf712 113404 lab/internal/roofline/roofline_sm80.ptx
 //kernelgen:output 58befa3ab4aa1a9e476a96a8902034ad4dc19c02ac65f6b0f91ede1244097a74 125634 lab/internal/roofline/roofline_sm90.ptx
 //kernelgen:output b31f3767d0cd11a918f2c62977ced2f3e0a981b2e9a70f68ad497aca71d070f4 685 lab/internal/roofline/roofline_params_gen.go

@@ -1,5 +1,5 @@
-// Kernels that change B-trees in other ways than package btree, and look up keys: see treeways.go.
-// Each tile runs the operations of its lanes, one after the other.
+// Kernels that change B-trees in other ways than package btree, and kernels that look up keys.
+// treeways.go explains them. Each tile runs the operations of its lanes, one after the other.
 #include "weft/btree.cuh"
 #include "weft/widths.cuh"
 
@@ -39,7 +39,8 @@ struct Way<Spinning<T>> : Way<T> {
   }
 };
 
-// The same, with pauses, each twice as long as the one before, up to two microseconds.
+// The same as Spinning, but with pauses. Each pause is twice as long as the one before, up to two
+// microseconds.
 template <class T>
 struct Way<BackingOff<T>> : Way<T> {
   __device__ __forceinline__ static bool latch(uint64_t* word) {
@@ -71,21 +72,21 @@ struct Way<Fenced<T>> : Way<T> {
   }
 };
 
-// Nodes are not merged, so no launch of deletions changes an inner node.
+// Nodes are not merged, so launches of deletions change no inner nodes.
 template <class T>
 struct Way<Erasing<T>> : Way<T> {
   static constexpr bool kMerges = false;
 };
 
-// Inner nodes are read through the L1 cache, in launches that change none.
+// Inner nodes are read through the L1 cache, in launches that change no inner nodes.
 template <class T>
 struct Way<Caching<T>> : Way<T> {
   __device__ __forceinline__ static Word128 inner(const Word128* p) { return load_weak(p); }
 };
 
-// Coupled takes the latch of a child before it releases that of the parent, from the root to the
-// leaf. Full nodes are split on the way, below a parent that was found not to be full. Links are
-// not followed.
+// Coupled takes the latch of a child before it releases the latch of the parent, from the root to
+// the leaf. It splits full nodes on the way, so the parent of a full node is never full. It does
+// not follow links.
 struct Coupled : Writer<Spinning<S>, uint32_t> {
   using Base = Writer<Spinning<S>, uint32_t>;
 
@@ -100,7 +101,8 @@ struct Coupled : Writer<Spinning<S>, uint32_t> {
   }
 
  private:
-  // way_down latches the leaf of a key, which has a free slot; false: a node has been split.
+  // way_down latches the leaf of a key and returns true if the leaf has a free slot. If way_down
+  // has split a node instead, it returns false.
   __device__ __forceinline__ bool way_down(Key key, Held& leaf) {
     Held h;
     hold(kRoot, h);
@@ -150,7 +152,8 @@ struct FindParams {
   uint64_t n;
 };
 
-// change runs the operation of each lane of its tile, by a writer of slots T.
+// change runs the operations of the lanes of its tile, one after the other, with writer W of slots
+// T.
 template <class T, class W = Writer<T, uint32_t>>
 __device__ __forceinline__ void change(const ChangeParams& p) {
   using P = Typed<uint32_t, uint32_t>;
@@ -167,11 +170,11 @@ __device__ __forceinline__ void change(const ChangeParams& p) {
   w.done();
   sync_warp();
   const uint64_t added = w.l.rank == 0 ? uint64_t(int64_t(w.added)) : 0;
-  add_up(&control_of(w.t)->counters.live, added);
-  add_up(&control_of(w.t)->counters.used, added);
+  add_warp_sum(&control_of(w.t)->counters.live, added);
+  add_warp_sum(&control_of(w.t)->counters.used, added);
 }
 
-// find looks up a key for each lane, the tiles of a warp in step.
+// find looks up one key per lane. The tiles of a warp run in step.
 template <class T>
 __device__ __forceinline__ void find(const FindParams& p) {
   using L = Lanes<T, true>;
