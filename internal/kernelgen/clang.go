@@ -70,12 +70,12 @@ func clangVersion(ctx context.Context, program string, isWeft bool) (string, err
 		return "", fmt.Errorf("%s is Apple's clang, which cannot compile to PTX; %s", program,
 			install)
 	case v == nil:
-		return "", fmt.Errorf("%s is not clang: it says %.80q; %s", program, firstLine(out), install)
+		return "", fmt.Errorf("%s is not clang: %s --version prints %.80q; %s", program, program, firstLine(out), install)
 	}
 	major, _ := strconv.Atoi(string(v[1]))
 	switch {
 	case isWeft && major != minClang:
-		return "", fmt.Errorf("%s is %s, and weft's own kernels are built with clang %d: apt-get install clang-19", program, v[0], minClang)
+		return "", fmt.Errorf("%s is %s, but weft's own kernels are built with clang %d; apt-get install clang-19, or set -clang", program, v[0], minClang)
 	case major < minClang:
 		return "", fmt.Errorf("%s is %s, too old: weftgen needs clang %d or newer; %s", program, v[0], minClang, install)
 	}
@@ -93,13 +93,13 @@ var advice = []struct {
 	text    string
 }{
 	{regexp.MustCompile(`fatal error: '(?:c?std\w+|cuda\w*|cuda_runtime\.h|math|cmath|math\.h|algorithm|limits|utility|type_traits)(?:\.h)?' file not found`),
-		"kernels are compiled without headers of the system, so that the output depends on the module alone: weft/builtin.cuh has threadIdx and its like, and integer types"},
+		"kernels are compiled without system headers, so that the output depends only on the module; weft/builtin.cuh declares threadIdx, blockIdx, blockDim, gridDim and integer types"},
 	{regexp.MustCompile(`(?:unknown type name|use of undeclared identifier) '(?:__global__|__device__|threadIdx|blockIdx|blockDim|gridDim|u?int(?:8|16|32|64)_t)'|unknown type name '__global__'`),
 		`begin the source with #include "weft/builtin.cuh"`},
 	{regexp.MustCompile(`'weft/[\w./]+' file not found`),
-		"this version of weft has no such header"},
+		"this version of weft has no such header; package kernels lists the headers"},
 	{regexp.MustCompile(`(?:unable to create target|unknown target triple|No available targets)`),
-		"this clang was built without the back end for GPUs of NVIDIA (NVPTX); " + install},
+		"this clang was built without NVPTX, the back end for NVIDIA GPUs; " + install},
 }
 
 // addAdvice appends the matching advice to compiler errors.

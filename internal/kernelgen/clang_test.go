@@ -59,7 +59,7 @@ func TestFindClang(t *testing.T) {
 		{"the usual one", map[string]string{"clang": "clang version 20.1.2", "clang-19": "clang version 19.1.7"}, "", false, "clang-19", false},
 		{"unversioned", map[string]string{"clang": "clang version 20.1.2"}, "", false, "clang", false},
 		{"Apple's", map[string]string{"clang": "Apple clang version 21.0.0"}, "", false, "Apple's clang, which cannot compile to PTX", true},
-		{"something else", map[string]string{"clang": "gcc version 14"}, "", false, `clang is not clang: it says "gcc version 14"`, true},
+		{"something else", map[string]string{"clang": "gcc version 14"}, "", false, `clang is not clang: clang --version prints "gcc version 14"`, true},
 		{"broken", map[string]string{"clang-19": ""}, "", false, "clang-19 does not run: exit status 3", true},
 		{"another for weft itself", map[string]string{"clang": "clang version 20.1.2"}, "clang", true, "weft's own kernels are built with clang 19", true},
 		{"none for weft itself", map[string]string{"clang": "clang version 19.1.7"}, "", true, "looked for clang-19; install", true},

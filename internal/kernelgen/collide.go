@@ -20,15 +20,15 @@ func (g *generated) checkCollisions() error {
 	var errs []error
 	for _, name := range g.structs.Names() {
 		if at, ok := declared[name]; ok {
-			errs = append(errs, fmt.Errorf("%s would make a type %s, which %s declares: give it another name by -type C++=Go, or say by -type C++=.%s that it is the same", filepath.Base(g.source), name, at, name))
+			errs = append(errs, fmt.Errorf("%s: the generated type %s is already declared in %s; set another name with -type C++=Go, or use the declared type with -type C++=.%s", filepath.Base(g.source), name, at, name))
 		}
 	}
 	for _, name := range g.names() {
 		if at, ok := declared[name]; ok {
-			errs = append(errs, fmt.Errorf("%s would make %s, which %s declares: rename that or the source", filepath.Base(g.source), name, at))
+			errs = append(errs, fmt.Errorf("%s: the generated name %s is already declared in %s; rename the declaration or the source", filepath.Base(g.source), name, at))
 		}
 		if slices.Contains(g.structs.Names(), name) {
-			errs = append(errs, fmt.Errorf("%s would make %s twice: give the struct another name by -type C++=Go", filepath.Base(g.source), name))
+			errs = append(errs, fmt.Errorf("%s: the name %s would be generated twice; set another name for the struct with -type C++=Go", filepath.Base(g.source), name))
 		}
 	}
 	return errors.Join(errs...)

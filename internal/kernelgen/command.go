@@ -120,23 +120,23 @@ func (a *arguments) verify() error {
 	case 1:
 		return a.verifyTree(a.files[0])
 	}
-	return usage("-check takes one directory, or none for the whole module")
+	return usage("-check: want one directory, or none for the whole module, got %d", len(a.files))
 }
 
 // complete derives the options from the command line, and checks them.
 func (a *arguments) complete() (err error) {
 	if len(a.files) != 1 {
-		return usage("want one source, got %d", len(a.files))
+		return usage("want one source, got %d: name a .cu file, or a .cuh file with -struct", len(a.files))
 	}
 	source := a.files[0]
 	if want := a.extension(); filepath.Ext(source) != want {
 		if want == ".cu" {
-			return usage("%s: want a source of kernels, whose name ends in .cu, or a header and -struct", source)
+			return usage("%s: want a source with a name that ends in .cu; for a header, add -struct", source)
 		}
-		return usage("%s: want a header, whose name ends in .cuh, for -struct", source)
+		return usage("%s: want a header with a name that ends in .cuh for -struct", source)
 	}
 	if name := filepath.Base(source); name[0] == '_' || name[0] == '.' {
-		return usage("%s: Go ignores files whose names begin with %q: rename it", source, name[:1])
+		return usage("%s: Go ignores files with names that begin with %q; rename the source", source, name[:1])
 	}
 	if a.options.targets, err = parseTargets(a.targets); err != nil {
 		return usageError{err}
@@ -145,7 +145,7 @@ func (a *arguments) complete() (err error) {
 		return usageError{err}
 	}
 	if stem := strings.TrimSuffix(filepath.Base(source), a.extension()); !token.IsIdentifier(camel(stem, false) + "Image") {
-		return usage("%s: a name in Go cannot begin with it: rename the source", source)
+		return usage("%s: the generated name %sImage is not valid in Go; rename the source", source, camel(stem, false))
 	}
 	if _, err := os.Stat(source); err != nil {
 		return err
@@ -171,7 +171,7 @@ func (a *arguments) complete() (err error) {
 		return err
 	}
 	if !token.IsIdentifier(a.pkg) {
-		return usage("-package: %s is not a name for a Go package", a.pkg)
+		return usage("-package %s: want a valid name of a Go package", a.pkg)
 	}
 	return nil
 }
@@ -188,7 +188,7 @@ func (o *options) extension() string {
 func (o *options) addType(s string) error {
 	cpp, name, ok := strings.Cut(s, "=")
 	if !ok || cpp == "" || name == "" {
-		return errors.New("want C++=Go")
+		return errors.New("want C++=Go, such as Table=tableRef")
 	}
 	o.types[cpp] = name
 	return nil
@@ -204,7 +204,7 @@ func (o *options) qualifyTypes() error {
 		}
 		pkg, _, _ := strings.Cut(base, ".")
 		if _, err := os.Stat(filepath.Join(o.root, dir, pkg)); err != nil {
-			return usage("-type %s=%s: this module has no directory %s%s; give the import path of a package elsewhere", cpp, name, dir, pkg)
+			return usage("-type %s=%s: this module has no directory %s%s; for a package of another module, use its import path", cpp, name, dir, pkg)
 		}
 		o.types[cpp] = o.module.path + "/" + name
 	}

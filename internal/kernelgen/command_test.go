@@ -60,8 +60,8 @@ func TestUsage(t *testing.T) {
 	}{
 		{"want one source, got 0", nil},
 		{"want one source, got 2", []string{"k.cu", "b.cu"}},
-		{"k.go: want a source of kernels, whose name ends in .cu", []string{"k.go"}},
-		{"k.cu: want a header, whose name ends in .cuh", []string{"-struct", "Table", "k.cu"}},
+		{"k.go: want a source with a name that ends in .cu", []string{"k.go"}},
+		{"k.cu: want a header with a name that ends in .cuh", []string{"-struct", "Table", "k.cu"}},
 		{"flag provided but not defined: -none", []string{"-none"}},
 		{"-target 90,80: want ascending numbers", []string{"-target", "90,80", "k.cu"}},
 		{"-target sm_80: want ascending numbers", []string{"-target", "sm_80", "k.cu"}},
@@ -69,10 +69,10 @@ func TestUsage(t *testing.T) {
 		{"want C++=Go", []string{"-type", "Table", "k.cu"}},
 		{"-type T=gpu.T: this module has no directory gpu", []string{"-type", "T=gpu.T", "k.cu"}},
 		{"-I k.go: want a directory", []string{"-I", "k.go", "k.cu"}},
-		{"-check takes one directory", []string{"-check", "a", "b"}},
-		{"func is not a name for a Go package", []string{"-package", "func", "k.cu"}},
-		{"a name in Go cannot begin with it", []string{"-package", "p", "7-up.cu"}},
-		{"no name for the package", []string{"lone/lone.cu"}},
+		{"-check: want one directory, or none for the whole module, got 2", []string{"-check", "a", "b"}},
+		{"-package func: want a valid name of a Go package", []string{"-package", "func", "k.cu"}},
+		{"the generated name 7-upImage is not valid in Go", []string{"-package", "p", "7-up.cu"}},
+		{"no package name", []string{"lone/lone.cu"}},
 	} {
 		write(t, "7-up.cu", scale)
 		write(t, "lone/lone.cu", scale)
@@ -98,14 +98,14 @@ func TestFailures(t *testing.T) {
 		{"an empty go.mod", func(t *testing.T) { write(t, "../go.mod", "") }, []string{"k.cu"}, "has no module line"},
 		{"the compiler complains", func(t *testing.T) { edit(t, "k.cu", "*= by", "*= buy") }, []string{"k.cu"}, "k/k.cu:4:22: error: use of undeclared identifier 'buy'"},
 		{"complaint about a header of weft", func(t *testing.T) { edit(t, "k.cu", "x[i] *= by", "threadIdx = 0") }, []string{"k.cu"}, "github.com/weftgo/weft/kernels/include/weft/builtin.cuh:"},
-		{"header of the system", func(t *testing.T) { edit(t, "k.cu", `"weft/builtin.cuh"`, "<cstdint>") }, []string{"k.cu"}, "compiled without headers of the system"},
+		{"header of the system", func(t *testing.T) { edit(t, "k.cu", `"weft/builtin.cuh"`, "<cstdint>") }, []string{"k.cu"}, "compiled without system headers"},
 		{"no header", func(t *testing.T) { edit(t, "k.cu", `#include "weft/builtin.cuh"`, "") }, []string{"k.cu"}, `begin the source with #include "weft/builtin.cuh"`},
 		{"header that weft has not", func(t *testing.T) { edit(t, "k.cu", "weft/builtin.cuh", "weft/other.cuh") }, []string{"k.cu"}, "this version of weft has no such header"},
 		{"no kernels", func(t *testing.T) { edit(t, "k.cu", "__global__", "__device__") }, []string{"k.cu"}, "k for sm_80: has no kernels: declare them extern \"C\" __global__"},
 		{"two kernels of one name", func(t *testing.T) {
 			write(t, "k.cu", scale+`extern "C" __global__ void scale(float* x) { *x = 1; }`)
-		}, []string{"k.cu"}, "kernels k_scale and scale would both be Scale"},
-		{"name taken", func(t *testing.T) { write(t, "more.go", "package kk\n\nfunc loadK() {}\n") }, []string{"k.cu"}, "k.cu would make loadK, which more.go:3:6 declares"},
+		}, []string{"k.cu"}, "kernels k_scale and scale would both be method Scale"},
+		{"name taken", func(t *testing.T) { write(t, "more.go", "package kk\n\nfunc loadK() {}\n") }, []string{"k.cu"}, "k.cu: the generated name loadK is already declared in more.go:3:6"},
 		{"output is a directory", func(t *testing.T) { write(t, "k_sm80.ptx/file", "") }, []string{"k.cu"}, "k_sm80.ptx"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -33,7 +33,7 @@ func parseTargets(s string) ([]target, error) {
 		arch, feature, _ := strings.Cut(field, "+")
 		n, err := strconv.Atoi(arch)
 		if err != nil || n < 70 || len(ts) > 0 && n <= ts[len(ts)-1].arch {
-			return nil, fmt.Errorf("-target %s: want ascending numbers like 80+ptx83,90+ptx83", s)
+			return nil, fmt.Errorf("-target %s: want ascending numbers from 70 on, such as 80+ptx83,90+ptx83", s)
 		}
 		ts = append(ts, target{n, feature})
 	}
@@ -137,7 +137,7 @@ func (c *compiler) inputs() ([]string, error) {
 	for i, f := range files {
 		f = filepath.Clean(c.toRecord(f))
 		if !filepath.IsLocal(f) {
-			return nil, fmt.Errorf("%s includes %s, which is outside of the module: others could not generate the same", c.source, f)
+			return nil, fmt.Errorf("%s includes %s, which is outside of the module, so other machines could not generate the same files; move it into the module", c.source, f)
 		}
 		files[i] = filepath.ToSlash(f)
 	}

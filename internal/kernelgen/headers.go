@@ -24,12 +24,12 @@ func (c *compiler) unpackHeaders() (done func(), err error) {
 	}
 	dir, err := os.MkdirTemp("", "weftgen")
 	if err != nil {
-		return nil, fmt.Errorf("a temporary directory for weft's headers: %w", err)
+		return nil, fmt.Errorf("create a temporary directory for weft's headers: %w", err)
 	}
 	done = func() { os.RemoveAll(dir) }
 	if err := os.CopyFS(dir, kernels.Headers()); err != nil {
 		done()
-		return nil, fmt.Errorf("a temporary directory for weft's headers: %w", err)
+		return nil, fmt.Errorf("copy weft's headers to a temporary directory: %w", err)
 	}
 	c.include = dir
 	return done, nil
@@ -67,7 +67,7 @@ func (o *options) includeDirs() error {
 			return fmt.Errorf("-I: %w", err)
 		}
 		if !info.IsDir() {
-			return usage("-I %s: want a directory", dir)
+			return usage("-I %s: want a directory, found a file", dir)
 		}
 		if o.include[i], err = o.relative(dir); err != nil {
 			return fmt.Errorf("-I: %w", err)

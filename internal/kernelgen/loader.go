@@ -114,7 +114,7 @@ func (g *generated) checkMethods(im *image) error {
 	for _, k := range slices.Sorted(maps.Keys(im.kernels)) {
 		method := g.methodName(k, im.variant)
 		if other := kernels[method]; other != "" {
-			return fmt.Errorf("kernels %s and %s would both be %s in Go: rename one", other, k, method)
+			return fmt.Errorf("kernels %s and %s would both be method %s in Go; rename one", other, k, method)
 		}
 		kernels[method] = k
 	}
@@ -124,7 +124,7 @@ func (g *generated) checkMethods(im *image) error {
 	first := g.images[0]
 	for k := range first.kernels {
 		if kernels[g.methodName(k, first.variant)] == "" || len(kernels) != len(first.kernels) {
-			return fmt.Errorf("images for widths %s and %s have different kernels, and one loader: let an #if choose the body of a kernel, not whether it exists, or give -loader=false", first.variant, im.variant)
+			return fmt.Errorf("widths %s and %s have different kernels, but share one loader; put #if inside the body of a kernel, not around the kernel, or set -loader=false", first.variant, im.variant)
 		}
 	}
 	return nil

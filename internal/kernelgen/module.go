@@ -38,7 +38,7 @@ func findModule(dir string) (module, error) {
 		if err == nil {
 			line := moduleLine.FindStringSubmatch(string(text))
 			if line == nil {
-				return module{}, fmt.Errorf("%s has no module line", file)
+				return module{}, fmt.Errorf("%s has no module line; go mod init writes one", file)
 			}
 			m := module{dir, strings.Trim(line[1], `"`)}
 			if up, nested := strings.CutPrefix(m.path, weftPath+"/"); nested {
@@ -53,7 +53,7 @@ func findModule(dir string) (module, error) {
 			return module{}, err
 		}
 		if dir == filepath.Dir(dir) {
-			return module{}, fmt.Errorf("%s is not in a module: neither it nor a parent directory has a go.mod; make one with go mod init", start)
+			return module{}, fmt.Errorf("%s is not in a module: neither it nor a parent directory has a go.mod; create one with go mod init", start)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func (m *module) relative(path string) (string, error) {
 	}
 	rel, err := filepath.Rel(m.root, abs)
 	if err != nil || !filepath.IsLocal(rel) {
-		return "", fmt.Errorf("%s is outside of the module %s, so that others could not generate the same: move it into %s", path, m.path, m.root)
+		return "", fmt.Errorf("%s is outside of the module %s, so other machines could not generate the same files; move it into %s", path, m.path, m.root)
 	}
 	return filepath.ToSlash(rel), nil
 }
@@ -98,5 +98,5 @@ func packageName(dir string) (string, error) {
 			return ast.Name.Name, nil
 		}
 	}
-	return "", usage("no name for the package: there are no Go files in %s; run by go generate, or give -package", strconv.Quote(dir))
+	return "", usage("no package name: %s has no Go files; set -package, or run weftgen by go generate", strconv.Quote(dir))
 }

@@ -42,17 +42,17 @@ var (
 func parsePTX(text string) (*ptx, error) {
 	p := &ptx{text: strip(text)}
 	if f := externFunc.FindString(p.text); f != "" {
-		return nil, fmt.Errorf("calls an undefined function: %s (printf, malloc and assert do not exist, and mathematics only where PTX has an instruction, such as __builtin_sqrtf)", f)
+		return nil, fmt.Errorf("calls an undefined function: %s; kernels have no printf, malloc or assert, and only mathematical functions that are PTX instructions, such as __builtin_sqrtf", f)
 	}
 	if v := externShared.FindStringSubmatch(p.text); v != nil {
-		return nil, fmt.Errorf("has shared memory %s of a size that the launch decides: give it a size", v[1])
+		return nil, fmt.Errorf("has shared memory %s of a size that the launch decides; declare it with a constant size", v[1])
 	}
 	if err := checkVersion(p.text); err != nil {
 		return nil, err
 	}
 	for _, m := range entryParams.FindAllStringSubmatch(p.text, -1) {
 		if strings.HasPrefix(m[1], "_Z") {
-			return nil, fmt.Errorf(`kernel %s has the name of a C++ function: declare it extern "C" __global__`, m[1])
+			return nil, fmt.Errorf(`kernel %s has a mangled C++ name: declare it extern "C" __global__`, m[1])
 		}
 		e, err := parseEntry(m[1], m[2])
 		if err != nil {
@@ -118,12 +118,12 @@ func strip(text string) string {
 func checkVersion(text string) error {
 	v := ptxVersion.FindStringSubmatch(text)
 	if v == nil {
-		return fmt.Errorf("has no .version")
+		return fmt.Errorf("has no .version line")
 	}
 	major, _ := strconv.Atoi(v[1])
 	minor, _ := strconv.Atoi(v[2])
 	if strings.Contains(text, ".b128") && (major < 8 || major == 8 && minor < 3) {
-		return fmt.Errorf("uses .b128, which needs PTX 8.3, at version %s.%s: give the version by -target, e.g. 80+ptx83", v[1], v[2])
+		return fmt.Errorf("uses .b128, which needs PTX 8.3 or newer, but has PTX %s.%s; set the version with -target, such as 80+ptx83", v[1], v[2])
 	}
 	return nil
 }

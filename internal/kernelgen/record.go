@@ -169,7 +169,7 @@ func (o *options) verify(path string) (outputs []string, err error) {
 	}
 	var errs []error
 	if p.version != version {
-		errs = append(errs, stale("made by version %s of %s, now %s", p.version, o.generator(), version))
+		errs = append(errs, stale("made by version %s of %s, and this is version %s", p.version, o.generator(), version))
 	}
 	if flags := strings.Join(o.compileFlags(), " "); p.flags != flags {
 		errs = append(errs, stale("the flags changed from %q to %q", p.flags, flags))
@@ -268,7 +268,7 @@ func (t *tree) verifyFile(path string) error {
 	case strings.HasSuffix(path, ".cu"):
 		gen := strings.TrimSuffix(path, ".cu") + "_ptx_gen.go"
 		if _, err := os.Stat(gen); err != nil {
-			t.addError("%s has not been compiled: there is no %s; run %s", path, gen,
+			t.addError("%s has not been compiled: %s does not exist; run %s", path, gen,
 				generateCommand(filepath.Dir(path)))
 		}
 	}

@@ -20,7 +20,7 @@ func parseWidths(s string) ([]variant, error) {
 	var all []variant
 	for pair := range strings.SplitSeq(s, ",") {
 		if !pairOfWidths.MatchString(pair) {
-			return nil, fmt.Errorf("-widths %s: want pairs like 64_32,64_0, the bits of a key and of a value", s)
+			return nil, fmt.Errorf("-widths %s: want pairs of the bits of a key and a value, such as 64_32,64_0", s)
 		}
 		all = append(all, variant(pair))
 	}

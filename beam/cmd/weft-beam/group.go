@@ -37,17 +37,19 @@ type groupOptions struct {
 }
 
 const describes = `
-FILE is a name, or a pattern in quotes, on any file system of Beam: CSV, TSV, JSON, Parquet or Arrow,
-compressed or not, as in weft group. Any number of workers share row groups of Parquet, lines of
-JSON, and lines of CSV with --lines. One worker reads each other file, and each file of an object
-store.
+FILE is a name, or a pattern in quotes, on any file system of Beam. Files are CSV, TSV, JSON, Parquet
+or Arrow, compressed or not, as in weft group. Any number of workers share row groups of Parquet,
+lines of JSON, and lines of CSV with --lines. Only one worker reads any other file, or any file of an
+object store.
 
-The first MiB of each of the first 100 files decides the types of text columns. A later value of
-another type is an error: say the type with --text or --number. (weft group reads the file again.)
+The first MiB of each of the first 100 files determines the types of text columns. A later value of
+another type is an error. In this case, set the type with --text or --number. (weft group reads the
+file again.)
 
-Printed rows come in the order in which groups first appear, or in that of --sort. They are collected
-in --temp-location and sorted on this machine. With --parquet, workers write --shards files
-PREFIX-00000-of-00001.parquet and so on, without order. An existing file is replaced if weft wrote it.
+Rows are printed in the order in which groups first appear, or in the order of --sort. Workers write
+them to --temp-location, and this machine sorts them. With --parquet, workers write the files
+PREFIX-00000-of-00001.parquet and so on, in no particular order. --shards is the number of files. An
+existing file is replaced only if weft has written it.
 
 Other flags of the Go SDK of Beam work, too, such as those of Dataflow. Workers on other machines
 need --worker_binary or a container with this command.
@@ -58,18 +60,17 @@ func newGroupCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "group --by COLUMNS [--agg AGGREGATES] [flags] FILE...",
 		Short: "Group the rows of files by columns, in a pipeline",
-		Long: `Group does what "weft group" does, as a pipeline of Apache Beam. Workers group the rows that they read,
-exchange the groups by a hash of their keys, and merge them.
+		Long: `Group does what "weft group" does, as a pipeline of Apache Beam. Workers group the rows that they
+read, exchange the groups by a hash of their keys, and merge them.
 
-Aggregates of --agg are count, count:C, sum:C, mean:C, min:C, max:C, first:C and last:C, as in weft
-group. Float sums and means may differ in their last digits between runs.
+Aggregates of --agg are those of weft group, such as count, sum:C and max:C. Float sums and means may differ in their last digits between runs.
 ` + describes,
 		Example: `  weft-beam group --by state --agg sum:people_2019 examples/data/counties.csv
-  weft-beam group --by country,city --agg count,sum:amount 'sales-*.parquet'
-  weft-beam group --by status --lines --sort count:desc --top 10 access.csv
+  weft-beam group --by region,state --agg count,sum:people_2019 'examples/data/counties*.csv'
+  weft-beam group --by state --lines --sort count:desc --top 10 examples/data/counties.csv
   weft-beam group --by day --agg sum:price --parquet gs://shop/days --shards 8 --runner dataflow --project shop \
     --region europe-west1 --staging_location gs://shop/staging 'gs://shop/sales-*.parquet'
-  weft-beam group --by k --runner flink --endpoint localhost:8099 --environment_type LOOPBACK data.jsonl`,
+  weft-beam group --by state --runner flink --endpoint localhost:8099 --environment_type LOOPBACK examples/data/counties.csv`,
 		Args: requireFiles,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.start(cmd, a, args) },
 	}
@@ -85,7 +86,7 @@ func newDistinctCommand(a *app) *cobra.Command {
 		Short: "Print the distinct rows of columns of files, or count them, in a pipeline",
 		Long: `Distinct does what "weft distinct" does, as a pipeline of Apache Beam.
 ` + describes,
-		Example: `  weft-beam distinct --by user --count 'events-*.parquet'
+		Example: `  weft-beam distinct --by state --count 'examples/data/counties*.csv'
   weft-beam distinct --by region,state examples/data/counties.csv`,
 		Args: requireFiles,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.start(cmd, a, args) },
@@ -103,22 +104,22 @@ func (o *groupOptions) add(cmd *cobra.Command) {
 	o.AddLines(set)
 	o.Memory.Add(set)
 	o.Output.Add(set)
-	set.Lookup("memory").Usage = "memory limit of a step of a worker, such as 1GiB; more goes to a file; default: 256MiB"
+	set.Lookup("memory").Usage = "memory limit of each step of a worker, such as 1GiB; more goes to a file; default: 256MiB"
 	set.Lookup("parquet").Usage = "write Parquet files `PREFIX`-00000-of-00001.parquet and so on"
 	set.StringVar(&o.device, "device", "", "`DEVICE` of workers, such as auto or cuda:0, for groups of numbers with --sort")
-	set.IntVar(&o.shards, "shards", 1, "files of --parquet")
+	set.IntVar(&o.shards, "shards", 1, "number of files that --parquet writes")
 	o.beamOptions.add(set)
 }
 
 // requireFiles returns an error without files, and for stdin, which workers cannot read.
 func requireFiles(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return usage("%s: no file given", cmd.Name())
+		return usage("%s: no file given; want at least one", cmd.Name())
 	}
 	for _, name := range args {
 		if name == table.Stdin {
 			return usage(
-				"%s -: is a stream, which workers cannot read: write it to a file",
+				"%s -: is a stream, which workers cannot read; write it to a file first",
 				cmd.Name(),
 			)
 		}
@@ -139,7 +140,7 @@ func (o *groupOptions) check(a *app, shardsSet bool) error {
 	parquet := o.Parquet != ""
 	switch {
 	case o.verb == "group" && len(o.By) == 0:
-		return usage("group: --by is missing: the columns that make groups")
+		return usage("group: --by is missing; want columns, such as --by state")
 	case parquet && (len(o.Sort) > 0 || o.Top > 0 || o.count):
 		return usage(
 			"%s: --parquet excludes --sort, --top and --count: the rows of its files have "+
@@ -147,11 +148,11 @@ func (o *groupOptions) check(a *app, shardsSet bool) error {
 			o.verb,
 		)
 	case shardsSet && !parquet || o.shards < 1 || o.shards > 99_999:
-		return usage("%s --shards %d: want 1 to 99999 files of --parquet", o.verb, o.shards)
+		return usage("%s --shards %d: want 1 to 99999, together with --parquet", o.verb, o.shards)
 	}
 	if o.memorySet && o.Limit == 0 {
-		return usage("%s --memory 0: each step of a worker has a limit: want a size such as 1GiB, "+
-			"or leave --memory out for 256MiB", o.verb)
+		return usage("%s --memory 0: want a size such as 1GiB, because each step of a worker has a "+
+			"limit; the default is 256MiB", o.verb)
 	}
 	for _, check := range []func() error{
 		func() error { return o.Group.Check(o.verb) }, o.Read.Check,

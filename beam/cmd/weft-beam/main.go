@@ -92,19 +92,20 @@ func (discardLogger) Log(context.Context, log.Severity, int, string) {}
 func run(ctx context.Context, args []string, a *app) int {
 	root := &cobra.Command{
 		Use:   "weft-beam",
-		Short: "Jobs of weft over files, as pipelines of Apache Beam",
-		Long: `weft-beam groups the rows of files, and finds the distinct ones, as a pipeline of Apache Beam: on
-Flink, Spark or Dataflow, or with Prism in this process.
+		Short: "Group files in pipelines of Apache Beam",
+		Long: `weft-beam groups the rows of files, or prints the distinct rows, in a pipeline of Apache Beam. It is
+meant for users who have a cluster with Flink, Spark or Dataflow. Without a cluster, it runs Prism in
+this process.
 
-Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted.`,
+Exit status: 0 success, 1 the job failed, 2 invalid command line, 130 interrupted.`,
 		Example: `  weft-beam group --by state --agg sum:people_2019 examples/data/counties.csv
-  weft-beam group --by country --agg count,sum:amount 'sales-*.parquet'
-  weft-beam distinct --by user --runner flink --endpoint localhost:8099 --environment_type LOOPBACK events.jsonl`,
+  weft-beam group --by region --agg count,sum:people_2019 'examples/data/counties*.csv'
+  weft-beam distinct --by state --runner flink --endpoint localhost:8099 --environment_type LOOPBACK examples/data/counties.csv`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("%s: no such command", args[0])
+				return usage("%s: no such command; want distinct or group", args[0])
 			}
 			return nil
 		},

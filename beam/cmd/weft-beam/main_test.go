@@ -364,7 +364,7 @@ func TestErrors(t *testing.T) {
 		{[]string{"group", "--by", "city", "--runner", "tpu", good}, exitUsage, "weft-beam: group --runner \"tpu\": want prism, "},
 		{[]string{"group", "--by", "city", "--temp-location", "nowhere://x", good}, exitUsage, "weft-beam: --temp-location nowhere://x: "},
 		{[]string{"group", "--by", "city", "--async", good}, exitUsage, "weft-beam: unknown flag: --async"},
-		{[]string{"group", "--by", "city", "--memory", "0", good}, exitUsage, "weft-beam: group --memory 0: each step"},
+		{[]string{"group", "--by", "city", "--memory", "0", good}, exitUsage, "weft-beam: group --memory 0: want a size"},
 		{[]string{"join"}, exitUsage, "weft-beam: join: no such command"},
 	} {
 		stdout, stderr, status := weftBeam(t.Context(), tt.args...)

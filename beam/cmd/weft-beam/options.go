@@ -27,10 +27,10 @@ var (
 	listed = map[string]string{
 		"endpoint":           "address of the job service of flink, spark and universal",
 		"environment_type":   "how workers start: DOCKER, PROCESS, EXTERNAL or LOOPBACK",
-		"environment_config": "image, command or address of that environment",
+		"environment_config": "image, command or address of the environment",
 		"worker_binary":      "program of the workers",
 		"job_name":           "name of the job",
-		"parallelism":        "parallelism on Flink; -1: that of the cluster",
+		"parallelism":        "parallelism on Flink; -1: the setting of the cluster",
 		"resource_hints":     "resource hints of the pipeline, as URN=VALUE",
 		"experiments":        "experiments of the runner, separated by commas",
 		"project":            "Google Cloud project of dataflow",
@@ -50,7 +50,7 @@ func (o *beamOptions) add(set *pflag.FlagSet) {
 	set.Var(
 		flags.Name(&o.temp),
 		"temp-location",
-		"`FOLDER` for the result, which workers and this machine see; default: a local one",
+		"`FOLDER` for the result, which workers and this machine can open; default: a local folder",
 	)
 	flag.VisitAll(func(f *flag.Flag) {
 		if slices.Contains(withheld, f.Name) || set.Lookup(f.Name) != nil {
@@ -76,8 +76,8 @@ func (o *beamOptions) check(verb string, printed bool) error {
 		return usage("%s --runner %s: needs --endpoint, the address of its job service", verb,
 			o.runner)
 	case printed && o.temp == "" && !local:
-		return usage("%s: needs --temp-location, a folder that workers and this machine see, "+
-			"for the result until it is printed; or write it by --parquet", verb)
+		return usage("%s: needs --temp-location, a folder for the result that workers and this "+
+			"machine can open; or write the result with --parquet", verb)
 	}
 	return nil
 }

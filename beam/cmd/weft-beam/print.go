@@ -17,7 +17,7 @@ import (
 )
 
 var errNoResult = errors.New(
-	"the runner has lost the result: workers wrote none to --temp-location")
+	"the result is missing: workers have written none to --temp-location")
 
 // print prints the result in the requested order. Rows that are equal in that order are printed in
 // the order in which their groups first occurred, which the last column contains.

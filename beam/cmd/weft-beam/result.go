@@ -141,8 +141,8 @@ func readBlocks(
 ) (more bool, err error) {
 	f, err := system.OpenRead(ctx, name)
 	if err != nil {
-		return false, fmt.Errorf("%w; --temp-location has to be a folder that all workers and "+
-			"this machine see", flags.Reason(err))
+		return false, fmt.Errorf("%w; --temp-location must be a folder that all workers and "+
+			"this machine can open", flags.Reason(err))
 	}
 	defer f.Close()
 	in := bufio.NewReaderSize(f, 1<<16)

@@ -45,7 +45,7 @@ func (p *Package) add(s *Struct) error {
 	name := p.goName(s)
 	if old := p.structs[name]; old != nil && p.isKnown(s) {
 		if old.Size != s.Size {
-			return fmt.Errorf("%s has %d bytes and %s has %d, and both are %s in Go", old.Name, old.Size, s.Name, s.Size, name)
+			return fmt.Errorf("%s has %d bytes and %s has %d, but both are %s in Go", old.Name, old.Size, s.Name, s.Size, name)
 		}
 		return nil
 	} else if old != nil {
@@ -56,7 +56,7 @@ func (p *Package) add(s *Struct) error {
 	for _, f := range s.Fields {
 		n := p.fieldName(name, f.Name)
 		if fields[n] {
-			return fmt.Errorf("%s: two fields would be %s in Go", s.Name, n)
+			return fmt.Errorf("%s: two fields would be %s in Go; rename one", s.Name, n)
 		}
 		fields[n] = true
 		switch {
@@ -79,7 +79,7 @@ func same(a, b *Struct, name string) error {
 		return nil
 	}
 	if a.Name != b.Name {
-		return fmt.Errorf("%s and %s would both be %s in Go: name one by -type", a.Name, b.Name, name)
+		return fmt.Errorf("%s and %s would both be %s in Go; set another name for one with -type C++=Go", a.Name, b.Name, name)
 	}
 	equal := slices.EqualFunc(a.Fields, b.Fields, func(f, g Field) bool {
 		if f.Type.Struct != nil && g.Type.Struct != nil && f.Type.Struct.Name != g.Type.Struct.Name {

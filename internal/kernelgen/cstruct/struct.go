@@ -71,13 +71,13 @@ func (i *Info) structOf(n *node) (*Struct, error) {
 	for _, kid := range n.kids {
 		switch {
 		case kid.Tag == dwarf.TagInheritance:
-			return nil, fmt.Errorf("%s has a base: put its fields into it", s.Name)
+			return nil, fmt.Errorf("%s has a base: move the fields of the base into %s", s.Name, s.Name)
 		case kid.Tag != dwarf.TagMember || kid.Val(dwarf.AttrExternal) != nil:
 			continue // a function, a type or a constant
 		case kid.Val(dwarf.AttrBitSize) != nil:
-			return nil, fmt.Errorf("%s.%s is a bit-field: use the bits of a number", s.Name, kid.name())
+			return nil, fmt.Errorf("%s.%s is a bit-field: use an integer, and mask its bits", s.Name, kid.name())
 		case kid.name() == "":
-			return nil, fmt.Errorf("%s has a field without a name", s.Name)
+			return nil, fmt.Errorf("%s has a field without a name: add a name", s.Name)
 		}
 		t, err := i.fieldType(kid)
 		if err != nil {

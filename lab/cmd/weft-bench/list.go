@@ -14,7 +14,7 @@ func newListCommand(a *app) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list [EXPERIMENT...]",
-		Short: "List the experiments, or describe some of them",
+		Short: "List all experiments, or describe the named ones",
 		RunE: func(_ *cobra.Command, args []string) error {
 			experiments := experiment.All()
 			if len(args) > 0 {

@@ -54,8 +54,15 @@ func usage(format string, args ...any) error { return usageError{fmt.Errorf(form
 
 func run(ctx context.Context, args []string, a *app) int {
 	root := &cobra.Command{
-		Use:           "weft-bench",
-		Short:         "Measure weft's structures against the limits of this machine",
+		Use:   "weft-bench",
+		Short: "Run experiments that measure weft's structures against the limits of this machine",
+		Long: `weft-bench runs named experiments for developers of weft, and for readers who check its published
+figures. An experiment measures structures and compares them with the limits of this machine.
+
+Exit status: 0 success, 1 measuring or writing failed, 2 invalid command line, 130 interrupted.`,
+		Example: `  weft-bench list
+  weft-bench run linear --quick
+  weft-bench report --html page.html results/2026-11-24-h200/slabhash-fig4a.json`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

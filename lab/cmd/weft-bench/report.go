@@ -23,12 +23,12 @@ func newReportCommand(a *app) *cobra.Command {
 	var o outputs
 	cmd := &cobra.Command{
 		Use:   "report FILE...",
-		Short: "Make tables, plots and pages of results that were saved as JSON",
+		Short: "Print results that were saved as JSON, and write pages and plots of them",
 		Example: `  weft-bench report results/2026-11-24-h200/slabhash-fig4a.json
   weft-bench report --html page.html --svg plots results/2026-11-24-h200/slabhash-*.json`,
 		RunE: func(_ *cobra.Command, files []string) error {
 			if len(files) == 0 {
-				return usage("report: want files of results")
+				return usage("report: want at least one file with the output of weft-bench run --json")
 			}
 			if err := o.check(a, files); err != nil {
 				return err
@@ -65,7 +65,7 @@ func readResults(file string) (results []*experiment.Result, err error) {
 	}
 	for _, r := range results {
 		if err == nil && (r == nil || r.Experiment == "" || len(r.Rows) == 0) {
-			err = errors.New("want what weft-bench run --json prints, with rows of an experiment")
+			err = errors.New("want the output of weft-bench run --json, with an experiment and its rows")
 		}
 	}
 	return results, err
@@ -80,10 +80,10 @@ type outputs struct {
 }
 
 func (o *outputs) flags(f *pflag.FlagSet) {
-	f.BoolVar(&o.json, "json", false, "print JSON, as --format json does")
-	f.StringVar(&o.format, "format", "table", "what to print: table, json, or benchstat, the format of Go's benchmarks with a line for each run")
-	f.Var(nameValue{&o.html}, "html", "also write a self-contained page to `FILE`; of the files that exist, only an HTML page is replaced")
-	f.Var(nameValue{&o.svg}, "svg", "also write the plots to `DIR`; of the files that exist, only SVG images are replaced")
+	f.BoolVar(&o.json, "json", false, "print JSON, like --format json")
+	f.StringVar(&o.format, "format", "table", "output format: table, json, or benchstat (Go benchmarks, one line per run)")
+	f.Var(nameValue{&o.html}, "html", "also write a self-contained page to `FILE`; replaces only HTML pages")
+	f.Var(nameValue{&o.svg}, "svg", "also write the plots to folder `DIR`; replaces only SVG images")
 }
 
 // nameValue is a flag for the name of a file or folder, which must not be empty.
@@ -100,7 +100,7 @@ func (v nameValue) Type() string { return "string" }
 
 func (v nameValue) Set(text string) error {
 	if text == "" {
-		return errors.New("want a name")
+		return errors.New("want a name of a file or folder")
 	}
 	*v.name = text
 	return nil
@@ -112,7 +112,7 @@ var formats = []string{"table", "json", "benchstat"}
 // check returns an error if an output cannot be written or would overwrite an input.
 func (o *outputs) check(a *app, inputs []string) (err error) {
 	if !slices.Contains(formats, o.format) {
-		return usage("--format %s: there are %s", o.format, strings.Join(formats, ", "))
+		return usage("--format %s: want one of %s", o.format, strings.Join(formats, ", "))
 	}
 	if o.json {
 		o.format = "json"

@@ -35,12 +35,13 @@ func newRunCommand(a *app) *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
 		Use:   "run [EXPERIMENT...]",
-		Short: "Run experiments, and print what they measure",
-		Long: `Run runs named experiments and prints each figure as operations per second and
-as a share of what the memory of the same device was measured to allow in the
-same run. Without names it runs the default set, in a minute or two on two cores.
-With --json it prints one object for one experiment and an array for several.
-Interrupted, it prints and writes what it has measured so far, marked as incomplete.`,
+		Short: "Run experiments and print their results",
+		Long: `Run runs named experiments. It prints each result as operations per second, and as a share of the
+limit of the device's memory, which it measures in the same run.
+
+Without names it runs the default set, which takes a minute or two on two cores. With --json it
+prints one object for one experiment, and an array for several. If it is interrupted, it prints and
+writes the results so far, marked as incomplete.`,
 		Example: `  weft-bench run
   weft-bench run linear --n 10000000 --json
   weft-bench run linear --runs 10 --format benchstat >new.txt
@@ -63,20 +64,20 @@ Interrupted, it prints and writes what it has measured so far, marked as incompl
 			}
 			dev, _, err := auto.Open(o.device)
 			if err != nil {
-				return fmt.Errorf("open device %s: %w", o.device, err)
+				return fmt.Errorf("--device %s: %w", o.device, err)
 			}
 			return errors.Join(o.run(cmd.Context(), a, dev, experiments, args), dev.Close())
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.device, "device", "auto", "where to run: auto, cpu, cuda, cuda:N or sim[:seed]")
-	f.BoolVar(&o.quick, "quick", false, "small sizes and few settings: seconds")
-	f.BoolVar(&o.full, "full", false, "every width and setting")
-	f.IntVar(&o.n, "n", 0, "number of keys; of slots or units where an experiment fills a table or a pool (default: as fits the device; 1024 on a simulated GPU)")
-	f.IntVar(&o.runs, "runs", 0, "timed runs, of which the median counts (default 3 on a CPU, 5 on a GPU)")
+	f.StringVar(&o.device, "device", "auto", "device: auto, cpu, cuda, cuda:N or sim[:seed]")
+	f.BoolVar(&o.quick, "quick", false, "measure small sizes and few settings, in seconds")
+	f.BoolVar(&o.full, "full", false, "measure every width and setting")
+	f.IntVar(&o.n, "n", 0, "number of keys, or of slots or units to fill (default: as fits the device; 1024 on sim)")
+	f.IntVar(&o.runs, "runs", 0, "number of timed runs; prints the median (default 3 on a CPU, 5 on a GPU)")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the keys")
-	f.StringArrayVar(&o.graphs, "graph", nil, "measure graphs also on the one of `FILE`, in experiments with graphs; may be given several times")
-	f.StringSliceVar(&o.only, "only", nil, "of generated graphs measure those of these `NAMES`: roads,rmat")
+	f.StringArrayVar(&o.graphs, "graph", nil, "also measure experiments with graphs on the graph in `FILE`; may be repeated")
+	f.StringSliceVar(&o.only, "only", nil, "measure only these `NAMES` of generated graphs: roads,rmat")
 	o.outputs.flags(f)
 	return cmd
 }
@@ -93,7 +94,7 @@ func (o *runOptions) check(a *app) error {
 	case o.quick && o.full:
 		return usage("--quick and --full exclude each other")
 	case o.n < 0 || o.runs < 0:
-		return usage("--n and --runs must not be negative; 0 is the default")
+		return usage("--n %d --runs %d: must not be negative; 0 is the default", o.n, o.runs)
 	}
 	for _, file := range o.graphs {
 		if info, err := os.Stat(file); err != nil || info.IsDir() {

@@ -141,7 +141,7 @@ func TestRefuses(t *testing.T) {
 		{[]string{"run", "host", "--n", "-1"}, exitUsage, "must not be negative"},
 		{[]string{"run", "host", "--runs", "-1"}, exitUsage, "must not be negative"},
 		{[]string{"run", "host", "--device", "gpu"}, exitUsage, `--device "gpu": want auto`},
-		{[]string{"run", "host", "--format", "xml"}, exitUsage, "there are table, json, benchstat"},
+		{[]string{"run", "host", "--format", "xml"}, exitUsage, "--format xml: want one of table, json, benchstat"},
 		{[]string{"run", "host", "--html="}, exitUsage, "want a name"},
 		{[]string{"run", "host", "--html", notes}, exitUsage, "the file exists and is not an HTML page"},
 		{[]string{"run", "host", "--graph", graph, "--html", graph}, exitUsage, "it is the input"},
@@ -150,10 +150,10 @@ func TestRefuses(t *testing.T) {
 		{[]string{"run", "host", "--html", dir}, exitFailed, "is a directory"},
 		{[]string{"run", "host", "--html", filepath.Join(dir, "none", "x.html")}, exitFailed, "no such file"},
 		{[]string{"run", "host", "--svg", notes}, exitFailed, "not a directory"},
-		{[]string{"report"}, exitUsage, "want files"},
+		{[]string{"report"}, exitUsage, "want at least one file"},
 		{[]string{"report", filepath.Join(dir, "none")}, exitFailed, "no such file"},
 		{[]string{"report", notes}, exitFailed, "notes.html: invalid character"},
-		{[]string{"report", file("other.json", `{"rows": []}`)}, exitFailed, "want what weft-bench run --json prints"},
+		{[]string{"report", file("other.json", `{"rows": []}`)}, exitFailed, "want the output of weft-bench run --json"},
 	} {
 		stdout, stderr, status := weftBench(t, c.args...)
 		if status != c.status || stdout != "" || !strings.HasPrefix(stderr, "weft-bench: ") || !strings.Contains(stderr, c.message) {

@@ -127,7 +127,7 @@ func Find(names ...string) ([]Experiment, error) {
 			for i, e := range all {
 				known[i] = e.Name
 			}
-			return nil, fmt.Errorf("%w: %q; there are %s", ErrUnknown, name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("%w: %q; want one of %s", ErrUnknown, name, strings.Join(known, ", "))
 		}
 		if !slices.ContainsFunc(found, func(e Experiment) bool { return e.Name == all[i].Name }) {
 			found = append(found, all[i])
@@ -143,7 +143,7 @@ func (e Experiment) Run(ctx context.Context, cfg Config) (res *Result, err error
 		return nil, fmt.Errorf("experiment %s: %w: %d keys, %d runs", e.Name, device.ErrInvalid, cfg.N, cfg.Runs)
 	}
 	if e.GPU && cfg.Device.Properties().Kind == device.CPU {
-		return nil, fmt.Errorf("experiment %s: %w: it needs a GPU, and %s is none", e.Name, device.ErrUnsupported, cfg.Device.Properties().Name)
+		return nil, fmt.Errorf("experiment %s: %w: want a GPU, set by --device, found %s", e.Name, device.ErrUnsupported, cfg.Device.Properties().Name)
 	}
 	r := &runner{Config: cfg, result: &Result{
 		Experiment: e.Name,

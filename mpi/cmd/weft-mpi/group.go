@@ -52,12 +52,12 @@ Rank 0 prints the result or writes it to --parquet. With --parts, each rank writ
 keys hash to it to a Parquet file in a folder. The folder must not have parts of a job with more
 ranks. --memory is the limit of one rank; the ranks of a machine share the default.
 
-Aggregates of --agg are count, count:C, sum:C, mean:C, min:C, max:C, first:C and last:C, as in weft
-group. Float sums and means may differ in their last digits with the number of ranks.
+Aggregates of --agg are those of weft group, such as count, sum:C and max:C. With another number of
+ranks, float sums and means may differ in their last digits.
 ` + readsFiles,
 		Example: `  weft-mpi group --local 2 --by state --agg sum:people_2019 --lines examples/data/counties.csv
-  mpirun -n 8 weft-mpi group --by country,city --agg count,sum:amount sales-*.parquet
-  srun weft-mpi group --by day --agg sum:price --parts days sales-*.parquet`,
+  mpirun -n 2 weft-mpi group --by region,state --agg count,sum:people_2019 --lines examples/data/counties.csv
+  srun weft-mpi group --by state --agg sum:people_2019 --lines --parts states examples/data/counties.csv`,
 		Args: requireFiles,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.start(cmd, a, args) },
 	}
@@ -74,7 +74,7 @@ func newDistinctCommand(a *app) *cobra.Command {
 		Long: `Distinct does what "weft distinct" does on all ranks of an MPI job. See "weft-mpi group --help".
 ` + readsFiles,
 		Example: `  weft-mpi distinct --local 2 --by region examples/data/counties.csv
-  mpirun -n 8 weft-mpi distinct --by user events-*.parquet`,
+  mpirun -n 2 weft-mpi distinct --by region,state --lines examples/data/counties.csv`,
 		Args: requireFiles,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.start(cmd, a, args) },
 	}
@@ -84,8 +84,8 @@ func newDistinctCommand(a *app) *cobra.Command {
 }
 
 const readsFiles = `
-Files are CSV, TSV, JSON, Parquet or Arrow, compressed or not, as in weft group. All ranks need to see
-them under the same names. Standard input and pipes are errors.
+Files are CSV, TSV, JSON, Parquet or Arrow, compressed or not, as in weft group. All ranks must be
+able to open them by the same names. Standard input and pipes are errors.
 `
 
 func (o *groupOptions) add(cmd *cobra.Command) {
@@ -98,15 +98,15 @@ func (o *groupOptions) add(cmd *cobra.Command) {
 	set.Var(
 		flags.Name(&o.parts),
 		"parts",
-		"`FOLDER` to create, where each rank writes a Parquet file",
+		"`FOLDER` in which each rank writes a Parquet file of its groups",
 	)
-	set.IntVar(&o.local, "local", 0, "ranks to run in this process, without MPI")
+	set.IntVar(&o.local, "local", 0, "number of ranks to run in this process, without MPI")
 }
 
 // requireFiles returns an error without files, and for a stream, which only one rank could read.
 func requireFiles(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return flags.Usage("%s: no file given", cmd.Name())
+		return flags.Usage("%s: no file given; want at least one", cmd.Name())
 	}
 	for _, name := range args {
 		info, err := os.Stat(name)
@@ -115,7 +115,7 @@ func requireFiles(cmd *cobra.Command, args []string) error {
 		}
 		if name == table.Stdin || err == nil && !info.Mode().IsRegular() {
 			return flags.Usage(
-				"%s %s: is a stream, which only one rank could read: write it to a file",
+				"%s %s: is a stream, which only one rank could read; write it to a file first",
 				cmd.Name(),
 				name,
 			)
@@ -138,7 +138,7 @@ func (o *groupOptions) start(cmd *cobra.Command, a *app, names []string) error {
 func (o *groupOptions) check(a *app) error {
 	switch {
 	case len(o.By) == 0:
-		return flags.Usage("%s: --by is missing: the columns that make groups", o.verb)
+		return flags.Usage("%s: --by is missing; want columns, such as --by state", o.verb)
 	case o.local < 0 || o.local > maxLocal:
 		return flags.Usage("%s --local %d: want 1 to %d ranks", o.verb, o.local, maxLocal)
 	case o.parts != "" && (o.CSV || a.json || o.Parquet != "" || len(o.Sort) > 0 || o.Top > 0):

@@ -52,19 +52,19 @@ func main() {
 func run(ctx context.Context, args []string, a *app) int {
 	root := &cobra.Command{
 		Use:   "weft-mpi",
-		Short: "Jobs of weft on several machines, through MPI",
-		Long: `weft-mpi groups the rows of files, and finds the distinct ones, on all ranks of an MPI job. It also
-predicts memory and speed of a hash map over many processors.
+		Short: "Group files on several machines, through MPI",
+		Long: `weft-mpi groups the rows of files, or prints the distinct rows, on all ranks of an MPI job. For users
+who plan a cluster, it also predicts the memory and speed of a hash map over many processors.
 
-Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted.`,
+Exit status: 0 success, 1 the job failed, 2 invalid command line, 130 interrupted.`,
 		Example: `  weft-mpi group --local 2 --by state examples/data/counties.csv
-  mpirun -n 8 weft-mpi group --by country --agg count,sum:amount *.parquet
+  mpirun -n 2 weft-mpi group --by state --agg count,sum:people_2019 --lines examples/data/counties.csv
   weft-mpi plan --keys 1e12 --bytes 16 --gpu h200 --nic 400`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return flags.Usage("%s: no such command", args[0])
+				return flags.Usage("%s: no such command; want distinct, group or plan", args[0])
 			}
 			return nil
 		},

@@ -57,8 +57,8 @@ func TestUsage(t *testing.T) {
 	for _, tt := range []struct{ args, stderr string }{
 		{"plan --load 3", "plan --load 3: want 0.01 to 1\n"}, {"plan --keys -1", "plan --keys -1: "}, {"plan --bytes NaN", "plan --bytes NaN: "},
 		{"plan --batch 0", "plan --batch 0: "}, {"plan --gpu tpu", `plan --gpu "tpu": want h200 or cpu`}, {"plan --nic x", "invalid argument"},
-		{"plan --try --ranks 513", "plan --try: 513 ranks; at most 512 "}, {"group --by x --local 513 main.go", "group --local 513: want 1 to 512 ranks"},
-		{"plan more", "plan more: takes no arguments"}, {"bench", "bench: no such command\n"},
+		{"plan --try --ranks 513", "plan --try: 513 ranks; want at most 512 "}, {"group --by x --local 513 main.go", "group --local 513: want 1 to 512 ranks"},
+		{"plan more", "plan more: takes no arguments"}, {"bench", "bench: no such command; want distinct, group or plan\n"},
 	} {
 		stdout, stderr, status := weftMPI(t, strings.Fields(tt.args)...)
 		if status != exitUsage || stdout != "" ||

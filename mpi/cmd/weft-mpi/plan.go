@@ -28,29 +28,31 @@ func newPlanCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [flags]",
 		Short: "Predict memory, processors and time of a map over many processors",
-		Long: `Plan predicts what a hash map over many processors needs: its memory, the number of processors that
-have it, the time of a batch of lookups and of insertions, and the step that limits each.
+		Long: `Plan predicts the memory of a hash map over many processors, and the number of processors that the
+map needs. It also predicts the time of a batch of lookups and of a batch of insertions, and the step
+that limits each batch.
 
 The model partitions a batch by rank, exchanges it, runs it on each shard, and exchanges the answers
-back. If that is faster for small messages, ranks of a node exchange first and nodes after that
-("two levels"). Rates were measured on one processor and on one pair, not on more.
+back. If it is faster for small messages, ranks first exchange within nodes, and then nodes exchange
+with nodes ("two levels"). The rates of the model were measured on one processor and on one pair of
+processors, not on more.
 
-With --json the output is one object: bytes, ranks, nodes, fill_seconds, failure_days, and lookups and
-insertions, lists of objects with keys (per rank), seconds, per_rank and total (keys per second),
-two_levels, message (bytes), largest, skew, bound.`,
+With --json the output is one object: bytes, ranks, nodes, fill_seconds, failure_days, lookups and
+insertions. The last two are lists of objects: keys (per rank), seconds, per_rank and total (keys per
+second), two_levels, message (bytes), largest, skew, bound.`,
 		Example: `  weft-mpi plan --keys 1e12 --bytes 16 --gpu h200 --nic 400
   weft-mpi plan --keys 1e10 --bytes 12 --gpu cpu --nic 100 --batch 1e6`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.print(cmd.Context(), a) },
 	}
 	set := cmd.Flags()
-	set.Float64Var(&o.Keys, "keys", 1e12, "keys of the map")
-	set.Float64Var(&o.bytes, "bytes", 16, "bytes of a pair, 8 of them the key")
+	set.Float64Var(&o.Keys, "keys", 1e12, "number of keys in the map")
+	set.Float64Var(&o.bytes, "bytes", 16, "bytes per pair, including 8 bytes for the key")
 	set.Float64Var(&o.Load, "load", .85, "share of slots in use")
-	set.Float64Var(&o.Replicas, "replicas", 1, "copies of each shard")
+	set.Float64Var(&o.Replicas, "replicas", 1, "number of copies of each shard")
 	set.StringVar(&o.gpu, "gpu", "h200", "processor: h200, or cpu for nodes of 64 cores and 0.9 TB")
-	set.Float64Var(&o.nic, "nic", 400, "Gbit per second of the network card of each processor")
-	set.IntVar(&o.Ranks, "ranks", 0, "processors; 0: as few as have the memory")
+	set.Float64Var(&o.nic, "nic", 400, "rate of the network card of each processor, in Gbit per second")
+	set.IntVar(&o.Ranks, "ranks", 0, "number of processors; 0: as few as have enough memory")
 	set.Float64SliceVar(
 		&o.batches,
 		"batch",
@@ -58,7 +60,7 @@ two_levels, message (bytes), largest, skew, bound.`,
 		"keys per batch and rank",
 	)
 	set.BoolVar(&o.run, "try", false,
-		"also run lookups on as many local ranks, and print their messages and skew")
+		"also run lookups on the same number of local ranks, and print message sizes and skew")
 	return cmd
 }
 
@@ -107,7 +109,7 @@ func (o *planOptions) print(ctx context.Context, a *app) error {
 	if o.run {
 		if out.Ranks > maxLocal {
 			return flags.Usage(
-				"plan --try: %d ranks; at most %d run in this process",
+				"plan --try: %d ranks; want at most %d in this process; set --ranks",
 				out.Ranks,
 				maxLocal,
 			)
