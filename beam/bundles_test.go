@@ -187,7 +187,7 @@ func randomAggregates(
 	rng *rand.Rand, values []column.Column,
 ) (aggs []group.Aggregate, ordered bool) {
 	for range rng.IntN(5) {
-		a := group.Aggregate{Func: group.Func(rng.IntN(int(group.Last) + 1))}
+		a := group.Aggregate{Func: group.Func(rng.IntN(int(group.Var) + 1))}
 		if len(values) > 0 {
 			a.Column = rng.IntN(len(values))
 		}
@@ -195,8 +195,18 @@ func randomAggregates(
 			if len(values) == 0 {
 				continue
 			}
-			t := values[a.Column].Type()
-			if (a.Func == group.Sum || a.Func == group.Mean) && !t.Integer() && !t.Float() {
+			t, suits := values[a.Column].Type(), true
+			switch a.Func {
+			case group.Sum, group.Mean:
+				suits = t.Integer() || t.Float()
+			case group.Var: // exact
+				suits = t.Integer()
+			case group.AnyTrue, group.AllTrue:
+				suits = t == column.Bool
+			case group.Any: // depends on the order of bundles
+				suits = false
+			}
+			if !suits {
 				continue
 			}
 		}

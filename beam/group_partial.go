@@ -105,7 +105,9 @@ func (f *partialGroups) add(ctx context.Context, rec goarrow.RecordBatch) error 
 
 // device returns the GPU that groups the columns, or nil if the cores group them.
 func (f *partialGroups) device(keys, values []column.Column) (device.Device, error) {
-	if f.Plan.Device == "" || f.Plan.Order != "" || !fixed(keys) || !fixed(values) {
+	noKernel := func(a group.Aggregate) bool { return a.Func == group.Var || a.Func == group.StdDev }
+	if f.Plan.Device == "" || f.Plan.Order != "" || slices.ContainsFunc(f.Plan.Aggs, noKernel) ||
+		!fixed(keys) || !fixed(values) {
 		return nil, nil
 	}
 	dev, err := lookupDevice(f.Plan.Device)

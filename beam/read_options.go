@@ -25,6 +25,9 @@ const (
 	Number
 	// Extreme reads like Number, or like Written if no value is a number. A mixture is an error.
 	Extreme
+	// Truth reads a column of bool: true, True, TRUE, false and so on. Another value makes its row
+	// bad.
+	Truth
 	// Present reads a column of bool, which only shows which values are null. Its values have no
 	// meaning.
 	Present
@@ -32,7 +35,7 @@ const (
 
 // forms maps forms to those of package table.
 var forms = [...]tables.Form{Written: tables.Written, Key: tables.Key, Text: tables.Text,
-	Number: tables.Number, Extreme: tables.Extreme, Present: tables.Present}
+	Number: tables.Number, Extreme: tables.Extreme, Truth: tables.Truth, Present: tables.Present}
 
 // ReadColumn is a column to read.
 type ReadColumn struct {

@@ -18,9 +18,9 @@ import (
 //kernelgen:input f83c5f01b0e1cee2df706989683b5081340031b1b054087166305b8aa4e92ac1 4676 btree/order.cuh
 //kernelgen:input a9da1956f6b46da1f7e3d9b3a4351877ff9a75406bf31bdd05a11f10304d124c 8810 btree/parents.cuh
 //kernelgen:input 3cab3158e6c9209e9169ddbc2cc96f560acea93c7204aa61b5eef4bb53a86086 3655 btree/seek.cuh
-//kernelgen:input 4d8606676865bccad14a619e9676d9aedda388650f438951c499edc4e0254fff 15762 btree/together.cuh
+//kernelgen:input 27f2bd4d547a4b41602e9fc47d58ca59961b11ea0a5a55f945bd13b59e6f2ae8 15752 btree/together.cuh
 //kernelgen:input 043fc15cb45e0b241dc5b0afc4f5ca933f6c892429e39c1bf90f0262a55c2433 3643 btree/top.cuh
-//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 6ec4229e77f057a45cb86b3f14d6ae045f6edc0c1ab2e7e29aee65c8706e3889 12961 kernels/include/weft/access.cuh
 //kernelgen:input fabb8762aff04a29777607266124738b59cdcd9782854f296c67221c6e1fc489 4053 kernels/include/weft/account.cuh
 //kernelgen:input 029a7b2807b70eb218debe79754201e602330c3e0987f7db53d84f6bc8eef790 22617 kernels/include/weft/btree_change.cuh
 //kernelgen:input 0f087d01e101b79c7e371edcc5d0e308d37fc17b8e1480bb5a1a2bb6fd6fb660 19948 kernels/include/weft/btree_node.cuh

@@ -130,7 +130,7 @@ __device__ __forceinline__ void kept_together(const KeptChangeParams& p) {
   const ChangeParams& c = p.change;
   const uint64_t n = c.count ? *c.count : c.n;
   const Shares share = Shares::of<S>(n);
-  WarpReduction<S, V, Versioned> all{c.tree, Grown<S>::of(c), {p.past, {p.past.epochs, &bags}}};
+  Lockstep<S, V, Versioned> all{c.tree, Grown<S>::of(c), {p.past, {p.past.epochs, &bags}}};
   all.flags = c.flags;
   const bool outside = all.past.outside();
   if (outside) all.past.block.enter();

@@ -12,15 +12,15 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input d34265a83af0f0191326f92a0c2e5c9f3348889bfe100ec6ec03eb7369e2ec69 8736 btree/btree_versions.cu
+//kernelgen:input be75639898d78ac24fd5df516a540b2dc87ec887d3faf461eedf4363c03d0f37 8731 btree/btree_versions.cu
 //kernelgen:input 537a18c130502b038af1cff743525af93e86d427d92611d6b37c2f254190bd12 3019 btree/change.cuh
 //kernelgen:input 1c559d2942e5d7b2d153d015b65eb203651b0c4f42018ca0fbb1a052e41ba77c 3664 btree/get.cuh
 //kernelgen:input f83c5f01b0e1cee2df706989683b5081340031b1b054087166305b8aa4e92ac1 4676 btree/order.cuh
 //kernelgen:input a9da1956f6b46da1f7e3d9b3a4351877ff9a75406bf31bdd05a11f10304d124c 8810 btree/parents.cuh
 //kernelgen:input 3cab3158e6c9209e9169ddbc2cc96f560acea93c7204aa61b5eef4bb53a86086 3655 btree/seek.cuh
-//kernelgen:input 4d8606676865bccad14a619e9676d9aedda388650f438951c499edc4e0254fff 15762 btree/together.cuh
+//kernelgen:input 27f2bd4d547a4b41602e9fc47d58ca59961b11ea0a5a55f945bd13b59e6f2ae8 15752 btree/together.cuh
 //kernelgen:input 043fc15cb45e0b241dc5b0afc4f5ca933f6c892429e39c1bf90f0262a55c2433 3643 btree/top.cuh
-//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 6ec4229e77f057a45cb86b3f14d6ae045f6edc0c1ab2e7e29aee65c8706e3889 12961 kernels/include/weft/access.cuh
 //kernelgen:input 029a7b2807b70eb218debe79754201e602330c3e0987f7db53d84f6bc8eef790 22617 kernels/include/weft/btree_change.cuh
 //kernelgen:input 0f087d01e101b79c7e371edcc5d0e308d37fc17b8e1480bb5a1a2bb6fd6fb660 19948 kernels/include/weft/btree_node.cuh
 //kernelgen:input aef33cc8c9b763f919544b2cd04475531b7f8e5247cc2c908b0ac668b5b2345c 12602 kernels/include/weft/btree_past.cuh

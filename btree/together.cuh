@@ -7,13 +7,13 @@
 
 namespace weft::btree {
 
-// Together is a warp of tiles with one operation each. In lockstep, the tiles descend to their
+// Lockstep is a warp of tiles with one operation each. In lockstep, the tiles descend to their
 // leaves, latch the leaves and change them. A tile splits a full leaf without reading its parent.
 // Until Parents makes the new leaf a child, links lead to the new leaf. Some operations fail in
 // lockstep: their latch is taken, or their leaf lies too far to the right. They are left for a
 // Writer.
 template <class S, class V, class Past = NoVersions>
-struct WarpReduction {
+struct Lockstep {
   using Kept = typename Past::Kept;
   using L = Lanes<S, true>;
   using N = Node<S, true>;
@@ -303,7 +303,7 @@ template <class S, class K, class V>
 __device__ __forceinline__ void together(const ChangeParams& p) {
   const uint64_t n = p.count ? *p.count : p.n;
   const Shares share = Shares::of<S>(n);
-  WarpReduction<S, V> all{p.tree, Grown<S>::of(p)};
+  Lockstep<S, V> all{p.tree, Grown<S>::of(p)};
   all.flags = p.flags;
 #pragma unroll 1
   for (uint32_t k = 0; k < share.each; k++) together_run<S, K, V>(p, all, share.first + k, n);

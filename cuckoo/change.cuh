@@ -1,4 +1,4 @@
-// Batches of changes in the kernels of package cuckoo.
+// How the kernels of package cuckoo run batches of changes.
 #pragma once
 
 #include "layout.cuh"

@@ -12,11 +12,11 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 184705016e8c7c24c3f976fd97a23329065fa4555da7dea62d017c45c45ee4e7 3023 cuckoo/change.cuh
+//kernelgen:input 86d3f634ee91f8d0391bb7d603ce9eb94198f9a3b45b78f515be453f2148f3d1 3028 cuckoo/change.cuh
 //kernelgen:input e82cba009074f01d8ea30521cbffe1ad56f1e4af4cf59a57cc83aaf9f271b3de 4942 cuckoo/cuckoo.cu
 //kernelgen:input bd067c6cb2dfbf22ccbdffd5f174c13d19c16efd38926cca4656fce19801610d 558 cuckoo/layout.cuh
 //kernelgen:input 63f236de6404e6f87b207e074a3de1b7d5a2ec4d46981c47f27c706f3a450c03 661 cuckoo/tuning.cuh
-//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 6ec4229e77f057a45cb86b3f14d6ae045f6edc0c1ab2e7e29aee65c8706e3889 12961 kernels/include/weft/access.cuh
 //kernelgen:input fabb8762aff04a29777607266124738b59cdcd9782854f296c67221c6e1fc489 4053 kernels/include/weft/account.cuh
 //kernelgen:input e67c908595514ae6a72654a3c91e0474497be874dfc565d7d8183782fda8ed53 7067 kernels/include/weft/batch.cuh
 //kernelgen:input 7303334ebdeee85f2659bcafbab9bf86083fa565c38492a5386c3c0760f2281b 6733 kernels/include/weft/change.cuh
@@ -30,7 +30,7 @@ import (
 //kernelgen:input c21a088708c1f9448ef204553d953766079d4403ea4d84216bcd3ea59c648570 22461 kernels/include/weft/evict.cuh
 //kernelgen:input 726cbf4cf50d616b11985e13c4defa926cf234924f4cd75e6a1b809e78b8d84c 1899 kernels/include/weft/hash.cuh
 //kernelgen:input c7e179d1be753472a58a41f52a9e5695ee14a8640daf4a0b9a92c2579ff407d8 2696 kernels/include/weft/lines.cuh
-//kernelgen:input 2ccb6b7aecb426e6007dabb9b15113eaaf0ab48547d583774d988ff773ba0cbd 7388 kernels/include/weft/locks.cuh
+//kernelgen:input 57a14c3fa6786b1bcc47f2222ab289020621c03c0a48b9da16aac495ef21ecfb 7396 kernels/include/weft/locks.cuh
 //kernelgen:input 2d2f794df7399f85ffa74a3f9d5cedcaa2cc8024035738290299b9785ab5e0a2 5561 kernels/include/weft/moves.cuh
 //kernelgen:input c37a0f2890336e95423a928e58cc139efb0e0114f3e343cfe7fa8b66ce1119e9 5607 kernels/include/weft/order.cuh
 //kernelgen:input 865a7e82b53dc9120b3ddd0c4de2d49e172b4c333132d7e39182c6348ac9c353 9286 kernels/include/weft/path.cuh

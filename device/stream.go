@@ -116,7 +116,8 @@ func (s *Stream) Close() error { return s.driver.Close() }
 
 // Launch submits a launch of kernel k. grid is the number of blocks, and block the number of
 // threads per block. P is the kernel's one parameter struct, or a struct with its parameters as
-// fields. P may exceed what the kernel declares only by padding at its end. Launch copies params.
+// fields. P must have the size of the kernel's parameters; only padding at its end may make it
+// larger. Launch copies params.
 func Launch[P any](s *Stream, k Kernel, grid, block Dim, params *P) error {
 	size, want := int(unsafe.Sizeof(*params)), k.ParamSize()
 	if size != want && !padded(reflect.TypeFor[P](), want) {

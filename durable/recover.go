@@ -210,16 +210,18 @@ func (r *segmentReader) fill(n int) error {
 	if len(r.buf) >= n || int64(len(r.buf)) >= r.size-r.at {
 		return nil
 	}
-	size := int(min(max(window, int64(n)), r.size-r.at))
-	r.memory = slices.Grow(r.memory[:0], size)[:size]
-	m, err := r.ReadAt(r.memory, r.at)
+	have, size := len(r.buf), int(min(max(window, int64(n)), r.size-r.at))
+	memory := slices.Grow(r.memory[:0], size)[:size]
+	copy(memory, r.buf)
+	m, err := r.ReadAt(memory[have:], r.at+int64(have))
+	m += have
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read %s: %w", segmentName(r.number), err)
 	}
 	if m < size { // a process that has the store open has cut the space after the last frame
 		r.size = r.at + int64(m)
 	}
-	r.buf = r.memory[:m]
+	r.memory, r.buf = memory, memory[:m]
 	return nil
 }
 

@@ -207,7 +207,10 @@ func (s *store) load(ctx context.Context, shape shape, l listing) (found scan, e
 	}
 	s.found.LostPairs = max(0, m.Pairs-s.found.Pairs)
 	p := &player{ctx: ctx, table: s.table, joins: shape.Joins}
-	return found, p.replay(found, fs, shape, m.Sequence, &s.found)
+	if err = p.replay(found, fs, shape, m.Sequence, &s.found); err == nil {
+		fs.add(fs.total) // what was left is space after the last frame
+	}
+	return found, err
 }
 
 // tolerate returns nil if Options.Repair allows the error, and records the damage for [Status]. It

@@ -143,14 +143,14 @@ func (g *gpuEngine) Await(ctx context.Context) error {
 	return nil
 }
 
-// WaitMapped waits until the GPU works on the pool. If the GPU cannot do so, WaitMapped returns the
-// reason. Without OpenOptions.HostFirst it returns at once.
+// WaitMapped waits until the GPU has taken the pool over from the CPU. If the GPU cannot do so,
+// WaitMapped returns the reason. Without OpenOptions.HostFirst it returns at once.
 func (x *Index) WaitMapped(ctx context.Context) error { return waitMapped(ctx, x.core) }
 
-// WaitMapped waits until the GPU works on the pool. See [Index.WaitMapped].
+// WaitMapped waits until the GPU has taken the pool over from the CPU. See [Index.WaitMapped].
 func (m *Map[K, V]) WaitMapped(ctx context.Context) error { return waitMapped(ctx, m.core) }
 
-// WaitMapped waits until the GPU works on the pool. See [Index.WaitMapped].
+// WaitMapped waits until the GPU has taken the pool over from the CPU. See [Index.WaitMapped].
 func (x *Strings) WaitMapped(ctx context.Context) error { return waitMapped(ctx, x.core) }
 
 func waitMapped(ctx context.Context, t *core.Table) error {

@@ -14,8 +14,8 @@ import (
 )
 
 // CSR is an immutable graph in compressed sparse rows, without weights. [Build] and [NewCSR] make
-// one. Few algorithms need weights, and a type parameter would compile the others for each type.
-// [Weighted] adds weights. [DeviceCSR] is a CSR in device memory.
+// one. It has no type parameter for weights: few algorithms need weights, and all others would be
+// compiled once per weight type. [Weighted] adds weights. [DeviceCSR] is a CSR in device memory.
 type CSR struct {
 	offsets   []uint64 // starts of the rows, and the end of the last row
 	neighbors []uint32

@@ -13,15 +13,15 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 6ec4229e77f057a45cb86b3f14d6ae045f6edc0c1ab2e7e29aee65c8706e3889 12961 kernels/include/weft/access.cuh
 //kernelgen:input 7303334ebdeee85f2659bcafbab9bf86083fa565c38492a5386c3c0760f2281b 6733 kernels/include/weft/change.cuh
 //kernelgen:input b00cfdb7dce3efd26c2bb19e91102f01964a7f2590240552210f5e98b6209a49 2138 kernels/include/weft/column.cuh
 //kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
-//kernelgen:input 599c74d48085c04b1a14dbefc2edfdd8c30040cb3fb38d9d0bdbea2ebee123de 25910 kernels/include/weft/graph_bins.cuh
-//kernelgen:input e3adfee51d9eb2e7ccde0926ae1d0d904dc7e475c35719733272c92c85a76e4d 25570 kernels/include/weft/graph_change.cuh
+//kernelgen:input 244913f3ecf14406e4ac157ebcac90a2672f0eb72e727dc4eb9bea82f3f40b4b 25932 kernels/include/weft/graph_bins.cuh
+//kernelgen:input cb55e51cdff794d1e309f0cb26f6018aaec25c6e4af908914f6c8bc30a4b780c 25582 kernels/include/weft/graph_change.cuh
 //kernelgen:input 84e7f3bfd3cad61f12a5deac3c62602b49c891b6f4ade218b14a28993089147e 15602 kernels/include/weft/graph_few.cuh
 //kernelgen:input 3fd16c128da6d46ebcedbdab202d482ae5ca3b19f44f98b6657f378352e32f37 9744 kernels/include/weft/graph_table.cuh
-//kernelgen:input 621d1076c17b8367d4bb2767a9e38ef9f41249bc02618c49ed61fc9bec2e626c 9814 kernels/include/weft/graph_write.cuh
+//kernelgen:input d7774921178e95944526e04b1302e637adab697510b449f194755022e6885b79 9819 kernels/include/weft/graph_write.cuh
 //kernelgen:input 726cbf4cf50d616b11985e13c4defa926cf234924f4cd75e6a1b809e78b8d84c 1899 kernels/include/weft/hash.cuh
 //kernelgen:input a51b0c3450564108a39f607f33c2f02e77d0e888e78ada8ee3f94ef5ff3148c3 4355 kernels/include/weft/inorder.cuh
 //kernelgen:input 300133442657e2ac19445d3bbd1ec6fd17c18a4deeea610d89f5012fec087556 3657 kernels/include/weft/lookback.cuh

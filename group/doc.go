@@ -22,9 +22,9 @@
 // aggregates are null. Sums of integers have 64 bits and are exact for any order of the rows. If a
 // sum does not fit, Result returns an error that names the group, unless [Options].WrapSums is set.
 // Sums of floats are float64. Their last digits depend on the order of the additions, and thus on
-// the number of cores. [Var] and [StdDev] keep sums of 106 bits, so values far from zero lose no
-// digits. Min and Max of floats follow Go's min and max: NaN if a value is NaN, and -0
-// is less than 0.
+// the number of cores. [Var] and [StdDev] compute with the exact sums of integers and their
+// squares, and with sums of floats in three terms, so values far from zero lose no digits. Min and
+// Max of floats follow Go's min and max: NaN if a value is NaN, and -0 is less than 0.
 //
 // # Order
 //
@@ -46,7 +46,7 @@
 // [Groups.Save] and [Load] store and restore the state of groups, and [Groups.Merge] adds the state
 // of other groups. Until the result, sums have 128 bits, and means keep a sum and a count. Rows
 // added by [Groups.AddAt] have ordinals. Merges of such groups, in any order, give the result of
-// one table, except for the last digits of sums and means of floats.
+// one table, except for the last digits of sums, means and deviations of floats.
 //
 // [Groups.SaveParts] saves groups by partition of their keys, so that each of several processes can
 // merge one partition of all groups by [Groups.MergeFrom].

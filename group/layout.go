@@ -42,8 +42,12 @@ const (
 	addRows // kinds from here on add the state of another record: see state.go
 	addNulls
 	addCarry
-	addHigh
-	addLow
+	addLimb1 // to a word of a moment; the number is how many words take the carry
+	addLimb2
+	addLimb3
+	addTerm1
+	addTerm2
+	addTerm3
 )
 
 func (k slotKind) isText() bool { return k >= minBytes && k <= lastBytes }
@@ -159,7 +163,7 @@ func (l *layout) slot(s *source, kind slotKind) slot {
 	}
 	switch {
 	case kind.isMoments():
-		l.init = append(l.init, make([]uint64, momentsWords-1)...)
+		l.init = append(l.init, make([]uint64, len(momentsState(added))-1)...)
 	case !kind.isPositional():
 	case l.ordered:
 		added.ord = len(l.init)

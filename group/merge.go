@@ -126,7 +126,7 @@ func (p *part) mergeSource(b *block, from *part, s int, recs []uint32, of func(w
 			}
 			p.updateSlot(x, b.valid[:k], b.words[:k], b.ords[:k])
 		case x.kind.isMoments():
-			for _, c := range momentsState(x.offset) {
+			for _, c := range momentsState(x) {
 				updates[c.slot.kind](p, c.slot.offset, b.ids[:len(recs)], of(c.slot.offset))
 			}
 		default:

@@ -191,13 +191,19 @@ func spreadOf(f Func, vs []any) any {
 			return math.NaN()
 		}
 		x := float().SetFloat64(toFloat(v))
+		switch v := v.(type) {
+		case int64:
+			x.SetInt64(v)
+		case uint64:
+			x.SetUint64(v)
+		}
 		sum.Add(sum, x)
 		squares.Add(squares, x.Mul(x, x))
 	}
-	sum.Mul(sum, sum)
-	if s, _ := sum.Float64(); math.IsInf(s, 0) {
+	if s, _ := squares.Float64(); math.IsInf(s, 0) {
 		return math.NaN()
 	}
+	sum.Mul(sum, sum)
 	squares.Sub(squares, sum.Quo(sum, n))
 	v, _ := squares.Quo(squares, n.Sub(n, big.NewFloat(1))).Float64()
 	if f == StdDev {

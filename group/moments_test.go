@@ -58,6 +58,34 @@ func TestSpreadFarFromZero(t *testing.T) {
 	}
 }
 
+// Integers of any size and floats of any offset have the variance that exact sums give.
+func TestSpreadOfTimes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	nanos, high, floats := make([]int64, 1000), make([]uint64, 1000), make([]float64, 100_000)
+	for i := range nanos {
+		nanos[i] = 1_700_000_000_000_000_000 + rng.Int64N(1000)
+		high[i] = math.MaxUint64 - rng.Uint64N(1000)
+	}
+	for i := range floats {
+		floats[i] = 1e15 + float64(rng.IntN(64))/8
+	}
+	for name, c := range map[string]column.Column{
+		"nanoseconds": column.Of(nanos), "negative": column.Of([]int64{math.MinInt64, math.MinInt64 + 3}),
+		"beyond float64": column.Of([]int64{1 << 53, 1<<53 + 1}), "largest": column.Of(high), "floats": column.Of(floats),
+	} {
+		vs := make([]any, c.Len())
+		for i := range vs {
+			vs[i] = c.Any(i)
+		}
+		want := float64(spreadOf(Var, vs).(approx))
+		for _, perTable := range []int{c.Len(), 300} {
+			if v, _ := spreads(t, c, perTable); math.Abs(v.(float64)-want) > 1e-12*want {
+				t.Errorf("%s, %d rows a table: %v, want %v", name, perTable, v, want)
+			}
+		}
+	}
+}
+
 func TestSpreadEdges(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
 	for name, c := range map[string]struct {
@@ -66,6 +94,7 @@ func TestSpreadEdges(t *testing.T) {
 	}{
 		"one value":       {column.Of([]int32{7}), -1},
 		"equal values":    {column.Of([]float64{.1, .1, .1}), 0},
+		"large squares":   {column.Of([]float64{1e152, 3e152, 5e152, 7e152}), 6.67e304},
 		"two":             {column.Of([]uint8{255, 253}), 2},
 		"largest ints":    {column.Of([]uint64{math.MaxUint64, math.MaxUint64}), 0},
 		"extremes":        {column.Of([]int64{math.MinInt64, math.MaxInt64}), math.Ldexp(1, 127)},

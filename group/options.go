@@ -30,7 +30,8 @@ const (
 	AllTrue
 	// Var and StdDev are the variance and the standard deviation of a sample of integers or floats:
 	// the squared distances from the mean, over the number of values less one; float64. They are
-	// null for fewer than two values, and NaN if a value, or a square of one, is not finite.
+	// null for fewer than two values, and NaN if the sum of the squares is not finite. Squares
+	// below the range of float64 count as 0.
 	Var
 	StdDev
 )

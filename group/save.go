@@ -47,8 +47,8 @@ var nCreated atomic.Uint64
 
 // Merge adds the groups of others, in this order, as if their rows were added here now. Rows with
 // ordinals may be merged in any order. The result is the same as if all rows were added to one
-// table, except for the last digits of sums and means of floats. That difference is at most the
-// number of rows of a group, times the sum of their absolute values, times 2^-53.
+// table, except for the last digits of sums, means and deviations of floats. That difference is at
+// most the number of rows of a group, times the sum of their absolute values, times 2^-53.
 //
 // Merge does not change others. They must have the same aggregates, types, and SkipNulls. Merge
 // stops before the first one that differs, and returns [weft.ErrOptions]. After any other error,

@@ -22,7 +22,8 @@ import (
 //	sum      int64 or uint64, and int64: the multiple of 2^64 to add. Sums have 128 bits.
 //	         float64 for floats
 //	min max  int64, uint64 or float64, for any width of the values; bytes
-//	var      float64 four times: the sum and the sum of squares, each as a high and a low part
+//	var      of integers: uint64 five times, the sum and the sum of squares, the lowest word first;
+//	         of floats: float64 six times, three terms each
 //	first    uint64, the word of a record, or bytes; then uint64, the ordinal, if rows have one
 //	last     like first
 //
@@ -65,7 +66,7 @@ func stateOf(source int, x slot) []stateColumn {
 		col.source = source
 	}
 	if x.kind.isMoments() {
-		return momentsState(x.offset)
+		return momentsState(x)
 	}
 	all := []stateColumn{col}
 	switch {

@@ -268,17 +268,19 @@ var updates = [...]func(p *part, at int, ids []uint32, words []uint64){
 	},
 	momentsSigned: func(p *part, at int, ids []uint32, words []uint64) {
 		for i, rec := range ids {
-			addMoments(p.recs[int(rec)+at:], float64(int64(words[i])))
+			x := words[i]
+			sign := uint64(int64(x) >> 63) // 0 or all ones
+			addInt(p.recs[int(rec)+at:], x, sign, (x^sign)-sign)
 		}
 	},
 	momentsUnsigned: func(p *part, at int, ids []uint32, words []uint64) {
 		for i, rec := range ids {
-			addMoments(p.recs[int(rec)+at:], float64(words[i]))
+			addInt(p.recs[int(rec)+at:], words[i], 0, words[i])
 		}
 	},
 	momentsFloat: func(p *part, at int, ids []uint32, words []uint64) {
 		for i, rec := range ids {
-			addMoments(p.recs[int(rec)+at:], math.Float64frombits(words[i]))
+			addFloat(p.recs[int(rec)+at:], math.Float64frombits(words[i]))
 		}
 	},
 	addRows: func(p *part, at int, ids []uint32, words []uint64) {
@@ -300,16 +302,12 @@ var updates = [...]func(p *part, at int, ids []uint32, words []uint64){
 			}
 		}
 	},
-	addHigh: func(p *part, at int, ids []uint32, words []uint64) {
-		for i, rec := range ids {
-			addDouble(p.recs[int(rec)+at:], math.Float64frombits(words[i]), 0)
-		}
-	},
-	addLow: func(p *part, at int, ids []uint32, words []uint64) {
-		for i, rec := range ids {
-			addDouble(p.recs[int(rec)+at-1:], 0, math.Float64frombits(words[i]))
-		}
-	},
+	addLimb1: addLimbs(1),
+	addLimb2: addLimbs(2),
+	addLimb3: addLimbs(3),
+	addTerm1: addTerms(1),
+	addTerm2: addTerms(2),
+	addTerm3: addTerms(3),
 }
 
 // updateTexts adds a byte string to slots of a record. ord is its ordinal, if rows have ordinals.

@@ -16,7 +16,7 @@ import (
 //kernelgen:input ecf7094e61438afe3007c84185fa869f4b02d6cf441cf4568c67bd78dd6ad52c 1431 horton/horton_mixed.cu
 //kernelgen:input e74c071c5eb6167d1cbf43089f1726b88eb357607797ef40b5db5b454333e168 768 horton/layout.cuh
 //kernelgen:input e68dbdb23625936953c52ccbee599b03e20ebb380026d6d8b1d1dcd2574521c1 661 horton/tuning.cuh
-//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 6ec4229e77f057a45cb86b3f14d6ae045f6edc0c1ab2e7e29aee65c8706e3889 12961 kernels/include/weft/access.cuh
 //kernelgen:input fabb8762aff04a29777607266124738b59cdcd9782854f296c67221c6e1fc489 4053 kernels/include/weft/account.cuh
 //kernelgen:input e67c908595514ae6a72654a3c91e0474497be874dfc565d7d8183782fda8ed53 7067 kernels/include/weft/batch.cuh
 //kernelgen:input 7303334ebdeee85f2659bcafbab9bf86083fa565c38492a5386c3c0760f2281b 6733 kernels/include/weft/change.cuh
@@ -24,15 +24,15 @@ import (
 //kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
 //kernelgen:input be1aad895e6cd9e6ec78bb3a2cb532cfd5276b5153b6c1f7a819af647732c04c 2776 kernels/include/weft/entry.cuh
 //kernelgen:input c21a088708c1f9448ef204553d953766079d4403ea4d84216bcd3ea59c648570 22461 kernels/include/weft/evict.cuh
-//kernelgen:input ac6db9d951fe89ea51f7fbc46bcf4a47c61f0feb4d15cdb1e3d328a2b5af842d 8860 kernels/include/weft/gather.cuh
+//kernelgen:input 4c051bfc38a861f1eb916fc97b8c616cb6e610d38daea229e3ffd7a679b0c187 8870 kernels/include/weft/gather.cuh
 //kernelgen:input 726cbf4cf50d616b11985e13c4defa926cf234924f4cd75e6a1b809e78b8d84c 1899 kernels/include/weft/hash.cuh
 //kernelgen:input 9cea0aab74064571de68b75bbac9fca7078c0dd83aa0a83f2ee8cc1f3700463b 11195 kernels/include/weft/horton_displace.cuh
 //kernelgen:input e194d8692a05f6df77469dac803bc964e17673a6040256002d47da688f674fab 4638 kernels/include/weft/horton_find.cuh
 //kernelgen:input 9066f9712a34e7728909f6be7f54752c557ca5f53badc937fdbf5b46a5d4656d 15263 kernels/include/weft/horton_remap.cuh
 //kernelgen:input 92e0c334b79b9429c1cafd65b665550508c5fb62392df487b00da0096f3500b2 14408 kernels/include/weft/horton_table.cuh
 //kernelgen:input c7e179d1be753472a58a41f52a9e5695ee14a8640daf4a0b9a92c2579ff407d8 2696 kernels/include/weft/lines.cuh
-//kernelgen:input 2ccb6b7aecb426e6007dabb9b15113eaaf0ab48547d583774d988ff773ba0cbd 7388 kernels/include/weft/locks.cuh
-//kernelgen:input ea0051da872f31eb22d1b6ce3decb5889afb861761d1709b3131120c0ef895ad 9795 kernels/include/weft/mixed.cuh
+//kernelgen:input 57a14c3fa6786b1bcc47f2222ab289020621c03c0a48b9da16aac495ef21ecfb 7396 kernels/include/weft/locks.cuh
+//kernelgen:input 8ec656e9316d41edfdbac9659f862a49b88ab8d4ca0d4cfdbb4a3a2da5854494 9818 kernels/include/weft/mixed.cuh
 //kernelgen:input 2d2f794df7399f85ffa74a3f9d5cedcaa2cc8024035738290299b9785ab5e0a2 5561 kernels/include/weft/moves.cuh
 //kernelgen:input c37a0f2890336e95423a928e58cc139efb0e0114f3e343cfe7fa8b66ce1119e9 5607 kernels/include/weft/order.cuh
 //kernelgen:input 865a7e82b53dc9120b3ddd0c4de2d49e172b4c333132d7e39182c6348ac9c353 9286 kernels/include/weft/path.cuh
@@ -43,7 +43,7 @@ import (
 //kernelgen:input 4b8d46396fb17ce3494733f917640a7197d6eb1ded9c8265028d71a0c1683f88 5645 kernels/include/weft/slot.cuh
 //kernelgen:input b3cf1c051da63dcf99a14e591cb97a8c9391109aef7f7d1cd0d1e915e52d70a4 962 kernels/include/weft/spread.cuh
 //kernelgen:input 2f2a30fe6cd132b921bf24702205675ca73bd5655561768d75827b60f736da23 2243 kernels/include/weft/tile.cuh
-//kernelgen:input 54bfea539b31fd50d0d878e1dcf8878596b04866b7ca94cf05070e1de09a03bf 4346 kernels/include/weft/unite.cuh
+//kernelgen:input 454560834d6edd9e4a315199e7b149a3a9f771be38f183a021aaa0a83b0dc777 4366 kernels/include/weft/unite.cuh
 //kernelgen:input 242128084f766f1d477adf98b57c9aed3b253f092bcfb34fe9008e2020ed275b 5613 kernels/include/weft/warp.cuh
 //kernelgen:input 08f1383721fc9753593399164a7060cedd471328b68a3ab7481b8d3be141cf47 857 kernels/include/weft/widths.cuh
 //kernelgen:output 15cca828f427985a4bc167436f0aa5709bce1ce75996baa3b8e43c698e8b355a 294477 horton/horton_mixed_32_32_sm80.ptx

@@ -16,7 +16,7 @@ import (
 //kernelgen:input c17887fd39ea9d8f486b35dc214a451762c079a3e1ff2b7b3263715b798beaf2 5690 horton/horton.cu
 //kernelgen:input e74c071c5eb6167d1cbf43089f1726b88eb357607797ef40b5db5b454333e168 768 horton/layout.cuh
 //kernelgen:input e68dbdb23625936953c52ccbee599b03e20ebb380026d6d8b1d1dcd2574521c1 661 horton/tuning.cuh
-//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 6ec4229e77f057a45cb86b3f14d6ae045f6edc0c1ab2e7e29aee65c8706e3889 12961 kernels/include/weft/access.cuh
 //kernelgen:input fabb8762aff04a29777607266124738b59cdcd9782854f296c67221c6e1fc489 4053 kernels/include/weft/account.cuh
 //kernelgen:input e67c908595514ae6a72654a3c91e0474497be874dfc565d7d8183782fda8ed53 7067 kernels/include/weft/batch.cuh
 //kernelgen:input 7303334ebdeee85f2659bcafbab9bf86083fa565c38492a5386c3c0760f2281b 6733 kernels/include/weft/change.cuh
@@ -30,7 +30,7 @@ import (
 //kernelgen:input 9066f9712a34e7728909f6be7f54752c557ca5f53badc937fdbf5b46a5d4656d 15263 kernels/include/weft/horton_remap.cuh
 //kernelgen:input 92e0c334b79b9429c1cafd65b665550508c5fb62392df487b00da0096f3500b2 14408 kernels/include/weft/horton_table.cuh
 //kernelgen:input c7e179d1be753472a58a41f52a9e5695ee14a8640daf4a0b9a92c2579ff407d8 2696 kernels/include/weft/lines.cuh
-//kernelgen:input 2ccb6b7aecb426e6007dabb9b15113eaaf0ab48547d583774d988ff773ba0cbd 7388 kernels/include/weft/locks.cuh
+//kernelgen:input 57a14c3fa6786b1bcc47f2222ab289020621c03c0a48b9da16aac495ef21ecfb 7396 kernels/include/weft/locks.cuh
 //kernelgen:input 2d2f794df7399f85ffa74a3f9d5cedcaa2cc8024035738290299b9785ab5e0a2 5561 kernels/include/weft/moves.cuh
 //kernelgen:input c37a0f2890336e95423a928e58cc139efb0e0114f3e343cfe7fa8b66ce1119e9 5607 kernels/include/weft/order.cuh
 //kernelgen:input 865a7e82b53dc9120b3ddd0c4de2d49e172b4c333132d7e39182c6348ac9c353 9286 kernels/include/weft/path.cuh

@@ -72,8 +72,9 @@ func NewJoin(dev device.Device, kind Kind, opts *Options) (*Join, error) {
 
 // Build adds rows of the right side: their keys, and the columns that the join yields for them.
 // [Semi] and [Anti] ignore these columns. The first batch fixes the types, and may have no rows.
-// Build copies the columns. If types differ from earlier batches, it returns [weft.ErrOptions], and
-// after the first Probe [device.ErrInvalid]. Other errors come from the file and the context.
+// Build copies the columns. If the types differ from those of earlier batches, Build returns
+// [weft.ErrOptions]. After the first Probe it always returns [device.ErrInvalid]. Other errors come
+// from the temporary file and from ctx.
 func (j *Join) Build(ctx context.Context, keys, columns []column.Column) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

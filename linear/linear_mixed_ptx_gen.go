@@ -12,19 +12,19 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 6ec4229e77f057a45cb86b3f14d6ae045f6edc0c1ab2e7e29aee65c8706e3889 12961 kernels/include/weft/access.cuh
 //kernelgen:input fabb8762aff04a29777607266124738b59cdcd9782854f296c67221c6e1fc489 4053 kernels/include/weft/account.cuh
 //kernelgen:input e67c908595514ae6a72654a3c91e0474497be874dfc565d7d8183782fda8ed53 7067 kernels/include/weft/batch.cuh
 //kernelgen:input 7303334ebdeee85f2659bcafbab9bf86083fa565c38492a5386c3c0760f2281b 6733 kernels/include/weft/change.cuh
 //kernelgen:input b00cfdb7dce3efd26c2bb19e91102f01964a7f2590240552210f5e98b6209a49 2138 kernels/include/weft/column.cuh
 //kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
 //kernelgen:input be1aad895e6cd9e6ec78bb3a2cb532cfd5276b5153b6c1f7a819af647732c04c 2776 kernels/include/weft/entry.cuh
-//kernelgen:input ac6db9d951fe89ea51f7fbc46bcf4a47c61f0feb4d15cdb1e3d328a2b5af842d 8860 kernels/include/weft/gather.cuh
+//kernelgen:input 4c051bfc38a861f1eb916fc97b8c616cb6e610d38daea229e3ffd7a679b0c187 8870 kernels/include/weft/gather.cuh
 //kernelgen:input 726cbf4cf50d616b11985e13c4defa926cf234924f4cd75e6a1b809e78b8d84c 1899 kernels/include/weft/hash.cuh
 //kernelgen:input 510a81572a074ce7b33efa7533220a898642041f2d017f39360911d5d5caffea 506 kernels/include/weft/linear_change.cuh
 //kernelgen:input 320f5b42666ca9bd95189d665c87241c271cee1a11d5104f70230bd8ebed1c9e 7521 kernels/include/weft/linear_table.cuh
 //kernelgen:input c7e179d1be753472a58a41f52a9e5695ee14a8640daf4a0b9a92c2579ff407d8 2696 kernels/include/weft/lines.cuh
-//kernelgen:input ea0051da872f31eb22d1b6ce3decb5889afb861761d1709b3131120c0ef895ad 9795 kernels/include/weft/mixed.cuh
+//kernelgen:input 8ec656e9316d41edfdbac9659f862a49b88ab8d4ca0d4cfdbb4a3a2da5854494 9818 kernels/include/weft/mixed.cuh
 //kernelgen:input c37a0f2890336e95423a928e58cc139efb0e0114f3e343cfe7fa8b66ce1119e9 5607 kernels/include/weft/order.cuh
 //kernelgen:input 865a7e82b53dc9120b3ddd0c4de2d49e172b4c333132d7e39182c6348ac9c353 9286 kernels/include/weft/path.cuh
 //kernelgen:input 00e836b215012d94e0c38252f8e26bdbd7d69440d839e27f9195367e7f80131a 4392 kernels/include/weft/reduce.cuh
@@ -32,7 +32,7 @@ import (
 //kernelgen:input 4b8d46396fb17ce3494733f917640a7197d6eb1ded9c8265028d71a0c1683f88 5645 kernels/include/weft/slot.cuh
 //kernelgen:input b3cf1c051da63dcf99a14e591cb97a8c9391109aef7f7d1cd0d1e915e52d70a4 962 kernels/include/weft/spread.cuh
 //kernelgen:input 2f2a30fe6cd132b921bf24702205675ca73bd5655561768d75827b60f736da23 2243 kernels/include/weft/tile.cuh
-//kernelgen:input 54bfea539b31fd50d0d878e1dcf8878596b04866b7ca94cf05070e1de09a03bf 4346 kernels/include/weft/unite.cuh
+//kernelgen:input 454560834d6edd9e4a315199e7b149a3a9f771be38f183a021aaa0a83b0dc777 4366 kernels/include/weft/unite.cuh
 //kernelgen:input 242128084f766f1d477adf98b57c9aed3b253f092bcfb34fe9008e2020ed275b 5613 kernels/include/weft/warp.cuh
 //kernelgen:input 08f1383721fc9753593399164a7060cedd471328b68a3ab7481b8d3be141cf47 857 kernels/include/weft/widths.cuh
 //kernelgen:input 820d29ce7d27b8938834698da4335af767327015aa0ad6f36fc572860c6f725c 5133 linear/change.cuh

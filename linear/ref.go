@@ -49,13 +49,14 @@ func (t *table) View(ctx context.Context, s *device.Stream, submit func(Ref) err
 
 // Update calls submit with a Ref for kernels that change the table. submit launches them on s. The
 // kernels may insert up to maxInserts absent keys, and put, combine and erase other keys without
-// limit. The table has capacity for maxInserts keys before submit is called. Further insertions do
-// nothing, and Sync reports them as weft.ErrFull.
+// limit. Before Update calls submit, it reserves capacity for maxInserts more keys. Further
+// insertions do nothing, and Sync reports them as weft.ErrFull.
 //
-// All launches of an Update count as one change: it runs after all earlier changes and before later
-// changes, on any stream. The kernels must synchronize among themselves. Their changes are counted
-// when they end, even if submit returns an error, which Update returns. submit must not call
-// methods of this table, including Sync, Check and Stats, because they wait until Update has ended.
+// All launches of an Update count as one change. It runs after all earlier changes and before all
+// later ones, whatever streams these use. The kernels must synchronize among themselves. When they
+// end, the counters of the table include their changes, even if submit has returned an error.
+// Update returns that error. submit must not call methods of this table, including Sync, Check and
+// Stats, because they wait until Update has ended.
 //
 // On a CPU, Update returns device.ErrNoKernels.
 func (t *table) Update(ctx context.Context, s *device.Stream, maxInserts int, submit func(Ref) error) error {

@@ -388,7 +388,8 @@ struct IndexParams {
   uint64_t nodes;
 };
 
-// index writes the index levels above the keys, and sums the deltas of each sixteen entries.
+// index writes the index levels above the keys. For each node of 16 entries it also writes the sum
+// of their deltas: by how many keys an entry changes the tree (layout.go).
 template <class K>
 __device__ __forceinline__ void index(const IndexParams& p) {
   const uint64_t n = entries(p.level);

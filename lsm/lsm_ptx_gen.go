@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 6ec4229e77f057a45cb86b3f14d6ae045f6edc0c1ab2e7e29aee65c8706e3889 12961 kernels/include/weft/access.cuh
 //kernelgen:input 7303334ebdeee85f2659bcafbab9bf86083fa565c38492a5386c3c0760f2281b 6733 kernels/include/weft/change.cuh
 //kernelgen:input b00cfdb7dce3efd26c2bb19e91102f01964a7f2590240552210f5e98b6209a49 2138 kernels/include/weft/column.cuh
 //kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
@@ -27,7 +27,7 @@ import (
 //kernelgen:input 242128084f766f1d477adf98b57c9aed3b253f092bcfb34fe9008e2020ed275b 5613 kernels/include/weft/warp.cuh
 //kernelgen:input 08f1383721fc9753593399164a7060cedd471328b68a3ab7481b8d3be141cf47 857 kernels/include/weft/widths.cuh
 //kernelgen:input 854379a50dbae13895d52fd9b760adbcca02d90d89bfd7c00895105547fb8349 7124 lsm/layout.cuh
-//kernelgen:input 333f317874076a2ea2a41bceacda19ae3c236c7c5ec9a73a93d8b2ce6b08b37f 17520 lsm/lsm.cu
+//kernelgen:input 9e6308c269a066632608288d9ec542456864d974e7f8e4cc51d01e1f49162f1c 17602 lsm/lsm.cu
 //kernelgen:input ebfd29660123ed863c041e9f183ca14639a4215b9cb8c088e70f3f72d93afdcb 3263 sorted/array.cuh
 //kernelgen:input cee141f79ccef67e8bd5f0f666f3ec10de2fb43a76122c0a05bdc4b5377fff10 1575 sorted/merge.cuh
 //kernelgen:output 3fd241656c5ec35c25d7307f8f476fc36538590d3e7438d2625f64b8e4bd3398 255173 lsm/lsm_32_32_sm80.ptx

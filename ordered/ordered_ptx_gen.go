@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 6ec4229e77f057a45cb86b3f14d6ae045f6edc0c1ab2e7e29aee65c8706e3889 12961 kernels/include/weft/access.cuh
 //kernelgen:input 7303334ebdeee85f2659bcafbab9bf86083fa565c38492a5386c3c0760f2281b 6733 kernels/include/weft/change.cuh
 //kernelgen:input b00cfdb7dce3efd26c2bb19e91102f01964a7f2590240552210f5e98b6209a49 2138 kernels/include/weft/column.cuh
 //kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
@@ -35,7 +35,7 @@ import (
 //kernelgen:input 6638a8c1f7e12b4e320b79d977c0e8331323875410fc3d6ade92b31fa5ace0de 1677 ordered/pool.cuh
 //kernelgen:input f393bf8ec54fe7af699efcc4e676dc7c5c9dc3494c213adaa9508478ab40b12d 7254 ordered/range.cuh
 //kernelgen:input 78605c9940611c91e4cdd529c87039515151719514fe3f8e94e91b89c9936d09 5076 ordered/seek.cuh
-//kernelgen:input 22f7939e48e88f157252cc1731da5a811cd80575de9c86f41d398091ac80070e 13031 ordered/settle.cuh
+//kernelgen:input 67b60c9a6411ae9b178dd136a9e4528df573b9febf81f358e4a3f0af537a424c 13089 ordered/settle.cuh
 //kernelgen:input fb60c016b1241d9676412f84a55b9ca99b1a7c3f54b1b3fd6452fe88422452f9 1773 ordered/top.cuh
 //kernelgen:output f31e9acbe0108ad132b83de5a5bbbf31c007880f6fad852cc3e4a2547c2fa816 399055 ordered/ordered_32_32_sm80.ptx
 //kernelgen:output 1cf54cb8cd0af53de7c8e643cd7c52e6d32398f789f1cbbd65348d057033d4ff 393914 ordered/ordered_32_64_sm80.ptx

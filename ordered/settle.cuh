@@ -1,5 +1,5 @@
-// The parameters of a change, and its first kernels. They resolve the operations on each key, and
-// plan windows.
+// The parameters of a change, and its first kernels. These kernels resolve the operations
+// on each key, and plan the new leaves of each window: the leaves below one node.
 #pragma once
 
 #include "plan.cuh"

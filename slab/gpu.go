@@ -157,8 +157,8 @@ func tiles(dev device.Device, buckets uint32) device.Dim {
 	return gpu.Wave(dev, (int(buckets)+1)*tileLanes)
 }
 
-// WriteRows implements gpu.Expander. It launches a kernel that writes the values of n keys to vals,
-// at the rows that offsets contains. It writes only rows from first to limit-1.
+// WriteRows implements gpu.Expander. It launches a kernel that writes the values of n keys to vals.
+// The values of key i begin at row offsets[i]. It writes only rows from first to limit-1.
 func (k *kernels) WriteRows(s *device.Stream, p core.Parts, n int, keys, offsets, vals, found device.Ptr, first, limit uint64) error {
 	return device.Launch(s, k.collect, gpu.Grid(n), gpu.Block, &collectParams{
 		table: refOf(p), keys: keys, offsets: offsets, vals: vals, first: first, rows: limit, found: found, n: uint64(n),

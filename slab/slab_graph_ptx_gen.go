@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 6ec4229e77f057a45cb86b3f14d6ae045f6edc0c1ab2e7e29aee65c8706e3889 12961 kernels/include/weft/access.cuh
 //kernelgen:input fabb8762aff04a29777607266124738b59cdcd9782854f296c67221c6e1fc489 4053 kernels/include/weft/account.cuh
 //kernelgen:input 3e97e8d6fab281bdf9efc2eeeb1d8a9c419a83ea63d843e357156a8dcf49ad5b 10067 kernels/include/weft/alloc.cuh
 //kernelgen:input e67c908595514ae6a72654a3c91e0474497be874dfc565d7d8183782fda8ed53 7067 kernels/include/weft/batch.cuh
@@ -25,7 +25,7 @@ import (
 //kernelgen:input c37a0f2890336e95423a928e58cc139efb0e0114f3e343cfe7fa8b66ce1119e9 5607 kernels/include/weft/order.cuh
 //kernelgen:input 00e836b215012d94e0c38252f8e26bdbd7d69440d839e27f9195367e7f80131a 4392 kernels/include/weft/reduce.cuh
 //kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh
-//kernelgen:input 564bd0fcea0a9068f6025fa2aa40f2374cebcfb1d1b8415d6ccda0ee33988fb9 5755 kernels/include/weft/slab_arcs.cuh
+//kernelgen:input 04eb86a41fbce986f21515865db5a021b873b76eed8e4fb622162bc10256b12c 5762 kernels/include/weft/slab_arcs.cuh
 //kernelgen:input 034a2875b248b79dc3d6446e7f7314b11a4dce2fce5cdacc680fcc608fa2bbc0 9171 kernels/include/weft/slab_change.cuh
 //kernelgen:input 1e2b93323f28849ac37ca20156c698aa3d6d00033aff4380fb47c0b5bf72248e 4622 kernels/include/weft/slab_find.cuh
 //kernelgen:input 65577314ef2372af8524d134ac78fcc306e4b9b1cecf25dc9d24d5403fe23f37 4996 kernels/include/weft/slab_table.cuh

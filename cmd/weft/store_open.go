@@ -80,6 +80,8 @@ func (a *app) loadStore(
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
+	l.bar.Close() // what follows counts no bytes
+	l.bar = progress.Show(a.stderr, a.isTerminal, label)
 	return use(l)
 }
 

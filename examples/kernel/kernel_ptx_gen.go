@@ -14,7 +14,7 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 637817cae9820897f7b8ce8f575aef5786e2e91697b1f9f8e58fcb7c0fe03129 1129 examples/kernel/kernel.cu
 //kernelgen:input f63ccb16d3614b631d6b788696177d0f3003b21433916309a5f973ce1d38f02e 509 examples/kernel/rows.cuh
-//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 6ec4229e77f057a45cb86b3f14d6ae045f6edc0c1ab2e7e29aee65c8706e3889 12961 kernels/include/weft/access.cuh
 //kernelgen:input fabb8762aff04a29777607266124738b59cdcd9782854f296c67221c6e1fc489 4053 kernels/include/weft/account.cuh
 //kernelgen:input 3e97e8d6fab281bdf9efc2eeeb1d8a9c419a83ea63d843e357156a8dcf49ad5b 10067 kernels/include/weft/alloc.cuh
 //kernelgen:input e67c908595514ae6a72654a3c91e0474497be874dfc565d7d8183782fda8ed53 7067 kernels/include/weft/batch.cuh
@@ -31,7 +31,7 @@ import (
 //kernelgen:input c37a0f2890336e95423a928e58cc139efb0e0114f3e343cfe7fa8b66ce1119e9 5607 kernels/include/weft/order.cuh
 //kernelgen:input 865a7e82b53dc9120b3ddd0c4de2d49e172b4c333132d7e39182c6348ac9c353 9286 kernels/include/weft/path.cuh
 //kernelgen:input 00e836b215012d94e0c38252f8e26bdbd7d69440d839e27f9195367e7f80131a 4392 kernels/include/weft/reduce.cuh
-//kernelgen:input 971bf987e1c12a4c50a1db7f05dfae78787b42af6281d3f543289a82a87a6b6a 4848 kernels/include/weft/ref.cuh
+//kernelgen:input 0b8051aeddca6516c42ab43381c406dee21e1350da3bb2272ab8bd0d20652cc4 4882 kernels/include/weft/ref.cuh
 //kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh
 //kernelgen:input b1c403fff3c53fafc48bd052a21cff26b05605d2e8ff5b9d3d7f49b723e1a969 10211 kernels/include/weft/slab.cuh
 //kernelgen:input 02026a128acc9c09abe11adeb6173cb2b93822aef878ca05119bd1cdff5860f7 7037 kernels/include/weft/slab_alone.cuh

@@ -21,10 +21,10 @@ const (
 	minPrivate = 1 << 16
 )
 
-// Scratch is device memory in which a change resolves duplicates and lists the operations that
-// overflow. A call holds its scratch until it has submitted all work and, if required, has read the
-// list. The device may still use the memory then, so the next user makes its stream wait for that
-// work first.
+// Scratch is device memory in which a change resolves duplicate keys, and lists the operations that
+// found no free slot in the table. A call holds its scratch until it has submitted all work and, if
+// required, has read the list. The device may still use the memory then, so the next user makes its
+// stream wait for that work first.
 type Scratch struct {
 	Ops int // capacity in operations, a power of two
 

@@ -16,7 +16,7 @@ import (
 //kernelgen:input e051379425315e269551a08fc3e455d3d4c9aaabf15741f3148e2b9f34439a5b 833 internal/refs/each.cuh
 //kernelgen:input bd80727ddd8c7e65700199394189d402c5088b0651f8adc545c682280e51f359 3201 internal/refs/ops.cuh
 //kernelgen:input 8c8938727ed686dd41a805259d4faf52991409e19dea5a2aa0ec75702d85e02e 2070 internal/refs/refs_multi.cu
-//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 6ec4229e77f057a45cb86b3f14d6ae045f6edc0c1ab2e7e29aee65c8706e3889 12961 kernels/include/weft/access.cuh
 //kernelgen:input fabb8762aff04a29777607266124738b59cdcd9782854f296c67221c6e1fc489 4053 kernels/include/weft/account.cuh
 //kernelgen:input 3e97e8d6fab281bdf9efc2eeeb1d8a9c419a83ea63d843e357156a8dcf49ad5b 10067 kernels/include/weft/alloc.cuh
 //kernelgen:input 7303334ebdeee85f2659bcafbab9bf86083fa565c38492a5386c3c0760f2281b 6733 kernels/include/weft/change.cuh
@@ -26,7 +26,7 @@ import (
 //kernelgen:input 726cbf4cf50d616b11985e13c4defa926cf234924f4cd75e6a1b809e78b8d84c 1899 kernels/include/weft/hash.cuh
 //kernelgen:input c37a0f2890336e95423a928e58cc139efb0e0114f3e343cfe7fa8b66ce1119e9 5607 kernels/include/weft/order.cuh
 //kernelgen:input 00e836b215012d94e0c38252f8e26bdbd7d69440d839e27f9195367e7f80131a 4392 kernels/include/weft/reduce.cuh
-//kernelgen:input 971bf987e1c12a4c50a1db7f05dfae78787b42af6281d3f543289a82a87a6b6a 4848 kernels/include/weft/ref.cuh
+//kernelgen:input 0b8051aeddca6516c42ab43381c406dee21e1350da3bb2272ab8bd0d20652cc4 4882 kernels/include/weft/ref.cuh
 //kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh
 //kernelgen:input b1c403fff3c53fafc48bd052a21cff26b05605d2e8ff5b9d3d7f49b723e1a969 10211 kernels/include/weft/slab.cuh
 //kernelgen:input 02026a128acc9c09abe11adeb6173cb2b93822aef878ca05119bd1cdff5860f7 7037 kernels/include/weft/slab_alone.cuh

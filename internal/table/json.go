@@ -568,7 +568,7 @@ func (p *jsonParser) value(c *wanted, text []byte, line, row int) (bad, err erro
 // has reports whether a JSON value is allowed in a column. A string is not a number, unless the
 // column is forced to numbers. Keys that are compared with integers may be strings.
 func (c *wanted) has(of byte, value []byte) bool {
-	if of != '"' || c.typ == column.Bytes || c.fixed || c.form == Forced || c.form == Present {
+	if of != '"' || c.typ == column.Bytes || c.fixed || c.form == Forced || c.form == Truth || c.form == Present {
 		return true
 	}
 	_, word := parseWord(value)

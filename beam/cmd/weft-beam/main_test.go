@@ -123,6 +123,7 @@ func TestGroup(t *testing.T) {
 	one := file(t, dir, "one.csv", sales(3000, ",,\nc1,5,007\n"))
 	two := file(t, dir, "two.csv.gz", sales(100, ""))
 	big := file(t, dir, "big.csv", sales(400_000, ""))
+	truths := file(t, dir, "truths.csv", "amount,ok,n\n1,True,3\n1,,5\n2,FALSE,7\n")
 	lines := file(
 		t,
 		dir,
@@ -137,6 +138,8 @@ func TestGroup(t *testing.T) {
 	}{
 		{"group --by city --agg count,sum:amount,first:tag,last:tag,max:amount,count:tag", groupOptions{names: []string{one, two, one},
 			Group: flags.Group{By: []string{"city"}, Aggs: []string{"count", "sum:amount", "first:tag", "last:tag", "max:amount", "count:tag"}}}, false},
+		{"group --by amount --agg any_true:ok,stddev:n", groupOptions{names: []string{truths},
+			Group: flags.Group{By: []string{"amount"}, Aggs: []string{"any_true:ok", "stddev:n"}}}, false},
 		{"group --by tag,city --agg mean:amount,sum:tag --csv --skip-nulls", groupOptions{names: []string{one},
 			Group:  flags.Group{By: []string{"tag", "city"}, Aggs: []string{"mean:amount", "sum:tag"}, SkipNulls: true},
 			Output: flags.Output{CSV: true}}, false},

@@ -32,7 +32,7 @@ const order = "order"
 // columns of form Forced.
 var forms = map[table.Form]beam.Form{table.Key: beam.Key, table.Written: beam.Written,
 	table.Text: beam.Text, table.Number: beam.Number, table.Forced: beam.Number,
-	table.Extreme: beam.Extreme, table.Present: beam.Present}
+	table.Extreme: beam.Extreme, table.Truth: beam.Truth, table.Present: beam.Present}
 
 // execute builds and runs the pipeline, and reads its metrics. The result goes to r. If r is nil,
 // it goes to the files of --parquet.

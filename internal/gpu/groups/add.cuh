@@ -322,9 +322,9 @@ __device__ __forceinline__ void flush(const AddParams& p, const Fields& fields, 
   clear_local(w);
 }
 
-// judge decides after a round whether the block keeps the content of its local table. hits is the
-// number of the block's rows that found their key there. If hits is small, judge flushes the table.
-// If the table was not useful, the next rounds run without it.
+// maybe_flush decides after a round whether the block keeps the content of its local table. hits is
+// the number of the block's rows that found their key there. If hits is small, maybe_flush flushes
+// the table. If the table was not useful, the next rounds run without it.
 template <class Fields>
 __device__ __forceinline__ void maybe_flush(const AddParams& p, const Fields& fields, Work& w, uint32_t rows, uint32_t hits) {
   w.worth += hits;

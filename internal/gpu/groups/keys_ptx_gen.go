@@ -12,13 +12,13 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 602a03c737d4314fcfa0122a4251235be179b6894fd1a418b1c35dafdb653462 17971 internal/gpu/groups/add.cuh
+//kernelgen:input 6d0f0d080df712a2c54e28a8a5b424f225d7385cf81a73f410d9150f3ca01755 17983 internal/gpu/groups/add.cuh
 //kernelgen:input b99d26780a35b03017d3efcfe5639fb8f4e5505ff7e24dfc89f92a216e479cc7 1493 internal/gpu/groups/keys.cu
 //kernelgen:input 96f92fa7532aaa5caa3ac7c1517a32358a458235adf431d9287fd59ba4d78b33 6429 internal/gpu/groups/layout.cuh
 //kernelgen:input 16b08f07ad0dc984e63457c3d8ada3653bd707ee00105df9a18d7139f0486ae1 3041 internal/gpu/groups/local.cuh
 //kernelgen:input b9af2ec2c74fc04012e1ccf022163d85b88dc1a1a60f86e8442c9b551d73afc4 5564 internal/gpu/groups/number.cuh
 //kernelgen:input 070a868ff8090977c4121f06178fbb015089df0e27af43fa3ee24666b814c652 6546 internal/gpu/groups/value.cuh
-//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 6ec4229e77f057a45cb86b3f14d6ae045f6edc0c1ab2e7e29aee65c8706e3889 12961 kernels/include/weft/access.cuh
 //kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
 //kernelgen:input 726cbf4cf50d616b11985e13c4defa926cf234924f4cd75e6a1b809e78b8d84c 1899 kernels/include/weft/hash.cuh
 //kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh

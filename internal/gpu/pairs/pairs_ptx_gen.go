@@ -13,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 4f8e659c880887a777e23a910e944cfc83d6cafe9f859e488fd58a5b961aab01 4176 internal/gpu/pairs/pairs.cu
-//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 6ec4229e77f057a45cb86b3f14d6ae045f6edc0c1ab2e7e29aee65c8706e3889 12961 kernels/include/weft/access.cuh
 //kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
 //kernelgen:input e9b416407d2801ed7d80aa193c7003e4c2b85fa819e8997f0c824b25eefe3035 1062 kernels/include/weft/deal.cuh
 //kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh

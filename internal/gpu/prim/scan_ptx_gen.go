@@ -14,7 +14,7 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 570b0f3b63c6cd24b33639f9c353f0b538c6da30ce9bcbc815c6a233242635cf 6898 internal/gpu/prim/scan.cu
 //kernelgen:input 6d1db704b3251e45f29763f40f6fe4ed931fc5af48362c8025f9d80fba0f8717 1511 internal/gpu/prim/tuning.cuh
-//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 6ec4229e77f057a45cb86b3f14d6ae045f6edc0c1ab2e7e29aee65c8706e3889 12961 kernels/include/weft/access.cuh
 //kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
 //kernelgen:input 300133442657e2ac19445d3bbd1ec6fd17c18a4deeea610d89f5012fec087556 3657 kernels/include/weft/lookback.cuh
 //kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh

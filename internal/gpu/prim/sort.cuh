@@ -152,7 +152,7 @@ __device__ __forceinline__ uint32_t rows_before(const uint64_t* status, uint32_t
 
 // ---- a pass -----------------------------------------------------------------
 
-// forget makes the compiler recompute values that depend on v, instead of keeping them in
+// compiler_barrier makes the compiler recompute values that depend on v, instead of keeping them in
 // registers. A pass has no spare registers.
 __device__ __forceinline__ void compiler_barrier(uint32_t& v) { asm volatile("" : "+r"(v)); }
 __device__ __forceinline__ void compiler_barrier(uint64_t& v) { asm volatile("" : "+l"(v)); }
@@ -204,8 +204,8 @@ struct Owned {
 };
 
 // own_digit makes each of the first kBins threads the owner of a digit. The owner publishes the
-// number of rows of the tile with the digit. It replaces the count of each warp by the position in
-// the tile where the rows of that warp begin.
+// number of rows of the tile with the digit. In counts, it replaces each warp's number of rows with
+// the digit by the position in the sorted tile where these rows begin.
 template <uint32_t Warps, class P>
 __device__ __forceinline__ Owned own_digit(Shared<uint32_t> counts, Shared<uint32_t> sums, uint32_t thread, uint32_t tile, const P& p) {
   bool owner = thread < kBins;

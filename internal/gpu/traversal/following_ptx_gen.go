@@ -17,7 +17,7 @@ import (
 //kernelgen:input 04ac5932f3804df1041938e87b839a257afe0f94b110a4c020a726dd7b7dea58 12236 internal/gpu/traversal/following.cuh
 //kernelgen:input bbb675822257dfb4baa93c6c433ff1e015703bbfa36ab0e547a8ea038d5f8527 7483 internal/gpu/traversal/rows.cuh
 //kernelgen:input e017718b00668d1956f67ded13af2cbd088800ec1c116ffed39bf70b40e05a30 743 internal/gpu/traversal/tally.cuh
-//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 6ec4229e77f057a45cb86b3f14d6ae045f6edc0c1ab2e7e29aee65c8706e3889 12961 kernels/include/weft/access.cuh
 //kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
 //kernelgen:input 3fd16c128da6d46ebcedbdab202d482ae5ca3b19f44f98b6657f378352e32f37 9744 kernels/include/weft/graph_table.cuh
 //kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh

@@ -91,7 +91,8 @@ func (k *Kernels) CheckWeights(ctx context.Context, s *device.Stream, g Graph, w
 
 // SSSP writes the distance of each vertex from source, as float64 if floats is set and as uint64
 // otherwise. Vertices without a path from source get the largest value. SSSP returns the number of
-// vertices with a path. The caller must have checked the weights; mean is their mean.
+// vertices with a path. The caller must have called CheckWeights, without a bad weight; mean is the
+// mean that it returned.
 func (k *Kernels) SSSP(ctx context.Context, s *device.Stream, g Graph, w Weights, mean float64, source uint32, floats bool, distances device.Ptr) (reached int, err error) {
 	c := k.begin(ctx, s, g)
 	parts := c.alloc(4*g.Vertices, levelBytes, 8)

@@ -19,7 +19,7 @@ import (
 //kernelgen:input f954c1343ce24427578e462e51176ccfd97c528a971f3c1081f3f09b62e70b5b 1588 internal/gpu/triangles/rows.cuh
 //kernelgen:input 4a17fd007eb003791a5dd3e89c341eba645b326374498db49c171953f9c3db7d 1492 internal/gpu/triangles/triangles.cu
 //kernelgen:input 5b9243fb4e86b7a4f9e665991a0ab4fd8dd6675825f0d31eee9650cb61e7df1c 1403 internal/gpu/triangles/tuning.cuh
-//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 6ec4229e77f057a45cb86b3f14d6ae045f6edc0c1ab2e7e29aee65c8706e3889 12961 kernels/include/weft/access.cuh
 //kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
 //kernelgen:input e9b416407d2801ed7d80aa193c7003e4c2b85fa819e8997f0c824b25eefe3035 1062 kernels/include/weft/deal.cuh
 //kernelgen:input 3fd16c128da6d46ebcedbdab202d482ae5ca3b19f44f98b6657f378352e32f37 9744 kernels/include/weft/graph_table.cuh

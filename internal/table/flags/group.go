@@ -164,6 +164,10 @@ func (g *Grouping) aggregate(t *table.Table, agg aggregate, c int) error {
 		return fmt.Errorf("--agg %s: %w", agg.name, err)
 	}
 	form, from := forms[agg.of], -1
+	if form == table.Truth && t.Forced(c) == table.Forced {
+		return fmt.Errorf("--agg %s: --number reads column %s as numbers, which are not true or false",
+			agg.name, field.Name)
+	}
 	if form == table.Extreme || form == table.Written {
 		f.Arrow, f.Text, from = field.Arrow, field.Text, c
 	}

@@ -126,7 +126,7 @@ __device__ __forceinline__ void fence_sc_system() { asm volatile("fence.sc.sys;"
 // ---- atomics --------------------------------------------------------------
 
 // Each atomic returns the old value. cas(p, want, to) stores `to` if the old value equals `want`.
-// The other atomics are exchange, add, or, and.
+// The others are `exchange`, `add`, `or` and `and`.
 #define WEFT_CAS(name, how, type, bits, c)                                                    \
   __device__ __forceinline__ type name(type* p, type want, type to) {                         \
     type old;                                                                                 \

@@ -388,11 +388,11 @@ class Session {
  private:
   Writer<S, typename As<V>::Bits, Versioned> w;
 
-  // supply reserves a node for each tile, for a change. If too few nodes are free, the block waits
-  // in groups without work, because nodes become free when running groups end. If waiting does not
-  // help for long, some reader keeps a snapshot. Then the block no longer waits, until each tile
-  // has a node again. A block that is ahead of others does not take their share of the nodes. It
-  // reuses its own nodes when these become free.
+  // reserve_nodes reserves a node for each tile, for a change. If too few nodes are free, the block
+  // waits in groups without work, because nodes become free when running groups end. If waiting
+  // does not help for long, some reader keeps a snapshot. Then the block no longer waits, until
+  // each tile has a node again. A block that is ahead of others does not take their share of the
+  // nodes. It reuses its own nodes when these become free.
   //
   // The block also waits, but for a shorter time, if its bag cannot hold the copies of its tiles
   // because some block is slow. Copies that do not fit go to lists that all blocks share. A walk

@@ -48,7 +48,8 @@ __device__ __forceinline__ uint32_t crc32c_fold(uint32_t v) {
   return product;
 }
 
-// crc32c_product returns v * by, with 5 instructions per bit.
+// crc32c_product returns the product of two polynomials modulo that of Castagnoli, with 5
+// instructions per bit.
 __device__ __forceinline__ uint32_t crc32c_product(uint32_t v, uint32_t by) {
   uint32_t product = 0;
 #pragma unroll

@@ -8,8 +8,8 @@
 
 namespace weft {
 
-// A block gathers at most kCells keys, so a thousand groups fill half of the cells. It searches for
-// a key in kCellProbes cells.
+// A block has kCells cells, one for each different key, so a thousand keys fill half of them. It
+// searches for a key in kCellProbes cells.
 constexpr uint32_t kCells = 2048, kCellProbes = 8;
 
 // After kWindow rows per thread, a block checks whether gathering pays: whether one row in four had

@@ -28,7 +28,8 @@ struct Grant {
   uint32_t top;  // top of the pile after the batch
 };
 
-// Granted records whether all memory is granted, and the number of vertices that then have records.
+// Granted says whether memory suffices for all rows of the batch, and how many vertices have a
+// record after the batch.
 struct Granted {
   uint32_t all;
   uint32_t vertices;

@@ -232,8 +232,8 @@ struct Arc {
   uint32_t at;             // the place of the edge, or the place for insertion
 };
 
-// fate returns the fate of an arc. An operation starts from the state that the previous operation
-// on the edge left. The first one starts from the old row.
+// resolve_op returns the fate of an arc. An operation starts from the state that the previous
+// operation on the edge left. The first one starts from the old row.
 template <int Bits, class In>
 __device__ __forceinline__ NetEffect resolve_op(const Arcs& a, const In& in, const Arc<Bits>& x, typename In::Index i) {
   NetEffect f = {false, kStays, x.at, 0};
@@ -261,8 +261,8 @@ __device__ __forceinline__ typename In::Index edge_end(const In& in, typename In
   return i;
 }
 
-// fate_among is fate in a multigraph. deletions holds the number of deletions before each arc. It
-// is null for a batch of one kind.
+// fate_among is resolve_op in a multigraph. deletions holds the number of deletions before each
+// arc. It is null for a batch of one kind.
 template <int Bits, class In>
 __device__ __forceinline__ NetEffect fate_among(const Arcs& a, const In& in, const uint32_t* deletions, const Arc<Bits>& x, typename In::Index i, typename In::Index last) {
   const Row<Bits>& old = x.old;

@@ -163,7 +163,7 @@ __device__ __forceinline__ void keep(const WriteParams& p) {
   });
 }
 
-// enliven marks a vertex as present, and returns 1 if the vertex was absent.
+// mark_present marks a vertex as present, and returns 1 if the vertex was absent.
 __device__ __forceinline__ uint32_t mark_present(const Graph& g, uint32_t u) {
   uint32_t* word = g.alive + u / 32;
   const uint32_t bit = 1u << u % 32;

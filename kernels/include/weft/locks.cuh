@@ -57,8 +57,9 @@ constexpr uint32_t kLookups = 8;
 
 // find_batch looks up the keys of a batch in a table in which keys may move. search(there, key,
 // value) looks up the key of each lane with `there`, and returns whether it has found the key.
-// careful does the same for the few keys that are looked up again, so it may be slower and have
-// less code. lock(key) returns the lock of a key. All threads of the grid must call find_batch.
+// retry_search does the same for the few keys that are looked up again, so it may be slower and
+// have less code. lock(key) returns the lock of a key. All threads of the grid must call
+// find_batch.
 //
 // A move copies a key to another bucket and then clears its old slot. A lookup reads the buckets of
 // its key in some order, so it may find a moving key twice. That does no harm: both copies have the

@@ -31,14 +31,14 @@ __device__ __forceinline__ void then(uint32_t& kind, Key& value, uint32_t next, 
   value = with;
 }
 
-// Crowd describes the operations of a warp on the key of a lane, in the order of the lanes.
+// SameKeyGroup describes the operations of a warp on the key of a lane, in the order of the lanes.
 template <class S>
 struct SameKeyGroup {
   using Key = typename S::Key;
 
   uint32_t lanes, puts, news, deletes;  // masks of the lanes with the key: all, and by kind
 
-  // All lanes of the warp must construct a Crowd and call its methods together.
+  // All lanes of the warp must construct a SameKeyGroup and call its methods together.
   __device__ __forceinline__ explicit SameKeyGroup(const Operation<S>& op) : lanes(peers(op)) {
     puts = lanes & ballot(kAll, op.kind == kPut), news = lanes & ballot(kAll, op.kind == kPutNew);
     deletes = lanes & ballot(kAll, op.kind == kDelete);
@@ -107,7 +107,8 @@ __device__ __forceinline__ bool crowds(Key key) {
   return ballot(kAll, same) != 0;
 }
 
-// Board is the shared memory in which the warps of a block combine their crowds, one of each warp.
+// BlockGroups is the shared memory in which the warps of a block combine their crowds, one of each
+// warp.
 template <class S>
 struct BlockGroups {
   using Key = typename S::Key;

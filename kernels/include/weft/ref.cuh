@@ -17,7 +17,8 @@ enum Mode : uint32_t {
   kInCache = 32,    // the table lies in the L2 cache
 };
 
-// shape returns the part of a mode that depends on the types of keys and values.
+// shape returns the bits of Mode that the types of a Ref determine: the sizes of keys and values,
+// and kIsMulti.
 __device__ constexpr uint32_t shape(uint32_t key_bytes, uint32_t value_bytes, bool multi) {
   return key_bytes << 8 | value_bytes << 16 | (multi ? uint32_t(kIsMulti) : 0);
 }

@@ -62,7 +62,7 @@ constexpr uint64_t kNoArc = ~0ul;
 __device__ __forceinline__ uint32_t source_of(uint64_t arc) { return uint32_t(arc >> 32); }
 __device__ __forceinline__ uint64_t arc_of(uint32_t from, uint32_t to) { return uint64_t(from) << 32 | to; }
 
-// Marks defines the sentinels of slots that store 32 bits of a key.
+// ArcSentinels defines the sentinels of slots that store 32 bits of a key.
 struct ArcSentinels {
   using Key = uint64_t;
   static constexpr Key kEmpty = 0xffffffff, kDead = kEmpty - 1, kPending = kEmpty - 2, kNone = kEmpty - 3;

@@ -18,8 +18,8 @@ __device__ __forceinline__ void served(Operation<S>& op, uint32_t outcome) {
   op.outcome = outcome == kFull ? kFull : kReplaced;
 }
 
-// Together combines the reductions of a warp. All its lanes call unite before they change the
-// table, and disband afterwards.
+// WarpReduction combines the reductions of a warp. All its lanes call unite before they change the
+// table, and distribute afterwards.
 template <class S, class V>
 struct WarpReduction {
   uint32_t first;  // the lane that runs this lane's operation
@@ -43,14 +43,14 @@ struct WarpReduction {
     return size;
   }
 
-  // disband sets the outcomes of operations that other lanes have run.
+  // distribute sets the outcomes of operations that other lanes have run.
   __device__ __forceinline__ void distribute(Operation<S>& op) const {
     uint32_t outcome = shuffle(kAll, uint32_t(op.outcome), first);
     if (first != lane_index()) served(op, outcome);
   }
 };
 
-// Union combines the reductions of a block. All its threads must call each method.
+// BlockReduction combines the reductions of a block. All its threads must call each method.
 template <class S, class V>
 struct BlockReduction {
   using Key = typename S::Key;

@@ -19,11 +19,11 @@ import (
 //kernelgen:input 071ca4178ba68b2ad40efa2e6a4a2b9688e680716b948509bb8c602368d8309d 7310 gphash/redo.cuh
 //kernelgen:input aca1511f7070bb06320ca74d83b829f168b0164255c6d3432c3f31d3813dfdaf 8848 gphash/space.cuh
 //kernelgen:input 188a60470cd492b9a26aab781e9e7e4f38dec01c6c08e20ca5cbd3cef1a2d21a 442 gphash/tuning.cuh
-//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 6ec4229e77f057a45cb86b3f14d6ae045f6edc0c1ab2e7e29aee65c8706e3889 12961 kernels/include/weft/access.cuh
 //kernelgen:input e67c908595514ae6a72654a3c91e0474497be874dfc565d7d8183782fda8ed53 7067 kernels/include/weft/batch.cuh
 //kernelgen:input 7303334ebdeee85f2659bcafbab9bf86083fa565c38492a5386c3c0760f2281b 6733 kernels/include/weft/change.cuh
 //kernelgen:input b00cfdb7dce3efd26c2bb19e91102f01964a7f2590240552210f5e98b6209a49 2138 kernels/include/weft/column.cuh
-//kernelgen:input e3927f5982bdc6899671b18a82a09c78a70e1d9addf446010cfe64cd176e2ff5 3643 kernels/include/weft/crc32c.cuh
+//kernelgen:input 429d45c278e86bae438c84b267080205415f6607aa702c55e301b93af51d40a1 3696 kernels/include/weft/crc32c.cuh
 //kernelgen:input 79936e354606144725f9099f3b212b4e96c5c5002a80dfb7e4b52c91d6a2cace 845 kernels/include/weft/cuda.cuh
 //kernelgen:input c199cc42d0441f611f18d481990d3b5c94c9d618eb3ffb3b4ddaffe74c031775 18051 kernels/include/weft/gphash_table.cuh
 //kernelgen:input 726cbf4cf50d616b11985e13c4defa926cf234924f4cd75e6a1b809e78b8d84c 1899 kernels/include/weft/hash.cuh

@@ -12,7 +12,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 6ec4229e77f057a45cb86b3f14d6ae045f6edc0c1ab2e7e29aee65c8706e3889 12961 kernels/include/weft/access.cuh
 //kernelgen:input fabb8762aff04a29777607266124738b59cdcd9782854f296c67221c6e1fc489 4053 kernels/include/weft/account.cuh
 //kernelgen:input e67c908595514ae6a72654a3c91e0474497be874dfc565d7d8183782fda8ed53 7067 kernels/include/weft/batch.cuh
 //kernelgen:input 7303334ebdeee85f2659bcafbab9bf86083fa565c38492a5386c3c0760f2281b 6733 kernels/include/weft/change.cuh
@@ -23,7 +23,7 @@ import (
 //kernelgen:input e194d8692a05f6df77469dac803bc964e17673a6040256002d47da688f674fab 4638 kernels/include/weft/horton_find.cuh
 //kernelgen:input 92e0c334b79b9429c1cafd65b665550508c5fb62392df487b00da0096f3500b2 14408 kernels/include/weft/horton_table.cuh
 //kernelgen:input c7e179d1be753472a58a41f52a9e5695ee14a8640daf4a0b9a92c2579ff407d8 2696 kernels/include/weft/lines.cuh
-//kernelgen:input 2ccb6b7aecb426e6007dabb9b15113eaaf0ab48547d583774d988ff773ba0cbd 7388 kernels/include/weft/locks.cuh
+//kernelgen:input 57a14c3fa6786b1bcc47f2222ab289020621c03c0a48b9da16aac495ef21ecfb 7396 kernels/include/weft/locks.cuh
 //kernelgen:input c37a0f2890336e95423a928e58cc139efb0e0114f3e343cfe7fa8b66ce1119e9 5607 kernels/include/weft/order.cuh
 //kernelgen:input 865a7e82b53dc9120b3ddd0c4de2d49e172b4c333132d7e39182c6348ac9c353 9286 kernels/include/weft/path.cuh
 //kernelgen:input 00e836b215012d94e0c38252f8e26bdbd7d69440d839e27f9195367e7f80131a 4392 kernels/include/weft/reduce.cuh

@@ -12,9 +12,9 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 12598b1b8e24427f0af1d5e59323930aa618640d55415fad585c16da66de9e24 12957 kernels/include/weft/access.cuh
+//kernelgen:input 6ec4229e77f057a45cb86b3f14d6ae045f6edc0c1ab2e7e29aee65c8706e3889 12961 kernels/include/weft/access.cuh
 //kernelgen:input fabb8762aff04a29777607266124738b59cdcd9782854f296c67221c6e1fc489 4053 kernels/include/weft/account.cuh
-//kernelgen:input e73ff8e4f0a9fe8391609cd5e1ecc857a530dc602665e619edc4ecddb2616287 19257 kernels/include/weft/btree.cuh
+//kernelgen:input 26634e1a12cd68b5ad6a157cbc728db9197e1a1abc7e53395cac4416c5f3e1d8 19264 kernels/include/weft/btree.cuh
 //kernelgen:input 029a7b2807b70eb218debe79754201e602330c3e0987f7db53d84f6bc8eef790 22617 kernels/include/weft/btree_change.cuh
 //kernelgen:input 0f087d01e101b79c7e371edcc5d0e308d37fc17b8e1480bb5a1a2bb6fd6fb660 19948 kernels/include/weft/btree_node.cuh
 //kernelgen:input aef33cc8c9b763f919544b2cd04475531b7f8e5247cc2c908b0ac668b5b2345c 12602 kernels/include/weft/btree_past.cuh
@@ -27,7 +27,7 @@ import (
 //kernelgen:input a51b0c3450564108a39f607f33c2f02e77d0e888e78ada8ee3f94ef5ff3148c3 4355 kernels/include/weft/inorder.cuh
 //kernelgen:input c37a0f2890336e95423a928e58cc139efb0e0114f3e343cfe7fa8b66ce1119e9 5607 kernels/include/weft/order.cuh
 //kernelgen:input 00e836b215012d94e0c38252f8e26bdbd7d69440d839e27f9195367e7f80131a 4392 kernels/include/weft/reduce.cuh
-//kernelgen:input 971bf987e1c12a4c50a1db7f05dfae78787b42af6281d3f543289a82a87a6b6a 4848 kernels/include/weft/ref.cuh
+//kernelgen:input 0b8051aeddca6516c42ab43381c406dee21e1350da3bb2272ab8bd0d20652cc4 4882 kernels/include/weft/ref.cuh
 //kernelgen:input 99ed67f56953bf0721be2931996a201c96d344fdfdbd009289ee7283cc6e28d6 4964 kernels/include/weft/shared.cuh
 //kernelgen:input 4b8d46396fb17ce3494733f917640a7197d6eb1ded9c8265028d71a0c1683f88 5645 kernels/include/weft/slot.cuh
 //kernelgen:input 72f51e901ece2b1cc823e550f56b2838cad48ee3b2ee4bacda3fdcc3075a4ba2 1065 kernels/include/weft/sums.cuh
