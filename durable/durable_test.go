@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/device/cpu"
 	"github.com/weftgo/weft/device/devicetest"
 	"github.com/weftgo/weft/durable"
 	"github.com/weftgo/weft/linear"
@@ -102,5 +103,39 @@ func TestBatcher(t *testing.T) {
 	}
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A panic while a store is opened leaves it unlocked.
+func TestPanicInOpen(t *testing.T) {
+	dir := t.TempDir()
+	m := openMap(t, dir, durable.Options{})
+	if _, err := m.Put(ctx, []uint64{1}, []uint64{2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		dev, err := cpu.Open(nil) // without the checks of devicetest: the map is not closed
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts := durable.Options{Progress: func(int64, int64) { panic("no") }}
+		durable.Open(ctx, dir, func() (*linear.Map[uint64, uint64], error) {
+			return linear.New[uint64, uint64](dev, nil)
+		}, opts)
+	}()
+	m = openMap(t, dir, durable.Options{})
+	if m.Len() != 1 {
+		t.Errorf("%d pairs", m.Len())
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -67,7 +67,14 @@ func Open[M Structure](ctx context.Context, dir string, make func() (M, error), 
 	if err != nil {
 		return m, fmt.Errorf("durable: %w", err)
 	}
-	if m, err = open(ctx, osDir(dir), lock, make, opts); err != nil {
+	returned := false
+	defer func() {
+		if !returned { // make or Progress panics
+			lock.Close()
+		}
+	}()
+	m, err = open(ctx, osDir(dir), lock, make, opts)
+	if returned = true; err != nil {
 		return m, fmt.Errorf("durable: %s: %w", dir, err)
 	}
 	return m, nil
