@@ -10,10 +10,10 @@ import (
 
 // The variance comes from the sum and the sum of squares of the values. Of integers, both are
 // exact: numbers of two and three words. Of floats, each is three terms: the sum, and two levels of
-// the rounding errors (Klein, A generalized Kahan-Babuska summation algorithm, 2006). They hold
-// squares of the values exactly, so values far from zero lose no digits. All words are added in any
-// order, so states merge like other sums. Welford's method, merged by Chan's rule, keeps fewer
-// digits, and they depend on the order of the rows.
+// the rounding errors (Klein, A generalized Kahan-Babuska summation algorithm, 2006). Three terms
+// hold the squares of values of like size exactly, so values far from zero lose no digits. All
+// words are added in any order, so states merge like other sums. Welford's method, merged by Chan's
+// rule, keeps fewer digits, and they depend on the order of the rows.
 
 func (k slotKind) isMoments() bool { return k >= momentsSigned && k <= momentsFloat }
 
@@ -62,7 +62,7 @@ func addTerm(terms []uint64, x float64) {
 	}
 }
 
-// addLimb adds a word to an integer, the lowest word of which comes first.
+// addLimb adds a word to an integer, which begins with its lowest word.
 func addLimb(limbs []uint64, x uint64) {
 	for i := range limbs {
 		limbs[i], x = bits.Add64(limbs[i], x, 0)

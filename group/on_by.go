@@ -65,11 +65,10 @@ func ByOn(
 	if err := checkOn(aggs, j.opts); err != nil {
 		return nil, err
 	}
-	err = checkGPU(aggs)
-	var r *Result
-	if err == nil {
-		r, err = j.run(ctx, dev)
+	if err := checkGPU(aggs); err != nil {
+		return nil, fmt.Errorf("group: ByOn: %w", err)
 	}
+	r, err := j.run(ctx, dev)
 	if err != nil {
 		return nil, fmt.Errorf("group: ByOn: %w", err)
 	}

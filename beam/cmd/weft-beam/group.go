@@ -63,7 +63,8 @@ func newGroupCommand(a *app) *cobra.Command {
 		Long: `Group does what "weft group" does, as a pipeline of Apache Beam. Workers group the rows that they
 read, exchange the groups by a hash of their keys, and merge them.
 
-Aggregates of --agg are those of weft group, such as count, sum:C and max:C. Float sums and means may differ in their last digits between runs.
+Aggregates of --agg are those of weft group, such as count, sum:C and max:C. Float sums and means may
+differ in their last digits between runs.
 ` + describes,
 		Example: `  weft-beam group --by state --agg sum:people_2019 examples/data/counties.csv
   weft-beam group --by region,state --agg count,sum:people_2019 'examples/data/counties*.csv'
