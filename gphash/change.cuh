@@ -159,7 +159,7 @@ struct Ops {
 
 // Sum is the result of the operations on a key.
 struct Sum {
-  Held before, behind;  // before the first operation that stores, and after all operations
+  Held before, after;  // before the first operation that stores, and after all operations
   uint32_t first;       // first operation that stores; end: none stores
 };
 
@@ -170,15 +170,15 @@ __device__ __forceinline__ Sum sum_up(const Ops& ops, bool there, uint64_t block
   if (ops.uniform() && !ops.others) {
     uint32_t kind = ops.p.changes.kind, at = kind == kPut ? ops.end - 1 : ops.begin;
     if (Ops::stores(is, kind)) sum.first = ops.begin;
-    ops.apply_op(sum.behind, ops.p.sorted.rows[at], kind);
+    ops.apply_op(sum.after, ops.p.sorted.rows[at], kind);
     return sum;
   }
   ops.each([&](uint32_t at, uint32_t row, uint32_t kind) WEFT_INLINE {
-    if (sum.first == ops.end && Ops::stores(sum.behind, kind)) sum.first = at, sum.before = sum.behind;
-    ops.apply_op(sum.behind, row, kind);
+    if (sum.first == ops.end && Ops::stores(sum.after, kind)) sum.first = at, sum.before = sum.after;
+    ops.apply_op(sum.after, row, kind);
     return true;
   });
-  if (sum.first == ops.end) sum.before = sum.behind;
+  if (sum.first == ops.end) sum.before = sum.after;
   return sum;
 }
 
@@ -478,7 +478,7 @@ __device__ __forceinline__ void change_key(const Ops& ops, Round& r) {
   }
   const Sum sum = sum_up(ops, there, is);
   bool failed = false;
-  if (sum.behind.there && (!there || sum.behind.from != kPool)) {
+  if (sum.after.there && (!there || sum.after.from != kPool)) {
     const uint64_t block = p.sorted.fresh ? p.sorted.fresh[ops.begin] : 0;
     bool taken = there || (block != 0 && take(t, ops.item.hash, open, at));
     if (C == kSpill && block != 0 && !taken && !ops.among_many()) {
@@ -488,12 +488,12 @@ __device__ __forceinline__ void change_key(const Ops& ops, Round& r) {
     if (C == kForce && block != 0 && !taken) taken = claim_occupied<kInSlots>(p, ops.item.hash, at);
     failed = block == 0 || !taken;
     if (block == 0) store_relaxed(p.lacked, 1u);
-    if (!failed) put(ops, there, at, sum.behind, block, r);
+    if (!failed) put(ops, there, at, sum.after, block, r);
   }
-  const Held& behind = failed ? sum.before : sum.behind;
+  const Held& after = failed ? sum.before : sum.after;
   if (ops.uniform() && !ops.others && !failed) report_uniform(ops, there);
   else report(ops, there, is, failed ? sum.first : ops.end);
-  if (there && !behind.there) remove(ops, at, r);
+  if (there && !after.there) remove(ops, at, r);
   if (failed) fail(ops, sum.first);
 }
 
@@ -573,10 +573,10 @@ __device__ __forceinline__ void each_key(const ChangeParams& p, F change_one) {
   R r{};
   for (; votes != 0; votes &= votes - 1) {
     const uint32_t at = uint32_t(from) + lowest(votes);
-    const bool behind = (firsts >> lowest(votes) & 1) == 0;  // not the first key with its prefix
-    if (behind && !leads(p, at)) continue;
+    const bool repeated = (firsts >> lowest(votes) & 1) == 0;  // not the first key with its prefix
+    if (repeated && !leads(p, at)) continue;
     const uint32_t end = run_end(p, at);
-    change_one(ops_from(p, at, end, behind || has_others(p, at, end)), r);
+    change_one(ops_from(p, at, end, repeated || has_others(p, at, end)), r);
   }
   finish(p, r);
 }

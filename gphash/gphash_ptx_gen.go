@@ -13,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 507594d68a8f1dbf985d90bde2a7d721bf6c26ceb9c7b097d0e78d21cbf2b0dd 2763 gphash/buckets.cuh
-//kernelgen:input a5c62f1713b3e6243826fc7869159317f73041dd628c0724b6e2ffb5fe9c6ece 29700 gphash/change.cuh
+//kernelgen:input f2da860823704b3f2d0685c3afce232fd3162de92bc4a04efcc208fb0d0685d8 29694 gphash/change.cuh
 //kernelgen:input f1f55f19b72bb634e183e3d9026b259f60ecb4dc3449d4c9a11b0512302d45ae 10373 gphash/gphash.cu
 //kernelgen:input 666de7ca5b2bc3efc9999deb20eaefa937483d55cb5352ad13ff5f12b3d6d71a 2293 gphash/lookup.cuh
 //kernelgen:input 071ca4178ba68b2ad40efa2e6a4a2b9688e680716b948509bb8c602368d8309d 7310 gphash/redo.cuh

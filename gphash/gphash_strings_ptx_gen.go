@@ -13,11 +13,11 @@ import (
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 507594d68a8f1dbf985d90bde2a7d721bf6c26ceb9c7b097d0e78d21cbf2b0dd 2763 gphash/buckets.cuh
-//kernelgen:input a5c62f1713b3e6243826fc7869159317f73041dd628c0724b6e2ffb5fe9c6ece 29700 gphash/change.cuh
+//kernelgen:input f2da860823704b3f2d0685c3afce232fd3162de92bc4a04efcc208fb0d0685d8 29694 gphash/change.cuh
 //kernelgen:input 5ff6cdfbf972365a9fcbbd33c2225c5e0b71ab6c2cb92b644ec8ebf14f4481fb 967 gphash/gphash_strings.cu
 //kernelgen:input 071ca4178ba68b2ad40efa2e6a4a2b9688e680716b948509bb8c602368d8309d 7310 gphash/redo.cuh
 //kernelgen:input aca1511f7070bb06320ca74d83b829f168b0164255c6d3432c3f31d3813dfdaf 8848 gphash/space.cuh
-//kernelgen:input 0edc7e712c72c623b7d8407bdd0a6170afa2ac7ca11ea78d1f0a6e59b77ee3fb 17884 gphash/strings.cuh
+//kernelgen:input 37864de26168c70f89500aef0ef78c2cd13eb38c26476124ed01a9d705f0eb7d 17873 gphash/strings.cuh
 //kernelgen:input 188a60470cd492b9a26aab781e9e7e4f38dec01c6c08e20ca5cbd3cef1a2d21a 442 gphash/tuning.cuh
 //kernelgen:input 6ec4229e77f057a45cb86b3f14d6ae045f6edc0c1ab2e7e29aee65c8706e3889 12961 kernels/include/weft/access.cuh
 //kernelgen:input e67c908595514ae6a72654a3c91e0474497be874dfc565d7d8183782fda8ed53 7067 kernels/include/weft/batch.cuh

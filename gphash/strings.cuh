@@ -245,18 +245,18 @@ __device__ __forceinline__ void apply_op(Kept& v, uint32_t row, uint32_t kind) {
 
 // Total is the result of the operations on a key.
 struct Total {
-  Kept before, behind;  // before the first operation that stores, and after all operations
+  Kept before, after;  // before the first operation that stores, and after all operations
   uint32_t first;       // first operation that stores; end: none stores
 };
 
 __device__ __forceinline__ Total total_of(const StringOps& ops, const Kept& is) {
   Total sum{is, is, ops.end};
   ops.each([&](uint32_t at, uint32_t row, uint32_t kind) WEFT_INLINE {
-    if (sum.first == ops.end && stores(sum.behind, kind)) sum.first = at, sum.before = sum.behind;
-    apply_op(sum.behind, row, kind);
+    if (sum.first == ops.end && stores(sum.after, kind)) sum.first = at, sum.before = sum.after;
+    apply_op(sum.after, row, kind);
     return true;
   });
-  if (sum.first == ops.end) sum.before = sum.behind;
+  if (sum.first == ops.end) sum.before = sum.after;
   return sum;
 }
 
@@ -330,8 +330,8 @@ __device__ __forceinline__ void change_string(const StringOps& ops) {
   const Kept is{there, false, there ? at.was.block() : 0};
   const Total sum = total_of(ops, is);
   bool failed = false;
-  if (sum.behind.there && sum.behind.given) {
-    const uint64_t row = sum.behind.is, block = static_cast<const uint64_t*>(p.changes.vals)[row];
+  if (sum.after.there && sum.after.given) {
+    const uint64_t row = sum.after.is, block = static_cast<const uint64_t*>(p.changes.vals)[row];
     bool taken = there || (block != 0 && take(t, ops.it.hash, open, at));
     if (C == kSpill && block != 0 && !taken && !ops.among_many()) {
       if (lane_index() == 0) p.spilled.items[add_relaxed(p.spilled.count, 1u)] = ops.begin + 1;
@@ -342,9 +342,9 @@ __device__ __forceinline__ void change_string(const StringOps& ops) {
     if (block == 0) store_relaxed(p.lacked, 1u);
     if (!failed) put(ops, there, at, row, block);
   }
-  const Kept& behind = failed ? sum.before : sum.behind;
+  const Kept& after = failed ? sum.before : sum.after;
   report(ops, is, failed ? sum.first : ops.end);
-  if (there && !behind.there) remove(ops, at);
+  if (there && !after.there) remove(ops, at);
   if (failed) fail(ops, sum.first);
 }
 

@@ -187,16 +187,16 @@ __device__ __forceinline__ void change_reserved(const Ops& ops, Turns& r) {
   const uint64_t is = there ? at.was.block() : 0;
   const Sum sum = sum_up(ops, there, is);
   bool failed = false;
-  if (sum.behind.there && (!there || sum.behind.from != kPool)) {
+  if (sum.after.there && (!there || sum.after.from != kPool)) {
     const uint64_t block = p.sorted.fresh ? p.sorted.fresh[ops.begin] : 0;
     if (block == 0) or_relaxed(p.lacked, kLacksMemory);
     failed = block == 0 || !(there || claim_key(t, ops.item.hash, open, at));
-    if (!failed) put_reserved(ops, there, at, sum.behind, block, r);
+    if (!failed) put_reserved(ops, there, at, sum.after, block, r);
   }
-  const Held& behind = failed ? sum.before : sum.behind;
+  const Held& after = failed ? sum.before : sum.after;
   if (ops.uniform() && !ops.others && !failed) report_uniform(ops, there);
   else report(ops, there, is, failed ? sum.first : ops.end);
-  if (there && !behind.there) turn(r, {at.tag(t), kTombKey, 0, 0, is});
+  if (there && !after.there) turn(r, {at.tag(t), kTombKey, 0, 0, is});
   if (failed) fail(ops, sum.first);
 }
 

@@ -14,7 +14,7 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:more -I gphash
 //kernelgen:input 507594d68a8f1dbf985d90bde2a7d721bf6c26ceb9c7b097d0e78d21cbf2b0dd 2763 gphash/buckets.cuh
-//kernelgen:input a5c62f1713b3e6243826fc7869159317f73041dd628c0724b6e2ffb5fe9c6ece 29700 gphash/change.cuh
+//kernelgen:input f2da860823704b3f2d0685c3afce232fd3162de92bc4a04efcc208fb0d0685d8 29694 gphash/change.cuh
 //kernelgen:input 666de7ca5b2bc3efc9999deb20eaefa937483d55cb5352ad13ff5f12b3d6d71a 2293 gphash/lookup.cuh
 //kernelgen:input 071ca4178ba68b2ad40efa2e6a4a2b9688e680716b948509bb8c602368d8309d 7310 gphash/redo.cuh
 //kernelgen:input aca1511f7070bb06320ca74d83b829f168b0164255c6d3432c3f31d3813dfdaf 8848 gphash/space.cuh
@@ -33,7 +33,7 @@ import (
 //kernelgen:input 29152893e5c271f28e911e03aabca197f02d31e4e8ebd2d8d4d82f9c48ad5f38 1750 kernels/include/weft/siphash.cuh
 //kernelgen:input 4b8d46396fb17ce3494733f917640a7197d6eb1ded9c8265028d71a0c1683f88 5645 kernels/include/weft/slot.cuh
 //kernelgen:input 242128084f766f1d477adf98b57c9aed3b253f092bcfb34fe9008e2020ed275b 5613 kernels/include/weft/warp.cuh
-//kernelgen:input 4e816b7f10929f3acf7ba8ac62c92bd7b93dfe0912e3416b05f472101822f4b7 11646 lab/internal/gphashkernels/gphash_reserved.cu
+//kernelgen:input 9422978b25a829349dd9be70aff428cbcd64db04b356ceeccf67efad751efdf8 11640 lab/internal/gphashkernels/gphash_reserved.cu
 //kernelgen:output a8fc9065ffb00aa3bb5b4da76c2c9a4c86333813971973e3703ea587664670cb 214565 lab/internal/gphashkernels/gphash_reserved_sm80.ptx
 //kernelgen:output 06d5983979de74c00feaa929de58fded15ff6f22831b1457b9979e05afb68721 5414 lab/internal/gphashkernels/gphash_reserved_params_gen.go
 

@@ -13,7 +13,7 @@ import (
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:more -I gphash
-//kernelgen:input a5c62f1713b3e6243826fc7869159317f73041dd628c0724b6e2ffb5fe9c6ece 29700 gphash/change.cuh
+//kernelgen:input f2da860823704b3f2d0685c3afce232fd3162de92bc4a04efcc208fb0d0685d8 29694 gphash/change.cuh
 //kernelgen:input 666de7ca5b2bc3efc9999deb20eaefa937483d55cb5352ad13ff5f12b3d6d71a 2293 gphash/lookup.cuh
 //kernelgen:input 071ca4178ba68b2ad40efa2e6a4a2b9688e680716b948509bb8c602368d8309d 7310 gphash/redo.cuh
 //kernelgen:input aca1511f7070bb06320ca74d83b829f168b0164255c6d3432c3f31d3813dfdaf 8848 gphash/space.cuh
